@@ -1,0 +1,97 @@
+//! How numbers are written for people: three significant digits, the unit chosen by magnitude.
+//! Storage sizes are in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as data
+//! sheets and fio's `BW` in parentheses have them.
+
+/// `x` with three significant digits, without exponent: `0.123`, `1.23`, `12.3`, `123`, `1230`.
+pub fn three_digits(x: f64) -> String {
+    let a = x.abs();
+    let decimals = if a == 0.0 || a >= 99.95 {
+        0
+    } else if a >= 9.995 {
+        1
+    } else if a >= 0.9995 {
+        2
+    } else {
+        3
+    };
+    format!("{x:.decimals$}")
+}
+
+fn si(x: f64, units: &[(f64, &str)]) -> String {
+    let a = x.abs();
+    let (scale, unit) = units
+        .iter()
+        .copied()
+        .find(|&(scale, _)| a >= scale * 0.9995)
+        .unwrap_or(units[units.len() - 1]);
+    format!("{}{unit}", three_digits(x / scale))
+}
+
+/// A time: `850 ns`, `12.3 µs`, `1.20 ms`, `3.00 s`.
+pub fn time_ns(ns: f64) -> String {
+    si(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")])
+}
+
+/// A count or a rate: `950`, `12.3 k`, `1.20 M`.
+pub fn count(n: f64) -> String {
+    si(n, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")])
+}
+
+/// A throughput: `950 B/s`, `12.3 kB/s`, `1.20 GB/s` (powers of 1000).
+pub fn throughput(bytes_per_s: f64) -> String {
+    si(bytes_per_s, &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")])
+}
+
+/// A size: exact where it is a whole number of a binary unit (`4 KiB`, `1536 KiB`), otherwise
+/// three digits (`1.46 GiB`).
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes == 0 {
+        return "0 B".to_owned();
+    }
+    let largest_whole = (0..UNITS.len()).rev().find(|&i| bytes % (1_u64 << (10 * i)) == 0).unwrap_or(0);
+    let whole = bytes >> (10 * largest_whole);
+    if whole < 10_240 {
+        return format!("{whole} {}", UNITS[largest_whole]);
+    }
+    let i = ((bytes.ilog2() / 10) as usize).min(UNITS.len() - 1);
+    format!("{} {}", three_digits(bytes as f64 / (1_u64 << (10 * i)) as f64), UNITS[i])
+}
+
+/// A duration for progress and plans: `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn duration_ns(ns: u64) -> String {
+    let s = ns / 1_000_000_000;
+    match s {
+        0 => format!("{} ms", ns / 1_000_000),
+        1..=9 if ns % 1_000_000_000 != 0 => format!("{:.1} s", ns as f64 / 1e9),
+        1..=119 => format!("{s} s"),
+        120..=7199 if s % 60 == 0 => format!("{} min", s / 60),
+        120..=7199 => format!("{} min {} s", s / 60, s % 60),
+        _ => format!("{} h {} min", s / 3600, s / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits_and_no_jump_at_the_border() {
+        assert_eq!(time_ns(999.96), "1.00 µs");
+        assert_eq!(time_ns(850.0), "850 ns");
+        assert_eq!(time_ns(12_345.0), "12.3 µs");
+        assert_eq!(count(1_234_567.0), "1.23 M");
+        assert_eq!(count(999.0), "999");
+        assert_eq!(count(0.0), "0");
+        assert_eq!(throughput(1.2e9), "1.20 GB/s");
+    }
+
+    #[test]
+    fn sizes_are_exact_when_they_can_be() {
+        assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size(1536 * 1024), "1536 KiB");
+        assert_eq!(size(400_000_000_000), "373 GiB");
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(513), "513 B");
+    }
+}

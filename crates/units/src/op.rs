@@ -1,0 +1,65 @@
+//! One operation on block storage, as a workload asks for it and an engine carries it out.
+
+/// The kinds of operation. Each is measured apart: they are never mixed in one histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum OpKind {
+    /// Read `len_bytes` at `offset_bytes`.
+    Read = 0,
+    /// Write `len_bytes` at `offset_bytes`.
+    Write = 1,
+    /// Make all acknowledged writes durable. Carries no address.
+    Flush = 2,
+    /// Tell the device that a range's content is no longer needed.
+    Trim = 3,
+    /// Make a range read as zeroes, without sending them.
+    WriteZeroes = 4,
+}
+
+impl OpKind {
+    /// How many kinds there are; arrays by kind have this length.
+    pub const COUNT: usize = 5;
+    /// Every kind, in the order of its index.
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Read, Self::Write, Self::Flush, Self::Trim, Self::WriteZeroes];
+
+    /// Index into arrays by kind.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name used in files, tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Trim => "trim",
+            Self::WriteZeroes => "write_zeroes",
+        }
+    }
+
+    /// True when the operation changes what the target holds (so a guard must have agreed to it).
+    pub const fn changes_content(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
+    }
+}
+
+/// One operation. 16 bytes, so that a batch of them stays in a few cache lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// First byte, counted from the start of the target. 0 for a flush.
+    pub offset_bytes: u64,
+    /// Length in bytes. 0 for a flush.
+    pub len_bytes: u32,
+    /// What to do.
+    pub kind: OpKind,
+    /// Force unit access: the write is durable when it is acknowledged.
+    pub fua: bool,
+}
+
+impl Op {
+    /// A flush.
+    pub const FLUSH: Self = Self { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
+}

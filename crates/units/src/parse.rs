@@ -1,0 +1,187 @@
+//! How sizes, durations, rates and shares are read. Each parser takes the whole text or fails with
+//! a sentence that says what would have been right; callers add the place (file, line, flag).
+//!
+//! Sizes follow the field: `KiB` is 1024 bytes, `kB` is 1000, and the bare letters of fio, dd and
+//! sysbench (`4k`, `1M`, `8G`) are powers of 1024.
+
+use core::fmt;
+
+/// Why a text with a unit was refused. The message says what would have been right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseUnitError(String);
+
+impl fmt::Display for ParseUnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for ParseUnitError {}
+
+fn err<T>(message: String) -> Result<T, ParseUnitError> {
+    Err(ParseUnitError(message))
+}
+
+/// Splits a leading decimal number from what follows: `("1.5", "KiB")`.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+/// `number × factor` in exact integer arithmetic; up to 9 digits after the point.
+fn scaled(number: &str, factor: u64) -> Option<u64> {
+    let clean: String = number.chars().filter(|&c| c != '_').collect();
+    let (whole, fraction) = clean.split_once('.').unwrap_or((&clean, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 {
+        return None;
+    }
+    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let mut value = whole.checked_mul(u128::from(factor))?;
+    if !fraction.is_empty() {
+        let digits: u128 = fraction.parse().ok()?;
+        value += digits * u128::from(factor) / 10_u128.pow(fraction.len() as u32);
+    }
+    u64::try_from(value).ok()
+}
+
+/// Reads a size in bytes: `4096`, `4KiB`, `4k` (1024), `1MB` (10^6), `1.5GiB`.
+pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
+    let (number, unit) = split_number(text.trim());
+    let factor = match unit {
+        "" | "B" => 1,
+        "k" | "K" | "KiB" | "kiB" => 1 << 10,
+        "m" | "M" | "MiB" => 1 << 20,
+        "g" | "G" | "GiB" => 1 << 30,
+        "t" | "T" | "TiB" => 1 << 40,
+        "p" | "P" | "PiB" => 1 << 50,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "PB" => 1_000_000_000_000_000,
+        _ => {
+            return err(format!(
+                "`{text}` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"
+            ));
+        }
+    };
+    match scaled(number, factor) {
+        Some(bytes) => Ok(bytes),
+        None => err(format!("`{text}` is not a size: expected a number such as `4KiB` or `1.5GiB`")),
+    }
+}
+
+/// Reads a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`.
+/// A bare number is refused: nobody agrees on its unit.
+pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
+    let help = "write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`";
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return err(format!("an empty text is not a duration: {help}"));
+    }
+    let mut total_ns = 0_u64;
+    while !rest.is_empty() {
+        let (number, tail) = split_number(rest);
+        let end = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.' || c.is_whitespace())
+            .unwrap_or(tail.len());
+        let (unit, next) = tail.split_at(end);
+        let factor = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" | "sec" => 1_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            "" => return err(format!("`{text}` has no unit of time: {help}")),
+            _ => return err(format!("`{text}` is not a duration: {help}")),
+        };
+        let part = scaled(number, factor);
+        let Some(sum) = part.and_then(|p| total_ns.checked_add(p)) else {
+            return err(format!("`{text}` is not a duration: {help}"));
+        };
+        total_ns = sum;
+        rest = next.trim_start();
+    }
+    Ok(total_ns)
+}
+
+/// Reads a rate in operations a second: `50000`, `50k`, `1.5M/s`, `200 IOPS` (powers of 1000).
+pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
+    let t = text.trim();
+    let t = t.strip_suffix("IOPS").or_else(|| t.strip_suffix("/s")).unwrap_or(t).trim_end();
+    let (number, unit) = split_number(t);
+    let factor = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        _ => f64::NAN,
+    };
+    match number.replace('_', "").parse::<f64>() {
+        Ok(n) if (n * factor).is_finite() && n * factor > 0.0 => Ok(n * factor),
+        _ => err(format!(
+            "`{text}` is not a rate: write operations a second above 0, such as `500`, `50k/s` or `1.5M/s`"
+        )),
+    }
+}
+
+/// Reads a share into a fraction from 0 to 1: `20%`, `0.5%`, `100%`. The sign is required, so that
+/// `0.5` can't be taken for one half by one reader and for half a per cent by another.
+pub fn parse_percent(text: &str) -> Result<f64, ParseUnitError> {
+    let number = text.trim().strip_suffix('%').map(|n| n.trim_end().parse::<f64>());
+    match number {
+        Some(Ok(n)) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
+        _ => err(format!("`{text}` is not a share: write a percentage from 0% to 100%, such as `20%`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_iec_and_the_bare_letters_follow_fio() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("4KiB", 4096),
+            ("4k", 4096),
+            ("4 KiB", 4096),
+            ("4kB", 4000),
+            ("1.5GiB", 3 << 29),
+            ("8T", 8 << 40),
+            ("400GB", 400_000_000_000),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "KiB", "4x", "-1", "1..5k", "4 KiB extra", "99999999999T"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, ns) in
+            [("5s", 5_000_000_000), ("1m30s", 90_000_000_000), ("1.5us", 1500), ("2 ms", 2_000_000)]
+        {
+            assert_eq!(parse_duration_ns(text), Ok(ns), "{text}");
+        }
+        for text in ["", "5", "5 parsecs", "s", "1s2"] {
+            assert!(parse_duration_ns(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_and_percents() {
+        assert_eq!(parse_rate_iops("50k/s"), Ok(50_000.0));
+        assert_eq!(parse_rate_iops("1.5M"), Ok(1_500_000.0));
+        assert_eq!(parse_rate_iops("200 IOPS"), Ok(200.0));
+        assert!(parse_rate_iops("0").is_err());
+        assert!(parse_rate_iops("fast").is_err());
+        assert_eq!(parse_percent("20%"), Ok(0.2));
+        assert!(parse_percent("0.2").is_err());
+        assert!(parse_percent("101%").is_err());
+    }
+}
