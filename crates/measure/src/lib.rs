@@ -1,1 +1,23 @@
+//! What a measurement is: histograms by kind of operation, interval series, the cell that they
+//! make up, and the verdicts on it.
+//!
+//! A cell is a *value*: plain data, no handle and no percentile in it. Cells of parallel workers
+//! or of several targets merge, in any order and grouping, into the same cell. Percentiles are
+//! computed at the edge, from merged histograms, never averaged.
+//!
+//! **Invariant:** latency is aggregated here and nowhere else. Reads, writes, flushes, trims and
+//! write-zeroes are never mixed in one histogram.
 
+pub mod cell;
+pub mod errors;
+pub mod evidence;
+pub mod histogram;
+pub mod interval;
+pub mod verdict;
+
+pub use cell::{Cell, CellKey, Ended, Resources, StampQuality};
+pub use errors::{ErrorCounts, ErrorKind};
+pub use evidence::Evidence;
+pub use histogram::Histogram;
+pub use interval::{ClassStats, Interval};
+pub use verdict::{Level, Verdict};

@@ -1,0 +1,200 @@
+//! The cell: one workload on one target (or on several, merged) under one set of conditions, and
+//! everything that was counted.
+
+use crate::{Evidence, Histogram, Interval, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What was asked for. Cells of one run are told apart by it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellKey {
+    /// Name within the run, such as `random-read`.
+    pub name: String,
+    /// Canonical target name; `all (N targets)` for the merged cell of several.
+    pub target: String,
+    /// Workload name.
+    pub workload: String,
+    /// Engine that ran it.
+    pub engine: String,
+    /// Workers on each target.
+    pub threads: u32,
+    /// Outstanding I/Os of each worker (closed loop), or the most it may have (open loop).
+    pub depth: u32,
+    /// Block sizes and their shares (which sum to 1), largest share first.
+    pub blocks: Vec<(u32, f64)>,
+    /// Offered operations a second in open loop; None in closed loop.
+    pub offered_iops: Option<f64>,
+    /// Seed of the streams.
+    pub seed: u64,
+}
+
+impl CellKey {
+    /// The block size with the largest share, bytes.
+    pub fn block_bytes(&self) -> u32 {
+        self.blocks.first().map_or(0, |b| b.0)
+    }
+}
+
+/// Why a cell ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// The measured time was over.
+    #[default]
+    Time,
+    /// The number of operations was reached.
+    Ops,
+    /// The number of bytes was reached.
+    Bytes,
+    /// Somebody stopped it (Ctrl-C, SIGTERM).
+    Interrupted,
+    /// Too many operations failed.
+    Errors,
+    /// The process died; what it had written to the notebook is here.
+    Crashed,
+}
+
+/// How coarse the completion stamps are. Completions that are reaped together share one stamp;
+/// each may have happened at any time since the engine last looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StampQuality {
+    /// Times that at least one completion was taken.
+    pub reaps: u64,
+    /// Completions taken.
+    pub completions: u64,
+    /// Sum over completions of the time since the engine last looked, ns.
+    pub span_sum_ns: u128,
+    /// The longest such time, ns.
+    pub span_max_ns: u64,
+}
+
+impl StampQuality {
+    /// Counts a reap of `completions` that may have happened at any time in the last `span_ns`.
+    #[inline]
+    pub fn add(&mut self, completions: u64, span_ns: u64) {
+        self.reaps += 1;
+        self.completions += completions;
+        self.span_sum_ns += u128::from(span_ns) * u128::from(completions);
+        self.span_max_ns = self.span_max_ns.max(span_ns);
+    }
+
+    /// Mean uncertainty of a completion stamp, ns; None when nothing was reaped.
+    pub fn span_mean_ns(&self) -> Option<f64> {
+        (self.completions > 0).then(|| self.span_sum_ns as f64 / self.completions as f64)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.reaps += other.reaps;
+        self.completions += other.completions;
+        self.span_sum_ns += other.span_sum_ns;
+        self.span_max_ns = self.span_max_ns.max(other.span_max_ns);
+    }
+}
+
+/// What the workers used during the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// CPU time of each worker in user mode, ns.
+    pub cpu_user_ns: Vec<u64>,
+    /// CPU time of each worker in the kernel, ns. Kernel workers are not in it.
+    pub cpu_system_ns: Vec<u64>,
+    /// Integral over the window of the operations in flight, operation × ns.
+    pub outstanding_area_ns: u128,
+}
+
+impl Resources {
+    /// CPU time of all workers, seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.cpu_user_ns.iter().chain(&self.cpu_system_ns).sum::<u64>() as f64 / 1e9
+    }
+
+    /// The busiest worker's share of a core (0 to 1) over `window_ns`.
+    pub fn busiest_share(&self, window_ns: u64) -> f64 {
+        self.cpu_user_ns
+            .iter()
+            .zip(&self.cpu_system_ns)
+            .map(|(u, s)| (u + s) as f64 / window_ns.max(1) as f64)
+            .fold(0.0, f64::max)
+    }
+}
+
+/// One cell of a run: plain data that merges.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cell {
+    /// What was asked for.
+    pub key: CellKey,
+    /// Length of the measured window (after the ramp), ns.
+    pub window_ns: u64,
+    /// Length of one interval of the series, ns. The last one may be shorter.
+    pub interval_ns: u64,
+    /// All that completed in the window, by interval; an empty interval is there, empty.
+    pub series: Vec<Interval>,
+    /// What the workers used.
+    pub resources: Resources,
+    /// How coarse the completion stamps are.
+    pub stamps: StampQuality,
+    /// Open loop: how late operations were submitted after their intended start, ns.
+    pub lateness: Option<Histogram>,
+    /// Open loop: operations that were due when the window ended and had not been submitted.
+    pub backlog_ops: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What was seen beside the numbers.
+    pub evidence: Evidence,
+    /// What took effect, for people: engine flags, alignment, what the kernel refused.
+    pub facts: BTreeMap<String, String>,
+    /// Judged once, when the cell ended; [`crate::verdict::judge`] gives them again.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Cell {
+    /// All intervals as one.
+    pub fn total(&self) -> Interval {
+        let mut sum = Interval::default();
+        self.series.iter().for_each(|i| sum.merge(i));
+        sum
+    }
+
+    /// The measured window, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.window_ns as f64 / 1e9
+    }
+
+    /// `n` a second over the window; 0 for an empty window.
+    pub fn per_second(&self, n: f64) -> f64 {
+        if self.window_ns == 0 { 0.0 } else { n / self.seconds() }
+    }
+
+    /// Mean number of operations in flight over the window.
+    pub fn oio_mean(&self) -> f64 {
+        if self.window_ns == 0 {
+            return 0.0;
+        }
+        self.resources.outstanding_area_ns as f64 / self.window_ns as f64
+    }
+
+    /// Adds another cell that ran at the same time: another worker's share, or another target's.
+    /// Keys, facts, evidence and verdicts of `self` are kept; the caller says what the sum is
+    /// called and judges it anew. Everything counted is associative and commutative.
+    pub fn merge(&mut self, other: &Self) {
+        self.window_ns = self.window_ns.max(other.window_ns);
+        self.interval_ns = self.interval_ns.max(other.interval_ns);
+        if self.series.len() < other.series.len() {
+            self.series.resize_with(other.series.len(), Interval::default);
+        }
+        for (mine, theirs) in self.series.iter_mut().zip(&other.series) {
+            mine.merge(theirs);
+        }
+        self.resources.cpu_user_ns.extend_from_slice(&other.resources.cpu_user_ns);
+        self.resources.cpu_system_ns.extend_from_slice(&other.resources.cpu_system_ns);
+        self.resources.outstanding_area_ns += other.resources.outstanding_area_ns;
+        self.stamps.merge(&other.stamps);
+        if let Some(theirs) = &other.lateness {
+            self.lateness.get_or_insert_default().merge(theirs);
+        }
+        self.backlog_ops += other.backlog_ops;
+    }
+}

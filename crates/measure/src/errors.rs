@@ -1,0 +1,116 @@
+//! Operations that failed, by kind. A failed operation is never counted as completed I/O, and its
+//! time is in no histogram.
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong with one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// EIO and its kin: the medium or the path to it failed.
+    Io,
+    /// ENOSPC, EDQUOT: no room on the file system or device.
+    NoSpace,
+    /// Fewer bytes than asked: the end of a file that was truncated under the run, or a device
+    /// that shrank.
+    Short,
+    /// ENODEV, ENXIO, ENOMEDIUM, ESHUTDOWN: the device is gone.
+    Gone,
+    /// EOPNOTSUPP, EINVAL on trim or write-zeroes: the target can't do this kind of operation.
+    Unsupported,
+    /// Verified content was not what had been written.
+    Corrupt,
+    /// Anything else; the errno is in the cell's facts.
+    Other,
+}
+
+impl ErrorKind {
+    /// Every kind, in the order of its index.
+    pub const ALL: [Self; 7] = [
+        Self::Io,
+        Self::NoSpace,
+        Self::Short,
+        Self::Gone,
+        Self::Unsupported,
+        Self::Corrupt,
+        Self::Other,
+    ];
+
+    /// The name used in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::NoSpace => "no_space",
+            Self::Short => "short",
+            Self::Gone => "gone",
+            Self::Unsupported => "unsupported",
+            Self::Corrupt => "corrupt",
+            Self::Other => "other",
+        }
+    }
+
+    /// A few words for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Io => "I/O errors",
+            Self::NoSpace => "out of space",
+            Self::Short => "cut short",
+            Self::Gone => "device gone",
+            Self::Unsupported => "not supported by the target",
+            Self::Corrupt => "wrong content",
+            Self::Other => "other errors",
+        }
+    }
+
+    /// The kind of a Linux error number.
+    pub const fn from_errno(errno: i32) -> Self {
+        match errno {
+            5 | 52 | 61 | 84 | 121 | 110 => Self::Io, // EIO EBADE ENODATA EILSEQ EREMOTEIO ETIMEDOUT
+            28 | 122 | 27 => Self::NoSpace,           // ENOSPC EDQUOT EFBIG
+            19 | 6 | 123 | 108 => Self::Gone,         // ENODEV ENXIO ENOMEDIUM ESHUTDOWN
+            95 | 38 | 25 => Self::Unsupported,        // EOPNOTSUPP ENOSYS ENOTTY
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Failed operations by kind, and the last error number seen of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCounts {
+    counts: [u64; ErrorKind::ALL.len()],
+    /// Linux error number of the latest failure; 0 where there was none.
+    pub last_errno: i32,
+}
+
+impl ErrorCounts {
+    /// Counts one failure.
+    pub fn add(&mut self, kind: ErrorKind, errno: i32) {
+        self.counts[kind as usize] += 1;
+        self.last_errno = errno;
+    }
+
+    /// Failures of one kind.
+    pub fn of(&self, kind: ErrorKind) -> u64 {
+        self.counts[kind as usize]
+    }
+
+    /// All failures.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Kinds that occurred, with how often.
+    pub fn iter(&self) -> impl Iterator<Item = (ErrorKind, u64)> + '_ {
+        ErrorKind::ALL.into_iter().map(|k| (k, self.of(k))).filter(|&(_, n)| n > 0)
+    }
+
+    /// Adds another's counts to these.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine += theirs;
+        }
+        // The larger of the two: which one was later is not known, and a merge must not depend
+        // on the order.
+        self.last_errno = self.last_errno.max(other.last_errno);
+    }
+}

@@ -1,0 +1,54 @@
+//! What was seen beside the numbers, and what verdicts are judged by: how the target was opened,
+//! whether the page cache or kernel workers were in the path, whether the blocks had ever been
+//! written, what the generator itself costs. Gathered by `drive` and `run`; `None` is "unknown",
+//! which is never taken for "fine".
+
+use serde::{Deserialize, Serialize};
+
+/// Evidence of one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// The target is memory of this process (`ram:`, `null:`): no kernel, no device.
+    pub in_process: bool,
+    /// O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
+    pub direct: Option<bool>,
+    /// Why it was not, when it was not.
+    pub why_not_direct: Option<String>,
+    /// Bytes that the workload addressed.
+    pub active_bytes: u64,
+    /// Memory of the machine, bytes.
+    pub ram_bytes: Option<u64>,
+    /// Share (0 to 1) of the active range whose blocks have ever been written.
+    pub written_share: Option<f64>,
+    /// Blocks that were sampled after the cell, and how many of them held only zeroes.
+    pub blocks_sampled: u32,
+    /// See [`Self::blocks_sampled`].
+    pub blocks_zero: u32,
+    /// Whether the content written could be compressed or deduplicated by the target.
+    pub content_reducible: bool,
+    /// Kernel worker threads (io-wq) that this process had during the cell: ring requests were
+    /// handed to them instead of being started in line.
+    pub kernel_workers: u32,
+    /// Cost of one operation of this workload in the generator itself, ns, calibrated on the null
+    /// engine with as many workers.
+    pub generator_ns_per_io: Option<f64>,
+    /// Operations a second that this workload reached on the null engine, all workers together.
+    pub generator_ceiling_iops: Option<f64>,
+    /// Processors that the workers could run on.
+    pub cpus: u32,
+    /// I/O of others on the same device during the cell, as a share of ours (0.1 = 10 %).
+    pub foreign_share: Option<f64>,
+    /// Processor time stolen by the hypervisor during the cell, as a share of the time of all
+    /// processors.
+    pub steal_share: Option<f64>,
+    /// Difference of the fast clock from the system's over the cell, parts in 10^6.
+    pub clock_error_ppm: Option<f64>,
+    /// Draws that asked for an address lately read or written before there was one.
+    pub recent_misses: u64,
+    /// Operations not issued because an operation on the same block was in flight (verifiable
+    /// content only).
+    pub overlaps_skipped: u64,
+    /// What verification found wrong first, in words.
+    pub first_corruption: Option<String>,
+}

@@ -1,0 +1,386 @@
+//! A log-linear histogram of nanoseconds: 128 buckets an octave, as HdrHistogram and SPDK have it.
+//!
+//! Values under 256 ns are exact; above, a bucket's width is at most 1/128 of its lower bound, so
+//! the middle of a bucket is within 0.4 % of any value in it. Minimum, maximum, count and sum are
+//! exact. Values of 2^42 ns (73 minutes) and more fall into the last bucket.
+//!
+//! Merging adds counts: it is associative and commutative, and loses nothing.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// Bits of a value's mantissa that are kept: 2^7 = 128 buckets an octave.
+const SUB_BITS: u32 = 7;
+const SUB: usize = 1 << SUB_BITS;
+/// Values are clamped below 2^42 ns.
+const VALUE_BITS: u32 = 42;
+const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
+
+/// Percentiles whose tail holds fewer samples than this are not supported (`methodology`: ten
+/// exceedances give the estimate a relative standard error of about a third).
+pub const EXCEEDANCES_MIN: f64 = 10.0;
+
+/// Counts of nanosecond values in log-linear buckets. About 36 KiB.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Box<[u64; BUCKETS]>,
+    count: u64,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count)
+            .field("min_ns", &self.min_ns)
+            .field("mean_ns", &self.mean_ns())
+            .field("max_ns", &self.max_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bucket of a value.
+#[inline]
+const fn bucket(value_ns: u64) -> usize {
+    // Below 256 the shift is 0 and the bucket is the value itself.
+    let shift = 63 - (value_ns | (2 * SUB as u64 - 1)).leading_zeros() - SUB_BITS;
+    ((shift as usize) << SUB_BITS) + (value_ns >> shift) as usize
+}
+
+/// Lowest value of a bucket and its width.
+const fn bounds(bucket: usize) -> (u64, u64) {
+    if bucket < 2 * SUB {
+        return (bucket as u64, 1);
+    }
+    let shift = (bucket / SUB - 1) as u32;
+    (((bucket - ((shift as usize) << SUB_BITS)) as u64) << shift, 1 << shift)
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        // Straight to the heap: an array literal would pass through the stack.
+        let counts: Box<[u64]> = vec![0; BUCKETS].into_boxed_slice();
+        let counts = counts.try_into().unwrap_or_else(|_| unreachable!("the length is BUCKETS"));
+        Self { counts, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+
+    /// Counts one value. No branch but the clamps, no allocation.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        self.record_n(value_ns, 1);
+    }
+
+    /// Counts `n` equal values; they may be 0, which changes nothing.
+    #[inline]
+    pub fn record_n(&mut self, value_ns: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
+        let clamped = value_ns.min((1 << VALUE_BITS) - 1);
+        self.counts[bucket(clamped)] += n;
+        self.count += n;
+        self.sum_ns += u128::from(value_ns) * u128::from(n);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+
+    /// Adds another histogram's counts to these.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        if self.count > 0 {
+            self.counts.fill(0);
+            self.count = 0;
+            self.sum_ns = 0;
+            self.min_ns = u64::MAX;
+            self.max_ns = 0;
+        }
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Sum of all values, ns.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Smallest value, ns; None when empty.
+    pub fn min_ns(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min_ns)
+    }
+
+    /// Largest value, ns; None when empty.
+    pub fn max_ns(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max_ns)
+    }
+
+    /// Arithmetic mean, ns; None when empty. Exact: from the sum, not from buckets.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// Standard deviation, ns, from bucket middles; None when empty.
+    pub fn stddev_ns(&self) -> Option<f64> {
+        let mean = self.mean_ns()?;
+        let squares: f64 =
+            self.buckets().map(|b| (b.middle_ns() - mean).powi(2) * b.count as f64).sum();
+        Some((squares / self.count as f64).sqrt())
+    }
+
+    /// The value at quantile `q` (0 to 1): the middle of the bucket that holds the ⌈q·n⌉-th
+    /// smallest value, kept within the exact minimum and maximum. None when empty.
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
+        let mut seen = 0;
+        for (i, &n) in self.counts.iter().enumerate() {
+            seen += n;
+            if seen >= rank {
+                let (low, width) = bounds(i);
+                return Some((low + width / 2).clamp(self.min_ns, self.max_ns));
+            }
+        }
+        Some(self.max_ns)
+    }
+
+    /// As [`Self::quantile_ns`], but None when fewer than [`EXCEEDANCES_MIN`] samples lie beyond
+    /// it: what the samples can't support is not printed.
+    pub fn supported_quantile_ns(&self, q: f64) -> Option<u64> {
+        if self.supports(q) { self.quantile_ns(q) } else { None }
+    }
+
+    /// Whether there are samples enough behind quantile `q`, on both of its sides.
+    pub fn supports(&self, q: f64) -> bool {
+        // 1 - 0.999 is not exactly 0.001: allow for rounding of one part in 10^9.
+        let tail = (1.0 - q).min(q) * self.count as f64;
+        tail >= EXCEEDANCES_MIN * (1.0 - 1e-9)
+    }
+
+    /// The buckets that are not empty, from the lowest.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.counts.iter().enumerate().filter(|&(_, &n)| n > 0).map(|(i, &n)| {
+            let (low_ns, width_ns) = bounds(i);
+            Bucket { low_ns, width_ns, count: n }
+        })
+    }
+
+    /// The compact form: see `docs/formats/notebook.md`. Little-endian base-128 numbers: version
+    /// (1), count, sum (two numbers of 64 bits: low, high), min, max, then for each bucket that is
+    /// not empty its distance from the one before and its count.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        put(&mut out, 1);
+        put(&mut out, self.count);
+        if self.count == 0 {
+            return out;
+        }
+        put(&mut out, self.sum_ns as u64);
+        put(&mut out, (self.sum_ns >> 64) as u64);
+        put(&mut out, self.min_ns);
+        put(&mut out, self.max_ns);
+        let mut last = 0;
+        for (i, &n) in self.counts.iter().enumerate().filter(|&(_, &n)| n > 0) {
+            put(&mut out, (i - last) as u64);
+            put(&mut out, n);
+            last = i;
+        }
+        out
+    }
+
+    /// Reads the compact form; the error says what is wrong with it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let mut rest = bytes;
+        let mut h = Self::new();
+        let version = take(&mut rest)?;
+        if version != 1 {
+            return Err(format!("histogram version {version} is newer than this program"));
+        }
+        h.count = take(&mut rest)?;
+        if h.count == 0 {
+            return Ok(h);
+        }
+        h.sum_ns = u128::from(take(&mut rest)?) | u128::from(take(&mut rest)?) << 64;
+        h.min_ns = take(&mut rest)?;
+        h.max_ns = take(&mut rest)?;
+        let (mut at, mut total) = (0_usize, 0_u64);
+        while !rest.is_empty() {
+            at = at.saturating_add(take(&mut rest)? as usize);
+            let n = take(&mut rest)?;
+            *h.counts.get_mut(at).ok_or("a histogram bucket is out of range")? = n;
+            total = total.checked_add(n).ok_or("histogram counts overflow")?;
+        }
+        if total != h.count {
+            return Err(format!("histogram buckets hold {total} values, its count says {}", h.count));
+        }
+        Ok(h)
+    }
+}
+
+/// One bucket of a histogram that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Smallest value that falls into it, ns.
+    pub low_ns: u64,
+    /// Width, ns; at least 1.
+    pub width_ns: u64,
+    /// Values counted in it.
+    pub count: u64,
+}
+
+impl Bucket {
+    /// The middle of the bucket, ns.
+    pub fn middle_ns(&self) -> f64 {
+        self.low_ns as f64 + (self.width_ns - 1) as f64 / 2.0
+    }
+}
+
+fn put(out: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+fn take(rest: &mut &[u8]) -> Result<u64, String> {
+    let mut n = 0_u64;
+    for shift in (0..70).step_by(7) {
+        let (&byte, tail) = rest.split_first().ok_or("a histogram is cut short")?;
+        *rest = tail;
+        if shift == 63 && byte > 1 {
+            break;
+        }
+        n |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Ok(n);
+        }
+    }
+    Err("a number in a histogram is too long".to_owned())
+}
+
+/// In JSON a histogram is its compact form in hexadecimal digits.
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        use std::fmt::Write as _;
+        let mut text = String::new();
+        for byte in self.to_bytes() {
+            let _ = write!(text, "{byte:02x}");
+        }
+        s.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        let bytes: Option<Vec<u8>> = (0..text.len())
+            .step_by(2)
+            .map(|i| text.get(i..i + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()))
+            .collect();
+        let bytes = bytes.ok_or_else(|| D::Error::custom("a histogram is not hexadecimal"))?;
+        Self::from_bytes(&bytes).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_tile_the_range_without_gap_or_overlap() {
+        let mut next = 0;
+        for i in 0..BUCKETS {
+            let (low, width) = bounds(i);
+            assert_eq!(low, next, "bucket {i}");
+            assert_eq!(bucket(low), i);
+            assert_eq!(bucket(low + width - 1), i);
+            next = low + width;
+        }
+        assert_eq!(next, 1 << VALUE_BITS);
+    }
+
+    proptest! {
+        /// The oracle is a sorted list.
+        #[test]
+        fn quantiles_agree_with_a_sorted_list(
+            mut values in prop::collection::vec(0_u64..1 << 36, 1..400),
+            q in 0.0_f64..=1.0,
+        ) {
+            let mut h = Histogram::new();
+            values.iter().for_each(|&v| h.record(v));
+            values.sort_unstable();
+            let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
+            let exact = values[rank - 1] as f64;
+            let ours = h.quantile_ns(q).unwrap() as f64;
+            prop_assert!((ours - exact).abs() <= exact / 256.0 + 0.5, "{ours} for {exact}");
+            prop_assert_eq!(h.min_ns(), values.first().copied());
+            prop_assert_eq!(h.max_ns(), values.last().copied());
+            prop_assert_eq!(h.sum_ns(), values.iter().map(|&v| u128::from(v)).sum::<u128>());
+        }
+
+        /// Merge is associative and commutative, and the same as recording into one.
+        #[test]
+        fn merging_is_recording(parts in prop::collection::vec(
+            prop::collection::vec(0_u64..1 << 45, 0..40), 0..6)) {
+            let mut whole = Histogram::new();
+            let (mut left, mut right) = (Histogram::new(), Histogram::new());
+            for part in &parts {
+                let mut h = Histogram::new();
+                part.iter().for_each(|&v| { h.record(v); whole.record(v); });
+                left.merge(&h);
+                let mut turned = h.clone();
+                turned.merge(&right);
+                right = turned;
+            }
+            prop_assert!(left == whole && right == whole);
+            prop_assert!(Histogram::from_bytes(&whole.to_bytes()).unwrap() == whole);
+            let json = serde_json::to_string(&whole).unwrap();
+            prop_assert!(serde_json::from_str::<Histogram>(&json).unwrap() == whole);
+        }
+
+        /// Any bytes are read or refused, never a panic.
+        #[test]
+        fn foreign_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Histogram::from_bytes(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_samples_beyond_it() {
+        let mut h = Histogram::new();
+        for v in 0..9_999 {
+            h.record(v);
+        }
+        assert_eq!(h.supported_quantile_ns(0.999), None);
+        h.record(1);
+        assert!(h.supported_quantile_ns(0.999).is_some());
+        assert_eq!(h.supported_quantile_ns(0.9999), None);
+        assert_eq!(Histogram::new().supported_quantile_ns(0.5), None);
+    }
+}

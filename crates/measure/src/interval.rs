@@ -1,0 +1,110 @@
+//! One interval of a series: what completed in it, by kind of operation. A cell is the sum of its
+//! intervals, so a run that is cut off keeps every interval that it had finished.
+
+use crate::{ErrorCounts, Histogram};
+use iodyno_units::OpKind;
+use serde::{Deserialize, Serialize};
+
+/// What one kind of operation did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassStats {
+    /// Bytes moved by operations that completed without error.
+    pub bytes: u64,
+    /// From submission to completion, ns. Its count is the number of completed operations.
+    pub service: Histogram,
+    /// From the *intended* start to completion, ns; only in open loop (in closed loop the intended
+    /// start is the submission).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Histogram>,
+    /// Operations that failed.
+    #[serde(default)]
+    pub errors: ErrorCounts,
+}
+
+impl ClassStats {
+    /// Completed operations.
+    pub fn ops(&self) -> u64 {
+        self.service.count()
+    }
+
+    /// The histogram that a user of the storage feels: response time where there is one.
+    pub fn felt(&self) -> &Histogram {
+        self.response.as_ref().unwrap_or(&self.service)
+    }
+
+    /// Adds another's figures to these.
+    pub fn merge(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.service.merge(&other.service);
+        if let Some(theirs) = &other.response {
+            self.response.get_or_insert_default().merge(theirs);
+        }
+        self.errors.merge(&other.errors);
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes = 0;
+        self.service.clear();
+        if let Some(h) = &mut self.response {
+            h.clear();
+        }
+        self.errors = ErrorCounts::default();
+    }
+
+    /// True when nothing completed and nothing failed.
+    pub fn is_empty(&self) -> bool {
+        self.ops() == 0 && self.errors.total() == 0
+    }
+}
+
+/// What completed in one interval of the measured window. Kinds that did nothing are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// By [`OpKind::index`].
+    pub classes: [Option<Box<ClassStats>>; OpKind::COUNT],
+}
+
+impl Interval {
+    /// Figures of one kind, where it did anything.
+    pub fn class(&self, kind: OpKind) -> Option<&ClassStats> {
+        self.classes[kind.index()].as_deref()
+    }
+
+    /// Figures of one kind, made empty where there were none.
+    pub fn class_mut(&mut self, kind: OpKind) -> &mut ClassStats {
+        self.classes[kind.index()].get_or_insert_default()
+    }
+
+    /// The kinds that did anything, in the order of [`OpKind::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (OpKind, &ClassStats)> {
+        OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
+    }
+
+    /// Adds another interval's figures to these.
+    pub fn merge(&mut self, other: &Self) {
+        for (kind, stats) in other.iter() {
+            self.class_mut(kind).merge(stats);
+        }
+    }
+
+    /// Completed operations of all kinds.
+    pub fn ops(&self) -> u64 {
+        self.iter().map(|(_, c)| c.ops()).sum()
+    }
+
+    /// Bytes moved by reads and writes.
+    pub fn bytes(&self) -> u64 {
+        self.iter()
+            .filter(|(k, _)| matches!(k, OpKind::Read | OpKind::Write))
+            .map(|(_, c)| c.bytes)
+            .sum()
+    }
+
+    /// Failed operations of all kinds.
+    pub fn errors(&self) -> ErrorCounts {
+        let mut sum = ErrorCounts::default();
+        self.iter().for_each(|(_, c)| sum.merge(&c.errors));
+        sum
+    }
+}

@@ -1,0 +1,398 @@
+//! Verdicts: what a cell's own evidence says about its numbers, in plain words, each with the
+//! reason and the way to mend it. Judging is a pure function of the cell, so an old run can be
+//! judged again by newer rules.
+//!
+//! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
+
+use crate::cell::{Cell, Ended};
+use crate::interval::Interval;
+use iodyno_units::{OpKind, human};
+use serde::{Deserialize, Serialize};
+
+/// How much a verdict weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// The number can be used as it is.
+    Valid,
+    /// Good to know; the number stands.
+    Note,
+    /// The number may not mean what it seems to.
+    Warning,
+    /// The number must not be used.
+    Invalid,
+}
+
+/// One verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Stable name, upper case with underscores.
+    pub code: String,
+    /// Weight.
+    pub level: Level,
+    /// The reason, with the figures, and how to mend it.
+    pub text: String,
+}
+
+/// Little's law may be off by this share before it is called broken.
+const LITTLE_TOLERANCE: f64 = 0.01;
+/// An open loop has met its rate when at least this share of it was completed.
+const RATE_SHARE_MIN: f64 = 0.97;
+/// A cell that runs at more than this share of the generator's ceiling measures the generator.
+const CEILING_SHARE_MAX: f64 = 0.8;
+/// A worker that is busier than this has no time left to reap promptly.
+const BUSY_SHARE_MAX: f64 = 0.95;
+/// A direct target smaller than this fits into the DRAM or SLC cache of common devices.
+const ACTIVE_BYTES_MIN: u64 = 1 << 30;
+/// Coarse stamps are worth a word when they are this share of the median.
+const STAMP_SHARE_MAX: f64 = 0.1;
+
+/// Judges a cell. The list is never empty: without a warning or worse it starts with `VALID`.
+pub fn judge(cell: &Cell) -> Vec<Verdict> {
+    let total = cell.total();
+    let mut found = Vec::new();
+    let mut say = |code: &str, level: Level, text: String| {
+        found.push(Verdict { code: code.to_owned(), level, text });
+    };
+    completeness(cell, &total, &mut say);
+    accounting(cell, &total, &mut say);
+    generator(cell, &total, &mut say);
+    target(cell, &total, &mut say);
+    surroundings(cell, &mut say);
+    samples(cell, &total, &mut say);
+    if found.iter().all(|v| v.level < Level::Warning) {
+        let text = "no check found a reason to doubt these numbers".to_owned();
+        found.insert(0, Verdict { code: "VALID".to_owned(), level: Level::Valid, text });
+    }
+    found.sort_by(|a, b| b.level.cmp(&a.level));
+    found
+}
+
+type Say<'a> = dyn FnMut(&str, Level, String) + 'a;
+
+/// Did the cell run to its end, and did the operations succeed?
+fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
+    match cell.ended {
+        Ended::Interrupted => say(
+            "INTERRUPTED",
+            Level::Warning,
+            format!("stopped after {:.1} s of measuring; what had completed is kept", cell.seconds()),
+        ),
+        Ended::Crashed => say(
+            "CRASHED",
+            Level::Warning,
+            format!(
+                "the process died; {:.1} s had reached the notebook and are kept",
+                cell.seconds()
+            ),
+        ),
+        Ended::Errors => say(
+            "STOPPED_BY_ERRORS",
+            Level::Invalid,
+            "the run was stopped because too many operations failed".to_owned(),
+        ),
+        Ended::Time | Ended::Ops | Ended::Bytes => {}
+    }
+    let errors = total.errors();
+    if errors.total() > 0 {
+        let kinds: Vec<String> =
+            errors.iter().map(|(kind, n)| format!("{n} {}", kind.words())).collect();
+        let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
+        let first = cell.evidence.first_corruption.as_ref();
+        let first = first.map_or(String::new(), |c| format!("; first: {c}"));
+        say(
+            "ERRORS",
+            Level::Invalid,
+            format!(
+                "{} operations failed ({:.3} %): {}{first}; they are not counted as completed",
+                errors.total(),
+                share * 100.0,
+                kinds.join(", ")
+            ),
+        );
+    }
+    if total.ops() == 0 {
+        say(
+            "NOTHING_COMPLETED",
+            Level::Invalid,
+            "no operation completed in the measured window; give it more time".to_owned(),
+        );
+    }
+}
+
+/// Do the numbers agree with each other?
+fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
+    let summed_ns: f64 = total.iter().map(|(_, c)| c.service.sum_ns() as f64).sum();
+    let area_ns = cell.resources.outstanding_area_ns as f64;
+    let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes);
+    if total.ops() > 0 && total.errors().total() == 0 && area_ns > 0.0 && whole {
+        // Operations under way at either end of the window are in one sum and not in the other:
+        // at most the outstanding ones, with the longest latency each.
+        let longest_ns =
+            total.iter().filter_map(|(_, c)| c.service.max_ns()).max().unwrap_or(0) as f64;
+        let edges_ns = 2.0 * cell.oio_mean().ceil() * longest_ns;
+        let allowed_ns = LITTLE_TOLERANCE * area_ns + edges_ns;
+        if (summed_ns - area_ns).abs() > allowed_ns {
+            say(
+                "LITTLES_LAW_BROKEN",
+                Level::Invalid,
+                format!(
+                    "throughput × latency gives {:.2} I/Os in flight, {:.2} were counted: this is a fault of iodyno, please report it",
+                    summed_ns / cell.window_ns.max(1) as f64,
+                    cell.oio_mean()
+                ),
+            );
+        }
+    }
+    if let Some(ppm) = cell.evidence.clock_error_ppm
+        && ppm.abs() > 500.0
+    {
+        say(
+            "CLOCK",
+            Level::Warning,
+            format!("the fast clock was off by {ppm:.0} parts in a million from the system's; use --clock system"),
+        );
+    }
+}
+
+/// Was it the storage that was measured, or iodyno?
+fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
+    let iops = cell.per_second(total.ops() as f64);
+    if let Some(offered) = cell.key.offered_iops {
+        let response = total.iter().find_map(|(_, c)| c.response.as_ref());
+        if iops < RATE_SHARE_MIN * offered {
+            say(
+                "RATE_MISSED",
+                Level::Warning,
+                format!(
+                    "{}/s of the {}/s offered were completed and {} operations were due at the end: the target does not sustain this rate, so response times grow with the length of the run; lower --rate or look for the knee",
+                    human::count(iops),
+                    human::count(offered),
+                    cell.backlog_ops
+                ),
+            );
+        } else if let Some(h) = response {
+            let p99 = h.supported_quantile_ns(0.99);
+            let p99 = p99.map_or(String::new(), |v| format!("; response p99 {}", human::time_ns(v as f64)));
+            say("RATE_MET", Level::Note, format!("the rate of {}/s was met{p99}", human::count(offered)));
+        }
+        late_submission(cell, say);
+    }
+    let in_process = cell.evidence.in_process;
+    if let Some(ceiling) = cell.evidence.generator_ceiling_iops
+        && ceiling > 0.0
+        && iops > CEILING_SHARE_MAX * ceiling
+    {
+        let level = if in_process { Level::Note } else { Level::Warning };
+        say(
+            "GENERATOR_BOUND",
+            level,
+            format!(
+                "{}/s is {:.0} % of what iodyno itself reaches on the null engine ({}/s): this is the generator's speed, not the target's; use more --threads",
+                human::count(iops),
+                100.0 * iops / ceiling,
+                human::count(ceiling)
+            ),
+        );
+    }
+    let busiest = cell.resources.busiest_share(cell.window_ns);
+    if !in_process && busiest > BUSY_SHARE_MAX && cell.key.depth > 1 && cell.window_ns > 0 {
+        say(
+            "CPU_BOUND",
+            Level::Note,
+            format!(
+                "a worker used {:.0} % of its core: latencies include waiting for that core; more --threads may go faster",
+                busiest * 100.0
+            ),
+        );
+    }
+    if u64::from(cell.evidence.cpus) < cell.resources.cpu_user_ns.len() as u64
+        && cell.evidence.cpus > 0
+        && busiest > 0.5
+    {
+        say(
+            "MORE_WORKERS_THAN_CPUS",
+            Level::Note,
+            format!(
+                "{} workers shared {} processors: latencies include waiting for a processor",
+                cell.resources.cpu_user_ns.len(),
+                cell.evidence.cpus
+            ),
+        );
+    }
+    coarse_stamps(cell, total, say);
+}
+
+fn late_submission(cell: &Cell, say: &mut Say) {
+    let Some(lateness) = &cell.lateness else { return };
+    let Some(p99) = lateness.supported_quantile_ns(0.99) else { return };
+    if p99 > 1_000_000 {
+        say(
+            "LATE_SUBMISSION",
+            Level::Note,
+            format!(
+                "1 % of the operations were submitted {} or more after their intended start (no free slot, or no processor); response times count from the intended start and include it",
+                human::time_ns(p99 as f64)
+            ),
+        );
+    }
+}
+
+fn coarse_stamps(cell: &Cell, total: &Interval, say: &mut Say) {
+    let Some(span) = cell.stamps.span_mean_ns() else { return };
+    let median = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5)).min().unwrap_or(0);
+    if cell.stamps.completions > cell.stamps.reaps
+        && span > STAMP_SHARE_MAX * median as f64
+        && span > 100.0
+    {
+        say(
+            "COARSE_STAMPS",
+            Level::Note,
+            format!(
+                "completions were reaped {:.1} at a time; their stamps are up to {} late (mean), {} at most",
+                cell.stamps.completions as f64 / cell.stamps.reaps.max(1) as f64,
+                human::time_ns(span),
+                human::time_ns(cell.stamps.span_max_ns as f64)
+            ),
+        );
+    }
+}
+
+/// Was it the storage that answered, and in the state that one thinks?
+fn target(cell: &Cell, total: &Interval, say: &mut Say) {
+    let e = &cell.evidence;
+    if e.direct == Some(false) {
+        let why = e.why_not_direct.as_deref().unwrap_or("asked for");
+        say(
+            "PAGE_CACHE",
+            Level::Warning,
+            format!("buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"),
+        );
+    }
+    let reads = total.class(OpKind::Read).map_or(0, |c| c.ops());
+    let unwritten = e.written_share.is_some_and(|s| s < 0.999);
+    let zeroes = e.blocks_sampled >= 16 && f64::from(e.blocks_zero) > 0.05 * f64::from(e.blocks_sampled);
+    if reads > 0 && !e.in_process && (unwritten || zeroes) {
+        let seen = match e.written_share {
+            Some(share) if unwritten => {
+                format!("{:.1} % of the range was never written", (1.0 - share) * 100.0)
+            }
+            _ => format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled),
+        };
+        say(
+            "NEVER_WRITTEN",
+            Level::Warning,
+            format!("{seen}: a device answers such reads without touching its medium; fill it first"),
+        );
+    }
+    if e.content_reducible && total.class(OpKind::Write).is_some() {
+        say(
+            "REDUCIBLE_CONTENT",
+            Level::Note,
+            "the content written can be compressed or deduplicated, as asked; a device that does so writes less than was sent".to_owned(),
+        );
+    }
+    if e.kernel_workers > 0 {
+        say(
+            "KERNEL_WORKERS",
+            Level::Warning,
+            format!(
+                "the kernel handed ring requests to {} worker thread{}: each I/O pays for a thread switch, and their CPU time is not in these figures; use --engine psync or libaio here",
+                e.kernel_workers,
+                if e.kernel_workers == 1 { "" } else { "s" }
+            ),
+        );
+    }
+    if e.in_process {
+        return;
+    }
+    let small_for_ram = e.direct == Some(false) && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
+    if small_for_ram {
+        say(
+            "SMALL_TARGET",
+            Level::Warning,
+            format!(
+                "the active range of {} is under twice the memory ({}): most of it fits in the page cache",
+                human::size(e.active_bytes),
+                human::size(e.ram_bytes.unwrap_or(0))
+            ),
+        );
+    } else if e.active_bytes < ACTIVE_BYTES_MIN && e.active_bytes > 0 {
+        say(
+            "SMALL_TARGET",
+            Level::Note,
+            format!(
+                "the active range of {} may fit in a cache of the device or of its host; a larger ?size= tells more",
+                human::size(e.active_bytes)
+            ),
+        );
+    }
+}
+
+/// Was anybody else there?
+fn surroundings(cell: &Cell, say: &mut Say) {
+    let e = &cell.evidence;
+    if let Some(share) = e.foreign_share
+        && share > 0.02
+    {
+        say(
+            "FOREIGN_IO",
+            Level::Warning,
+            format!("others used the device meanwhile: {:.0} % on top of this run's own I/O", share * 100.0),
+        );
+    }
+    if let Some(share) = e.steal_share
+        && share > 0.02
+    {
+        say(
+            "STOLEN_CPU",
+            Level::Note,
+            format!("the hypervisor took {:.0} % of the processors' time for others: expect tails that are not the storage's", share * 100.0),
+        );
+    }
+    if e.recent_misses > 0 {
+        say(
+            "NOTHING_RECENT",
+            Level::Note,
+            format!("{} draws asked for a block lately used before there was one, and were drawn at random", e.recent_misses),
+        );
+    }
+    if e.overlaps_skipped > 0 {
+        say(
+            "OVERLAPS_SKIPPED",
+            Level::Note,
+            format!("{} operations met a block that was in flight and were replaced by the next draw: verified content allows one writer at a time", e.overlaps_skipped),
+        );
+    }
+}
+
+/// Which percentiles can't be supported?
+fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
+    let shown = [(0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
+    for (kind, stats) in total.iter() {
+        let h = stats.felt();
+        let hidden = shown.iter().find(|(q, _)| !h.supports(*q));
+        if let Some((q, name)) = hidden
+            && *q < 0.9999
+            && h.count() > 0
+        {
+            let needed = (crate::histogram::EXCEEDANCES_MIN / (1.0 - q)).round();
+            say(
+                "FEW_SAMPLES",
+                Level::Note,
+                format!(
+                    "{} {}s can't support {name} (which needs {needed:.0}): it is not printed",
+                    h.count(),
+                    kind.name()
+                ),
+            );
+        }
+    }
+    if cell.window_ns > 0 && cell.window_ns < 1_000_000_000 && total.ops() > 0 {
+        say(
+            "SHORT",
+            Level::Note,
+            format!("measured for only {}: background work of a device is slower than that", human::duration_ns(cell.window_ns)),
+        );
+    }
+}
