@@ -1,1 +1,27 @@
+//! Issues a workload to an engine and records what comes back.
+//!
+//! The way of one operation: the issuer says that one is due, the stream draws it, the engine
+//! carries it out, the recorder counts it. A worker is a plain thread with a stream, an engine and
+//! a recorder of its own; workers share nothing but a stop flag, an error count and, where asked,
+//! a sequential cursor or a map of verified content.
+//!
+//! **Invariant:** between two interval hand-overs the hot path does not allocate, lock, log or
+//! format. It does not open anything either: media come open from the target room.
 
+mod cell;
+pub mod clock;
+pub mod engine;
+pub mod issuer;
+pub mod memory;
+mod plan;
+pub mod probe;
+pub mod recorder;
+mod team;
+pub mod verify;
+pub mod worker;
+
+pub use cell::{calibrate, drive_cell};
+pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
+pub use plan::{
+    CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range,
+};

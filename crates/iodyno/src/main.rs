@@ -1,1 +1,7 @@
-fn main() {}
+//! The `iodyno` program: hands its arguments to the library and its result to the system.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    iodyno::main(std::env::args_os())
+}

@@ -52,6 +52,9 @@ pub enum Ended {
     Errors,
     /// The process died; what it had written to the notebook is here.
     Crashed,
+    /// It has not ended: another process is still measuring it. Only a reader of the notebook
+    /// meets this.
+    Running,
 }
 
 /// How coarse the completion stamps are. Completions that are reaped together share one stamp;
@@ -84,7 +87,8 @@ impl StampQuality {
         (self.completions > 0).then(|| self.span_sum_ns as f64 / self.completions as f64)
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds another worker's figures to these.
+    pub fn merge(&mut self, other: &Self) {
         self.reaps += other.reaps;
         self.completions += other.completions;
         self.span_sum_ns += other.span_sum_ns;
@@ -100,6 +104,9 @@ pub struct Resources {
     pub cpu_user_ns: Vec<u64>,
     /// CPU time of each worker in the kernel, ns. Kernel workers are not in it.
     pub cpu_system_ns: Vec<u64>,
+    /// Bytes moved by all operations from the start to the last completion: ramp, window and what
+    /// was in flight at the end.
+    pub moved_bytes: u64,
     /// Integral over the window of the operations in flight, operation × ns.
     pub outstanding_area_ns: u128,
 }
@@ -190,6 +197,7 @@ impl Cell {
         }
         self.resources.cpu_user_ns.extend_from_slice(&other.resources.cpu_user_ns);
         self.resources.cpu_system_ns.extend_from_slice(&other.resources.cpu_system_ns);
+        self.resources.moved_bytes += other.resources.moved_bytes;
         self.resources.outstanding_area_ns += other.resources.outstanding_area_ns;
         self.stamps.merge(&other.stamps);
         if let Some(theirs) = &other.lateness {

@@ -5,6 +5,10 @@
 //! exact. Values of 2^42 ns (73 minutes) and more fall into the last bucket.
 //!
 //! Merging adds counts: it is associative and commutative, and loses nothing.
+//!
+//! A histogram that is recorded into holds all its buckets, so that recording never allocates. One
+//! that is kept (an interval of an hour-long series, a run read from the notebook) may hold only
+//! those from its first that is not empty to its last: see [`Histogram::trim`].
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -19,15 +23,31 @@ const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 /// exceedances give the estimate a relative standard error of about a third).
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 
-/// Counts of nanosecond values in log-linear buckets. About 36 KiB.
-#[derive(Clone, PartialEq, Eq)]
+/// Counts of nanosecond values in log-linear buckets. About 36 KiB, or as much as its buckets in
+/// use need once it is trimmed (some KiB).
+#[derive(Clone)]
 pub struct Histogram {
-    counts: Box<[u64; BUCKETS]>,
+    /// Counts of the buckets from `first` on. Beyond either end they are 0.
+    counts: Box<[u64]>,
+    first: usize,
     count: u64,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
 }
+
+/// Equal when the same values were counted, whatever memory holds them.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.count == other.count
+            && self.sum_ns == other.sum_ns
+            && self.min_ns == other.min_ns
+            && self.max_ns == other.max_ns
+            && self.in_use().eq(other.in_use())
+    }
+}
+
+impl Eq for Histogram {}
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -64,15 +84,50 @@ const fn bounds(bucket: usize) -> (u64, u64) {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// An empty histogram with all its buckets: recording into it never allocates.
     pub fn new() -> Self {
-        // Straight to the heap: an array literal would pass through the stack.
-        let counts: Box<[u64]> = vec![0; BUCKETS].into_boxed_slice();
-        let counts = counts.try_into().unwrap_or_else(|_| unreachable!("the length is BUCKETS"));
-        Self { counts, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self::with_buckets(0, vec![0; BUCKETS])
     }
 
-    /// Counts one value. No branch but the clamps, no allocation.
+    fn with_buckets(first: usize, counts: Vec<u64>) -> Self {
+        let counts = counts.into_boxed_slice();
+        Self { counts, first, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+
+    /// Gives back the memory of the empty buckets at both ends. The counts stay as they are;
+    /// recording a value beyond the ends afterwards allocates all buckets again.
+    pub fn trim(&mut self) {
+        let used = |n: &u64| *n > 0;
+        let low = self.counts.iter().position(used).unwrap_or(0);
+        let end = self.counts.iter().rposition(used).map_or(0, |high| high + 1);
+        if end - low < self.counts.len() {
+            self.counts = self.counts[low..end].into();
+            self.first += low;
+        }
+    }
+
+    /// Records a value that a trimmed histogram has no bucket for.
+    #[cold]
+    #[inline(never)]
+    fn record_beyond(&mut self, value_ns: u64, n: u64) {
+        self.untrim();
+        self.record_n(value_ns, n);
+    }
+
+    /// Makes all buckets again.
+    fn untrim(&mut self) {
+        let mut counts = vec![0; BUCKETS];
+        counts[self.first..self.first + self.counts.len()].copy_from_slice(&self.counts);
+        self.counts = counts.into_boxed_slice();
+        self.first = 0;
+    }
+
+    /// Index and count of the buckets that are not empty, from the lowest.
+    fn in_use(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        (self.first..).zip(self.counts.iter().copied()).filter(|&(_, n)| n > 0)
+    }
+
+    /// Counts one value. No allocation, unless the histogram was trimmed.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         self.record_n(value_ns, 1);
@@ -84,8 +139,12 @@ impl Histogram {
         if n == 0 {
             return;
         }
-        let clamped = value_ns.min((1 << VALUE_BITS) - 1);
-        self.counts[bucket(clamped)] += n;
+        let index = bucket(value_ns.min((1 << VALUE_BITS) - 1));
+        // An index below `first` wraps to a huge one.
+        let Some(count) = self.counts.get_mut(index.wrapping_sub(self.first)) else {
+            return self.record_beyond(value_ns, n);
+        };
+        *count += n;
         self.count += n;
         self.sum_ns += u128::from(value_ns) * u128::from(n);
         self.min_ns = self.min_ns.min(value_ns);
@@ -97,7 +156,13 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+        if other.first < self.first
+            || other.first + other.counts.len() > self.first + self.counts.len()
+        {
+            self.untrim();
+        }
+        let mine = &mut self.counts[other.first - self.first..];
+        for (mine, theirs) in mine.iter_mut().zip(&other.counts) {
             *mine += theirs;
         }
         self.count += other.count;
@@ -158,7 +223,7 @@ impl Histogram {
         }
         let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;
-        for (i, &n) in self.counts.iter().enumerate() {
+        for (i, n) in self.in_use() {
             seen += n;
             if seen >= rank {
                 let (low, width) = bounds(i);
@@ -183,7 +248,7 @@ impl Histogram {
 
     /// The buckets that are not empty, from the lowest.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
-        self.counts.iter().enumerate().filter(|&(_, &n)| n > 0).map(|(i, &n)| {
+        self.in_use().map(|(i, n)| {
             let (low_ns, width_ns) = bounds(i);
             Bucket { low_ns, width_ns, count: n }
         })
@@ -204,7 +269,7 @@ impl Histogram {
         put(&mut out, self.min_ns);
         put(&mut out, self.max_ns);
         let mut last = 0;
-        for (i, &n) in self.counts.iter().enumerate().filter(|&(_, &n)| n > 0) {
+        for (i, n) in self.in_use() {
             put(&mut out, (i - last) as u64);
             put(&mut out, n);
             last = i;
@@ -212,10 +277,10 @@ impl Histogram {
         out
     }
 
-    /// Reads the compact form; the error says what is wrong with it.
+    /// Reads the compact form into a trimmed histogram; the error says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let mut rest = bytes;
-        let mut h = Self::new();
+        let mut h = Self::with_buckets(0, Vec::new());
         let version = take(&mut rest)?;
         if version != 1 {
             return Err(format!("histogram version {version} is newer than this program"));
@@ -227,16 +292,34 @@ impl Histogram {
         h.sum_ns = u128::from(take(&mut rest)?) | u128::from(take(&mut rest)?) << 64;
         h.min_ns = take(&mut rest)?;
         h.max_ns = take(&mut rest)?;
+        if h.min_ns > h.max_ns {
+            return Err("the minimum of a histogram is above its maximum".to_owned());
+        }
         let (mut at, mut total) = (0_usize, 0_u64);
+        let mut in_use = Vec::with_capacity(rest.len() / 2);
         while !rest.is_empty() {
-            at = at.saturating_add(take(&mut rest)? as usize);
+            let distance = take(&mut rest)? as usize;
+            if distance == 0 && !in_use.is_empty() {
+                return Err("a histogram bucket is there twice".to_owned());
+            }
+            at = at.saturating_add(distance);
+            if at >= BUCKETS {
+                return Err("a histogram bucket is out of range".to_owned());
+            }
             let n = take(&mut rest)?;
-            *h.counts.get_mut(at).ok_or("a histogram bucket is out of range")? = n;
             total = total.checked_add(n).ok_or("histogram counts overflow")?;
+            in_use.push((at, n));
         }
         if total != h.count {
-            return Err(format!("histogram buckets hold {total} values, its count says {}", h.count));
+            return Err(format!(
+                "histogram buckets hold {total} values, its count says {}",
+                h.count
+            ));
         }
+        h.first = in_use.first().map_or(0, |&(low, _)| low);
+        let mut counts = vec![0; at + 1 - h.first];
+        in_use.iter().for_each(|&(at, n)| counts[at - h.first] = n);
+        h.counts = counts.into_boxed_slice();
         Ok(h)
     }
 }
@@ -268,6 +351,11 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
 }
 
 fn take(rest: &mut &[u8]) -> Result<u64, String> {
+    // Most numbers are small.
+    if let [byte @ 0..0x80, tail @ ..] = *rest {
+        *rest = tail;
+        return Ok(u64::from(*byte));
+    }
     let mut n = 0_u64;
     for shift in (0..70).step_by(7) {
         let (&byte, tail) = rest.split_first().ok_or("a histogram is cut short")?;
@@ -364,10 +452,39 @@ mod tests {
             prop_assert!(serde_json::from_str::<Histogram>(&json).unwrap() == whole);
         }
 
+        /// What a histogram does does not depend on how many buckets it holds.
+        #[test]
+        fn trimming_changes_nothing(
+            before in prop::collection::vec(0_u64..1 << 45, 0..40),
+            after in prop::collection::vec(0_u64..1 << 45, 0..3),
+            q in 0.0_f64..=1.0,
+        ) {
+            let of = |values: &[u64]| {
+                let mut h = Histogram::new();
+                values.iter().for_each(|&v| h.record(v));
+                h
+            };
+            let (mut whole, mut trimmed) = (of(&before), of(&before));
+            trimmed.trim();
+            prop_assert!(whole == trimmed);
+            prop_assert_eq!(whole.quantile_ns(q), trimmed.quantile_ns(q));
+            let mut other = of(&after);
+            other.trim();
+            let (mut left, mut right) = (trimmed.clone(), other.clone());
+            left.merge(&other);
+            right.merge(&trimmed);
+            after.iter().for_each(|&v| { whole.record(v); trimmed.record(v); });
+            prop_assert!(whole == trimmed && left == whole && right == whole);
+            prop_assert_eq!(whole.to_bytes(), left.to_bytes());
+            prop_assert!(Histogram::from_bytes(&left.to_bytes()).unwrap() == right);
+        }
+
         /// Any bytes are read or refused, never a panic.
         #[test]
         fn foreign_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = Histogram::from_bytes(&bytes);
+            if let Ok(h) = Histogram::from_bytes(&bytes) {
+                let _ = h.quantile_ns(0.5);
+            }
         }
     }
 

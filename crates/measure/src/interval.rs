@@ -52,6 +52,14 @@ impl ClassStats {
         self.errors = ErrorCounts::default();
     }
 
+    /// Gives back the memory of empty buckets; see [`Histogram::trim`].
+    pub fn trim(&mut self) {
+        self.service.trim();
+        if let Some(h) = &mut self.response {
+            h.trim();
+        }
+    }
+
     /// True when nothing completed and nothing failed.
     pub fn is_empty(&self) -> bool {
         self.ops() == 0 && self.errors.total() == 0
@@ -86,6 +94,11 @@ impl Interval {
         for (kind, stats) in other.iter() {
             self.class_mut(kind).merge(stats);
         }
+    }
+
+    /// Gives back the memory of empty buckets; see [`Histogram::trim`].
+    pub fn trim(&mut self) {
+        self.classes.iter_mut().flatten().for_each(|c| c.trim());
     }
 
     /// Completed operations of all kinds.

@@ -44,6 +44,9 @@ const CEILING_SHARE_MAX: f64 = 0.8;
 const BUSY_SHARE_MAX: f64 = 0.95;
 /// A direct target smaller than this fits into the DRAM or SLC cache of common devices.
 const ACTIVE_BYTES_MIN: u64 = 1 << 30;
+/// More I/O of others than this, as a share of ours, disturbs. Below it is what a file system's
+/// journal writes.
+const FOREIGN_SHARE_MAX: f64 = 0.05;
 /// Coarse stamps are worth a word when they are this share of the median.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
@@ -64,7 +67,12 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
         let text = "no check found a reason to doubt these numbers".to_owned();
         found.insert(0, Verdict { code: "VALID".to_owned(), level: Level::Valid, text });
     }
-    found.sort_by(|a, b| b.level.cmp(&a.level));
+    found.sort_by_key(|v| match v.level {
+        Level::Invalid => 0,
+        Level::Warning => 1,
+        Level::Valid => 2,
+        Level::Note => 3,
+    });
     found
 }
 
@@ -76,7 +84,10 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         Ended::Interrupted => say(
             "INTERRUPTED",
             Level::Warning,
-            format!("stopped after {:.1} s of measuring; what had completed is kept", cell.seconds()),
+            format!(
+                "stopped after {:.1} s of measuring; what had completed is kept",
+                cell.seconds()
+            ),
         ),
         Ended::Crashed => say(
             "CRASHED",
@@ -90,6 +101,14 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             "STOPPED_BY_ERRORS",
             Level::Invalid,
             "the run was stopped because too many operations failed".to_owned(),
+        ),
+        Ended::Running => say(
+            "RUNNING",
+            Level::Warning,
+            format!(
+                "still being measured: these are the figures of the first {:.1} s",
+                cell.seconds()
+            ),
         ),
         Ended::Time | Ended::Ops | Ended::Bytes => {}
     }
@@ -150,7 +169,9 @@ fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "CLOCK",
             Level::Warning,
-            format!("the fast clock was off by {ppm:.0} parts in a million from the system's; use --clock system"),
+            format!(
+                "the fast clock was off by {ppm:.0} parts in a million from the system's; use --clock system"
+            ),
         );
     }
 }
@@ -173,8 +194,13 @@ fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
             );
         } else if let Some(h) = response {
             let p99 = h.supported_quantile_ns(0.99);
-            let p99 = p99.map_or(String::new(), |v| format!("; response p99 {}", human::time_ns(v as f64)));
-            say("RATE_MET", Level::Note, format!("the rate of {}/s was met{p99}", human::count(offered)));
+            let p99 = p99
+                .map_or(String::new(), |v| format!("; response p99 {}", human::time_ns(v as f64)));
+            say(
+                "RATE_MET",
+                Level::Note,
+                format!("the rate of {}/s was met{p99}", human::count(offered)),
+            );
         }
         late_submission(cell, say);
     }
@@ -224,8 +250,12 @@ fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
 }
 
 fn late_submission(cell: &Cell, say: &mut Say) {
-    let Some(lateness) = &cell.lateness else { return };
-    let Some(p99) = lateness.supported_quantile_ns(0.99) else { return };
+    let Some(lateness) = &cell.lateness else {
+        return;
+    };
+    let Some(p99) = lateness.supported_quantile_ns(0.99) else {
+        return;
+    };
     if p99 > 1_000_000 {
         say(
             "LATE_SUBMISSION",
@@ -239,7 +269,9 @@ fn late_submission(cell: &Cell, say: &mut Say) {
 }
 
 fn coarse_stamps(cell: &Cell, total: &Interval, say: &mut Say) {
-    let Some(span) = cell.stamps.span_mean_ns() else { return };
+    let Some(span) = cell.stamps.span_mean_ns() else {
+        return;
+    };
     let median = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5)).min().unwrap_or(0);
     if cell.stamps.completions > cell.stamps.reaps
         && span > STAMP_SHARE_MAX * median as f64
@@ -266,23 +298,30 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "PAGE_CACHE",
             Level::Warning,
-            format!("buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"),
+            format!(
+                "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
+            ),
         );
     }
     let reads = total.class(OpKind::Read).map_or(0, |c| c.ops());
     let unwritten = e.written_share.is_some_and(|s| s < 0.999);
-    let zeroes = e.blocks_sampled >= 16 && f64::from(e.blocks_zero) > 0.05 * f64::from(e.blocks_sampled);
+    let zeroes =
+        e.blocks_sampled >= 16 && f64::from(e.blocks_zero) > 0.05 * f64::from(e.blocks_sampled);
     if reads > 0 && !e.in_process && (unwritten || zeroes) {
         let seen = match e.written_share {
             Some(share) if unwritten => {
                 format!("{:.1} % of the range was never written", (1.0 - share) * 100.0)
             }
-            _ => format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled),
+            _ => {
+                format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled)
+            }
         };
         say(
             "NEVER_WRITTEN",
             Level::Warning,
-            format!("{seen}: a device answers such reads without touching its medium; fill it first"),
+            format!(
+                "{seen}: a device answers such reads without touching its medium; fill it first"
+            ),
         );
     }
     if e.content_reducible && total.class(OpKind::Write).is_some() {
@@ -306,7 +345,8 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     if e.in_process {
         return;
     }
-    let small_for_ram = e.direct == Some(false) && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
+    let small_for_ram =
+        e.direct == Some(false) && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
     if small_for_ram {
         say(
             "SMALL_TARGET",
@@ -333,12 +373,15 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
 fn surroundings(cell: &Cell, say: &mut Say) {
     let e = &cell.evidence;
     if let Some(share) = e.foreign_share
-        && share > 0.02
+        && share > FOREIGN_SHARE_MAX
     {
         say(
             "FOREIGN_IO",
             Level::Warning,
-            format!("others used the device meanwhile: {:.0} % on top of this run's own I/O", share * 100.0),
+            format!(
+                "others used the device meanwhile: {:.0} % on top of this run's own I/O",
+                share * 100.0
+            ),
         );
     }
     if let Some(share) = e.steal_share
@@ -347,21 +390,30 @@ fn surroundings(cell: &Cell, say: &mut Say) {
         say(
             "STOLEN_CPU",
             Level::Note,
-            format!("the hypervisor took {:.0} % of the processors' time for others: expect tails that are not the storage's", share * 100.0),
+            format!(
+                "the hypervisor took {:.0} % of the processors' time for others: expect tails that are not the storage's",
+                share * 100.0
+            ),
         );
     }
     if e.recent_misses > 0 {
         say(
             "NOTHING_RECENT",
             Level::Note,
-            format!("{} draws asked for a block lately used before there was one, and were drawn at random", e.recent_misses),
+            format!(
+                "{} draws asked for a block lately used before there was one, and were drawn at random",
+                e.recent_misses
+            ),
         );
     }
     if e.overlaps_skipped > 0 {
         say(
             "OVERLAPS_SKIPPED",
             Level::Note,
-            format!("{} operations met a block that was in flight and were replaced by the next draw: verified content allows one writer at a time", e.overlaps_skipped),
+            format!(
+                "{} operations met a block that was in flight and were replaced by the next draw: verified content allows one writer at a time",
+                e.overlaps_skipped
+            ),
         );
     }
 }
@@ -392,7 +444,10 @@ fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "SHORT",
             Level::Note,
-            format!("measured for only {}: background work of a device is slower than that", human::duration_ns(cell.window_ns)),
+            format!(
+                "measured for only {}: background work of a device is slower than that",
+                human::duration_ns(cell.window_ns)
+            ),
         );
     }
 }

@@ -1,1 +1,34 @@
+//! The notebook: every run, in one SQLite file.
+//!
+//! A run is written while it happens. [`Notebook::begin`] makes its row, [`RunWriter`] adds each
+//! interval in a transaction of its own, and whatever was committed is there after the process was
+//! killed at any instant. Nothing has to be repaired then: a run whose writer is gone *is* a
+//! crashed run, and [`Notebook::load`] makes whole cells of the intervals that it left.
+//!
+//! What people filter on is in columns, histograms are blobs in the compact form of `measure`, and
+//! the rest is JSON. `docs/formats/notebook.md` is the format's specification; the file carries
+//! its version, and each later version opens the files of all earlier ones.
+//!
+//! **Invariant:** this crate stores; it neither measures nor prints. What a workload, a target or
+//! a machine is comes in and goes out as JSON that is not looked into.
 
+mod codec;
+mod error;
+mod id;
+mod load;
+mod model;
+mod notebook;
+mod path;
+mod process;
+mod schema;
+mod writer;
+
+pub use error::Error;
+pub use jiff::Timestamp;
+pub use model::{
+    CellSummary, Outcome, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
+};
+pub use notebook::Notebook;
+pub use path::default_path;
+pub use schema::VERSION;
+pub use writer::RunWriter;

@@ -1,1 +1,18 @@
+//! Stored runs, as people and programs want them: the table in a terminal, JSON with a published
+//! schema, CSV, HdrHistogram's percentile text, fio's JSON.
+//!
+//! Every figure is computed in one place (`figures.rs`) from merged histograms, so the same
+//! percentile is the same number in every form; and what the samples can't support is absent from
+//! all of them.
+//!
+//! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no
+//! environment: an old run is shown the same for ever, and judged by the verdicts stored with it.
 
+pub mod csv;
+mod figures;
+pub mod fio_json;
+pub mod hgrm;
+pub mod json;
+pub mod terminal;
+
+pub use figures::headline;

@@ -1,1 +1,41 @@
+//! The room that names, inspects and guards what is real, and the only one that may open anything
+//! for writing.
+//!
+//! A target goes one way through here: [`TargetName::parse`], [`inspect`](inspect()),
+//! [`check_writable`], [`open`](open()), [`lay_out`](lay_out()). Each step takes plain data from
+//! the one before, so that a command can stop at any of them (`iodyno check` stops at the third),
+//! and what was found goes into the notebook as it is.
+//!
+//! **Invariants.** Nothing is opened for writing outside [`mod@open`] and `scratch`. A refusal to
+//! write is lifted only by the target's own name. Unsafe code is in `ioctl` alone. `/proc` and
+//! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
 
+mod aligned;
+mod error;
+mod guard;
+mod health;
+mod inspect;
+mod ioctl;
+mod lay_out;
+mod machine;
+mod marker;
+mod name;
+mod open;
+mod scratch;
+mod signature;
+mod sysroot;
+
+pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
+pub use guard::{Confirm, check_writable, confirm};
+pub use health::{Health, health};
+pub use inspect::{
+    Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection, Kind,
+    PcieLink, inspect, inspect_in,
+};
+pub use lay_out::lay_out;
+pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};
+pub use marker::Marker;
+pub use name::{Direct, NULL_DEFAULT_BYTES, SIZE_STEP_BYTES, TargetName};
+pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
+pub use signature::{Content, Signature, SignatureKind};
+pub use sysroot::{DevNo, SysRoot};

@@ -39,7 +39,10 @@ pub fn count(n: f64) -> String {
 
 /// A throughput: `950 B/s`, `12.3 kB/s`, `1.20 GB/s` (powers of 1000).
 pub fn throughput(bytes_per_s: f64) -> String {
-    si(bytes_per_s, &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")])
+    si(
+        bytes_per_s,
+        &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")],
+    )
 }
 
 /// A size: exact where it is a whole number of a binary unit (`4 KiB`, `1536 KiB`), otherwise
@@ -49,7 +52,8 @@ pub fn size(bytes: u64) -> String {
     if bytes == 0 {
         return "0 B".to_owned();
     }
-    let largest_whole = (0..UNITS.len()).rev().find(|&i| bytes % (1_u64 << (10 * i)) == 0).unwrap_or(0);
+    let largest_whole =
+        (0..UNITS.len()).rev().find(|&i| bytes % (1_u64 << (10 * i)) == 0).unwrap_or(0);
     let whole = bytes >> (10 * largest_whole);
     if whole < 10_240 {
         return format!("{whole} {}", UNITS[largest_whole]);

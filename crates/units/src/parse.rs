@@ -24,7 +24,8 @@ fn err<T>(message: String) -> Result<T, ParseUnitError> {
 
 /// Splits a leading decimal number from what follows: `("1.5", "KiB")`.
 fn split_number(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
@@ -67,7 +68,9 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     };
     match scaled(number, factor) {
         Some(bytes) => Ok(bytes),
-        None => err(format!("`{text}` is not a size: expected a number such as `4KiB` or `1.5GiB`")),
+        None => {
+            err(format!("`{text}` is not a size: expected a number such as `4KiB` or `1.5GiB`"))
+        }
     }
 }
 
@@ -133,7 +136,9 @@ pub fn parse_percent(text: &str) -> Result<f64, ParseUnitError> {
     let number = text.trim().strip_suffix('%').map(|n| n.trim_end().parse::<f64>());
     match number {
         Some(Ok(n)) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
-        _ => err(format!("`{text}` is not a share: write a percentage from 0% to 100%, such as `20%`")),
+        _ => err(format!(
+            "`{text}` is not a share: write a percentage from 0% to 100%, such as `20%`"
+        )),
     }
 }
 

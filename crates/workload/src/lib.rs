@@ -1,1 +1,39 @@
+//! What to issue: a specification of a workload that can't be wrong, and the stream of operations,
+//! arrivals and content that a seed makes of it.
+//!
+//! A workload file becomes a [`Spec`] (or a [`Group`] of names); a [`Spec`], a seed and the
+//! [`Geometry`] of a target become, for each worker, a [`Stream`] of operations, [`Arrivals`] if
+//! the loop is open, and a [`Filler`] for what writes carry. A trace that was recorded is to become
+//! such a stream too; what consumes streams asks for the next operation and knows no more.
+//!
+//! **Invariants:** reads no clock, does no I/O, starts no thread. From one seed every stream is
+//! the same on every machine, target and engine: logarithms and powers come from `libm` in pure
+//! Rust, random numbers from the named streams of `units`. A worker's stream depends on its number
+//! among all workers of the run, never on how many of them run in this process. Nothing on the way
+//! to the next operation allocates, locks, logs or formats.
 
+mod arrivals;
+mod canonical;
+pub mod content;
+mod error;
+mod from_raw;
+mod group;
+mod overrides;
+mod raw;
+mod rules;
+mod spec;
+mod stream;
+
+pub use arrivals::Arrivals;
+pub use content::Filler;
+pub use error::SpecError;
+pub use from_raw::SCHEMA;
+pub use group::{Group, Member, Workload};
+pub use raw::RawSpec;
+pub use spec::{
+    ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, MAX_DEPTH, MAX_THREADS,
+    Pattern, Percent, Process, Spec, Spot,
+};
+pub use stream::Stream;
+pub use stream::geometry::{Geometry, GeometryError};
+pub use stream::shared::Shared;

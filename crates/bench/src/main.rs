@@ -1,0 +1,73 @@
+//! Compares iodyno with fio, sysbench and a bare ring loop: one after the other in one run,
+//! alternating, as medians of ratios with their spread. Machines differ and drift, so an absolute
+//! figure means little; a ratio of neighbours means more.
+//!
+//! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
+//!
+//! Every command that was run and every figure is written to the output folder. Kept runs are in
+//! `bench/runs/`.
+
+mod bare;
+mod cases;
+mod rival;
+mod tables;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to run, from the command line.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Times that each contender of each case runs.
+    pub(crate) reps: usize,
+    /// Measured seconds of each time.
+    pub(crate) seconds: f64,
+    /// Only cases whose name contains this.
+    pub(crate) only: Option<String>,
+    /// Where raw data goes.
+    pub(crate) out: PathBuf,
+    /// Where test files may be made: on a disk, and on a tmpfs.
+    pub(crate) disk_dir: PathBuf,
+    /// See `disk_dir`.
+    pub(crate) tmpfs_dir: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|a| a == "bare") {
+        return bare::main(&args[1..]);
+    }
+    match options(&mut args).and_then(|o| cases::run_all(&o)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("iodyno-bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(args: &mut Vec<String>) -> Result<Options, String> {
+    let mut options = Options {
+        reps: 5,
+        seconds: 1.0,
+        only: None,
+        out: PathBuf::from("bench/out"),
+        disk_dir: PathBuf::from("."),
+        tmpfs_dir: PathBuf::from("/dev/shm"),
+    };
+    let mut rest = std::mem::take(args).into_iter();
+    while let Some(flag) = rest.next() {
+        let value = rest.next().ok_or_else(|| format!("{flag} needs a value"))?;
+        let number = || value.parse::<f64>().map_err(|_| format!("{flag} {value}: not a number"));
+        match flag.as_str() {
+            "--reps" => options.reps = number()?.max(1.0) as usize,
+            "--seconds" => options.seconds = number()?.max(0.1),
+            "--only" => options.only = Some(value),
+            "--out" => options.out = value.into(),
+            "--disk-dir" => options.disk_dir = value.into(),
+            "--tmpfs-dir" => options.tmpfs_dir = value.into(),
+            _ => return Err(format!("unknown option {flag}: --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir exist")),
+        }
+    }
+    Ok(options)
+}

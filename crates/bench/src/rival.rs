@@ -1,0 +1,90 @@
+//! Runs one contender once and reads its figures: iodyno and fio by their JSON, sysbench by its
+//! text, the bare loop by its line.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// What one run of one contender gave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    /// Operations a second.
+    pub(crate) iops: f64,
+    /// User-mode CPU time an operation, ns; 0 where the contender doesn't tell.
+    pub(crate) user_ns: f64,
+    /// Kernel CPU time an operation, ns; 0 where the contender doesn't tell.
+    pub(crate) system_ns: f64,
+}
+
+/// How a contender's output is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reader {
+    Iodyno,
+    Fio,
+    Sysbench,
+    Bare,
+}
+
+/// Runs a command line and reads what it printed.
+pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String> {
+    let output = Command::new(&command[0])
+        .args(&command[1..])
+        .output()
+        .map_err(|e| format!("{}: {e}", command[0]))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}\nended with {}: {errors}", command.join(" "), output.status));
+    }
+    let read = match reader {
+        Reader::Iodyno => iodyno(&text),
+        Reader::Fio => fio(&text),
+        Reader::Sysbench => sysbench(&text),
+        Reader::Bare => bare(&text),
+    };
+    read.ok_or_else(|| format!("{}\nprinted what can't be read: {text}", command.join(" ")))
+}
+
+fn iodyno(text: &str) -> Option<Figures> {
+    let document: Value = serde_json::from_str(text).ok()?;
+    let cells = document["cells"].as_array()?;
+    // With several targets the last cell is all of them.
+    let cell = cells.last()?;
+    let iops = cell["total"]["iops"].as_f64()?;
+    let ops = iops * cell["seconds"].as_f64()?;
+    let per_op = |key: &str| cell[key].as_f64().map_or(0.0, |s| s * 1e9 / ops);
+    Some(Figures {
+        iops,
+        user_ns: per_op("cpu_user_seconds"),
+        system_ns: per_op("cpu_system_seconds"),
+    })
+}
+
+fn fio(text: &str) -> Option<Figures> {
+    let document: Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
+    let jobs = document["jobs"].as_array()?;
+    let (mut iops, mut user, mut system) = (0.0, 0.0, 0.0);
+    for job in jobs {
+        for kind in ["read", "write"] {
+            iops += job[kind]["iops"].as_f64()?;
+        }
+        // fio gives shares of the job's run time in per cent.
+        user += job["usr_cpu"].as_f64()? / 100.0;
+        system += job["sys_cpu"].as_f64()? / 100.0;
+    }
+    Some(Figures { iops, user_ns: user * 1e9 / iops, system_ns: system * 1e9 / iops })
+}
+
+fn sysbench(text: &str) -> Option<Figures> {
+    // 1.0: "reads/s:" and "writes/s:" lines.
+    let value = |name: &str| -> Option<f64> {
+        let line = text.lines().find(|l| l.trim_start().starts_with(name))?;
+        line.split(':').nth(1)?.trim().parse().ok()
+    };
+    Some(Figures { iops: value("reads/s")? + value("writes/s")?, ..Figures::default() })
+}
+
+fn bare(text: &str) -> Option<Figures> {
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    let [ops, seconds, user, system] = numbers[..] else { return None };
+    Some(Figures { iops: ops / seconds, user_ns: user * 1e9 / ops, system_ns: system * 1e9 / ops })
+}

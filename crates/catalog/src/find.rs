@@ -1,0 +1,151 @@
+//! Where a named file comes from: the embedded catalog, or a path of the user's.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+
+use crate::distance::nearest;
+use crate::problem::Problem;
+
+/// The largest file that is read, in bytes. A file of this kind is written by hand; one that is
+/// larger is something else, given by mistake.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// `(folder, name, text)` of each file in the catalog, sorted by name within its folder.
+static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// What a catalog file describes; each kind has a folder of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// What I/O is issued.
+    Workload,
+    /// An ordered plan of cells.
+    Method,
+    /// One emulated drive.
+    Device,
+    /// An emulated host with its adapters, arrays and devices.
+    System,
+    /// A published paper, rebuilt.
+    Study,
+}
+
+impl Kind {
+    /// Every kind, in the order in which the catalog shows them.
+    pub const ALL: [Self; 5] =
+        [Self::Workload, Self::Method, Self::Device, Self::System, Self::Study];
+
+    /// The folder of `catalog/` that holds this kind.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Self::Workload => "workloads",
+            Self::Method => "methods",
+            Self::Device => "devices",
+            Self::System => "systems",
+            Self::Study => "studies",
+        }
+    }
+
+    /// What one such file is called in a sentence.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Workload => "workload",
+            Self::Method => "method",
+            Self::Device => "device",
+            Self::System => "system",
+            Self::Study => "study",
+        }
+    }
+}
+
+/// A file that was found, with all of its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where it came from, as errors show it: the path that was given, or
+    /// `catalog:workloads/NAME.toml`.
+    pub origin: String,
+    /// What it is called in results: the catalog's name, or the path's last part without `.toml`.
+    pub name: String,
+    /// The whole text.
+    pub text: Arc<str>,
+}
+
+/// The embedded files of a kind as `(name, text)`, sorted by name.
+pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
+    EMBEDDED
+        .iter()
+        .filter(move |(folder, _, _)| *folder == kind.folder())
+        .map(|&(_, name, text)| (name, text))
+}
+
+/// Finds a file by its name in the catalog, or by its path: what contains `/` or ends in `.toml`
+/// is a path.
+///
+/// # Errors
+/// An unknown name (with the nearest known one), a path that can't be read, a file beyond
+/// [`MAX_FILE_BYTES`] and one that is not UTF-8.
+pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
+    let has_suffix = Path::new(name_or_path).extension().is_some_and(|suffix| suffix == "toml");
+    if has_suffix || name_or_path.contains('/') {
+        return read(kind, name_or_path);
+    }
+    if let Some((name, text)) = list(kind).find(|(name, _)| *name == name_or_path) {
+        return Ok(File {
+            origin: format!("catalog:{}/{name}.toml", kind.folder()),
+            name: name.to_owned(),
+            text: text.into(),
+        });
+    }
+    let noun = kind.noun();
+    let guess = nearest(name_or_path, list(kind).map(|(name, _)| name))
+        .map(|name| format!("did you mean `{name}`? "))
+        .unwrap_or_default();
+    Err(Problem::new(
+        format!("catalog:{}", kind.folder()),
+        format!("there is no {noun} named `{name_or_path}`"),
+    )
+    .with_help(format!(
+        "{guess}`iodyno catalog` lists them; a {noun} file of your own is given by a path that \
+         contains `/` or ends in `.toml`"
+    )))
+}
+
+/// Reads the file at `path`.
+fn read(kind: Kind, path: &str) -> Result<File, Problem> {
+    let noun = kind.noun();
+    let problem = |message: String| Problem::new(path.to_owned(), message);
+    let bytes = read_at_most(Path::new(path)).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => problem("there is no such file".to_owned()).with_help(format!(
+            "give the path of a {noun} file, or a name that `iodyno catalog` lists"
+        )),
+        io::ErrorKind::IsADirectory => problem("this is a folder, not a file".to_owned())
+            .with_help(format!("give the path of one {noun} file in it")),
+        _ => problem(format!("the file can't be read: {error}")),
+    })?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(problem(format!(
+            "the file is larger than {} MiB, the most that is read",
+            MAX_FILE_BYTES >> 20
+        ))
+        .with_help(format!("a {noun} file is a page of text; is this the right path?")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].split(|&byte| byte == b'\n').count();
+        problem(format!("the file is not UTF-8 text: byte {valid} (line {line}) begins no character"))
+            .with_help(format!("a {noun} file is TOML, which is always UTF-8; save it as such"))
+    })?;
+    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
+    Ok(File {
+        origin: path.to_owned(),
+        name: name.strip_suffix(".toml").unwrap_or(name).to_owned(),
+        text: text.into(),
+    })
+}
+
+/// At most one byte more than is allowed, so that `/dev/zero` and a disk image end too.
+fn read_at_most(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

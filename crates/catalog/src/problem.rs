@@ -1,0 +1,143 @@
+//! What is wrong with a file: where, what, and how to mend it; and how that is drawn.
+//!
+//! The drawing is rustc's, made by its own renderer. Only this file knows that.
+
+use core::fmt;
+use core::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+
+use crate::find::File;
+
+/// One thing that is wrong with a file. Its `Display` is the drawing without colour, with no
+/// newline at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    origin: String,
+    text: Option<Arc<str>>,
+    labels: Vec<(Range<usize>, String)>,
+    message: String,
+    help: Option<String>,
+}
+
+impl Problem {
+    /// A problem with a file as a whole, such as that it can't be read.
+    pub fn new(origin: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.into(),
+            text: None,
+            labels: Vec::new(),
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// A problem at the bytes `span` of a file's text. A span beyond the text is cut to it.
+    pub fn at(
+        file: &File,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) -> Self {
+        Self {
+            text: Some(Arc::clone(&file.text)),
+            labels: vec![(within(&file.text, span), String::new())],
+            help,
+            ..Self::new(file.origin.clone(), message)
+        }
+    }
+
+    /// The way to mend it.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Words beside the caret of the place that [`Problem::at`] named.
+    #[must_use]
+    pub fn with_label(mut self, label: impl Into<String>) -> Self {
+        if let Some(first) = self.labels.first_mut() {
+            first.1 = label.into();
+        }
+        self
+    }
+
+    /// A second place that has to do with it, such as the key that this one contradicts.
+    #[must_use]
+    pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+        if let Some(text) = &self.text {
+            self.labels.push((within(text, span), label.into()));
+        }
+        self
+    }
+
+    /// Where the file came from: its path, or `catalog:FOLDER/NAME.toml`.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// What is wrong, in one sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// How to mend it.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// Line and column (in characters), both counted from 1, where there is a place.
+    pub fn line_column(&self) -> Option<(usize, usize)> {
+        let before = &self.text.as_deref()?[..self.labels.first()?.0.start];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.split('\n').count();
+        Some((line, before[line_start..].chars().count() + 1))
+    }
+
+    /// The drawing: message, file:line:column, the lines with their carets, help; with colours
+    /// (ANSI escapes) or without.
+    pub fn render(&self, color: bool) -> String {
+        let title = Level::ERROR.primary_title(self.message.as_str());
+        let mut group = match &self.text {
+            Some(text) => {
+                let marks = self.labels.iter().enumerate().map(|(i, (span, label))| {
+                    let kind =
+                        if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+                    let label = (!label.is_empty()).then_some(label.as_str());
+                    kind.span(span.clone()).label(label)
+                });
+                let snippet = Snippet::source(&**text).path(self.origin.as_str());
+                Group::with_title(title).element(snippet.annotations(marks))
+            }
+            None => Group::with_title(title).element(Origin::path(self.origin.as_str())),
+        };
+        if let Some(help) = &self.help {
+            group = group.element(Level::HELP.message(help.as_str()));
+        }
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl core::error::Error for Problem {}
+
+/// `span`, cut to `text` and to whole characters.
+fn within(text: &str, span: Range<usize>) -> Range<usize> {
+    let mut start = span.start.min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = span.end.clamp(start, text.len());
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    start..end
+}

@@ -1,0 +1,278 @@
+//! One cell, from plan to result: starts the workers at one instant, collects their intervals while
+//! they run, and puts the cell together, one for each target.
+
+use crate::clock::Clock;
+use crate::engine::{EngineKind, EngineOptions, Medium};
+use crate::plan::{
+    CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range, blocks,
+    offered_iops,
+};
+use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
+use iodyno_measure::{Cell, CellKey, Ended, Interval};
+use iodyno_units::OpKind;
+use iodyno_workload::{Content, Spec};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// A worker that has not come back this long after the window's end is given up: its target hangs.
+const GIVE_UP_AFTER_NS: u64 = 30_000_000_000;
+
+/// How often the observer hears, at least.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs one cell and gives its result for each target, in the plan's order. `stop` ends it early;
+/// what was counted until then is kept.
+pub fn drive_cell(
+    plan: &CellPlan<'_>,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Cell>, DriveError> {
+    let team = muster(plan, stop)?;
+    let mut cells: Vec<Cell> = plan.targets.iter().map(|t| empty_cell(plan, t)).collect();
+    wait_until_ready(plan, &team)?;
+    observer.ready(&cells);
+
+    let from = plan.clock.both_ns();
+    let start_ns = plan.clock.now_ns() + 1_000_000;
+    team.control.start_ns.store(start_ns, Ordering::Release);
+    let done = collect(plan, &team, start_ns, &mut cells, observer);
+    let clock_error = Clock::error_ppm(from, plan.clock.both_ns());
+
+    // A thread that hangs in the kernel is left alone: joining it would hang too.
+    let all_back = done.len() == team.threads.len();
+    if all_back {
+        team.threads.into_iter().for_each(|t| drop(t.join()));
+    }
+    assemble(plan, done, &mut cells, clock_error)?;
+    for cell in &mut cells {
+        if !all_back {
+            let hung = "some workers never came back: the target hangs".to_owned();
+            cell.facts.insert("hang".to_owned(), hung);
+            cell.ended = Ended::Errors;
+        }
+    }
+    Ok(cells)
+}
+
+fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
+    let spec = plan.spec;
+    Cell {
+        key: CellKey {
+            name: plan.name.clone(),
+            target: target.name.clone(),
+            workload: plan.workload.clone(),
+            engine: target.engine.name().to_owned(),
+            threads: spec.threads(),
+            depth: spec.depth(),
+            blocks: blocks(spec),
+            offered_iops: offered_iops(spec),
+            seed: plan.seed,
+        },
+        interval_ns: plan.interval_ns,
+        ..Cell::default()
+    }
+}
+
+/// Receives intervals and reports until every worker is done or given up.
+fn collect(
+    plan: &CellPlan<'_>,
+    team: &Team,
+    start_ns: u64,
+    cells: &mut [Cell],
+    observer: &mut dyn Observer,
+) -> Vec<Done> {
+    let limits = plan.spec.limits();
+    let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
+    let mut latest = Latest::default();
+    let mut done: Vec<Done> = Vec::new();
+    let mut last_news_ns = plan.clock.now_ns();
+    let mut last_tick_ns = 0;
+    while done.len() < team.threads.len() {
+        match team.intervals.recv_timeout(TICK) {
+            Ok(message) => {
+                last_news_ns = plan.clock.now_ns();
+                observer.interval(message.target, message.index, &message.interval);
+                latest.add(message.index, &message.interval);
+                add_interval(&mut cells[message.target], message.index, &message.interval);
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        while let Ok(message) = team.messages.try_recv() {
+            last_news_ns = plan.clock.now_ns();
+            if let WorkerMessage::Done(report) = message {
+                done.push(*report);
+            }
+        }
+        let now_ns = plan.clock.now_ns();
+        let stopping = team.control.stop.load(Ordering::Relaxed)
+            || total_ns.is_some_and(|t| now_ns > start_ns + t);
+        if stopping && now_ns.saturating_sub(last_news_ns) > GIVE_UP_AFTER_NS {
+            break;
+        }
+        if now_ns - last_tick_ns >= TICK.as_nanos() as u64 {
+            last_tick_ns = now_ns;
+            let elapsed_ns = now_ns.saturating_sub(start_ns);
+            observer.tick(&Progress {
+                elapsed_ns,
+                total_ns,
+                ramping: elapsed_ns < limits.ramp_ns,
+                latest: latest.finished(),
+                interval_ns: plan.interval_ns,
+                errors: team.control.errors.load(Ordering::Relaxed),
+            });
+        }
+    }
+    // Workers send their last interval before they say that they are done.
+    while let Ok(message) = team.intervals.try_recv() {
+        observer.interval(message.target, message.index, &message.interval);
+        add_interval(&mut cells[message.target], message.index, &message.interval);
+    }
+    done
+}
+
+/// The two latest intervals over all targets: the one that grows, and the one before it, which
+/// nearly all workers have delivered.
+#[derive(Default)]
+struct Latest {
+    index: usize,
+    growing: Interval,
+    before: Option<Interval>,
+}
+
+impl Latest {
+    fn add(&mut self, index: usize, interval: &Interval) {
+        if index > self.index {
+            self.before = Some(std::mem::take(&mut self.growing));
+            self.index = index;
+        }
+        if index == self.index {
+            self.growing.merge(interval);
+        }
+    }
+
+    fn finished(&self) -> Option<&Interval> {
+        self.before.as_ref().or((self.growing.ops() > 0).then_some(&self.growing))
+    }
+}
+
+fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
+    if cell.series.len() <= index {
+        cell.series.resize_with(index + 1, Interval::default);
+    }
+    cell.series[index].merge(interval);
+    // An hour of seconds with all buckets would take hundreds of megabytes.
+    cell.series[index].trim();
+}
+
+/// Puts the workers' reports into their targets' cells.
+fn assemble(
+    plan: &CellPlan<'_>,
+    done: Vec<Done>,
+    cells: &mut [Cell],
+    clock_error_ppm: f64,
+) -> Result<(), DriveError> {
+    let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u32);
+    for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
+        cell.evidence.in_process = target.engine.in_process();
+        let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());
+        cell.evidence.active_bytes = end.saturating_sub(start);
+        cell.evidence.content_reducible =
+            matches!(plan.spec.content(), Content::Compressible { .. } | Content::Zeroes);
+        cell.evidence.clock_error_ppm = Some(clock_error_ppm);
+        cell.evidence.cpus = cpus;
+        cell.facts.insert("clock".to_owned(), plan.clock.source().name().to_owned());
+        if let Medium::File(file) = &target.medium {
+            cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
+        }
+    }
+    // Flushes always go to kernel workers: they say nothing about reads and writes.
+    let flushes = plan.spec.issues(OpKind::Flush);
+    for Done { target, report, facts, kernel_workers } in done {
+        let cell = &mut cells[target];
+        if let Some(source) = report.engine_error {
+            let target = &plan.targets[target];
+            let engine = target.engine.name();
+            return Err(DriveError::Engine { target: target.name.clone(), engine, source });
+        }
+        let (from, to) = report.window;
+        cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
+        cell.resources.cpu_user_ns.push(report.cpu_ns.0);
+        cell.resources.cpu_system_ns.push(report.cpu_ns.1);
+        cell.resources.moved_bytes += report.moved_bytes;
+        cell.resources.outstanding_area_ns += report.outstanding_area_ns;
+        cell.stamps.merge(&report.stamps);
+        if let Some(lateness) = &report.lateness {
+            cell.lateness.get_or_insert_default().merge(lateness);
+        }
+        cell.backlog_ops += report.backlog_ops;
+        cell.evidence.overlaps_skipped += report.overlaps_skipped;
+        cell.evidence.recent_misses += report.recent_misses;
+        if cell.evidence.first_corruption.is_none() {
+            cell.evidence.first_corruption = report.first_corruption;
+        }
+        if !flushes {
+            cell.evidence.kernel_workers = cell.evidence.kernel_workers.max(kernel_workers);
+        }
+        cell.facts.extend(facts);
+        cell.ended = graver(cell.ended, report.ended);
+    }
+    for cell in cells {
+        let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1)) as usize;
+        if cell.series.len() < intervals {
+            cell.series.resize_with(intervals, Interval::default);
+        }
+    }
+    Ok(())
+}
+
+/// Of two reasons to end, the one that says more.
+fn graver(a: Ended, b: Ended) -> Ended {
+    let weight = |e: Ended| match e {
+        Ended::Time | Ended::Running => 0,
+        Ended::Ops => 1,
+        Ended::Bytes => 2,
+        Ended::Interrupted => 3,
+        Ended::Errors => 4,
+        Ended::Crashed => 5,
+    };
+    if weight(b) > weight(a) { b } else { a }
+}
+
+/// What the generator itself costs with this workload: ns of one worker an operation, and the rate
+/// of all workers together, from a short run on the null engine (closed loop, whatever the
+/// workload's arrivals are).
+pub fn calibrate(
+    spec: &Spec,
+    seed: u64,
+    capacity_bytes: u64,
+    clock: Clock,
+    time_ns: u64,
+) -> Result<(f64, f64), DriveError> {
+    let spec = spec.for_calibration(time_ns);
+    let target = TargetPlan {
+        name: "null:".to_owned(),
+        medium: Medium::Null(capacity_bytes),
+        align_bytes: 512,
+        engine: EngineKind::Null,
+        laid_out_verifiable: false,
+    };
+    let plan = CellPlan {
+        name: "calibration".to_owned(),
+        workload: "calibration".to_owned(),
+        spec: &spec,
+        seed,
+        targets: vec![target],
+        interval_ns: time_ns.max(1),
+        errors_max: 0,
+        clock,
+        options: EngineOptions::default(),
+    };
+    let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;
+    let cell = &cells[0];
+    let ops = cell.total().ops();
+    let cpu_ns = cell.resources.cpu_seconds() * 1e9;
+    let ns_per_io = if ops == 0 { 0.0 } else { cpu_ns / ops as f64 };
+    Ok((ns_per_io, cell.per_second(ops as f64)))
+}

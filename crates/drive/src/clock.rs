@@ -1,0 +1,166 @@
+//! The clock of the hot loop: nanoseconds since the first use in this process.
+//!
+//! On x86-64 with a time stamp counter that the kernel itself trusts (its clock source is `tsc`),
+//! a stamp is one `rdtsc` and one multiplication (about 10 ns in a virtual machine). Anywhere else,
+//! or when asked, it is `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated
+//! against CLOCK_MONOTONIC once, and a cell compares the two over its whole length
+//! ([`Clock::error_ppm`]), so that a bad calibration is seen and not believed.
+
+use std::sync::OnceLock;
+
+/// Which clock stamps operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockSource {
+    /// The processor's time stamp counter.
+    Tsc,
+    /// `CLOCK_MONOTONIC`.
+    System,
+}
+
+impl ClockSource {
+    /// The name written in a run's facts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tsc => "tsc",
+            Self::System => "clock_monotonic",
+        }
+    }
+}
+
+/// A clock that is cheap to read and to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    source: ClockSource,
+    /// Nanoseconds a tick × 2^32.
+    scale: u64,
+    tsc_base: u64,
+    system_base_ns: u64,
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn system_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid timespec; the call writes it and keeps no pointer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[inline]
+fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: rdtsc reads a register; every x86-64 processor has it.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+/// A pair of stamps taken as close together as three tries allow.
+fn pair() -> (u64, u64) {
+    (0..3)
+        .map(|_| {
+            let before = ticks();
+            let system = system_ns();
+            let after = ticks();
+            (after.wrapping_sub(before), before.wrapping_add(after.wrapping_sub(before) / 2), system)
+        })
+        .min()
+        .map_or((0, 0), |(_, tsc, system)| (tsc, system))
+}
+
+fn kernel_trusts_tsc() -> bool {
+    cfg!(target_arch = "x86_64")
+        && std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .is_ok_and(|s| s.trim() == "tsc")
+}
+
+impl Clock {
+    /// The process's clock, calibrated at the first call (20 ms). All copies agree.
+    pub fn new() -> Self {
+        static CLOCK: OnceLock<Clock> = OnceLock::new();
+        *CLOCK.get_or_init(|| {
+            if kernel_trusts_tsc() { Self::calibrated() } else { Self::system() }
+        })
+    }
+
+    /// The system's clock, for `--clock system`.
+    pub fn system() -> Self {
+        Self { source: ClockSource::System, scale: 0, tsc_base: 0, system_base_ns: 0 }
+    }
+
+    fn calibrated() -> Self {
+        let (tsc_start, start_ns) = pair();
+        while system_ns() - start_ns < 20_000_000 {
+            std::hint::spin_loop();
+        }
+        let (tsc_end, end_ns) = pair();
+        let ticks = tsc_end.wrapping_sub(tsc_start);
+        if ticks == 0 {
+            return Self::system();
+        }
+        let scale = (u128::from(end_ns - start_ns) << 32) / u128::from(ticks);
+        Self {
+            source: ClockSource::Tsc,
+            scale: scale as u64,
+            tsc_base: tsc_end,
+            system_base_ns: end_ns,
+        }
+    }
+
+    /// Which clock this is.
+    pub fn source(&self) -> ClockSource {
+        self.source
+    }
+
+    /// Now, ns. Comparable among all copies of the same source in this process.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        match self.source {
+            ClockSource::Tsc => {
+                let passed = ticks().wrapping_sub(self.tsc_base);
+                self.system_base_ns + ((u128::from(passed) * u128::from(self.scale)) >> 32) as u64
+            }
+            ClockSource::System => system_ns(),
+        }
+    }
+
+    /// Difference of this clock's progress from the system's between two readings of both, in
+    /// parts of 10^6.
+    pub fn error_ppm(from: (u64, u64), to: (u64, u64)) -> f64 {
+        let ours = (to.0 - from.0) as f64;
+        let system = (to.1 - from.1) as f64;
+        if system <= 0.0 { 0.0 } else { (ours / system - 1.0) * 1e6 }
+    }
+
+    /// This clock and the system's, read together, ns.
+    pub fn both_ns(&self) -> (u64, u64) {
+        let system = system_ns();
+        (self.now_ns(), system)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_keeps_pace_and_never_goes_back() {
+        let clock = Clock::new();
+        let from = clock.both_ns();
+        let mut last = from.0;
+        while system_ns() - from.1 < 50_000_000 {
+            let now = clock.now_ns();
+            assert!(now >= last);
+            last = now;
+        }
+        // A stop by the hypervisor between two readings is at most some ms of 50.
+        assert!(Clock::error_ppm(from, clock.both_ns()).abs() < 200_000.0);
+    }
+}

@@ -1,0 +1,173 @@
+//! Load and store on a mapping of the target: what a program that maps its data gets, also on DAX
+//! file systems and persistent memory (there with MAP_SYNC, so that a flushed store is durable).
+//!
+//! A mapping has no error returns: a medium error or a file cut short is a SIGBUS. The engine
+//! installs a handler for it that puts a page of zeroes under the faulting address and notes the
+//! fault, so that the operation is counted as failed and the process lives.
+
+use super::{Engine, FileMedium, Wait, negative_errno, range_ops};
+use crate::memory::Buffers;
+use iodyno_units::{Op, OpKind};
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Once;
+
+const PAGE: usize = 4096;
+
+thread_local! {
+    /// Set by the handler: this thread met a SIGBUS.
+    static FAULTED: Cell<bool> = const { Cell::new(false) };
+}
+
+extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel gives a valid siginfo; mmap is a plain system call here, and the page that
+    // is replaced is the one that can't be accessed. No allocation, no lock.
+    unsafe {
+        let page = (*info).si_addr() as usize & !(PAGE - 1);
+        let mapped = libc::mmap(
+            page as *mut libc::c_void,
+            PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+            -1,
+            0,
+        );
+        if mapped == libc::MAP_FAILED {
+            libc::abort();
+        }
+    }
+    // A const-initialised thread local without a destructor: a plain memory access.
+    FAULTED.with(|f| f.set(true));
+}
+
+fn install_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: an all-zero sigaction is valid; the handler does only what a handler may.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        }
+    });
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct MmapEngine<'a> {
+    medium: FileMedium,
+    buffers: &'a Buffers,
+    start: *mut u8,
+    len: usize,
+    /// Mapped with MAP_SYNC: stores reach persistent memory without msync's write-back.
+    pub synchronous: bool,
+    queued: Option<(u32, Op)>,
+    done: Option<(u32, i32)>,
+}
+
+impl<'a> MmapEngine<'a> {
+    /// Maps the whole target.
+    pub fn new(medium: FileMedium, buffers: &'a Buffers) -> io::Result<Self> {
+        install_handler();
+        let len = medium.capacity_bytes as usize;
+        let protection =
+            if medium.writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        let map = |flags| {
+            // SAFETY: a new mapping at an address of the kernel's choice, of an open descriptor.
+            unsafe {
+                libc::mmap(std::ptr::null_mut(), len, protection, flags, medium.fd.as_raw_fd(), 0)
+            }
+        };
+        let mut synchronous = true;
+        let mut start = map(libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC);
+        if start == libc::MAP_FAILED {
+            synchronous = false;
+            start = map(libc::MAP_SHARED);
+        }
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: advice on our own mapping. Random, so that the kernel reads what is asked for.
+        unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
+        Ok(Self { medium, buffers, start: start.cast(), len, synchronous, queued: None, done: None })
+    }
+
+    fn sync(&self, offset: usize, len: usize) -> i32 {
+        let from = offset & !(PAGE - 1);
+        // SAFETY: the range lies in our mapping, from a page's start.
+        let r = unsafe {
+            libc::msync(self.start.add(from).cast(), offset + len - from, libc::MS_SYNC)
+        };
+        if r < 0 { negative_errno() } else { 0 }
+    }
+
+    fn carry_out(&self, slot: u32, op: &Op) -> i32 {
+        let (offset, len) = (op.offset_bytes as usize, op.len_bytes as usize);
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return -libc::EINVAL;
+        }
+        match op.kind {
+            OpKind::Flush => return self.sync(0, self.len),
+            OpKind::Trim | OpKind::WriteZeroes => return range_ops::carry_out(&self.medium, op),
+            OpKind::Write if !self.medium.writable => return -libc::EBADF,
+            OpKind::Read | OpKind::Write => {}
+        }
+        FAULTED.with(|f| f.set(false));
+        // SAFETY: both ranges are in bounds (checked above; a buffer holds any block of the
+        // workload) and in different mappings. A page that the file no longer has raises SIGBUS,
+        // which the handler turns into zeroes and a note.
+        unsafe {
+            let at = self.start.add(offset);
+            if op.kind == OpKind::Read {
+                std::ptr::copy_nonoverlapping(at, self.buffers.slot(slot), len);
+            } else {
+                std::ptr::copy_nonoverlapping(self.buffers.slot(slot), at, len);
+            }
+        }
+        if FAULTED.with(Cell::get) {
+            return -libc::EIO;
+        }
+        if op.kind == OpKind::Write && op.fua {
+            let r = self.sync(offset, len);
+            if r < 0 {
+                return r;
+            }
+        }
+        len as i32
+    }
+}
+
+impl Engine for MmapEngine<'_> {
+    #[inline]
+    fn queue(&mut self, slot: u32, op: &Op) {
+        self.queued = Some((slot, *op));
+    }
+
+    #[inline]
+    fn turn(&mut self, _: Wait) -> io::Result<()> {
+        if let Some((slot, op)) = self.queued.take() {
+            self.done = Some((slot, self.carry_out(slot, &op)));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn drain(&mut self, mut done: impl FnMut(u32, i32)) {
+        if let Some((slot, result)) = self.done.take() {
+            done(slot, result);
+        }
+    }
+
+    fn batch_max(&self) -> u32 {
+        1
+    }
+}
+
+impl Drop for MmapEngine<'_> {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; nothing refers to it any more.
+        unsafe { libc::munmap(self.start.cast(), self.len) };
+    }
+}

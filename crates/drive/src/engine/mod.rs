@@ -1,0 +1,164 @@
+//! What every engine is: a place that takes operations and gives completions back. The worker owns
+//! the loop and the stamps; an engine only moves bytes.
+//!
+//! One turn of the loop: `queue` each operation into its slot, `turn` once (hands them over and
+//! waits as told), `drain` what completed. An engine never allocates, locks, logs or formats in
+//! these three.
+
+pub mod libaio;
+pub mod mmap;
+pub mod null;
+pub mod psync;
+pub mod ram;
+pub mod range_ops;
+pub mod uring;
+
+use iodyno_units::Op;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::memory::Region;
+
+/// How long a turn may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Until at least one completion is there.
+    One,
+    /// Until one is there, or this many ns have passed.
+    AtMostNs(u64),
+}
+
+/// An engine, as the worker's loop sees it.
+pub trait Engine {
+    /// Takes one operation; the slot's buffer is the engine's until its completion is drained.
+    fn queue(&mut self, slot: u32, op: &Op);
+
+    /// Hands over what was queued and waits as told. Being interrupted by a signal is success.
+    fn turn(&mut self, wait: Wait) -> io::Result<()>;
+
+    /// Gives each completion: its slot, and bytes moved or the negative error number.
+    fn drain(&mut self, done: impl FnMut(u32, i32));
+
+    /// The most operations that one turn takes well.
+    fn batch_max(&self) -> u32 {
+        64
+    }
+}
+
+/// Names of engines, as `--engine` and results have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// io_uring.
+    Uring,
+    /// Linux native asynchronous I/O, by raw system calls.
+    Libaio,
+    /// pread and pwrite, one at a time.
+    Psync,
+    /// Load and store on a mapping.
+    Mmap,
+    /// Copies to and from memory of this process; what `ram:` targets use.
+    Ram,
+    /// Completes everything at once; what `null:` targets use.
+    Null,
+}
+
+impl EngineKind {
+    /// Every engine.
+    pub const ALL: [Self; 6] =
+        [Self::Uring, Self::Libaio, Self::Psync, Self::Mmap, Self::Ram, Self::Null];
+
+    /// The name that people write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uring => "uring",
+            Self::Libaio => "libaio",
+            Self::Psync => "psync",
+            Self::Mmap => "mmap",
+            Self::Ram => "ram",
+            Self::Null => "null",
+        }
+    }
+
+    /// Whether a worker can have more than one operation outstanding. psync and mmap do one at a
+    /// time by their nature; ram and null keep a queue, so that depth means the same everywhere.
+    pub const fn queues(self) -> bool {
+        !matches!(self, Self::Psync | Self::Mmap)
+    }
+
+    /// Whether it works inside the process only.
+    pub const fn in_process(self) -> bool {
+        matches!(self, Self::Ram | Self::Null)
+    }
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // fio's names are understood too.
+        match text {
+            "io_uring" => return Ok(Self::Uring),
+            "sync" => return Ok(Self::Psync),
+            _ => {}
+        }
+        Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
+            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:` and `null:` targets bring their own)")
+        })
+    }
+}
+
+/// An open target, as engines need it. The target room opened it; engines never do.
+#[derive(Clone, Debug)]
+pub struct FileMedium {
+    /// Open descriptor.
+    pub fd: Arc<OwnedFd>,
+    /// Length that may be addressed, bytes.
+    pub capacity_bytes: u64,
+    /// A block device (trim and write-zeroes go another way than on files).
+    pub is_block_device: bool,
+    /// Buffers must start at a multiple of this, bytes.
+    pub memory_align_bytes: u32,
+    /// Whether O_DIRECT is in effect.
+    pub direct: bool,
+    /// Opened for writing too.
+    pub writable: bool,
+}
+
+/// What an engine works on.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// A file, a block device or a character device.
+    File(FileMedium),
+    /// Memory of this process.
+    Ram(Arc<Region>),
+    /// Nothing, of a nominal size in bytes.
+    Null(u64),
+}
+
+impl Medium {
+    /// Bytes that may be addressed.
+    pub fn capacity_bytes(&self) -> u64 {
+        match self {
+            Self::File(f) => f.capacity_bytes,
+            Self::Ram(r) => r.len() as u64,
+            Self::Null(bytes) => *bytes,
+        }
+    }
+}
+
+/// Choices about an engine that a user may make.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineOptions {
+    /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.
+    pub poll: bool,
+    /// io_uring: none of the optional flags, as a plain program would set it up.
+    pub plain: bool,
+}
+
+/// The negative of the calling thread's errno, as completions carry it.
+pub(crate) fn negative_errno() -> i32 {
+    -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}

@@ -1,0 +1,73 @@
+//! pread and pwrite: one system call an I/O, one I/O at a time. The leanest way to a target whose
+//! work is done in the caller (page cache, tmpfs, zram, pmem), and the reference for depth 1.
+
+use super::{Engine, FileMedium, Wait, negative_errno, range_ops};
+use crate::memory::Buffers;
+use iodyno_units::{Op, OpKind};
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// See the module.
+#[derive(Debug)]
+pub struct PsyncEngine<'a> {
+    medium: FileMedium,
+    fd: i32,
+    buffers: &'a Buffers,
+    queued: Option<(u32, Op)>,
+    done: Option<(u32, i32)>,
+}
+
+impl<'a> PsyncEngine<'a> {
+    /// An engine on an open file with this worker's buffers (one slot).
+    pub fn new(medium: FileMedium, buffers: &'a Buffers) -> Self {
+        let fd = medium.fd.as_raw_fd();
+        Self { medium, fd, buffers, queued: None, done: None }
+    }
+
+    #[inline]
+    fn carry_out(&self, slot: u32, op: &Op) -> i32 {
+        let (len, offset) = (op.len_bytes as usize, op.offset_bytes as libc::off_t);
+        let buffer = self.buffers.slot(slot);
+        // SAFETY: the slot's buffer holds at least `len` bytes and nobody else touches it until
+        // the completion is drained; the descriptor is open as long as `medium` lives.
+        let n = unsafe {
+            match op.kind {
+                OpKind::Read => libc::pread(self.fd, buffer.cast(), len, offset),
+                OpKind::Write if op.fua => {
+                    let iov = libc::iovec { iov_base: buffer.cast(), iov_len: len };
+                    libc::pwritev2(self.fd, &raw const iov, 1, offset, libc::RWF_DSYNC)
+                }
+                OpKind::Write => libc::pwrite(self.fd, buffer.cast(), len, offset),
+                _ => return range_ops::carry_out(&self.medium, op),
+            }
+        };
+        if n < 0 { negative_errno() } else { n as i32 }
+    }
+}
+
+impl Engine for PsyncEngine<'_> {
+    #[inline]
+    fn queue(&mut self, slot: u32, op: &Op) {
+        debug_assert!(self.queued.is_none(), "psync has one operation at a time");
+        self.queued = Some((slot, *op));
+    }
+
+    #[inline]
+    fn turn(&mut self, _: Wait) -> io::Result<()> {
+        if let Some((slot, op)) = self.queued.take() {
+            self.done = Some((slot, self.carry_out(slot, &op)));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn drain(&mut self, mut done: impl FnMut(u32, i32)) {
+        if let Some((slot, result)) = self.done.take() {
+            done(slot, result);
+        }
+    }
+
+    fn batch_max(&self) -> u32 {
+        1
+    }
+}

@@ -1,0 +1,299 @@
+//! io_uring, set up as the fastest generators do (one ring a thread, registered file, buffers and
+//! ring, deferred task work, one system call that both submits and waits). Every optional part is
+//! dropped by itself where the kernel refuses it, and what took effect is told.
+
+use super::{Engine, EngineOptions, FileMedium, Wait, range_ops};
+use crate::memory::Buffers;
+use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+use iodyno_units::{Op, OpKind};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Kernels take at most 1 GiB in one registered buffer.
+const REGISTERED_BUFFER_BYTES_MAX: usize = 1 << 30;
+/// The largest submission queue that is asked for; deeper workers submit in several batches.
+const SQ_ENTRIES_MAX: u32 = 256;
+
+/// A ring with what was registered on it. Lives in its worker's thread.
+pub struct UringSetup<'a> {
+    ring: IoUring,
+    medium: FileMedium,
+    buffers: &'a Buffers,
+    fixed_file: bool,
+    fixed_buffers: bool,
+    facts: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for UringSetup<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UringSetup").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// Optional set-up flags, newest first: the order in which they are given up.
+const FLAGS: [(&str, &str); 5] = [
+    ("no_sqarray", "6.6"),
+    ("defer_taskrun", "6.1"),
+    ("single_issuer", "6.0"),
+    ("coop_taskrun", "5.19"),
+    ("cqsize", "5.5"),
+];
+
+fn build(entries: u32, depth: u32, from: usize, poll: bool) -> io::Result<IoUring> {
+    let mut builder = IoUring::<squeue::Entry, io_uring::cqueue::Entry>::builder();
+    for (name, _) in &FLAGS[from..] {
+        match *name {
+            "no_sqarray" => builder.setup_no_sqarray(),
+            "defer_taskrun" => builder.setup_defer_taskrun(),
+            "single_issuer" => builder.setup_single_issuer(),
+            "coop_taskrun" => builder.setup_coop_taskrun(),
+            _ => builder.setup_cqsize(depth.max(entries).next_power_of_two()),
+        };
+    }
+    if poll {
+        builder.setup_iopoll();
+    }
+    builder.build(entries)
+}
+
+impl<'a> UringSetup<'a> {
+    /// Sets a ring up for one worker on one file. Fails only where a plain ring fails too.
+    pub fn new(medium: FileMedium, buffers: &'a Buffers, options: EngineOptions) -> io::Result<Self> {
+        let depth = buffers.slots();
+        let entries = depth.clamp(1, SQ_ENTRIES_MAX).next_power_of_two();
+        let mut facts = BTreeMap::new();
+        let mut from = if options.plain { FLAGS.len() } else { 0 };
+        let ring = loop {
+            match build(entries, depth, from, options.poll) {
+                Ok(ring) => break ring,
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) && from < FLAGS.len() => from += 1,
+                Err(e) => return Err(e),
+            }
+        };
+        let on: Vec<&str> = FLAGS[from..].iter().map(|f| f.0).collect();
+        let off: Vec<String> =
+            FLAGS[..from].iter().map(|(name, since)| format!("{name} (Linux {since})")).collect();
+        facts.insert("uring.flags".to_owned(), join_or_none(&on));
+        if from > 0 && !options.plain {
+            facts.insert("uring.refused".to_owned(), off.join(" "));
+        }
+        facts.insert("uring.poll".to_owned(), yes_no(options.poll));
+
+        let mut setup = Self { ring, medium, buffers, fixed_file: false, fixed_buffers: false, facts };
+        if !options.plain {
+            setup.register();
+        }
+        let fixed_file = yes_no(setup.fixed_file);
+        let fixed_buffers = yes_no(setup.fixed_buffers);
+        setup.facts.insert("uring.registered_file".to_owned(), fixed_file);
+        setup.facts.insert("uring.registered_buffers".to_owned(), fixed_buffers);
+        Ok(setup)
+    }
+
+    /// Registers file and buffers, each given up by itself.
+    fn register(&mut self) {
+        match self.ring.submitter().register_files(&[self.medium.fd.as_raw_fd()]) {
+            Ok(()) => self.fixed_file = true,
+            Err(e) => {
+                self.facts.insert("uring.registered_file.refused".to_owned(), e.to_string());
+            }
+        }
+        let region = self.buffers.region();
+        if region.len() > REGISTERED_BUFFER_BYTES_MAX {
+            let why = "the buffers are larger than 1 GiB".to_owned();
+            self.facts.insert("uring.registered_buffers.refused".to_owned(), why);
+            return;
+        }
+        let iov = libc::iovec { iov_base: region.start().cast(), iov_len: region.len() };
+        // SAFETY: the region outlives the ring: both belong to this set-up, which borrows the
+        // buffers, and dropping the ring unregisters them.
+        match unsafe { self.ring.submitter().register_buffers(&[iov]) } {
+            Ok(()) => self.fixed_buffers = true,
+            Err(e) => {
+                let hint = if e.raw_os_error() == Some(libc::ENOMEM) {
+                    " (the limit on locked memory, ulimit -l, is too low)"
+                } else {
+                    ""
+                };
+                let why = format!("{e}{hint}");
+                self.facts.insert("uring.registered_buffers.refused".to_owned(), why);
+            }
+        }
+    }
+
+    /// The engine on this ring, and what took effect.
+    pub fn engine(&mut self) -> (UringEngine<'_>, BTreeMap<String, String>) {
+        let mut facts = self.facts.clone();
+        let (mut submitter, sq, cq) = self.ring.split();
+        if self.fixed_file {
+            // Saves the look-up of the ring's descriptor in each system call; Linux 5.18.
+            let registered = submitter.register_ring_fd().is_ok();
+            facts.insert("uring.registered_ring".to_owned(), yes_no(registered));
+        }
+        let engine = UringEngine {
+            submitter,
+            sq,
+            cq,
+            fd: self.medium.fd.as_raw_fd(),
+            medium: &self.medium,
+            buffers: self.buffers,
+            fixed_file: self.fixed_file,
+            fixed_buffers: self.fixed_buffers,
+            queued: 0,
+            at_once: Vec::with_capacity(self.buffers.slots() as usize),
+        };
+        (engine, facts)
+    }
+}
+
+fn yes_no(b: bool) -> String {
+    (if b { "yes" } else { "no" }).to_owned()
+}
+
+fn join_or_none(names: &[&str]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+}
+
+/// See the module.
+pub struct UringEngine<'a> {
+    submitter: io_uring::Submitter<'a>,
+    sq: io_uring::SubmissionQueue<'a>,
+    cq: io_uring::CompletionQueue<'a>,
+    medium: &'a FileMedium,
+    buffers: &'a Buffers,
+    fd: i32,
+    fixed_file: bool,
+    fixed_buffers: bool,
+    /// Pushed and not yet taken by the kernel.
+    queued: u32,
+    /// Completions of operations that have no asynchronous form and were carried out when queued.
+    at_once: Vec<(u32, i32)>,
+}
+
+impl std::fmt::Debug for UringEngine<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UringEngine").field("queued", &self.queued).finish_non_exhaustive()
+    }
+}
+
+impl UringEngine<'_> {
+    #[inline]
+    fn entry(&self, slot: u32, op: &Op) -> squeue::Entry {
+        let buffer = self.buffers.slot(slot);
+        macro_rules! on_fd {
+            ($build:expr) => {
+                if self.fixed_file { $build(types::Fixed(0)) } else { self.plain(slot, op) }
+            };
+        }
+        if !self.fixed_buffers {
+            return self.plain(slot, op);
+        }
+        match op.kind {
+            OpKind::Read => on_fd!(|fd| opcode::ReadFixed::new(fd, buffer, op.len_bytes, 0)
+                .offset(op.offset_bytes)
+                .build()),
+            OpKind::Write => on_fd!(|fd| opcode::WriteFixed::new(fd, buffer, op.len_bytes, 0)
+                .offset(op.offset_bytes)
+                .rw_flags(if op.fua { libc::RWF_DSYNC } else { 0 })
+                .build()),
+            _ => self.plain(slot, op),
+        }
+    }
+
+    /// The same without registered parts: off the fast path.
+    #[cold]
+    fn plain(&self, slot: u32, op: &Op) -> squeue::Entry {
+        let fd = types::Fd(self.fd);
+        let buffer = self.buffers.slot(slot);
+        match op.kind {
+            OpKind::Read => {
+                opcode::Read::new(fd, buffer, op.len_bytes).offset(op.offset_bytes).build()
+            }
+            OpKind::Write => opcode::Write::new(fd, buffer, op.len_bytes)
+                .offset(op.offset_bytes)
+                .rw_flags(if op.fua { libc::RWF_DSYNC } else { 0 })
+                .build(),
+            _ => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        }
+    }
+
+    fn enter(&mut self, want: u32) -> io::Result<()> {
+        // GETEVENTS even when nothing is waited for: deferred task work runs only then.
+        let flags = EnterFlags::GETEVENTS.bits();
+        // SAFETY: the entries were built from this worker's buffers and descriptor, which outlive
+        // their completions: the worker drains every slot before it ends.
+        let taken =
+            unsafe { self.submitter.enter::<libc::sigset_t>(self.queued, want, flags, None) };
+        self.settle(taken)
+    }
+
+    /// Learns how far the kernel got.
+    fn settle(&mut self, taken: io::Result<usize>) -> io::Result<()> {
+        match taken {
+            Ok(_) => {}
+            // Out of resources for the moment, or nothing within the time: completions first, then
+            // the rest is handed over in the next turn.
+            Err(e)
+                if matches!(
+                    e.raw_os_error(),
+                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ETIME)
+                ) => {}
+            Err(e) => return Err(e),
+        }
+        // Reads the queue's head: without it the next entries would find the queue full.
+        self.sq.sync();
+        self.queued = self.sq.len() as u32;
+        Ok(())
+    }
+}
+
+impl Engine for UringEngine<'_> {
+    #[inline]
+    fn queue(&mut self, slot: u32, op: &Op) {
+        if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) {
+            self.at_once.push((slot, range_ops::carry_out(self.medium, op)));
+            return;
+        }
+        let entry = self.entry(slot, op).user_data(u64::from(slot));
+        // SAFETY: buffer and descriptor stay valid until the completion is drained.
+        while unsafe { self.sq.push(&entry) }.is_err() {
+            // Full: what is there goes to the kernel first.
+            self.sq.sync();
+            if self.enter(0).is_err() {
+                self.at_once.push((slot, -libc::EIO));
+                return;
+            }
+        }
+        self.queued += 1;
+    }
+
+    #[inline]
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.sq.sync();
+        let want = u32::from(self.at_once.is_empty());
+        match wait {
+            Wait::No => self.enter(0)?,
+            Wait::One => self.enter(want)?,
+            Wait::AtMostNs(ns) => {
+                let limit = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+                let args = types::SubmitArgs::new().timespec(&limit);
+                let taken = self.submitter.submit_with_args(want as usize, &args);
+                self.settle(taken)?;
+            }
+        }
+        self.cq.sync();
+        Ok(())
+    }
+
+    #[inline]
+    fn drain(&mut self, mut done: impl FnMut(u32, i32)) {
+        for (slot, result) in self.at_once.drain(..) {
+            done(slot, result);
+        }
+        for entry in self.cq.by_ref() {
+            done(entry.user_data() as u32, entry.result());
+        }
+        self.cq.sync();
+    }
+}

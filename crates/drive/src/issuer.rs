@@ -1,0 +1,189 @@
+//! Decides when the next operation is due. It reads no clock and does no I/O: it is told the time
+//! and answers with a step, so the same issuer drives rings in real time and machines in virtual
+//! time.
+//!
+//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think
+//!   time each slot is a user of its own, who thinks after each completion; the others' operations
+//!   stay in flight. Draining think time (as fio's `thinktime` has it) must be asked for: the
+//!   whole batch completes, then all think together.
+//! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds
+//!   no free slot is submitted late, and its response time still counts from when it was due.
+
+use iodyno_workload::Arrivals;
+use std::collections::VecDeque;
+
+/// What the worker shall do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Issue one operation. In open loop: it was due at this time (same clock as `now_ns`).
+    Issue(Option<u64>),
+    /// Nothing is due before this time; completions may come earlier.
+    WaitUntil(u64),
+    /// Nothing can be issued before a completion.
+    WaitCompletion,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Issuer {
+    mode: Mode,
+    /// The cell's start, ns: arrivals count from it.
+    start_ns: u64,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Closed,
+    /// When each idle slot may be used again, earliest first: with one constant think time,
+    /// completions become ready in the order in which they came.
+    Think { think_ns: u64, ready_ns: VecDeque<u64> },
+    /// `left` more may be issued in this batch; the next batch begins at `ready_ns`.
+    Drain { think_ns: u64, depth: u32, left: u32, in_flight: u32, ready_ns: u64 },
+    Open { arrivals: Arrivals, next_ns: u64 },
+}
+
+impl Issuer {
+    /// Closed loop over `depth` slots.
+    pub fn closed(depth: u32, think_ns: u64, think_drains: bool) -> Self {
+        let mode = match (think_ns, think_drains) {
+            (0, _) => Mode::Closed,
+            (_, false) => {
+                let mut ready_ns = VecDeque::with_capacity(depth as usize);
+                ready_ns.resize(depth as usize, 0);
+                Mode::Think { think_ns, ready_ns }
+            }
+            (_, true) => Mode::Drain { think_ns, depth, left: depth, in_flight: 0, ready_ns: 0 },
+        };
+        Self { mode, start_ns: 0 }
+    }
+
+    /// Open loop.
+    pub fn open(mut arrivals: Arrivals) -> Self {
+        let next_ns = arrivals.next_ns();
+        Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0 }
+    }
+
+    /// The cell starts at this time.
+    pub fn start(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    /// What is due at `now_ns`, with `free` slots idle.
+    #[inline]
+    pub fn step(&mut self, now_ns: u64, free: usize) -> Step {
+        if free == 0 {
+            return Step::WaitCompletion;
+        }
+        match &mut self.mode {
+            Mode::Closed => Step::Issue(None),
+            Mode::Think { ready_ns, .. } => match ready_ns.front() {
+                Some(&t) if t <= now_ns => {
+                    ready_ns.pop_front();
+                    Step::Issue(None)
+                }
+                Some(&t) => Step::WaitUntil(t),
+                None => Step::WaitCompletion,
+            },
+            Mode::Drain { left, in_flight, ready_ns, .. } => {
+                if *left == 0 {
+                    Step::WaitCompletion
+                } else if *ready_ns > now_ns {
+                    Step::WaitUntil(*ready_ns)
+                } else {
+                    *left -= 1;
+                    *in_flight += 1;
+                    Step::Issue(None)
+                }
+            }
+            Mode::Open { arrivals, next_ns } => {
+                let due_ns = self.start_ns + *next_ns;
+                if due_ns > now_ns {
+                    return Step::WaitUntil(due_ns);
+                }
+                *next_ns = arrivals.next_ns();
+                Step::Issue(Some(due_ns))
+            }
+        }
+    }
+
+    /// One operation completed at `now_ns`.
+    #[inline]
+    pub fn completed(&mut self, now_ns: u64) {
+        match &mut self.mode {
+            Mode::Closed | Mode::Open { .. } => {}
+            Mode::Think { think_ns, ready_ns } => ready_ns.push_back(now_ns + *think_ns),
+            Mode::Drain { think_ns, depth, left, in_flight, ready_ns } => {
+                *in_flight -= 1;
+                if *in_flight == 0 && *left == 0 {
+                    *left = *depth;
+                    *ready_ns = now_ns + *think_ns;
+                }
+            }
+        }
+    }
+
+    /// Open loop: how many operations were due before `end_ns` and have not been issued.
+    pub fn backlog(&mut self, end_ns: u64) -> u64 {
+        let Mode::Open { arrivals, next_ns } = &mut self.mode else { return 0 };
+        let mut backlog = 0;
+        while self.start_ns + *next_ns < end_ns {
+            backlog += 1;
+            *next_ns = arrivals.next_ns();
+        }
+        backlog
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device that takes 100 ns, in virtual time: throughput has a closed form.
+    fn completions_in(issuer: &mut Issuer, depth: usize, until_ns: u64) -> u64 {
+        let (mut now, mut done) = (0, 0);
+        let mut flying: VecDeque<u64> = VecDeque::new();
+        loop {
+            match issuer.step(now, depth - flying.len()) {
+                Step::Issue(_) => {
+                    flying.push_back(now + 100);
+                    continue;
+                }
+                Step::WaitUntil(t) => now = flying.front().map_or(t, |&f| f.min(t)),
+                Step::WaitCompletion => now = flying[0],
+            }
+            if now > until_ns {
+                return done;
+            }
+            while flying.front().is_some_and(|&f| f <= now) {
+                flying.pop_front();
+                issuer.completed(now);
+                done += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn closed_loops_have_their_closed_form() {
+        // depth / (service + think), Little's law for a closed system.
+        assert_eq!(completions_in(&mut Issuer::closed(4, 0, false), 4, 10_000), 400);
+        assert_eq!(completions_in(&mut Issuer::closed(4, 300, false), 4, 10_000), 4 * 25);
+        assert_eq!(completions_in(&mut Issuer::closed(4, 300, true), 4, 10_000), 4 * 25);
+    }
+
+    /// What tells the two kinds of think time apart: one slow operation holds up only its own slot,
+    /// or everybody.
+    #[test]
+    fn think_time_drains_only_when_asked() {
+        let mut own = Issuer::closed(2, 50, false);
+        let mut drained = Issuer::closed(2, 50, true);
+        for issuer in [&mut own, &mut drained] {
+            assert_eq!(issuer.step(0, 2), Step::Issue(None));
+            assert_eq!(issuer.step(0, 1), Step::Issue(None));
+            issuer.completed(10);
+        }
+        assert_eq!(own.step(60, 1), Step::Issue(None));
+        assert_eq!(drained.step(60, 1), Step::WaitCompletion);
+        drained.completed(1000);
+        assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
+    }
+}

@@ -1,0 +1,129 @@
+//! Memory that the engines read into and write from: page-aligned anonymous mappings, on huge
+//! pages where the kernel grants them. `Region` is also the storage of a `ram:` target.
+
+use std::io;
+use std::ptr::NonNull;
+
+/// Below this, huge pages only waste memory.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// An anonymous, zeroed, page-aligned mapping that lives until it is dropped.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<u8>,
+    len: usize,
+    huge: bool,
+}
+
+// SAFETY: a Region is plain memory; who may touch which bytes is decided by its users, who get raw
+// pointers only.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps `len` bytes (rounded up to whole pages). Pages appear when first touched.
+    pub fn new(len: usize) -> io::Result<Self> {
+        let len = len.max(1).next_multiple_of(4096);
+        // A huge page needs an aligned start, which the kernel gives to mappings of that size.
+        // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of
+        // ours.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mut huge = false;
+        if len >= HUGE_PAGE_BYTES {
+            // SAFETY: the range is the mapping just made.
+            huge = unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) } == 0;
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave 0"))?;
+        Ok(Self { start, len, huge })
+    }
+
+    /// First byte.
+    pub fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Length, bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never true: a region has at least one page.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether the kernel was asked for huge pages and did not refuse.
+    pub fn asked_for_huge_pages(&self) -> bool {
+        self.huge
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the range is our own mapping, and no reference to it outlives the Region.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// One worker's I/O buffers: one a slot, all in one region, so that one registration covers them.
+#[derive(Debug)]
+pub struct Buffers {
+    region: Region,
+    stride: usize,
+    slots: u32,
+}
+
+impl Buffers {
+    /// `slots` buffers of `len` bytes, each aligned to `align` (a power of two, at least 4096 is
+    /// used).
+    pub fn new(slots: u32, len: usize, align: usize) -> io::Result<Self> {
+        let stride = len.max(1).next_multiple_of(align.max(4096));
+        let bytes = stride
+            .checked_mul(slots as usize)
+            .ok_or_else(|| io::Error::other("the buffers of this depth and block size overflow"))?;
+        Ok(Self { region: Region::new(bytes)?, stride, slots })
+    }
+
+    /// First byte of a slot's buffer.
+    #[inline]
+    pub fn slot(&self, slot: u32) -> *mut u8 {
+        debug_assert!(slot < self.slots);
+        // SAFETY: the slot lies within the region, by construction.
+        unsafe { self.region.start().add(self.stride * slot as usize) }
+    }
+
+    /// A slot's first `len` bytes.
+    ///
+    /// # Safety
+    /// No operation of that slot may be in flight, and no other slice of that slot may be alive.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // The memory is a mapping, not a field; see Safety.
+    pub unsafe fn bytes(&self, slot: u32, len: usize) -> &mut [u8] {
+        debug_assert!(len <= self.stride);
+        // SAFETY: in bounds; that nobody else has it is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.slot(slot), len) }
+    }
+
+    /// The whole region, for registration.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+}

@@ -1,0 +1,149 @@
+//! Counts what completes, by interval, and hands each finished interval over. Between two hand-overs
+//! nothing is allocated, locked or sent.
+
+use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, StampQuality};
+use iodyno_units::{Op, OpKind};
+use std::sync::mpsc::Sender;
+
+/// What a worker sends while it runs.
+#[derive(Debug)]
+pub struct IntervalMessage {
+    /// Which target it works on.
+    pub target: usize,
+    /// Which interval of the measured window this is.
+    pub index: usize,
+    /// What completed in it.
+    pub interval: Box<Interval>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Recorder {
+    target: usize,
+    open: bool,
+    /// By [`OpKind::index`]: all there, so that counting has no branch for it.
+    current: [Box<ClassStats>; OpKind::COUNT],
+    index: usize,
+    window_start_ns: u64,
+    interval_ns: u64,
+    interval_end_ns: u64,
+    sender: Sender<IntervalMessage>,
+    /// How coarse the completion stamps are.
+    pub stamps: StampQuality,
+    /// Open loop: submission after intended start.
+    pub lateness: Option<Box<Histogram>>,
+    /// Completed in the window.
+    pub ops: u64,
+    /// Bytes of completed operations.
+    pub bytes: u64,
+    /// Failed in the window.
+    pub errors: u64,
+}
+
+/// Completions in a row that differ in nothing that is recorded: one kind, one submission, one
+/// reap. Where operations are submitted and reaped in batches, they are counted as a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Their kind.
+    pub kind: OpKind,
+    /// How many.
+    pub ops: u64,
+    /// Their bytes together.
+    pub bytes: u64,
+    /// When they were handed to the engine.
+    pub submitted_ns: u64,
+    /// When they were due (open loop); in closed loop when they were submitted.
+    pub intended_ns: u64,
+}
+
+impl Recorder {
+    /// A recorder for one worker of `target`.
+    pub fn new(
+        target: usize,
+        open: bool,
+        interval_ns: u64,
+        sender: Sender<IntervalMessage>,
+    ) -> Self {
+        Self {
+            target,
+            open,
+            current: std::array::from_fn(|_| Self::fresh(open)),
+            index: 0,
+            window_start_ns: 0,
+            interval_ns,
+            interval_end_ns: u64::MAX,
+            sender,
+            stamps: StampQuality::default(),
+            lateness: open.then(Box::default),
+            ops: 0,
+            bytes: 0,
+            errors: 0,
+        }
+    }
+
+    fn fresh(open: bool) -> Box<ClassStats> {
+        Box::new(ClassStats { response: open.then(Histogram::new), ..ClassStats::default() })
+    }
+
+    /// The measured window starts: everything before was the ramp and is not counted.
+    pub fn start_window(&mut self, start_ns: u64) {
+        self.window_start_ns = start_ns;
+        self.interval_end_ns = start_ns + self.interval_ns;
+    }
+
+    /// Whether the window has started.
+    #[inline]
+    pub fn measuring(&self) -> bool {
+        self.interval_end_ns != u64::MAX
+    }
+
+    /// Counts `run.ops` operations of one kind that have the same stamps.
+    #[inline]
+    pub fn completed(&mut self, run: &Run, completed_ns: u64) {
+        if completed_ns >= self.interval_end_ns {
+            self.roll(completed_ns);
+        }
+        let class = &mut self.current[run.kind.index()];
+        class.service.record_n(completed_ns.saturating_sub(run.submitted_ns), run.ops);
+        class.bytes += run.bytes;
+        if let Some(response) = &mut class.response {
+            response.record_n(completed_ns.saturating_sub(run.intended_ns), run.ops);
+            if let Some(lateness) = &mut self.lateness {
+                lateness.record_n(run.submitted_ns.saturating_sub(run.intended_ns), run.ops);
+            }
+        }
+        self.ops += run.ops;
+        self.bytes += run.bytes;
+    }
+
+    /// Counts a failed operation.
+    #[cold]
+    pub fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
+        if now_ns >= self.interval_end_ns {
+            self.roll(now_ns);
+        }
+        self.current[op.kind.index()].errors.add(kind, errno);
+        self.errors += 1;
+    }
+
+    /// Hands the current interval over; the next one is that of `now_ns`.
+    #[cold]
+    pub fn roll(&mut self, now_ns: u64) {
+        let mut done = Box::new(Interval::default());
+        for (class, slot) in self.current.iter_mut().zip(&mut done.classes) {
+            if !class.is_empty() {
+                let mut class = std::mem::replace(class, Self::fresh(self.open));
+                class.trim();
+                *slot = Some(class);
+            }
+        }
+        // Whoever listened may be gone when the run is being abandoned; then nobody wants it.
+        let _ = self.sender.send(IntervalMessage {
+            target: self.target,
+            index: self.index,
+            interval: done,
+        });
+        self.index = ((now_ns - self.window_start_ns) / self.interval_ns) as usize;
+        self.interval_end_ns = self.window_start_ns + (self.index as u64 + 1) * self.interval_ns;
+    }
+}

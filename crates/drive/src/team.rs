@@ -1,0 +1,261 @@
+//! The workers of a cell: who they are, how their engines are set up, and what they say.
+
+use crate::engine::{
+    Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
+    null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
+};
+use crate::issuer::Issuer;
+use crate::memory::Buffers;
+use crate::plan::{CellPlan, DriveError, TargetPlan};
+use crate::probe;
+use crate::recorder::{IntervalMessage, Recorder};
+use crate::verify::VerifyMap;
+use crate::worker::{Control, Limits, Worker, WorkerReport};
+use iodyno_units::OpKind;
+use iodyno_workload::{ArrivalKind, Arrivals, Content, Filler, Geometry, Shared, Stream};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// In open loop a worker may have this many operations outstanding, whatever its depth says.
+const OPEN_SLOTS_MIN: u32 = 256;
+
+/// What a worker's thread says about itself.
+pub(crate) enum WorkerMessage {
+    Ready,
+    SetUpFailed { target: usize, source: io::Error },
+    Done(Box<Done>),
+}
+
+pub(crate) struct Done {
+    pub(crate) target: usize,
+    pub(crate) report: WorkerReport,
+    pub(crate) facts: BTreeMap<String, String>,
+    pub(crate) kernel_workers: u32,
+}
+
+pub(crate) struct Team {
+    pub(crate) intervals: Receiver<IntervalMessage>,
+    pub(crate) messages: Receiver<WorkerMessage>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) control: Arc<Control>,
+}
+
+/// Makes the workers' threads; they set themselves up and wait for the start.
+pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team, DriveError> {
+    let control = Arc::new(Control {
+        stop: Arc::clone(stop),
+        start_ns: AtomicU64::new(0),
+        errors: AtomicU64::new(0),
+        errors_max: plan.errors_max,
+    });
+    let (interval_sender, intervals) = channel();
+    let (message_sender, messages) = channel();
+    let workers = plan.spec.threads();
+    let mut threads = Vec::new();
+    for (index, target) in plan.targets.iter().enumerate() {
+        let geometry = Geometry {
+            capacity_bytes: target.medium.capacity_bytes(),
+            align_bytes: target.align_bytes,
+            workers,
+        };
+        let shared = Shared::new(plan.spec, plan.seed, &geometry).map_err(|e| {
+            DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() }
+        })?;
+        let in_process = matches!(target.medium, Medium::Null(_));
+        let verify = (plan.spec.content() == Content::Verifiable && !in_process).then(|| {
+            let laid_out = target.laid_out_verifiable;
+            let unit = plan.spec.verify_unit_bytes();
+            Arc::new(VerifyMap::new(geometry.capacity_bytes, unit, plan.seed, laid_out))
+        });
+        for number in 0..workers {
+            let seat = Seat {
+                index,
+                target: target.clone(),
+                options: plan.options,
+                block_bytes_max: plan.spec.max_data_bytes(),
+                fills: plan.spec.issues(OpKind::Write),
+                messages: message_sender.clone(),
+            };
+            let worker = recruit(plan, index, number, &shared, &control, &interval_sender, &verify);
+            let name = format!("worker-{index}-{number}");
+            let thread = std::thread::Builder::new().name(name).spawn(move || seat.work(worker));
+            threads.push(thread.map_err(|source| DriveError::SetUp {
+                target: target.name.clone(),
+                engine: target.engine.name(),
+                source,
+                hint: "; use fewer --threads",
+            })?);
+        }
+    }
+    Ok(Team { intervals, messages, threads, control })
+}
+
+fn share_of(total: u64, workers: u32, number: u32) -> u64 {
+    total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
+}
+
+fn recruit(
+    plan: &CellPlan<'_>,
+    target: usize,
+    number: u32,
+    shared: &Arc<Shared>,
+    control: &Arc<Control>,
+    sender: &Sender<IntervalMessage>,
+    verify: &Option<Arc<VerifyMap>>,
+) -> Worker {
+    let spec = plan.spec;
+    let workers = spec.threads();
+    let arrivals = Arrivals::new(spec, plan.seed, number, workers);
+    let open = arrivals.is_some();
+    let slots = if !plan.targets[target].engine.queues() {
+        1
+    } else if open {
+        spec.depth().max(OPEN_SLOTS_MIN)
+    } else {
+        spec.depth()
+    };
+    let issuer = match arrivals {
+        Some(arrivals) => Issuer::open(arrivals),
+        None => match spec.arrivals() {
+            ArrivalKind::Closed { think_time_ns, think_drains } => {
+                Issuer::closed(slots, think_time_ns, think_drains)
+            }
+            ArrivalKind::Open { .. } => unreachable!("an open loop has arrivals"),
+        },
+    };
+    let limits = spec.limits();
+    Worker {
+        control: Arc::clone(control),
+        limits: Limits {
+            ramp_ns: limits.ramp_ns,
+            time_ns: limits.time_ns,
+            ops: limits.ops.map(|n| share_of(n, workers, number)),
+            bytes: limits.bytes.map(|n| share_of(n, workers, number)),
+        },
+        clock: plan.clock,
+        stream: Stream::new(shared, number),
+        issuer,
+        filler: Some(Filler::new(spec, plan.seed, number)),
+        verify: verify.clone(),
+        recorder: Recorder::new(target, open, plan.interval_ns, sender.clone()),
+        slots,
+    }
+}
+
+/// What a worker's thread needs beside the worker: its target, and whom to tell.
+struct Seat {
+    index: usize,
+    target: TargetPlan,
+    options: EngineOptions,
+    block_bytes_max: u32,
+    fills: bool,
+    messages: Sender<WorkerMessage>,
+}
+
+impl Seat {
+    fn work(self, worker: Worker) {
+        if let Err(source) = self.set_up_and_run(worker) {
+            let _ = self.messages.send(WorkerMessage::SetUpFailed { target: self.index, source });
+        }
+    }
+
+    fn set_up_and_run(&self, mut worker: Worker) -> io::Result<()> {
+        let file = match &self.target.medium {
+            Medium::Null(_) => {
+                worker.filler = None;
+                let mut engine = NullEngine::new(worker.slots);
+                return self.run(worker, &mut engine, None, BTreeMap::new());
+            }
+            Medium::Ram(region) => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let mut engine = RamEngine::new(Arc::clone(region), &buffers);
+                return self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
+            }
+            Medium::File(file) => file.clone(),
+        };
+        let buffers = self.buffers(&worker, file.memory_align_bytes as usize)?;
+        let mut facts = BTreeMap::new();
+        match self.target.engine {
+            EngineKind::Uring => {
+                let mut set_up = UringSetup::new(file, &buffers, self.options)?;
+                let (mut engine, facts) = set_up.engine();
+                self.run(worker, &mut engine, Some(&buffers), facts)
+            }
+            EngineKind::Libaio => {
+                let mut engine = LibaioEngine::new(file, &buffers)?;
+                let reaps = if engine.reaps_in_user_space { "mapped ring" } else { "io_getevents" };
+                facts.insert("libaio.completions".to_owned(), reaps.to_owned());
+                self.run(worker, &mut engine, Some(&buffers), facts)
+            }
+            EngineKind::Mmap => {
+                let mut engine = MmapEngine::new(file, &buffers)?;
+                let flag = if engine.synchronous { "MAP_SYNC" } else { "MAP_SHARED" };
+                facts.insert("mmap.flags".to_owned(), flag.to_owned());
+                self.run(worker, &mut engine, Some(&buffers), facts)
+            }
+            EngineKind::Psync | EngineKind::Ram | EngineKind::Null => {
+                self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts)
+            }
+        }
+    }
+
+    fn buffers(&self, worker: &Worker, align: usize) -> io::Result<Buffers> {
+        let buffers = Buffers::new(worker.slots, self.block_bytes_max as usize, align)?;
+        for slot in 0..worker.slots {
+            // SAFETY: no operation has been issued yet, and the slice ends with this statement.
+            let bytes = unsafe { buffers.bytes(slot, self.block_bytes_max as usize) };
+            match &worker.filler {
+                Some(filler) if self.fills => filler.prepare(bytes),
+                // Touched, so that no page fault falls into the measurement.
+                _ => bytes.fill(0),
+            }
+        }
+        Ok(buffers)
+    }
+
+    fn run<E: Engine>(
+        &self,
+        worker: Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+        facts: BTreeMap<String, String>,
+    ) -> io::Result<()> {
+        let _ = self.messages.send(WorkerMessage::Ready);
+        let report = worker.run(engine, buffers);
+        let uring = self.target.engine == EngineKind::Uring;
+        let kernel_workers = if uring { probe::kernel_workers() } else { 0 };
+        let done = Done { target: self.index, report, facts, kernel_workers };
+        let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
+        Ok(())
+    }
+}
+
+pub(crate) fn wait_until_ready(plan: &CellPlan<'_>, team: &Team) -> Result<(), DriveError> {
+    for _ in 0..team.threads.len() {
+        match team.messages.recv() {
+            Ok(WorkerMessage::SetUpFailed { target, source }) => {
+                // The others are waiting for a start that won't come.
+                team.control.stop.store(true, Ordering::Relaxed);
+                return Err(set_up_error(plan, target, source));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn set_up_error(plan: &CellPlan<'_>, target: usize, source: io::Error) -> DriveError {
+    let plan = &plan.targets[target];
+    let hint = match (plan.engine, source.raw_os_error()) {
+        (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {
+            "; io_uring is switched off here: use --engine libaio or psync"
+        }
+        (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
+        _ => "",
+    };
+    DriveError::SetUp { target: plan.name.clone(), engine: plan.engine.name(), source, hint }
+}

@@ -1,0 +1,510 @@
+//! One worker: the loop that draws operations, hands them to an engine, stamps and records them.
+//! Everything that it needs was allocated before it starts.
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Wait};
+use crate::issuer::{Issuer, Step};
+use crate::memory::Buffers;
+use crate::recorder::{Recorder, Run};
+use crate::verify::VerifyMap;
+use iodyno_measure::{Ended, ErrorKind, Histogram, StampQuality};
+use iodyno_units::{Op, OpKind};
+use iodyno_workload::{Filler, Stream};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Sleeping is this late at its worst percent; the rest of a wait is spun (`baselines`: timers are
+/// 14 to 32 µs late at the median, 20 to 70 µs at p99).
+const SPIN_BEFORE_NS: u64 = 60_000;
+/// A sleeping worker looks this often whether it shall stop.
+const SLEEP_MAX_NS: u64 = 50_000_000;
+/// Draws that a verifying worker tries before it waits for a completion.
+const CLAIM_TRIES: u32 = 64;
+
+/// What all workers of a cell share.
+#[derive(Debug)]
+pub struct Control {
+    /// Set by a signal, by too many errors, or by the coordinator.
+    pub stop: Arc<AtomicBool>,
+    /// When the ramp begins, ns; 0 until it is known.
+    pub start_ns: AtomicU64,
+    /// Failures so far, over all workers and targets.
+    pub errors: AtomicU64,
+    /// The run stops at this many.
+    pub errors_max: u64,
+}
+
+/// When a worker ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Before the measured window, ns.
+    pub ramp_ns: u64,
+    /// The measured window, ns.
+    pub time_ns: Option<u64>,
+    /// Operations that this worker shall complete.
+    pub ops: Option<u64>,
+    /// Bytes that this worker shall move.
+    pub bytes: Option<u64>,
+}
+
+/// Everything a worker works with, but its engine.
+#[derive(Debug)]
+pub struct Worker {
+    /// Shared with the others.
+    pub control: Arc<Control>,
+    /// When it ends.
+    pub limits: Limits,
+    /// The stamps' clock.
+    pub clock: Clock,
+    /// What to issue.
+    pub stream: Stream,
+    /// When.
+    pub issuer: Issuer,
+    /// What to write; None where no bytes move (null).
+    pub filler: Option<Filler>,
+    /// Verified content, where the workload has it.
+    pub verify: Option<Arc<VerifyMap>>,
+    /// Where it is counted.
+    pub recorder: Recorder,
+    /// Slots: the most operations in flight.
+    pub slots: u32,
+}
+
+/// What a worker has to tell at its end, beside its intervals.
+#[derive(Debug, Default)]
+pub struct WorkerReport {
+    /// When the window began and ended, ns.
+    pub window: (u64, u64),
+    /// CPU time in the window, ns: user, system.
+    pub cpu_ns: (u64, u64),
+    /// Bytes moved from the start to the last completion.
+    pub moved_bytes: u64,
+    /// Operations in flight, integrated over the window.
+    pub outstanding_area_ns: u128,
+    /// How coarse the stamps are.
+    pub stamps: StampQuality,
+    /// Open loop.
+    pub lateness: Option<Histogram>,
+    /// Open loop: due and not submitted at the end.
+    pub backlog_ops: u64,
+    /// Operations replaced since their block was in flight.
+    pub overlaps_skipped: u64,
+    /// Draws of a recently used block before there was one.
+    pub recent_misses: u64,
+    /// What verification found wrong first.
+    pub first_corruption: Option<String>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// The engine itself failed.
+    pub engine_error: Option<io::Error>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    op: Op,
+    submitted_ns: u64,
+    /// When it was due; [`AT_SUBMISSION`] in closed loop.
+    intended_ns: u64,
+}
+
+/// The intended start of an operation of a closed loop is its submission.
+const AT_SUBMISSION: u64 = u64::MAX;
+
+/// CPU time of this thread so far, ns: user, system.
+pub(crate) fn thread_cpu_ns() -> (u64, u64) {
+    // SAFETY: an all-zero rusage is valid, and getrusage fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+fn sleep_ns(ns: u64) {
+    let ns = ns.min(SLEEP_MAX_NS);
+    let t = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: a valid timespec; the remainder is not wanted.
+    unsafe { libc::nanosleep(&raw const t, std::ptr::null_mut()) };
+}
+
+impl Worker {
+    /// Waits for the start, works until a limit or the stop, drains, and reports.
+    pub fn run<E: Engine>(mut self, engine: &mut E, buffers: Option<&Buffers>) -> WorkerReport {
+        // SAFETY: sets this thread's timer slack only: sleeps end as near to their time as can be.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        while self.control.start_ns.load(Ordering::Acquire) == 0 {
+            if self.control.stop.load(Ordering::Relaxed) {
+                return WorkerReport { ended: Ended::Interrupted, ..WorkerReport::default() };
+            }
+            sleep_ns(20_000);
+        }
+        let start_ns = self.control.start_ns.load(Ordering::Acquire);
+        while self.clock.now_ns() < start_ns {
+            std::hint::spin_loop();
+        }
+        self.issuer.start(start_ns);
+        let mut state = Loop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
+        let engine_error = state.work(&mut self, engine, buffers).err();
+        state.report(self, engine_error)
+    }
+}
+
+/// The loop's own state.
+struct Loop {
+    slots: Box<[Slot]>,
+    free: Vec<u32>,
+    /// Slots queued since the last turn; they get one submission stamp.
+    batch: Vec<u32>,
+    batch_max: usize,
+    /// The issuer asked for an operation that could not be drawn yet.
+    owed: Option<Step>,
+    in_flight_bytes: u64,
+    moved_bytes: u64,
+    now_ns: u64,
+    window_start_ns: u64,
+    window_end_ns: u64,
+    /// The integral of operations in flight, up to `area_until_ns`.
+    area: u128,
+    area_until_ns: u64,
+    cpu_start: (u64, u64),
+    cpu_end: Option<(u64, u64)>,
+    overlaps_skipped: u64,
+    first_corruption: Option<String>,
+    ended: Ended,
+}
+
+impl Loop {
+    fn new(slots: u32, batch_max: u32, start_ns: u64, limits: &Limits) -> Self {
+        let idle = Slot { op: Op::FLUSH, submitted_ns: 0, intended_ns: AT_SUBMISSION };
+        let window_start_ns = start_ns + limits.ramp_ns;
+        Self {
+            slots: vec![idle; slots as usize].into(),
+            free: (0..slots).rev().collect(),
+            batch: Vec::with_capacity(slots as usize),
+            batch_max: batch_max.min(slots) as usize,
+            owed: None,
+            in_flight_bytes: 0,
+            moved_bytes: 0,
+            now_ns: start_ns,
+            window_start_ns,
+            window_end_ns: limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t),
+            area: 0,
+            area_until_ns: start_ns,
+            cpu_start: (0, 0),
+            cpu_end: None,
+            overlaps_skipped: 0,
+            first_corruption: None,
+            ended: Ended::Time,
+        }
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Integrates up to `at_ns` with `count` operations in flight.
+    #[inline]
+    fn integrate(&mut self, count: usize, at_ns: u64) {
+        let passed = at_ns.saturating_sub(self.area_until_ns);
+        self.area += u128::from(passed * count as u64);
+        self.area_until_ns = at_ns.max(self.area_until_ns);
+    }
+
+    fn work<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+    ) -> io::Result<()> {
+        let result = loop {
+            if !w.recorder.measuring() && self.now_ns >= self.window_start_ns {
+                self.begin_window(w);
+            }
+            if self.now_ns >= self.window_end_ns {
+                break Ok(());
+            }
+            if w.control.stop.load(Ordering::Relaxed) {
+                let errors = w.control.errors.load(Ordering::Relaxed);
+                let by_errors = errors > w.control.errors_max;
+                self.ended = if by_errors { Ended::Errors } else { Ended::Interrupted };
+                break Ok(());
+            }
+            if let Some(ended) = self.share_done(w) {
+                self.ended = ended;
+                break Ok(());
+            }
+            let wait = self.fill(w, engine, buffers);
+            if let Err(e) = self.turn(w, engine, buffers, wait) {
+                break Err(e);
+            }
+        };
+        self.end_window(w);
+        // What is still in flight belongs to nobody's window, but its buffers are the kernel's.
+        while self.in_flight() > 0 {
+            engine.turn(Wait::One)?;
+            let (slots, free, moved) = (&self.slots, &mut self.free, &mut self.moved_bytes);
+            engine.drain(|slot, result| {
+                let op = &slots[slot as usize].op;
+                *moved += result.max(0) as u64;
+                if let Some(map) = &w.verify {
+                    let _ = map.complete(op, result == op.len_bytes as i32, &[]);
+                }
+                free.push(slot);
+            });
+        }
+        result
+    }
+
+    #[cold]
+    fn begin_window(&mut self, w: &mut Worker) {
+        w.recorder.start_window(self.window_start_ns);
+        self.area = 0;
+        self.area_until_ns = self.window_start_ns;
+        self.integrate(self.in_flight(), self.now_ns);
+        self.cpu_start = thread_cpu_ns();
+    }
+
+    #[cold]
+    fn end_window(&mut self, w: &mut Worker) {
+        self.window_end_ns = self.window_end_ns.min(self.now_ns).max(self.window_start_ns);
+        if w.recorder.measuring() {
+            self.integrate(self.in_flight(), self.window_end_ns);
+            self.cpu_end = Some(thread_cpu_ns());
+        }
+    }
+
+    /// Whether this worker's share of operations or bytes is complete.
+    #[inline]
+    fn share_done(&self, w: &Worker) -> Option<Ended> {
+        if w.limits.ops.is_some_and(|n| w.recorder.ops + w.recorder.errors >= n) {
+            return Some(Ended::Ops);
+        }
+        if w.limits.bytes.is_some_and(|n| w.recorder.bytes >= n) {
+            return Some(Ended::Bytes);
+        }
+        None
+    }
+
+    /// Whether one more operation would go over this worker's share.
+    #[inline]
+    fn share_issued(&self, w: &Worker) -> bool {
+        let (r, l) = (&w.recorder, &w.limits);
+        l.ops.is_some_and(|n| r.ops + r.errors + self.in_flight() as u64 >= n)
+            || l.bytes.is_some_and(|n| r.bytes + self.in_flight_bytes >= n)
+    }
+
+    /// Queues what is due; says how long the turn may wait.
+    #[inline]
+    fn fill<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+    ) -> Wait {
+        while self.batch.len() < self.batch_max && !self.share_issued(w) {
+            let step = self.owed.take().unwrap_or_else(|| w.issuer.step(self.now_ns, self.free.len()));
+            let intended_ns = match step {
+                Step::Issue(intended_ns) => intended_ns,
+                Step::WaitCompletion => break,
+                Step::WaitUntil(due_ns) => return self.wait_until(w, due_ns),
+            };
+            let Some(op) = self.draw(w) else {
+                self.owed = Some(step);
+                break;
+            };
+            let Some(slot) = self.free.pop() else { break };
+            if op.kind == OpKind::Write
+                && let Some(buffers) = buffers
+            {
+                // SAFETY: the slot was free, so nothing of it is in flight.
+                let bytes = unsafe { buffers.bytes(slot, op.len_bytes as usize) };
+                if let Some(map) = &w.verify {
+                    map.fill(&op, bytes);
+                } else if let Some(filler) = &mut w.filler {
+                    filler.stamp(bytes, &op);
+                }
+            }
+            self.slots[slot as usize] =
+                Slot { op, submitted_ns: 0, intended_ns: intended_ns.unwrap_or(AT_SUBMISSION) };
+            self.in_flight_bytes += u64::from(op.len_bytes);
+            engine.queue(slot, &op);
+            self.batch.push(slot);
+        }
+        Wait::One
+    }
+
+    /// The next operation, whose blocks are this worker's if content is verified.
+    #[inline]
+    fn draw(&mut self, w: &mut Worker) -> Option<Op> {
+        let Some(map) = &w.verify else { return Some(w.stream.next_op()) };
+        for _ in 0..CLAIM_TRIES {
+            let op = w.stream.next_op();
+            if map.claim(&op) {
+                return Some(op);
+            }
+            self.overlaps_skipped += 1;
+        }
+        None
+    }
+
+    /// Nothing is due before `due_ns`: how the turn shall wait.
+    fn wait_until(&mut self, w: &Worker, due_ns: u64) -> Wait {
+        let until_ns = due_ns.min(self.window_end_ns);
+        let left_ns = until_ns.saturating_sub(self.now_ns);
+        if self.in_flight() == 0 {
+            if left_ns > SPIN_BEFORE_NS {
+                sleep_ns(left_ns - SPIN_BEFORE_NS);
+            }
+            // A wait for the ramp's end or for the stop is seen by the loop, not here.
+            let look_ns = until_ns.min(self.now_ns + SLEEP_MAX_NS);
+            while w.clock.now_ns() < look_ns {
+                std::hint::spin_loop();
+                if left_ns > SPIN_BEFORE_NS && w.control.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            Wait::No
+        } else if left_ns > 2 * SPIN_BEFORE_NS && self.batch.is_empty() {
+            Wait::AtMostNs((left_ns - SPIN_BEFORE_NS).min(SLEEP_MAX_NS))
+        } else {
+            Wait::No
+        }
+    }
+
+    /// One turn of the engine: stamp, submit, wait, stamp, record.
+    #[inline]
+    fn turn<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+        wait: Wait,
+    ) -> io::Result<()> {
+        let looked_ns = if self.batch.is_empty() {
+            self.now_ns
+        } else {
+            let submitted_ns = w.clock.now_ns();
+            self.integrate(self.in_flight() - self.batch.len(), submitted_ns);
+            for &slot in &self.batch {
+                self.slots[slot as usize].submitted_ns = submitted_ns;
+            }
+            self.batch.clear();
+            submitted_ns
+        };
+        let wait = if self.in_flight() == 0 { Wait::No } else { wait };
+        engine.turn(wait)?;
+        let now_ns = w.clock.now_ns();
+        self.integrate(self.in_flight(), now_ns);
+        self.now_ns = now_ns;
+        let counts = w.recorder.measuring() && now_ns <= self.window_end_ns;
+        let (slots, free) = (&self.slots, &mut self.free);
+        let first_corruption = &mut self.first_corruption;
+        let (mut reaped, mut reaped_bytes, mut moved_bytes) = (0, 0, 0);
+        let mut run =
+            Run { kind: OpKind::Read, ops: 0, bytes: 0, submitted_ns: 0, intended_ns: AT_SUBMISSION };
+        engine.drain(|index, result| {
+            let slot = &slots[index as usize];
+            let len_bytes = slot.op.len_bytes;
+            free.push(index);
+            w.issuer.completed(now_ns);
+            reaped += 1;
+            reaped_bytes += u64::from(len_bytes);
+            moved_bytes += result.max(0) as u64;
+            let mut failure = (result != len_bytes as i32).then(|| failure_of(result));
+            if let Some(map) = &w.verify {
+                // SAFETY: the operation has completed, and the slot is not used again before this
+                // closure returns.
+                let bytes = buffers.map(|b| unsafe { &*b.bytes(index, len_bytes as usize) });
+                let checked = map.complete(&slot.op, failure.is_none(), bytes.unwrap_or_default());
+                if let Err(what) = checked {
+                    failure = Some((ErrorKind::Corrupt, libc::EILSEQ));
+                    first_corruption.get_or_insert(what);
+                }
+            }
+            if let Some((kind, errno)) = failure {
+                note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, now_ns, counts);
+            } else if counts {
+                let intended_ns = slot.intended_ns.min(slot.submitted_ns);
+                let same = run.kind == slot.op.kind
+                    && run.submitted_ns == slot.submitted_ns
+                    && run.intended_ns == intended_ns;
+                if !same {
+                    if run.ops > 0 {
+                        w.recorder.completed(&run, now_ns);
+                    }
+                    let submitted_ns = slot.submitted_ns;
+                    run = Run { kind: slot.op.kind, ops: 0, bytes: 0, submitted_ns, intended_ns };
+                }
+                run.ops += 1;
+                run.bytes += u64::from(len_bytes);
+            }
+        });
+        if run.ops > 0 {
+            w.recorder.completed(&run, now_ns);
+        }
+        self.in_flight_bytes -= reaped_bytes;
+        self.moved_bytes += moved_bytes;
+        if reaped > 0 && counts {
+            w.recorder.stamps.add(reaped, now_ns - looked_ns);
+        }
+        Ok(())
+    }
+
+    fn report(self, mut w: Worker, engine_error: Option<io::Error>) -> WorkerReport {
+        let measured = w.recorder.measuring();
+        if measured {
+            w.recorder.roll(self.window_end_ns);
+        }
+        let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
+        WorkerReport {
+            window: (self.window_start_ns, self.window_end_ns),
+            cpu_ns: (cpu_end.0 - self.cpu_start.0, cpu_end.1 - self.cpu_start.1),
+            moved_bytes: self.moved_bytes,
+            outstanding_area_ns: if measured { self.area } else { 0 },
+            stamps: w.recorder.stamps,
+            lateness: w.recorder.lateness.take().map(|h| *h),
+            backlog_ops: if measured { w.issuer.backlog(self.window_end_ns) } else { 0 },
+            overlaps_skipped: self.overlaps_skipped,
+            recent_misses: w.stream.recent_misses(),
+            first_corruption: self.first_corruption,
+            ended: self.ended,
+            engine_error,
+        }
+    }
+}
+
+/// What kind of failure a completion's result is.
+#[cold]
+fn failure_of(result: i32) -> (ErrorKind, i32) {
+    if result >= 0 {
+        return (ErrorKind::Short, 0);
+    }
+    let errno = -result;
+    (ErrorKind::from_errno(errno), errno)
+}
+
+/// Counts a failure, in the ramp too: an error there is as real, and must stop the run as soon.
+#[cold]
+fn note_failure(
+    control: &Control,
+    recorder: &mut Recorder,
+    op: &Op,
+    kind: ErrorKind,
+    errno: i32,
+    now_ns: u64,
+    counts: bool,
+) {
+    if counts {
+        recorder.failed(op, kind, errno, now_ns);
+    }
+    if control.errors.fetch_add(1, Ordering::Relaxed) + 1 > control.errors_max {
+        control.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,217 @@
+//! The command line: every command and flag, with the words that `--help`, the man pages and the
+//! shell completions show. One definition makes them all.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use iodyno_drive::EngineKind;
+use iodyno_target::TargetName;
+use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
+use iodyno_workload::{ActiveRange, Block, Content};
+use std::path::PathBuf;
+
+/// A dynamometer for block storage: measures what storage really does, and says how far the
+/// numbers can be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "iodyno", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Results store; one SQLite file. Default: iodyno/notebook.sqlite in the XDG data folder.
+    #[arg(long, global = true, value_name = "FILE", env = "IODYNO_NOTEBOOK")]
+    pub notebook: Option<PathBuf>,
+    /// Colours and symbols: `auto` looks at the terminal.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id);
+3 refused, for it would destroy something; 4 the target or an engine failed, or too many operations did;
+5 the notebook can't be used; 130 interrupted (what was measured is kept).";
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// When the output is a terminal and NO_COLOR is not set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a workload on one or more targets.
+    Run(Box<Run>),
+    /// Say what a target is, whether writing to it is safe, and what would be measured.
+    Check(Check),
+    /// List the runs in the notebook, oldest first.
+    Ls {
+        /// One JSON document on standard output.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a run again: an id, the start of one, or `last`.
+    Show {
+        /// The run.
+        run: String,
+        /// One JSON document on standard output.
+        #[arg(long)]
+        json: bool,
+        /// With --json: the series by interval too.
+        #[arg(long, requires = "json")]
+        series: bool,
+    },
+    /// Write a run in another form to standard output.
+    Export {
+        /// The run: an id, the start of one, or `last`.
+        run: String,
+        /// Which form.
+        #[arg(long, value_name = "FORM")]
+        format: Format,
+    },
+    /// List what the catalog holds, or show one entry.
+    Catalog {
+        /// The entry.
+        name: Option<String>,
+        /// One JSON document on standard output.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a shell's completions.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a folder.
+    Man {
+        /// The folder; made if absent.
+        folder: PathBuf,
+    },
+}
+
+/// Forms of export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The document of `show --json --series`.
+    Json,
+    /// One row a cell and kind of operation.
+    Csv,
+    /// One row an interval and kind of operation.
+    CsvSeries,
+    /// HdrHistogram's percentile distribution.
+    Hgrm,
+    /// fio's JSON output, for existing plotters and parsers.
+    FioJson,
+}
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Run {
+    /// A workload of the catalog, or the path of a file (with a `/` or ending in `.toml`).
+    pub workload: String,
+    /// What to run on; may be given again: `scratch:` (default: a file that is made here and
+    /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`. Each target gets
+    /// the workload's workers for itself.
+    #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
+    pub on: Vec<TargetName>,
+
+    /// Workers on each target, 1 to 1024.
+    #[arg(long, value_name = "N", help_heading = "Workload")]
+    pub threads: Option<u32>,
+    /// Outstanding I/Os of each worker.
+    #[arg(long, value_name = "N", help_heading = "Workload")]
+    pub depth: Option<u32>,
+    /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
+    #[arg(long, value_name = "SIZE", value_parser = Block::parse_list, help_heading = "Workload")]
+    pub block: Option<std::vec::Vec<Block>>,
+    /// Open loop: operations a second on each target, over all its workers: `50k/s`.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate_iops, help_heading = "Workload")]
+    pub rate: Option<f64>,
+    /// With --rate: equal gaps, rather than those of a Poisson process.
+    #[arg(long, requires = "rate", help_heading = "Workload")]
+    pub constant: bool,
+    /// Part of the target that is used: `0%..50%`, `8GiB`.
+    #[arg(long, value_name = "RANGE", help_heading = "Workload")]
+    pub active: Option<ActiveRange>,
+    /// What writes carry: incompressible, verifiable, zeroes, `compressible=50%,dedupable=20%`.
+    #[arg(long, value_name = "KIND", help_heading = "Workload")]
+    pub content: Option<Content>,
+    /// Seed of all random streams.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
+    pub seed: u64,
+
+    /// Measured time, after the ramp: `30s`, `5m`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]
+    pub time: Option<u64>,
+    /// Time before the measurement that is not counted.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]
+    pub ramp: Option<u64>,
+    /// End after this many operations on each target.
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub ops: Option<u64>,
+    /// End after moving this much on each target.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub bytes: Option<u64>,
+    /// Stop the run when more operations than this have failed.
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
+    pub max_errors: u64,
+
+    /// uring, libaio, psync or mmap. Default: what suits the target, and the run says why.
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub engine: Option<EngineKind>,
+    /// uring: poll for completions instead of waiting for interrupts.
+    #[arg(long, help_heading = "Engine")]
+    pub poll: bool,
+    /// uring: without registered files and buffers and without optional flags.
+    #[arg(long, help_heading = "Engine")]
+    pub plain_ring: bool,
+    /// Stamps by clock_gettime rather than by the processor's counter.
+    #[arg(long, help_heading = "Engine")]
+    pub system_clock: bool,
+
+    /// Never open anything for writing; a workload that writes is refused.
+    #[arg(long, help_heading = "Safety")]
+    pub read_only: bool,
+    /// Write to a target that was refused: name it again, by its device name, path or serial
+    /// number.
+    #[arg(long, value_name = "NAME", help_heading = "Safety")]
+    pub destroy: Vec<String>,
+
+    /// One JSON document on standard output, and nothing else there.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// With --json: the series by interval too.
+    #[arg(long, requires = "json", help_heading = "Output")]
+    pub series: bool,
+    /// Length of the series' intervals. Default: by the length of the run, 100 ms to 1 min.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]
+    pub interval: Option<u64>,
+    /// No live progress on standard error.
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Keep nothing.
+    #[arg(long, help_heading = "Output")]
+    pub no_notebook: bool,
+}
+
+/// Flags of `check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The target, as `run --on` takes it.
+    #[arg(value_parser = target)]
+    pub target: TargetName,
+    /// What a later `run` would be told to destroy.
+    #[arg(long, value_name = "NAME")]
+    pub destroy: Vec<String>,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn target(text: &str) -> Result<TargetName, String> {
+    TargetName::parse(text).map_err(|e| e.to_string())
+}

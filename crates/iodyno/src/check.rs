@@ -1,0 +1,112 @@
+//! `check`: what a target is, whether it may be written, and what would be measured.
+
+use crate::args::Check;
+use crate::failure::Failure;
+use crate::{print, print_json};
+use iodyno_target::{Confirm, Inspection, Refusal, SysRoot, check_writable, confirm, health, inspect};
+use iodyno_units::human;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Exit code for a target that would be refused.
+const REFUSED: u8 = 3;
+
+pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
+    let inspection = inspect(&flags.target)?;
+    let refusals = check_writable(&inspection, &SysRoot::real());
+    let lifted = !refusals.is_empty()
+        && confirm(&inspection, refusals.clone(), &Confirm(flags.destroy.clone())).is_ok();
+    let health = inspection.physical.first().and_then(|device| health(device).ok());
+    let code = if refusals.is_empty() || lifted { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) };
+    if flags.json {
+        print_json(&json!({
+            "schema": 1,
+            "target": inspection.name.to_string(),
+            "writable": refusals.is_empty() || lifted,
+            "refusals": refusals,
+            "destroy_confirmed": lifted,
+            "inspection": inspection,
+            "health": health,
+        }))?;
+        return Ok(code);
+    }
+    let mut text = describe(&inspection);
+    if let Some(health) = health {
+        let used = health.percentage_used.map_or("unknown".to_owned(), |p| format!("{p} %"));
+        line(&mut text, "endurance used", &used);
+        for warning in health.warnings() {
+            line(&mut text, "health", &warning);
+        }
+    }
+    for note in &inspection.notes {
+        line(&mut text, "note", note);
+    }
+    text.push_str(&safety(&refusals, lifted));
+    print(&text)?;
+    Ok(code)
+}
+
+fn line(text: &mut String, label: &str, value: &str) {
+    let _ = writeln!(text, "  {label:<16} {value}");
+}
+
+fn describe(i: &Inspection) -> String {
+    let mut text = format!("{}\n", i.name);
+    let kind = serde_json::to_value(i.kind).ok();
+    let kind = kind.as_ref().and_then(|k| k.as_str()).unwrap_or("unknown").to_owned();
+    let is_new = if i.exists { "" } else { ", to be made" };
+    line(&mut text, "kind", &format!("{kind}{is_new}"));
+    if let Some(path) = &i.canonical_path {
+        line(&mut text, "path", path);
+    }
+    line(&mut text, "would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
+    if let Some(fs) = &i.file_system {
+        let on = fs.mount_point.as_deref().map_or(String::new(), |m| format!(" mounted at {m}"));
+        line(&mut text, "file system", &format!("{}{on}", fs.kind.as_deref().unwrap_or("unknown")));
+    }
+    if let Some(extents) = i.extents {
+        line(&mut text, "ever written", &format!("{:.1} %", extents.written_share * 100.0));
+    }
+    for device in i.device.iter().chain(&i.physical) {
+        let words = [&device.vendor, &device.model, &device.serial];
+        let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+        let mut about = vec![device.kernel_name.clone()];
+        if !words.is_empty() {
+            about.push(words.join(" "));
+        }
+        if let Some(bytes) = device.size_bytes {
+            about.push(human::size(bytes));
+        }
+        if let Some(scheduler) = &device.scheduler {
+            about.push(format!("scheduler {scheduler}"));
+        }
+        if let Some(cache) = &device.write_cache {
+            about.push(format!("write cache {cache}"));
+        }
+        let line_of = about.join(", ");
+        if !text.contains(&line_of) {
+            line(&mut text, "device", &line_of);
+        }
+    }
+    match i.alignment.direct_offset_bytes {
+        Some(0) => line(&mut text, "direct I/O", "not possible: the page cache would be in the path"),
+        Some(bytes) => {
+            line(&mut text, "direct I/O", &format!("yes, in multiples of {}", human::size(bytes)));
+        }
+        None => {}
+    }
+    text
+}
+
+fn safety(refusals: &[Refusal], lifted: bool) -> String {
+    if refusals.is_empty() {
+        return "  writing          allowed\n".to_owned();
+    }
+    let verdict = if lifted { "allowed, by --destroy, though:" } else { "refused:" };
+    let mut text = format!("  writing          {verdict}\n");
+    for refusal in refusals {
+        let _ = writeln!(text, "    - {refusal}");
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! Failures by kind, each kind with its exit code. The text says what is wrong, where, and how to
+//! mend it; it was made by the room that found it.
+
+use iodyno_catalog::Problem;
+use iodyno_run::RunError;
+use iodyno_target::TargetError;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    text: String,
+    /// A problem in a file, which is drawn with its place.
+    problem: Option<Box<Problem>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Fault,
+    Input,
+    Refused,
+    Target,
+    Notebook,
+    Interrupted,
+}
+
+impl Failure {
+    fn new(kind: Kind, text: String) -> Self {
+        Self { kind, text, problem: None }
+    }
+
+    /// Bad input.
+    pub(crate) fn input(text: impl Into<String>) -> Self {
+        Self::new(Kind::Input, text.into())
+    }
+
+    /// Something could not be written.
+    pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
+        Self::new(Kind::Target, format!("{what}: {e}"))
+    }
+
+    /// See the `--help` of the command.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Fault => 1,
+            Kind::Input => 2,
+            Kind::Refused => 3,
+            Kind::Target => 4,
+            Kind::Notebook => 5,
+            Kind::Interrupted => 130,
+        }
+    }
+
+    /// The text for standard error.
+    pub(crate) fn render(&self, color: bool) -> String {
+        match &self.problem {
+            Some(problem) => format!("{}\n", problem.render(color).trim_end()),
+            None if color => format!("\x1b[1;31merror\x1b[0m: {}\n", self.text),
+            None => format!("error: {}\n", self.text),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { kind: Kind::Input, text: String::new(), problem: Some(Box::new(problem)) }
+    }
+}
+
+impl From<TargetError> for Failure {
+    fn from(e: TargetError) -> Self {
+        let kind = match e.exit_code() {
+            2 => Kind::Input,
+            3 => Kind::Refused,
+            _ => Kind::Target,
+        };
+        Self::new(kind, e.to_string())
+    }
+}
+
+impl From<iodyno_notebook::Error> for Failure {
+    fn from(e: iodyno_notebook::Error) -> Self {
+        let kind = if e.is_bad_selector() { Kind::Input } else { Kind::Notebook };
+        Self::new(kind, e.to_string())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(e: RunError) -> Self {
+        match e {
+            RunError::Target(e) => e.into(),
+            RunError::Notebook(e) => e.into(),
+            RunError::Drive(iodyno_drive::DriveError::DoesNotFit { .. }) | RunError::Impossible(_) => {
+                Self::input(e.to_string())
+            }
+            RunError::Drive(_) => Self::new(Kind::Target, e.to_string()),
+            RunError::System { .. } => Self::new(Kind::Fault, e.to_string()),
+            RunError::Interrupted => Self::new(Kind::Interrupted, e.to_string()),
+        }
+    }
+}

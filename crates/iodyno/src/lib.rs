@@ -1,0 +1,91 @@
+//! The command: arguments in, exit code out. Results go to standard output; progress, remarks and
+//! errors go to standard error.
+//!
+//! **Invariant:** no logic worth a unit test lives here. Commands translate words into requests of
+//! the rooms below, and hand what comes back to `report`.
+
+pub mod args;
+mod catalog;
+mod check;
+mod failure;
+mod live;
+mod run;
+mod signals;
+mod stored;
+mod style;
+
+use args::{Cli, Command};
+use clap::{CommandFactory as _, Parser as _};
+use failure::Failure;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Runs one command line; `arguments` starts with the program's name.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = arguments.collect();
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // clap's own exit codes: 0 for help and version, 2 for anything wrong.
+            let _ = e.print();
+            return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
+        }
+    };
+    let color = cli.color;
+    match dispatch(cli, &words) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprint!("{}", failure.render(style::colors(color, &std::io::stderr())));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn dispatch(cli: Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
+    let style = style::for_stdout(cli.color);
+    match cli.command {
+        Command::Run(ref flags) => run::command(flags, &cli, words, style),
+        Command::Check(ref flags) => check::command(flags),
+        Command::Ls { json } => stored::list(cli.notebook.as_deref(), json, style),
+        Command::Show { ref run, json, series } => {
+            stored::show(cli.notebook.as_deref(), run, json, series, style)
+        }
+        Command::Export { ref run, format } => {
+            stored::export(cli.notebook.as_deref(), run, format)
+        }
+        Command::Catalog { ref name, json } => catalog::command(name.as_deref(), json),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "iodyno", &mut text);
+            print_bytes(&text)
+        }
+        Command::Man { ref folder } => man(folder),
+    }
+}
+
+/// Writes a result to standard output. Whoever reads it may have gone (`| head`): that is no fault.
+fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(e) => Err(Failure::output("standard output", &e)),
+    }
+}
+
+fn print(text: &str) -> Result<ExitCode, Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints a JSON document, indented, with a line end.
+fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
+    print(&format!("{document:#}\n"))
+}
+
+fn man(folder: &std::path::Path) -> Result<ExitCode, Failure> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .map_err(|e| Failure::output(&folder.display().to_string(), &e))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,105 @@
+//! The live line on standard error while a run goes on. On a terminal one line is redrawn; in a
+//! log only the ends of cells are worth a line, and the results say those.
+
+use crate::style;
+use iodyno_drive::Progress;
+use iodyno_measure::Cell;
+use iodyno_report::terminal::{ProgressLine, progress_line};
+use iodyno_run::{Phase, Plan, Watch};
+use iodyno_units::human;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// A line that changes more often than this is hard to read.
+const REDRAW_EVERY: Duration = Duration::from_millis(250);
+
+/// See the module.
+pub(crate) struct Live {
+    on_terminal: bool,
+    quiet: bool,
+    drawn: Option<Instant>,
+    cell: String,
+    position: (usize, usize),
+}
+
+impl Live {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let on_terminal = std::io::stderr().is_terminal();
+        Self { on_terminal, quiet, drawn: None, cell: String::new(), position: (0, 0) }
+    }
+
+    fn draw(&mut self, text: &str) {
+        if self.quiet || !self.on_terminal {
+            return;
+        }
+        if self.drawn.is_some_and(|t| t.elapsed() < REDRAW_EVERY) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        // Return, clear to the end, and no line end: the next one goes over it.
+        eprint!("\r\x1b[K{text}");
+        let _ = std::io::stderr().flush();
+    }
+
+    /// Takes the live line away; results follow.
+    pub(crate) fn clear(&mut self) {
+        if self.drawn.take().is_some() {
+            eprint!("\r\x1b[K");
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+impl Watch for Live {
+    fn planned(&mut self, plan: &Plan) {
+        if !self.quiet && plan.is_notable() {
+            eprintln!("plan: {}", plan.words.join("; "));
+        }
+    }
+
+    fn phase(&mut self, phase: Phase<'_>) {
+        match phase {
+            Phase::LayingOut { target, done_bytes, total_bytes } => {
+                let share = 100.0 * done_bytes as f64 / total_bytes.max(1) as f64;
+                self.draw(&format!(
+                    "laying out {target}: {} of {} ({share:.0} %)",
+                    human::size(done_bytes),
+                    human::size(total_bytes)
+                ));
+            }
+            Phase::Calibrating => self.draw("measuring the generator itself"),
+        }
+    }
+
+    fn cell(&mut self, index: usize, count: usize, cell: &Cell) {
+        self.cell.clone_from(&cell.key.name);
+        self.position = (index, count);
+        self.drawn = None;
+    }
+
+    fn tick(&mut self, progress: &Progress<'_>) {
+        let seconds = progress.interval_ns as f64 / 1e9;
+        let rate = |n: u64| n as f64 / seconds;
+        let latest = progress.latest;
+        let quantile = |q: f64| {
+            let kinds = latest?.iter().map(|(_, class)| class.felt());
+            kinds.filter_map(|h| h.quantile_ns(q)).max()
+        };
+        let line = progress_line(&ProgressLine {
+            cell: &self.cell,
+            index: self.position.0,
+            count: self.position.1,
+            phase: if progress.ramping { "ramp" } else { "measuring" },
+            elapsed_ns: progress.elapsed_ns,
+            total_ns: progress.total_ns,
+            iops: latest.map(|i| rate(i.ops())),
+            bytes_per_s: latest.map(|i| rate(i.bytes())),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            errors: progress.errors,
+            width: style::width(),
+            unicode: style::speaks_unicode(),
+        });
+        self.draw(&line);
+    }
+}

@@ -1,0 +1,108 @@
+//! `run`: from words to a request, and from the outcome to what is printed.
+
+use crate::args::{Cli, Run};
+use crate::failure::Failure;
+use crate::live::Live;
+use crate::{catalog, print, print_json, signals, stored};
+use iodyno_drive::{EngineOptions, clock::Clock};
+use iodyno_report::terminal::{self, Style};
+use iodyno_report::json;
+use iodyno_run::{CellRequest, Request};
+use iodyno_workload::{Process, Spec};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Exit code of a run that too many failed operations stopped.
+const TOO_MANY_ERRORS: u8 = 4;
+/// Exit code of a run that a signal stopped.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) fn command(
+    flags: &Run,
+    cli: &Cli,
+    words: &[OsString],
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let request = request(flags, cli, words)?;
+    let mut live = Live::new(flags.quiet);
+    let outcome = iodyno_run::execute(&request, &mut live);
+    live.clear();
+    let outcome = outcome?;
+    if flags.json {
+        print_json(&json::document(&outcome.run, json::Options { series: flags.series }))?;
+    } else {
+        print(&terminal::show(&outcome.run, style))?;
+    }
+    Ok(if outcome.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else if outcome.too_many_errors {
+        ExitCode::from(TOO_MANY_ERRORS)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
+    let (name, members) = catalog::members(&flags.workload)?;
+    let mut cells = Vec::new();
+    for (name, spec) in members {
+        let spec = overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
+        cells.push(CellRequest { name, spec });
+    }
+    let notebook =
+        if flags.no_notebook { None } else { Some(stored::path(cli.notebook.as_deref())?) };
+    Ok(Request {
+        name,
+        command: words.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        cells,
+        targets: flags.on.clone(),
+        seed: flags.seed,
+        engine: flags.engine,
+        options: EngineOptions { poll: flags.poll, plain: flags.plain_ring },
+        clock: if flags.system_clock { Clock::system() } else { Clock::new() },
+        interval_ns: flags.interval,
+        errors_max: flags.max_errors,
+        read_only: flags.read_only,
+        destroy: flags.destroy.clone(),
+        notebook,
+        stop: signals::stop_flag(),
+    })
+}
+
+/// The workload with the flags' values in place of its own.
+fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
+    if let Some(n) = flags.threads {
+        spec = spec.with_threads(n)?;
+    }
+    if let Some(n) = flags.depth {
+        spec = spec.with_depth(n)?;
+    }
+    if let Some(block) = &flags.block {
+        spec = spec.with_block(block.clone())?;
+    }
+    if let Some(active) = flags.active {
+        spec = spec.with_active(active)?;
+    }
+    if let Some(content) = flags.content {
+        spec = spec.with_content(content)?;
+    }
+    if let Some(rate) = flags.rate {
+        spec = spec.with_rate(rate, flags.constant.then_some(Process::Constant))?;
+    }
+    if let Some(ns) = flags.ramp {
+        spec = spec.with_ramp(ns)?;
+    }
+    if let Some(n) = flags.ops {
+        spec = spec.with_ops(n)?;
+    }
+    if let Some(n) = flags.bytes {
+        spec = spec.with_bytes(n)?;
+    }
+    match flags.time {
+        Some(ns) => spec.with_time(ns),
+        // Whoever asks for so many operations wants them all, not those of the file's time.
+        None if flags.ops.is_some() || flags.bytes.is_some() => spec.without_time(),
+        None => Ok(spec),
+    }
+}

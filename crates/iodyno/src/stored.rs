@@ -1,0 +1,73 @@
+//! `ls`, `show` and `export`: what the notebook holds, shown again.
+
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::{print, print_json};
+use iodyno_notebook::{Notebook, default_path};
+use iodyno_report::terminal::Style;
+use iodyno_report::{csv, fio_json, hgrm, json, terminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The notebook's path: the flag's, or the default.
+pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
+    flag.map_or_else(|| Ok(default_path()?), |p| Ok(p.to_owned()))
+}
+
+/// The notebook, or None where none has been made yet.
+fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
+    let path = path(flag)?;
+    if !path.exists() && flag.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Notebook::open_existing(&path)?))
+}
+
+fn load(flag: Option<&Path>, selector: &str) -> Result<iodyno_notebook::Run, Failure> {
+    match open(flag)? {
+        Some(notebook) => Ok(notebook.load(selector)?),
+        None => Err(Failure::input(
+            "there is no notebook yet: `iodyno run four-corners` makes the first run",
+        )),
+    }
+}
+
+pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<ExitCode, Failure> {
+    let runs = open(flag)?.map_or_else(|| Ok(Vec::new()), |notebook| notebook.list())?;
+    if json {
+        return print_json(&json::list(&runs));
+    }
+    if runs.is_empty() {
+        return print("no runs yet: `iodyno run four-corners` makes the first\n");
+    }
+    print(&terminal::list(&runs, style))
+}
+
+pub(crate) fn show(
+    flag: Option<&Path>,
+    selector: &str,
+    json: bool,
+    series: bool,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let run = load(flag, selector)?;
+    if json {
+        return print_json(&json::document(&run, json::Options { series }));
+    }
+    print(&terminal::show(&run, style))
+}
+
+pub(crate) fn export(
+    flag: Option<&Path>,
+    selector: &str,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let run = load(flag, selector)?;
+    match format {
+        Format::Json => print_json(&json::document(&run, json::Options { series: true })),
+        Format::Csv => print(&csv::cells(&run)),
+        Format::CsvSeries => print(&csv::series(&run)),
+        Format::Hgrm => print(&hgrm::text(&run)),
+        Format::FioJson => print_json(&fio_json::document(&run)),
+    }
+}

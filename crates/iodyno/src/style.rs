@@ -1,0 +1,51 @@
+//! What the terminal can show: colours, symbols, width.
+
+use crate::args::When;
+use iodyno_report::terminal::Style;
+use std::io::IsTerminal;
+
+/// Width where none is known: what files, pipes and logs are read at.
+const WIDTH: u16 = 100;
+
+/// Whether to colour what goes to `stream`.
+pub(crate) fn colors(when: When, stream: &impl IsTerminal) -> bool {
+    match when {
+        When::Always => true,
+        When::Never => false,
+        When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+/// The style of results.
+pub(crate) fn for_stdout(when: When) -> Style {
+    let stdout = std::io::stdout();
+    Style { color: colors(when, &stdout), width: width(), unicode: speaks_unicode() }
+}
+
+/// Columns of the terminal, from the terminal itself or from COLUMNS.
+pub(crate) fn width() -> u16 {
+    for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: an all-zero winsize is valid, and the ioctl fills it or fails.
+        let size = unsafe {
+            let mut size: libc::winsize = std::mem::zeroed();
+            (libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
+        };
+        if let Some(size) = size
+            && size.ws_col > 0
+        {
+            return size.ws_col;
+        }
+    }
+    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH)
+}
+
+/// Whether the locale says UTF-8. A pipe has no locale of its own; who reads it shares ours.
+pub(crate) fn speaks_unicode() -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
+        .is_none_or(|v| {
+            let v = v.to_uppercase();
+            v.contains("UTF-8") || v.contains("UTF8")
+        })
+}

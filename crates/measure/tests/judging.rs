@@ -1,0 +1,125 @@
+//! Verdicts follow from a cell's own evidence, and from nothing else.
+
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Ended, ErrorKind, Interval, Level};
+use iodyno_units::OpKind;
+
+/// A sound cell: 2 s in two intervals, 20 000 reads of 100 µs each, one at a time.
+fn sound() -> Cell {
+    let mut interval = Interval::default();
+    let class = interval.class_mut(OpKind::Read);
+    class.bytes = 10_000 * 4096;
+    class.service.record_n(100_000, 10_000);
+    let mut cell = Cell {
+        window_ns: 2_000_000_000,
+        interval_ns: 1_000_000_000,
+        series: vec![interval.clone(), interval],
+        ..Cell::default()
+    };
+    cell.key.depth = 1;
+    cell.resources.outstanding_area_ns = 2_000_000_000;
+    cell.resources.cpu_user_ns = vec![100_000_000];
+    cell.resources.cpu_system_ns = vec![100_000_000];
+    cell.evidence.direct = Some(true);
+    cell.evidence.active_bytes = 400 << 30;
+    cell.evidence.written_share = Some(1.0);
+    cell.evidence.generator_ceiling_iops = Some(1e7);
+    cell.evidence.cpus = 2;
+    cell
+}
+
+fn codes(cell: &Cell) -> Vec<String> {
+    judge(cell).into_iter().map(|v| v.code).collect()
+}
+
+#[test]
+fn a_sound_cell_is_valid_and_nothing_else() {
+    assert_eq!(codes(&sound()), ["VALID"]);
+}
+
+type Change = fn(&mut Cell);
+
+/// Each rule fires on its evidence, and makes the cell not VALID where it should.
+#[test]
+fn each_rule_fires_on_its_own_evidence() {
+    let cases: &[(&str, Level, Change)] = &[
+        ("LITTLES_LAW_BROKEN", Level::Invalid, |c| c.resources.outstanding_area_ns *= 2),
+        ("LITTLES_LAW_BROKEN", Level::Invalid, |c| c.resources.outstanding_area_ns /= 2),
+        ("ERRORS", Level::Invalid, |c| {
+            c.series[1].class_mut(OpKind::Read).errors.add(ErrorKind::Io, 5);
+        }),
+        ("NOTHING_COMPLETED", Level::Invalid, |c| c.series.clear()),
+        ("STOPPED_BY_ERRORS", Level::Invalid, |c| c.ended = Ended::Errors),
+        ("INTERRUPTED", Level::Warning, |c| c.ended = Ended::Interrupted),
+        ("CRASHED", Level::Warning, |c| c.ended = Ended::Crashed),
+        ("CLOCK", Level::Warning, |c| c.evidence.clock_error_ppm = Some(-2000.0)),
+        ("RATE_MISSED", Level::Warning, |c| c.key.offered_iops = Some(12_000.0)),
+        ("RATE_MET", Level::Note, |c| {
+            c.key.offered_iops = Some(10_100.0);
+            let class = c.series[0].class_mut(OpKind::Read);
+            class.response = Some(class.service.clone());
+        }),
+        ("GENERATOR_BOUND", Level::Warning, |c| {
+            c.evidence.generator_ceiling_iops = Some(11_000.0);
+        }),
+        ("CPU_BOUND", Level::Note, |c| {
+            c.key.depth = 32;
+            c.resources.cpu_system_ns = vec![1_890_000_000];
+        }),
+        ("MORE_WORKERS_THAN_CPUS", Level::Note, |c| {
+            c.resources.cpu_user_ns = vec![1_100_000_000; 3];
+            c.resources.cpu_system_ns = vec![0; 3];
+        }),
+        ("PAGE_CACHE", Level::Warning, |c| c.evidence.direct = Some(false)),
+        ("NEVER_WRITTEN", Level::Warning, |c| c.evidence.written_share = Some(0.5)),
+        ("NEVER_WRITTEN", Level::Warning, |c| {
+            c.evidence.blocks_sampled = 64;
+            c.evidence.blocks_zero = 30;
+        }),
+        ("KERNEL_WORKERS", Level::Warning, |c| c.evidence.kernel_workers = 1),
+        ("SMALL_TARGET", Level::Note, |c| c.evidence.active_bytes = 100 << 20),
+        ("FOREIGN_IO", Level::Warning, |c| c.evidence.foreign_share = Some(0.2)),
+        ("STOLEN_CPU", Level::Note, |c| c.evidence.steal_share = Some(0.1)),
+        ("NOTHING_RECENT", Level::Note, |c| c.evidence.recent_misses = 3),
+        ("OVERLAPS_SKIPPED", Level::Note, |c| c.evidence.overlaps_skipped = 3),
+        ("COARSE_STAMPS", Level::Note, |c| c.stamps.add(32, 50_000)),
+        ("SHORT", Level::Note, |c| c.window_ns = 900_000_000),
+    ];
+    for (code, level, change) in cases {
+        let mut cell = sound();
+        change(&mut cell);
+        let verdicts = judge(&cell);
+        let found = verdicts.iter().find(|v| v.code == *code);
+        let found = found.unwrap_or_else(|| panic!("{code} did not fire: {verdicts:?}"));
+        assert_eq!(found.level, *level, "{code}");
+        let valid = verdicts.iter().any(|v| v.code == "VALID");
+        assert_eq!(valid, verdicts.iter().all(|v| v.level < Level::Warning), "{code}");
+    }
+}
+
+/// What no memory and no kernel was asked of is not blamed on the target.
+#[test]
+fn memory_of_the_process_is_not_a_device() {
+    let mut cell = sound();
+    cell.evidence.in_process = true;
+    cell.evidence.direct = None;
+    cell.evidence.active_bytes = 1 << 20;
+    cell.evidence.written_share = Some(0.0);
+    assert_eq!(codes(&cell), ["VALID"]);
+}
+
+/// Cells of workers or targets merge in any order to the same sum.
+#[test]
+fn cells_merge_in_any_order() {
+    let mut other = sound();
+    other.series.push(Interval::default());
+    other.series[2].class_mut(OpKind::Write).service.record(7);
+    other.window_ns = 2_500_000_000;
+    other.stamps.add(3, 10);
+    let (mut a, mut b) = (sound(), other.clone());
+    a.merge(&other);
+    b.merge(&sound());
+    assert_eq!(a.total(), b.total());
+    assert_eq!((a.window_ns, a.stamps, a.oio_mean()), (b.window_ns, b.stamps, b.oio_mean()));
+    assert_eq!(a.total().ops(), 40_001);
+}

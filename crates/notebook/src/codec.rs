@@ -1,0 +1,235 @@
+//! Cells and intervals to rows and back.
+//!
+//! A cell's row holds it as JSON without its series and its lateness histogram. The series is one
+//! row for each interval and kind of operation; an interval in which nothing happened has no row,
+//! and `cells.intervals` says how many there are in all.
+
+use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Level};
+use iodyno_units::OpKind;
+use rusqlite::{Row, Transaction, named_params, params, types::ValueRef};
+use serde_json::Value;
+
+/// What a damaged row says, for [`crate::Error::Damaged`].
+pub(crate) type Damage = String;
+
+/// The cell without what is stored beside it.
+fn bare(cell: &Cell) -> Cell {
+    Cell {
+        key: cell.key.clone(),
+        window_ns: cell.window_ns,
+        interval_ns: cell.interval_ns,
+        series: Vec::new(),
+        resources: cell.resources.clone(),
+        stamps: cell.stamps,
+        lateness: None,
+        backlog_ops: cell.backlog_ops,
+        ended: cell.ended,
+        evidence: cell.evidence.clone(),
+        facts: cell.facts.clone(),
+        verdicts: cell.verdicts.clone(),
+    }
+}
+
+/// JSON text of a value that always has one.
+pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
+}
+
+/// Reads a column of JSON text.
+pub(crate) fn parse(text: &str, what: &str) -> Result<Value, Damage> {
+    serde_json::from_str(text).map_err(|e| format!("{what} is not JSON: {e}"))
+}
+
+/// The name of a level in a row.
+pub(crate) const fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Valid => "valid",
+        Level::Note => "note",
+        Level::Warning => "warning",
+        Level::Invalid => "invalid",
+    }
+}
+
+/// The level of a name in a row.
+pub(crate) fn level_of(name: &str) -> Option<Level> {
+    let all = [Level::Valid, Level::Note, Level::Warning, Level::Invalid];
+    all.into_iter().find(|&l| level_name(l) == name)
+}
+
+/// Puts a cell in place of any that has its position, and gives its row number. A cell that is not
+/// finished comes without intervals.
+pub(crate) fn put_cell(
+    tx: &Transaction,
+    run: i64,
+    position: usize,
+    cell: &Cell,
+    finished: bool,
+) -> rusqlite::Result<i64> {
+    tx.prepare_cached("DELETE FROM cells WHERE run = ?1 AND position = ?2")?
+        .execute(params![run, position as i64])?;
+    let level = cell.verdicts.iter().map(|v| v.level).max().filter(|_| finished);
+    tx.prepare_cached(
+        "INSERT INTO cells (run, position, name, target, workload, engine, threads, depth,
+             block_bytes, offered_iops, finished, level, window_ns, interval_ns, intervals, ops,
+             bytes, failed, cell, lateness)
+         VALUES (:run, :position, :name, :target, :workload, :engine, :threads, :depth,
+             :block_bytes, :offered_iops, :finished, :level, :window_ns, :interval_ns, 0, 0,
+             0, 0, :cell, :lateness)",
+    )?
+    .execute(named_params! {
+        ":run": run,
+        ":position": position as i64,
+        ":name": cell.key.name,
+        ":target": cell.key.target,
+        ":workload": cell.key.workload,
+        ":engine": cell.key.engine,
+        ":threads": cell.key.threads,
+        ":depth": cell.key.depth,
+        ":block_bytes": cell.key.block_bytes(),
+        ":offered_iops": cell.key.offered_iops,
+        ":finished": finished,
+        ":level": level.map(level_name),
+        ":window_ns": cell.window_ns as i64,
+        ":interval_ns": cell.interval_ns as i64,
+        ":cell": json(&bare(cell))?,
+        ":lateness": cell.lateness.as_ref().map(Histogram::to_bytes),
+    })?;
+    Ok(tx.last_insert_rowid())
+}
+
+/// Adds what completed in one interval to what is already there of it.
+pub(crate) fn add_interval(
+    tx: &Transaction,
+    cell: i64,
+    position: usize,
+    interval: &Interval,
+) -> rusqlite::Result<()> {
+    let mut stored = Interval::default();
+    let mut old = tx.prepare_cached(
+        "SELECT position, kind, bytes, errors, service, response FROM intervals
+         WHERE cell = ?1 AND position = ?2",
+    )?;
+    let mut rows = old.query(params![cell, position as i64])?;
+    while let Some(row) = rows.next()? {
+        let (_, kind, stats) = read_class(row)?.map_err(damage_as_error)?;
+        stored.classes[kind.index()] = Some(Box::new(stats));
+    }
+    if stored == Interval::default() {
+        return put_interval(tx, cell, position, interval);
+    }
+    let mut delete =
+        tx.prepare_cached("DELETE FROM intervals WHERE cell = ?1 AND position = ?2")?;
+    delete.execute(params![cell, position as i64])?;
+    count(tx, cell, position, &stored, -1)?;
+    stored.merge(interval);
+    put_interval(tx, cell, position, &stored)
+}
+
+/// Writes an interval of which nothing is there yet.
+pub(crate) fn put_interval(
+    tx: &Transaction,
+    cell: i64,
+    position: usize,
+    interval: &Interval,
+) -> rusqlite::Result<()> {
+    let mut insert = tx.prepare_cached(
+        "INSERT INTO intervals
+             (cell, position, kind, ops, bytes, failed, errors, service, response)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    for (kind, stats) in interval.iter() {
+        let errors = stats.errors;
+        let none = errors == ErrorCounts::default();
+        insert.execute(params![
+            cell,
+            position as i64,
+            kind.name(),
+            stats.ops() as i64,
+            stats.bytes as i64,
+            errors.total() as i64,
+            if none { None } else { Some(json(&errors)?) },
+            stats.service.to_bytes(),
+            stats.response.as_ref().map(Histogram::to_bytes),
+        ])?;
+    }
+    count(tx, cell, position, interval, 1)
+}
+
+/// Adds an interval to the sums in its cell's row, or takes it out of them.
+fn count(
+    tx: &Transaction,
+    cell: i64,
+    position: usize,
+    interval: &Interval,
+    sign: i64,
+) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "UPDATE cells SET intervals = max(intervals, ?2), ops = ops + ?3, bytes = bytes + ?4,
+             failed = failed + ?5
+         WHERE number = ?1",
+    )?
+    .execute(params![
+        cell,
+        position as i64 + 1,
+        sign * interval.ops() as i64,
+        sign * interval.bytes() as i64,
+        sign * interval.errors().total() as i64,
+    ])?;
+    Ok(())
+}
+
+fn damage_as_error(damage: Damage) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
+}
+
+/// One kind's figures of one interval. Columns: position, kind, bytes, errors, service, response.
+fn read_class(row: &Row) -> rusqlite::Result<Result<(usize, OpKind, ClassStats), Damage>> {
+    let position = row.get::<_, i64>(0)? as usize;
+    let kind = row.get_ref(1)?;
+    let bytes = row.get::<_, i64>(2)? as u64;
+    let (errors, service, response) = (row.get_ref(3)?, row.get_ref(4)?, row.get_ref(5)?);
+    let read = || -> Result<(usize, OpKind, ClassStats), Damage> {
+        let kind = kind.as_str().unwrap_or_default();
+        let kind = OpKind::ALL
+            .into_iter()
+            .find(|k| k.name() == kind)
+            .ok_or_else(|| format!("`{kind}` is no kind of operation"))?;
+        let errors = match errors {
+            ValueRef::Null => ErrorCounts::default(),
+            text => serde_json::from_str(text.as_str().unwrap_or_default())
+                .map_err(|e| format!("the errors of an interval: {e}"))?,
+        };
+        let blob = |v: ValueRef| Histogram::from_bytes(v.as_blob().unwrap_or_default());
+        let response = match response {
+            ValueRef::Null => None,
+            value => Some(blob(value)?),
+        };
+        Ok((position, kind, ClassStats { bytes, service: blob(service)?, response, errors }))
+    };
+    Ok(read())
+}
+
+/// The series of a cell that has `count` intervals.
+pub(crate) fn read_series(
+    db: &rusqlite::Connection,
+    cell: i64,
+    count: usize,
+) -> rusqlite::Result<Result<Vec<Interval>, Damage>> {
+    let mut series = Vec::new();
+    series.resize_with(count, Interval::default);
+    let mut query = db.prepare_cached(
+        "SELECT position, kind, bytes, errors, service, response FROM intervals
+         WHERE cell = ?1 ORDER BY position",
+    )?;
+    let mut rows = query.query(params![cell])?;
+    while let Some(row) = rows.next()? {
+        match read_class(row)? {
+            Ok((position, kind, stats)) => match series.get_mut(position) {
+                Some(interval) => interval.classes[kind.index()] = Some(Box::new(stats)),
+                None => return Ok(Err(format!("interval {position} of {count}"))),
+            },
+            Err(damage) => return Ok(Err(damage)),
+        }
+    }
+    Ok(Ok(series))
+}

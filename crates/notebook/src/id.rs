@@ -1,0 +1,60 @@
+//! Names of runs: how they are made and how they are asked for.
+//!
+//! An id is ten characters of Crockford's base 32 in lower case: digits and letters without `i`,
+//! `l`, `o` and `u`, so that none can be mistaken for another when it is read out or typed off a
+//! screen. 50 random bits; the file's UNIQUE constraint catches the collision that nobody will see.
+
+/// The characters of an id.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Characters in an id.
+pub(crate) const LENGTH: usize = 10;
+
+/// The id that `random` bits stand for.
+pub(crate) fn from_random(random: u64) -> String {
+    (0..LENGTH).map(|i| char::from(ALPHABET[(random >> (5 * i)) as usize % 32])).collect()
+}
+
+/// How a person names a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Selector {
+    /// The run that began last.
+    Last,
+    /// An id or the beginning of one, in lower case.
+    Prefix(String),
+    /// Can't be the beginning of any id.
+    Nonsense,
+}
+
+/// Reads what a person typed. `last` can't be the beginning of an id, which has no `l`.
+pub(crate) fn select(text: &str) -> Selector {
+    let text = text.trim().to_ascii_lowercase();
+    if text == "last" {
+        Selector::Last
+    } else if !text.is_empty()
+        && text.len() <= LENGTH
+        && text.bytes().all(|b| ALPHABET.contains(&b))
+    {
+        Selector::Prefix(text)
+    } else {
+        Selector::Nonsense
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_use_every_bit_and_select_themselves() {
+        assert_eq!(from_random(0), "0000000000");
+        assert_eq!(from_random(u64::MAX), "zzzzzzzzzz");
+        assert_eq!(from_random(1 << 49), "000000000g");
+        let id = from_random(0x1234_5678_9ABC_DEF0);
+        assert_eq!(select(&id.to_uppercase()), Selector::Prefix(id));
+        assert_eq!(select(" last "), Selector::Last);
+        for text in ["", "lastly", "a'; DROP", "00000000000", "%", "é"] {
+            assert_eq!(select(text), Selector::Nonsense, "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What the notebook takes and gives: a run's head, its outcome, the run as it was stored, and the
+//! few figures of it that a list shows.
+//!
+//! Descriptions of targets, workloads and machines are JSON values made by other rooms. The
+//! notebook keeps them as they are.
+
+use crate::Timestamp;
+use iodyno_measure::{Cell, Level};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// What is known of a run when it begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunHead {
+    /// What was asked for, such as `four-corners`.
+    pub name: String,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// Version of the iodyno that ran it.
+    pub iodyno_version: String,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// The machine: kernel, processors, memory and so on.
+    pub machine: Value,
+    /// The targets, in the order in which they were named.
+    pub targets: Vec<TargetRecord>,
+    /// The workloads, in the order in which they ran.
+    pub workloads: Vec<WorkloadRecord>,
+    /// What was announced before the start: time, bytes to write, share of the rated endurance.
+    pub plan: Value,
+}
+
+/// One target of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TargetRecord {
+    /// Canonical name.
+    pub name: String,
+    /// What it is: kind, size, model, file system, how it was opened.
+    pub facts: Value,
+    /// The device's own log (SMART, NVMe), temperature and link speed before the run.
+    pub health_before: Option<Value>,
+    /// The same after the run.
+    pub health_after: Option<Value>,
+}
+
+/// One workload of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkloadRecord {
+    /// Its name.
+    pub name: String,
+    /// Its whole specification, after all overrides.
+    pub spec: Value,
+}
+
+/// How a run ended, as its writer says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran to its end.
+    Finished,
+    /// Somebody stopped it (Ctrl-C, SIGTERM).
+    Interrupted,
+    /// It could not go on; the reason, for people.
+    Failed(String),
+}
+
+/// How a run stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Its writer is alive and at work, or is where it can't be looked at (a container).
+    Running,
+    /// It ran to its end.
+    Finished,
+    /// Somebody stopped it.
+    Interrupted,
+    /// Its writer is gone and said nothing.
+    Crashed,
+    /// It could not go on; the reason, for people.
+    Failed(String),
+}
+
+impl Status {
+    /// The name used in the file, in tables and in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Interrupted => "interrupted",
+            Self::Crashed => "crashed",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// A stored run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Ten characters, unique in the notebook.
+    pub id: String,
+    /// When it began, to the millisecond.
+    pub started: Timestamp,
+    /// When it ended; None while it runs, and when it crashed.
+    pub ended: Option<Timestamp>,
+    /// How it stands.
+    pub status: Status,
+    /// What was known when it began, and the targets' health after it.
+    pub head: RunHead,
+    /// Its cells, in the order of their index. A cell that was never finished holds what had been
+    /// written of it, says so in `ended`, and is judged by that.
+    pub cells: Vec<Cell>,
+    /// The file that it was read from.
+    pub notebook: PathBuf,
+}
+
+/// A run as a list shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    /// Ten characters, unique in the notebook.
+    pub id: String,
+    /// When it began, to the millisecond.
+    pub started: Timestamp,
+    /// When it ended; None while it runs, and when it crashed.
+    pub ended: Option<Timestamp>,
+    /// How it stands.
+    pub status: Status,
+    /// What was asked for.
+    pub name: String,
+    /// Canonical names of its targets.
+    pub targets: Vec<String>,
+    /// Its cells, in the order of their index.
+    pub cells: Vec<CellSummary>,
+}
+
+/// A cell as a list shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellSummary {
+    /// Name within the run.
+    pub name: String,
+    /// Canonical name of its target; `all (N targets)` for the merged cell of several.
+    pub target: String,
+    /// The block size with the largest share, bytes.
+    pub block_bytes: u32,
+    /// Operations of all kinds that completed, a second of the measured window.
+    pub iops: f64,
+    /// Bytes read and written, a second of the measured window.
+    pub bytes_per_s: f64,
+    /// The gravest of its verdicts; None while it is not finished.
+    pub level: Option<Level>,
+}

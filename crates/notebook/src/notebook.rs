@@ -1,0 +1,91 @@
+//! The notebook as people use it: open it, begin a run, list the runs, load one.
+
+use crate::id::Selector;
+use crate::{Error, Run, RunHead, RunSummary, RunWriter, id, load, schema};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use std::path::{Path, PathBuf};
+
+/// How many runs an ambiguous name lists.
+const CANDIDATES_MAX: usize = 10;
+
+/// An open notebook.
+#[derive(Debug)]
+pub struct Notebook {
+    db: Connection,
+    path: PathBuf,
+}
+
+impl Notebook {
+    /// Opens the notebook at `path`, to write to it; makes it, with the folders above it, where
+    /// there is none. An empty file becomes a notebook; a file that is anything else is left as it
+    /// is. Several processes may have it open and write at once.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Ok(Self { db: schema::open_for_writing(path)?, path: path.to_owned() })
+    }
+
+    /// Opens a notebook that must exist, only to read it; works on read-only media too.
+    pub fn open_existing(path: &Path) -> Result<Self, Error> {
+        Ok(Self { db: schema::open_for_reading(path)?, path: path.to_owned() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins a run. The writer has its own connection: it may go to another thread, and may
+    /// outlive this value.
+    pub fn begin(&self, head: &RunHead) -> Result<RunWriter, Error> {
+        RunWriter::begin(&self.path, head)
+    }
+
+    /// All runs, in the order in which they began.
+    pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
+        load::summaries(&self.db, &self.path)
+    }
+
+    /// One run: by its id, the beginning of its id, or `last`.
+    pub fn load(&self, selector: &str) -> Result<Run, Error> {
+        let number = self.find(selector)?;
+        load::run(&self.db, &self.path, number)
+    }
+
+    /// The row number of the run that a person named.
+    fn find(&self, selector: &str) -> Result<i64, Error> {
+        let failed = |e| schema::explain(&self.path, "looking for a run", e);
+        let path = self.path.clone();
+        let prefix = match id::select(selector) {
+            Selector::Last => {
+                let last = self
+                    .db
+                    .query_row("SELECT number FROM runs ORDER BY number DESC LIMIT 1", [], |r| {
+                        r.get(0)
+                    })
+                    .optional()
+                    .map_err(failed)?;
+                return last.ok_or(Error::NoRuns { path });
+            }
+            Selector::Nonsense => {
+                return Err(Error::UnknownRun { selector: selector.to_owned(), path });
+            }
+            Selector::Prefix(prefix) => prefix,
+        };
+        let found = || -> rusqlite::Result<Vec<(i64, String)>> {
+            let mut query = self.db.prepare(
+                "SELECT number, id FROM runs WHERE substr(id, 1, length(?1)) = ?1
+                 ORDER BY number LIMIT ?2",
+            )?;
+            query
+                .query_map(params![prefix, CANDIDATES_MAX as i64], |r| Ok((r.get(0)?, r.get(1)?)))?
+                .collect()
+        };
+        match found().map_err(failed)?.as_slice() {
+            [] => Err(Error::UnknownRun { selector: selector.to_owned(), path }),
+            [(number, _)] => Ok(*number),
+            several => {
+                let candidates = several.iter().map(|(_, id)| id.clone()).collect();
+                Err(Error::AmbiguousRun { prefix, candidates })
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Is the writer of a run still alive?
+//!
+//! A process number alone would not do: numbers are used again, and all of them after a reboot. So
+//! a writer is known by four things: the boot that it ran in, its PID namespace, its number, and
+//! its start time in clock ticks since that boot. What can't be looked at (another container, a
+//! machine without `/proc`) is unknown, and unknown is never taken for dead.
+
+use std::fs;
+
+/// Who is writing a run. Empty texts and zeroes stand for what could not be found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Writer {
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot: String,
+    /// PID namespace, as `/proc/self/ns/pid` names it.
+    pub namespace: String,
+    /// Process number in that namespace.
+    pub pid: u32,
+    /// Field 22 of `/proc/PID/stat`, clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl Writer {
+    /// This process.
+    pub(crate) fn this() -> Self {
+        let pid = std::process::id();
+        Self {
+            boot: boot_id(),
+            namespace: pid_namespace(),
+            pid,
+            start_ticks: stat(pid).map_or(0, |s| s.start_ticks),
+        }
+    }
+
+    /// Whether it can still be writing.
+    pub(crate) fn may_be_alive(&self) -> bool {
+        let boot = boot_id();
+        if !boot.is_empty() && !self.boot.is_empty() && boot != self.boot {
+            return false;
+        }
+        if self.namespace != pid_namespace() || self.start_ticks == 0 {
+            return true;
+        }
+        match stat(self.pid) {
+            Some(s) => s.start_ticks == self.start_ticks && !s.is_dead,
+            // Without /proc not even our own entry is there.
+            None => stat(std::process::id()).is_none(),
+        }
+    }
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+fn pid_namespace() -> String {
+    let link = fs::read_link("/proc/self/ns/pid");
+    link.map(|l| l.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+struct Stat {
+    start_ticks: u64,
+    /// Ended, and not yet waited for by its parent.
+    is_dead: bool,
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Fields of `/proc/PID/stat` by proc(5). The second is the program's name in parentheses, which
+/// may hold spaces and parentheses itself, so counting starts behind the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let mut after_name = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = after_name.next()?;
+    let start_ticks = after_name.nth(18)?.parse().ok()?;
+    Some(Stat { start_ticks, is_dead: matches!(state, "Z" | "X" | "x") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_is_known_by_all_four() {
+        let me = Writer::this();
+        assert!(me.may_be_alive());
+        assert!(me.start_ticks > 0 && !me.boot.is_empty() && !me.namespace.is_empty());
+        let dead = [
+            Writer { boot: "another".to_owned(), ..me.clone() },
+            Writer { start_ticks: me.start_ticks + 1, ..me.clone() },
+            // Larger than any process number (PID_MAX_LIMIT is 2^22).
+            Writer { pid: 1 << 30, ..me.clone() },
+        ];
+        for writer in dead {
+            assert!(!writer.may_be_alive(), "{writer:?}");
+        }
+        let elsewhere = Writer { namespace: "pid:[1]".to_owned(), pid: 1 << 30, ..me };
+        assert!(elsewhere.may_be_alive(), "another container can't be looked at");
+    }
+
+    #[test]
+    fn a_program_name_can_hold_anything() {
+        let line = "7 (a) Z 1 (b) S 1 7 7 0 -1 4194560 0 0 0 0 1 2 0 0 20 0 1 0 4242 0 0";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.start_ticks, stat.is_dead), (4242, false));
+        assert!(parse_stat("7 (sh) Z 1 7 7 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 9 0").unwrap().is_dead);
+        assert!(parse_stat("7 (sh) S 1").is_none());
+    }
+}

@@ -1,0 +1,267 @@
+//! The file: its tables, its version, and how it is opened.
+//!
+//! `application_id` says that it is a notebook, `user_version` which one. A file that is neither
+//! empty nor a notebook is left alone. `docs/formats/notebook.md` describes every column; change
+//! both together, and never a version that was released.
+
+use crate::Error;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Version of the format that this program writes.
+pub const VERSION: i64 = 1;
+
+/// `iody` in ASCII.
+const APPLICATION_ID: i64 = 0x696F_6479;
+
+/// How long another process may hold the file before that is an error, seconds.
+const BUSY_SECONDS: u64 = 20;
+
+/// The tables of version 1.
+const TABLES: &str = "
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,
+    reason TEXT,
+    started TEXT NOT NULL,
+    ended TEXT,
+    seed TEXT NOT NULL,
+    iodyno_version TEXT NOT NULL,
+    command TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    writer_boot TEXT NOT NULL,
+    writer_namespace TEXT NOT NULL,
+    writer_pid INTEGER NOT NULL,
+    writer_start_ticks INTEGER NOT NULL
+);
+CREATE TABLE targets (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    health_before TEXT,
+    health_after TEXT,
+    PRIMARY KEY (run, position)
+) WITHOUT ROWID;
+CREATE TABLE workloads (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    PRIMARY KEY (run, position)
+) WITHOUT ROWID;
+CREATE TABLE cells (
+    number INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    target TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    engine TEXT NOT NULL,
+    threads INTEGER NOT NULL,
+    depth INTEGER NOT NULL,
+    block_bytes INTEGER NOT NULL,
+    offered_iops REAL,
+    finished INTEGER NOT NULL,
+    level TEXT,
+    window_ns INTEGER NOT NULL,
+    interval_ns INTEGER NOT NULL,
+    intervals INTEGER NOT NULL,
+    ops INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cell TEXT NOT NULL,
+    lateness BLOB,
+    UNIQUE (run, position)
+);
+CREATE TABLE intervals (
+    cell INTEGER NOT NULL REFERENCES cells (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    ops INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    errors TEXT,
+    service BLOB NOT NULL,
+    response BLOB,
+    UNIQUE (cell, position, kind)
+);
+";
+
+/// Says what SQLite's refusal means for the person who runs iodyno.
+pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
+    let path = path.to_owned();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => Error::Foreign { path, what: "not an SQLite file" },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::Busy { path, seconds: BUSY_SECONDS }
+        }
+        Some(
+            ErrorCode::ReadOnly
+            | ErrorCode::CannotOpen
+            | ErrorCode::PermissionDenied
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure,
+        ) => {
+            let why = reason(&path).unwrap_or_else(|| source.to_string());
+            Error::NotWritable { path, why }
+        }
+        _ => Error::Sqlite { path, doing, source },
+    }
+}
+
+/// Why the system has the file not be written, if it does: SQLite only says that it can't open it.
+fn reason(path: &Path) -> Option<String> {
+    std::fs::OpenOptions::new().append(true).open(path).err().map(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => "a file can't be made in this folder".to_owned(),
+        _ => e.to_string(),
+    })
+}
+
+/// Opens the notebook for writing; makes it, and the folders above it, where there is none.
+pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
+    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::NotWritable { path: path.to_owned(), why: e.to_string() })?;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let failed = |e| explain(path, "opening it", e);
+    let mut db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    db.busy_timeout(Duration::from_secs(BUSY_SECONDS)).map_err(failed)?;
+    let new = !check(&db, path)?;
+    if db.is_readonly("main").map_err(failed)? {
+        let why = "the file, or the file system that it is on, is read-only".to_owned();
+        return Err(Error::NotWritable { path: path.to_owned(), why });
+    }
+    use_log(&db).map_err(failed)?;
+    if new {
+        create(&mut db, path)?;
+    }
+    // The write-ahead log needs no fsync at a commit: what was committed survives the end of the
+    // process at any instant, and a power cut may cost the last seconds but never the file.
+    db.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+    db.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+    Ok(db)
+}
+
+/// Opens a notebook that exists, only to read it. Works on read-only media.
+pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
+    if !path.exists() {
+        return Err(Error::Missing { path: path.to_owned() });
+    }
+    let failed = |e| match explain(path, "opening it", e) {
+        Error::NotWritable { path, why } => {
+            let why = std::fs::File::open(&path).err().map_or(why, |e| e.to_string());
+            Error::NotReadable { path, why }
+        }
+        other => other,
+    };
+    let open = |flags| -> Result<Connection, rusqlite::Error> {
+        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
+        // Opening is lazy: only a first read finds out whether it can work.
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        Ok(db)
+    };
+    // A reader of a write-ahead log needs its shared memory, hence the right to write, unless
+    // another process has it open.
+    let db = open(OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .or_else(|e| match e.sqlite_error_code() {
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+                if !has_log(path) =>
+            {
+                open_immutable(path)
+            }
+            _ => Err(e),
+        })
+        .map_err(failed)?;
+    if check(&db, path)? {
+        Ok(db)
+    } else {
+        Err(Error::Foreign { path: path.to_owned(), what: "empty" })
+    }
+}
+
+/// Whether a write-ahead log lies beside the file: then the file alone is not the whole notebook.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(Path::new(&log)).is_ok_and(|m| m.len() > 0)
+}
+
+/// The last resort on read-only media: nobody can be writing there, so no locks are needed.
+fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut uri = String::from("file:");
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri, flags)
+}
+
+/// Whether the file is a notebook that this program knows (true) or empty (false). Anything else
+/// is an error.
+fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
+    let failed = |e| explain(path, "looking what it is", e);
+    let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
+    let application = number("PRAGMA application_id")?;
+    let found = number("PRAGMA user_version")?;
+    let path = path.to_owned();
+    if application == APPLICATION_ID {
+        if found > VERSION {
+            return Err(Error::Newer { path, found, known: VERSION });
+        }
+        return Ok(true);
+    }
+    if application == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(false);
+    }
+    Err(Error::Foreign { path, what: "an SQLite file of another program" })
+}
+
+/// Has changes go to a write-ahead log. Where the file system can't share memory between processes
+/// SQLite stays with its rollback journal, which is as safe and slower.
+fn use_log(db: &Connection) -> rusqlite::Result<()> {
+    // Changing the journal mode needs the file alone, and SQLite does not always wait for that.
+    let deadline = Instant::now() + Duration::from_secs(BUSY_SECONDS);
+    loop {
+        let mode = db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()));
+        match mode {
+            Err(e)
+                if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Makes the tables. Of several processes that find the file empty one makes them, the others
+/// wait and see that it was done.
+fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
+    let failed = |e| explain(path, "making its tables", e);
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    if !check(&tx, path)? {
+        tx.execute_batch(TABLES).map_err(failed)?;
+        tx.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+        tx.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+    }
+    tx.commit().map_err(failed)
+}

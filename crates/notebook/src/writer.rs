@@ -1,0 +1,234 @@
+//! Writing a run while it happens.
+//!
+//! Each call is one transaction; when it returns, what it was given survives the process. An
+//! interval costs some tens of microseconds and no fsync, so it may be written while the cell that
+//! it belongs to goes on. The log is folded into the file when a cell is finished, not during it,
+//! unless it grows beyond 64 MiB: that costs an fsync, and the storage that holds the notebook may
+//! be the storage that is being measured.
+
+use crate::{Error, Outcome, RunHead, Timestamp, codec, id, process::Writer, schema};
+use iodyno_measure::{Cell, Interval};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Pages of 4 KiB that the write-ahead log may hold before it is folded into the file.
+const LOG_PAGES_MAX: i64 = 16_384;
+
+/// The hand that writes one run. Dropping it before [`Self::finish`] leaves a crashed run.
+#[derive(Debug)]
+pub struct RunWriter {
+    db: Connection,
+    path: PathBuf,
+    id: String,
+    run: i64,
+    /// Row numbers of the cells by their index.
+    cells: BTreeMap<usize, i64>,
+    ended: bool,
+}
+
+/// Now, to the millisecond: the file keeps no more.
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}
+
+/// How a time is written: always three digits after the point, so that texts sort as times do.
+pub(crate) fn time_text(time: Timestamp) -> String {
+    format!("{time:.3}")
+}
+
+impl RunWriter {
+    pub(crate) fn begin(path: &Path, head: &RunHead) -> Result<Self, Error> {
+        let mut db = schema::open_for_writing(path)?;
+        let failed = |e| schema::explain(path, "beginning a run", e);
+        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
+        let (id, run) = insert_run(&mut db, head).map_err(failed)?;
+        Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Announces cell `index`, before it is measured: its key, its interval length and what is
+    /// known of its target. Its series, if it has one, is left out. A cell that was begun or
+    /// finished before under this index is forgotten.
+    pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
+        let run = self.run;
+        let number = self
+            .transaction("beginning a cell", |tx| codec::put_cell(tx, run, index, cell, false))?;
+        self.cells.insert(index, number);
+        Ok(())
+    }
+
+    /// Adds what completed in interval `interval_index` of a cell that was begun. Adding to the
+    /// same interval again merges, so workers may deliver their shares late and apart.
+    ///
+    /// # Panics
+    /// When the cell was never begun.
+    pub fn add_interval(
+        &mut self,
+        cell_index: usize,
+        interval_index: usize,
+        interval: &Interval,
+    ) -> Result<(), Error> {
+        self.add_intervals(&[(cell_index, interval_index, interval)])
+    }
+
+    /// Adds several intervals, `(cell index, interval index, what completed)`, in one transaction:
+    /// all of them are kept, or none.
+    ///
+    /// # Panics
+    /// When one of the cells was never begun.
+    pub fn add_intervals(&mut self, batch: &[(usize, usize, &Interval)]) -> Result<(), Error> {
+        let rows: Vec<i64> = batch
+            .iter()
+            .map(|(cell, _, _)| *self.cells.get(cell).expect("the cell was begun"))
+            .collect();
+        self.transaction("adding an interval", |tx| {
+            for (&row, (_, position, interval)) in rows.iter().zip(batch) {
+                codec::add_interval(tx, row, *position, interval)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Puts the finished cell, series and verdicts included, in place of all that was written of
+    /// it before. It need not have been begun: the merged cell of several targets never is.
+    pub fn finish_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
+        let run = self.run;
+        let number = self.transaction("finishing a cell", |tx| {
+            let number = codec::put_cell(tx, run, index, cell, true)?;
+            for (position, interval) in cell.series.iter().enumerate() {
+                codec::put_interval(tx, number, position, interval)?;
+            }
+            Ok(number)
+        })?;
+        self.cells.insert(index, number);
+        // Between cells an fsync disturbs nobody. A reader may be in the way; then the next one
+        // folds more.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        Ok(())
+    }
+
+    /// Ends the run. `health_after` belongs to the targets in their order; a shorter list leaves
+    /// the others unknown.
+    pub fn finish(
+        mut self,
+        outcome: &Outcome,
+        health_after: &[Option<Value>],
+    ) -> Result<(), Error> {
+        let run = self.run;
+        let (status, reason) = match outcome {
+            Outcome::Finished => ("finished", None),
+            Outcome::Interrupted => ("interrupted", None),
+            Outcome::Failed(reason) => ("failed", Some(reason.as_str())),
+        };
+        self.transaction("ending a run", |tx| {
+            tx.execute(
+                "UPDATE runs SET status = ?2, reason = ?3, ended = ?4 WHERE number = ?1",
+                params![run, status, reason, time_text(now())],
+            )?;
+            for (position, health) in health_after.iter().enumerate() {
+                let Some(health) = health else { continue };
+                tx.execute(
+                    "UPDATE targets SET health_after = ?3 WHERE run = ?1 AND position = ?2",
+                    params![run, position as i64, codec::json(health)?],
+                )?;
+            }
+            Ok(())
+        })?;
+        self.ended = true;
+        Ok(())
+    }
+
+    fn transaction<T>(
+        &mut self,
+        doing: &'static str,
+        work: impl FnOnce(&Transaction) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let result = (|| {
+            let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&tx)?;
+            tx.commit()?;
+            Ok(value)
+        })();
+        result.map_err(|e| schema::explain(&self.path, doing, e))
+    }
+}
+
+impl Drop for RunWriter {
+    /// A panic or an error on the way: this process may live on, but the run does not.
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self
+                .db
+                .execute("UPDATE runs SET status = 'crashed' WHERE number = ?1", params![self.run]);
+        }
+    }
+}
+
+/// Inserts the run with its targets and workloads; gives its id and its row number.
+fn insert_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i64)> {
+    let writer = Writer::this();
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let id = free_id(&tx)?;
+    tx.execute(
+        "INSERT INTO runs (id, name, status, started, seed, iodyno_version, command, machine, plan,
+             writer_boot, writer_namespace, writer_pid, writer_start_ticks)
+         VALUES (?1, ?2, 'running', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        params![
+            id,
+            head.name,
+            time_text(now()),
+            head.seed.to_string(),
+            head.iodyno_version,
+            codec::json(&head.command)?,
+            codec::json(&head.machine)?,
+            codec::json(&head.plan)?,
+            writer.boot,
+            writer.namespace,
+            writer.pid,
+            writer.start_ticks as i64,
+        ],
+    )?;
+    let run = tx.last_insert_rowid();
+    for (position, target) in head.targets.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO targets (run, position, name, facts, health_before, health_after)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                run,
+                position as i64,
+                target.name,
+                codec::json(&target.facts)?,
+                target.health_before.as_ref().map(codec::json).transpose()?,
+                target.health_after.as_ref().map(codec::json).transpose()?,
+            ],
+        )?;
+    }
+    for (position, workload) in head.workloads.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO workloads (run, position, name, spec) VALUES (?1, ?2, ?3, ?4)",
+            params![run, position as i64, workload.name, codec::json(&workload.spec)?],
+        )?;
+    }
+    tx.commit()?;
+    Ok((id, run))
+}
+
+/// An id that no run has. SQLite's own generator is seeded by the system.
+fn free_id(tx: &Transaction) -> rusqlite::Result<String> {
+    loop {
+        let random: i64 = tx.query_row("SELECT random()", [], |r| r.get(0))?;
+        let id = id::from_random(random as u64);
+        let taken =
+            tx.query_row("SELECT 1 FROM runs WHERE id = ?1", [&id], |_| Ok(())).optional()?;
+        if taken.is_none() {
+            return Ok(id);
+        }
+    }
+}

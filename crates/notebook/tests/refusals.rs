@@ -1,0 +1,147 @@
+//! Files that are no notebooks, notebooks that can't be written, runs that do not exist: each is
+//! refused with what is wrong and the way to mend it, and nothing is damaged.
+
+use iodyno_measure::{Cell, Ended, Interval};
+use iodyno_notebook::{Error, Notebook, Outcome, RunHead, Status, VERSION};
+use iodyno_units::OpKind;
+use rusqlite::Connection;
+use std::fs;
+
+#[test]
+fn foreign_files_are_left_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("notes.txt");
+    fs::write(
+        &text,
+        "not a database, and longer than the header of one, which has 100 bytes; so \
+                      that SQLite has something to look at before it says no",
+    )
+    .unwrap();
+    let other = dir.path().join("other.sqlite");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (x)").unwrap();
+    for path in [&text, &other] {
+        let before = fs::read(path).unwrap();
+        for error in [Notebook::open(path).unwrap_err(), Notebook::open_existing(path).unwrap_err()]
+        {
+            assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
+            assert!(error.to_string().contains("--notebook"), "{error}");
+        }
+        assert_eq!(fs::read(path).unwrap(), before);
+    }
+    assert!(matches!(Notebook::open(dir.path()).unwrap_err(), Error::NotWritable { .. }));
+}
+
+#[test]
+fn a_newer_notebook_is_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    drop(Notebook::open(&path).unwrap());
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", VERSION + 1).unwrap();
+    for error in [Notebook::open(&path).unwrap_err(), Notebook::open_existing(&path).unwrap_err()] {
+        assert!(matches!(error, Error::Newer { found, .. } if found == VERSION + 1), "{error:?}");
+        assert!(error.to_string().contains("newer iodyno"), "{error}");
+    }
+}
+
+#[test]
+fn reading_makes_no_file_and_an_empty_file_becomes_a_notebook() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    assert!(matches!(Notebook::open_existing(&path).unwrap_err(), Error::Missing { .. }));
+    assert!(!path.exists());
+    fs::write(&path, "").unwrap();
+    assert!(matches!(Notebook::open_existing(&path).unwrap_err(), Error::Foreign { .. }));
+    Notebook::open(&path).unwrap();
+    assert!(Notebook::open_existing(&path).unwrap().list().unwrap().is_empty());
+}
+
+/// Folders that nobody can write to, root included.
+#[test]
+fn unwritable_places_are_named() {
+    for path in ["/proc/notebook.sqlite", "/proc/none/notebook.sqlite", "/dev/null/n.sqlite"] {
+        let error = Notebook::open(path.as_ref()).unwrap_err();
+        assert!(matches!(error, Error::NotWritable { .. }), "{path}: {error:?}");
+        assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+#[test]
+fn runs_are_named_by_id_prefix_or_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    let notebook = Notebook::open(&path).unwrap();
+    assert!(matches!(notebook.load("last").unwrap_err(), Error::NoRuns { .. }));
+    let mut ids = Vec::new();
+    for i in 0..3 {
+        let writer = notebook.begin(&RunHead { seed: i, ..RunHead::default() }).unwrap();
+        ids.push(writer.id().to_owned());
+        writer.finish(&Outcome::Interrupted, &[]).unwrap();
+    }
+    // Ids are drawn at random; these are chosen, so that two begin alike.
+    let db = Connection::open(&path).unwrap();
+    for (id, chosen) in ids.iter().zip(["aaaa000000", "aaab000000", "b000000000"]) {
+        db.execute("UPDATE runs SET id = ?2 WHERE id = ?1", [id, chosen]).unwrap();
+    }
+    for (selector, seed) in [("last", 2), ("b", 2), ("B000000000", 2), ("aaaa", 0), ("aaab", 1)] {
+        let run = notebook.load(selector).unwrap();
+        assert_eq!((run.head.seed, &run.status), (seed, &Status::Interrupted), "{selector}");
+        assert_eq!(run.notebook, path);
+    }
+    match notebook.load("aa").unwrap_err() {
+        Error::AmbiguousRun { candidates, .. } => {
+            assert_eq!(candidates, ["aaaa000000", "aaab000000"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    for selector in ["c", "", "aaaa0000000", "%", "four corners"] {
+        let error = notebook.load(selector).unwrap_err();
+        assert!(matches!(error, Error::UnknownRun { .. }), "{selector}: {error:?}");
+        assert!(error.to_string().contains("iodyno ls"), "{error}");
+    }
+    let seeds: Vec<String> = notebook.list().unwrap().into_iter().map(|r| r.id).collect();
+    assert_eq!(seeds, ["aaaa000000", "aaab000000", "b000000000"], "oldest first");
+}
+
+/// A panic or an error between begin and finish, in a process that lives on.
+#[test]
+fn a_dropped_writer_leaves_a_crashed_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let notebook = Notebook::open(&dir.path().join("notebook.sqlite")).unwrap();
+    let mut writer = notebook.begin(&RunHead::default()).unwrap();
+    writer.begin_cell(0, &Cell { interval_ns: 1000, ..Cell::default() }).unwrap();
+    let mut interval = Interval::default();
+    interval.class_mut(OpKind::Flush).service.record(7);
+    writer.add_intervals(&[(0, 0, &interval), (0, 1, &Interval::default())]).unwrap();
+    drop(writer);
+    let run = notebook.load("last").unwrap();
+    assert_eq!(run.status, Status::Crashed);
+    assert_eq!((run.cells[0].ended, run.cells[0].window_ns), (Ended::Crashed, 2000));
+}
+
+/// What was damaged from outside is named, and is no panic.
+#[test]
+fn a_damaged_run_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, damage) in [
+        "UPDATE intervals SET service = x'07'",
+        "UPDATE intervals SET kind = 'erase'",
+        "UPDATE cells SET intervals = 0",
+        "UPDATE cells SET cell = '{'",
+        "UPDATE runs SET status = 'lost'",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let path = dir.path().join(format!("{i}.sqlite"));
+        let notebook = Notebook::open(&path).unwrap();
+        let mut writer = notebook.begin(&RunHead::default()).unwrap();
+        let mut cell = Cell { series: vec![Interval::default()], ..Cell::default() };
+        cell.series[0].class_mut(OpKind::Read).service.record(7);
+        writer.finish_cell(0, &cell).unwrap();
+        writer.finish(&Outcome::Finished, &[]).unwrap();
+        notebook.load("last").unwrap();
+        Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+        let error = notebook.load("last").unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{damage}: {error:?}");
+    }
+}

@@ -1,0 +1,247 @@
+//! What goes in comes out: any run, bit for bit, however its intervals were delivered.
+
+use iodyno_measure::cell::StampQuality;
+use iodyno_measure::{
+    Cell, CellKey, ClassStats, Ended, ErrorCounts, ErrorKind, Evidence, Histogram, Interval, Level,
+    Resources, Verdict,
+};
+use iodyno_notebook::{Notebook, Outcome, RunHead, Status, TargetRecord, WorkloadRecord};
+use iodyno_units::OpKind;
+use proptest::collection::{btree_map, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// Short texts with all that could hurt SQL, JSON or UTF-8.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just("'; DROP TABLE runs; --".to_owned()), "\\PC{0,12}", "[\0-\x7f]{0,6}"]
+}
+
+fn finite() -> impl Strategy<Value = f64> {
+    prop_oneof![0.0..1.0_f64, 0.0..1e12_f64, prop::num::f64::NORMAL]
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        finite().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(2, 8, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(text(), inner, 0..4).prop_map(|m| m.into_iter().collect()),
+        ]
+    })
+}
+
+fn histogram() -> impl Strategy<Value = Histogram> {
+    vec((0_u64..1 << 44, 1_u64..1 << 20), 0..8).prop_map(|values| {
+        let mut h = Histogram::new();
+        for (value_ns, n) in values {
+            h.record_n(value_ns, n);
+        }
+        h
+    })
+}
+
+fn interval() -> impl Strategy<Value = Interval> {
+    let errors = vec((0..ErrorKind::ALL.len(), 0..134_i32), 0..3).prop_map(|failures| {
+        let mut errors = ErrorCounts::default();
+        for (kind, errno) in failures {
+            errors.add(ErrorKind::ALL[kind], errno);
+        }
+        errors
+    });
+    let class = (0_u64..1 << 50, histogram(), of(histogram()), errors).prop_map(
+        |(bytes, service, response, errors)| ClassStats { bytes, service, response, errors },
+    );
+    vec(of(class), OpKind::COUNT).prop_map(|classes| {
+        let mut interval = Interval::default();
+        for (slot, class) in interval.classes.iter_mut().zip(classes) {
+            *slot = class.map(Box::new);
+        }
+        interval
+    })
+}
+
+fn key() -> impl Strategy<Value = CellKey> {
+    let counts = (any::<u32>(), any::<u32>(), any::<u64>());
+    let blocks = vec((any::<u32>(), finite()), 0..4);
+    ((text(), text(), text(), text()), counts, blocks, of(finite())).prop_map(
+        |((name, target, workload, engine), (threads, depth, seed), blocks, offered_iops)| {
+            CellKey { name, target, workload, engine, threads, depth, blocks, offered_iops, seed }
+        },
+    )
+}
+
+fn evidence() -> impl Strategy<Value = Evidence> {
+    let unknowns = vec(of(finite()), 6);
+    let counts = (any::<u64>(), any::<u32>(), any::<u64>());
+    (any::<bool>(), of(any::<bool>()), of(text()), unknowns, counts).prop_map(
+        |(in_process, direct, why, floats, (bytes, n, misses))| Evidence {
+            in_process,
+            direct,
+            why_not_direct: why.clone(),
+            active_bytes: bytes,
+            ram_bytes: direct.map(|_| bytes),
+            written_share: floats[0],
+            blocks_sampled: n,
+            generator_ns_per_io: floats[1],
+            generator_ceiling_iops: floats[2],
+            foreign_share: floats[3],
+            steal_share: floats[4],
+            clock_error_ppm: floats[5],
+            recent_misses: misses,
+            first_corruption: why,
+            ..Evidence::default()
+        },
+    )
+}
+
+fn cell() -> impl Strategy<Value = Cell> {
+    let ended = prop_oneof![
+        Just(Ended::Time),
+        Just(Ended::Ops),
+        Just(Ended::Bytes),
+        Just(Ended::Interrupted),
+        Just(Ended::Errors)
+    ];
+    let verdicts = vec((text(), text()), 0..3).prop_map(|list| {
+        let verdict = |(code, text)| Verdict { code, level: Level::Warning, text };
+        list.into_iter().map(verdict).collect::<Vec<_>>()
+    });
+    let numbers = (0_u64..1 << 60, 1_u64..1 << 40, any::<u128>(), any::<u64>());
+    let resources = (vec(any::<u64>(), 0..3), any::<u128>()).prop_map(|(cpu, area)| Resources {
+        cpu_user_ns: cpu.clone(),
+        cpu_system_ns: cpu,
+        outstanding_area_ns: area,
+        ..Resources::default()
+    });
+    let rest = (evidence(), btree_map(text(), text(), 0..3), verdicts, ended);
+    (key(), numbers, vec(interval(), 0..4), resources, of(histogram()), rest).prop_map(
+        |(key, numbers, series, resources, lateness, (evidence, facts, verdicts, ended))| Cell {
+            key,
+            window_ns: numbers.0,
+            interval_ns: numbers.1,
+            series,
+            resources,
+            stamps: StampQuality {
+                reaps: numbers.3,
+                completions: numbers.3,
+                span_sum_ns: numbers.2,
+                span_max_ns: numbers.3,
+            },
+            lateness,
+            backlog_ops: numbers.3,
+            ended,
+            evidence,
+            facts,
+            verdicts,
+        },
+    )
+}
+
+fn head() -> impl Strategy<Value = RunHead> {
+    let targets =
+        vec((text(), json(), of(json())), 0..3).prop_map(|list: Vec<(String, Value, _)>| {
+            let target = |(name, facts, health_before)| TargetRecord {
+                name,
+                facts,
+                health_before,
+                health_after: None,
+            };
+            list.into_iter().map(target).collect::<Vec<_>>()
+        });
+    let workloads = vec((text(), json()), 0..3).prop_map(|list: Vec<(String, Value)>| {
+        list.into_iter().map(|(name, spec)| WorkloadRecord { name, spec }).collect::<Vec<_>>()
+    });
+    let command = vec(text(), 0..4);
+    ((text(), text()), command, any::<u64>(), json(), json(), targets, workloads).prop_map(
+        |((name, iodyno_version), command, seed, machine, plan, targets, workloads)| RunHead {
+            name,
+            command,
+            iodyno_version,
+            seed,
+            machine,
+            targets,
+            workloads,
+            plan,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_run_comes_back_as_it_was(
+        mut head in head(),
+        cells in vec(cell(), 0..4),
+        reason in text(),
+        health in of(json()),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let notebook = Notebook::open(&dir.path().join("deep/er/notebook.sqlite")).unwrap();
+        let mut writer = notebook.begin(&head).unwrap();
+        let id = writer.id().to_owned();
+        for (i, cell) in cells.iter().enumerate() {
+            writer.finish_cell(i, cell).unwrap();
+        }
+        let after = vec![health.clone(); head.targets.len()];
+        writer.finish(&Outcome::Failed(reason.clone()), &after).unwrap();
+
+        for run in [notebook.load(&id).unwrap(), notebook.load("last").unwrap()] {
+            head.targets.iter_mut().for_each(|t| t.health_after.clone_from(&health));
+            prop_assert_eq!(&run.head, &head);
+            prop_assert_eq!(&run.cells, &cells);
+            prop_assert_eq!(&run.status, &Status::Failed(reason.clone()));
+            prop_assert!(run.ended.unwrap() >= run.started);
+        }
+        let list = notebook.list().unwrap();
+        prop_assert_eq!(list.len(), 1);
+        for (summary, cell) in list[0].cells.iter().zip(&cells) {
+            let total = cell.total();
+            prop_assert_eq!(&summary.name, &cell.key.name);
+            let iops = cell.per_second(total.ops() as f64);
+            prop_assert!((summary.iops - iops).abs() <= 1e-9 * iops);
+            let bytes_per_s = cell.per_second(total.bytes() as f64);
+            prop_assert!((summary.bytes_per_s - bytes_per_s).abs() <= 1e-9 * bytes_per_s);
+            prop_assert_eq!(summary.level, cell.verdicts.iter().map(|v| v.level).max());
+        }
+    }
+
+    /// Workers deliver their shares of the same intervals apart, late and in any order; some
+    /// intervals have nothing in them.
+    #[test]
+    fn late_shares_merge(shares in vec((0_usize..5, interval()), 1..8)) {
+        let dir = tempfile::tempdir().unwrap();
+        let notebook = Notebook::open(&dir.path().join("notebook.sqlite")).unwrap();
+        let mut writer = notebook.begin(&RunHead::default()).unwrap();
+        let begun = Cell { interval_ns: 1_000_000_000, ..Cell::default() };
+        writer.begin_cell(3, &begun).unwrap();
+        let mut expected: Vec<Interval> = Vec::new();
+        for (at, share) in &shares {
+            writer.add_interval(3, *at, share).unwrap();
+            if expected.len() <= *at {
+                expected.resize_with(at + 1, Interval::default);
+            }
+            expected[*at].merge(share);
+        }
+        let run = notebook.load("last").unwrap();
+        prop_assert_eq!(&run.status, &Status::Running);
+        prop_assert_eq!(run.cells.len(), 1);
+        prop_assert_eq!(&run.cells[0].series, &expected);
+        prop_assert_eq!(run.cells[0].ended, Ended::Running);
+        prop_assert_eq!(run.cells[0].window_ns, 1_000_000_000 * expected.len() as u64);
+        let summary = &notebook.list().unwrap()[0].cells[0];
+        let ops: u64 = expected.iter().map(Interval::ops).sum();
+        prop_assert!((summary.iops - run.cells[0].per_second(ops as f64)).abs() < 1e-6);
+
+        // Measured anew: what was there before is forgotten.
+        writer.begin_cell(3, &begun).unwrap();
+        prop_assert!(notebook.load("last").unwrap().cells[0].series.is_empty());
+    }
+}

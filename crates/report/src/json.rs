@@ -1,0 +1,237 @@
+//! Runs as JSON, by the schemas in `docs/schema/`, which are part of the product's contract:
+//! within a version keys are added and never changed or removed.
+//!
+//! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes
+//! bytes, durations seconds. `null` is "unknown" or "not supported by the samples"; it is never 0.
+
+use crate::figures::{
+    Figures, KindFigures, Latency, PERCENTILES, gravest, headline, interval_lengths_ns, level_name,
+};
+use iodyno_measure::{Cell, ErrorCounts, Interval};
+use iodyno_notebook::{Run, RunSummary, Status};
+use iodyno_units::OpKind;
+use serde_json::{Map, Value, json};
+
+/// The schema of [`document`], draft 2020-12.
+pub const SCHEMA_RUN: &str = include_str!("../../../docs/schema/run-v1.schema.json");
+
+/// The schema of [`list`], draft 2020-12.
+pub const SCHEMA_LIST: &str = include_str!("../../../docs/schema/list-v1.schema.json");
+
+/// What a document holds beyond the sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The series of each cell, interval by interval.
+    pub series: bool,
+}
+
+/// A run as one document.
+pub fn document(run: &Run, options: Options) -> Value {
+    json!({
+        "schema": 1,
+        "run": head(run),
+        "cells": run.cells.iter().map(|c| cell(c, options)).collect::<Vec<_>>(),
+    })
+}
+
+/// Runs as a list, in the order given (the notebook's is oldest first).
+pub fn list(runs: &[RunSummary]) -> Value {
+    let runs: Vec<Value> = runs
+        .iter()
+        .map(|run| {
+            let level = run.cells.iter().filter_map(|c| c.level).max();
+            json!({
+                "id": run.id,
+                "started": format!("{:.3}", run.started),
+                "ended": run.ended.map(|t| format!("{t:.3}")),
+                "status": run.status.name(),
+                "reason": reason(&run.status),
+                "name": run.name,
+                "targets": run.targets,
+                "cells": run.cells.len(),
+                "level": level.map(level_name),
+                "headline": headline(run),
+            })
+        })
+        .collect();
+    json!({ "schema": 1, "runs": runs })
+}
+
+fn reason(status: &Status) -> Option<&str> {
+    match status {
+        Status::Failed(reason) => Some(reason),
+        _ => None,
+    }
+}
+
+fn head(run: &Run) -> Value {
+    let head = &run.head;
+    let targets: Vec<Value> = head
+        .targets
+        .iter()
+        .map(|t| {
+            json!({
+                "name": t.name,
+                "facts": t.facts,
+                "health_before": t.health_before,
+                "health_after": t.health_after,
+            })
+        })
+        .collect();
+    let workloads: Vec<Value> =
+        head.workloads.iter().map(|w| json!({ "name": w.name, "spec": w.spec })).collect();
+    json!({
+        "id": run.id,
+        "started": format!("{:.3}", run.started),
+        "ended": run.ended.map(|t| format!("{t:.3}")),
+        "status": run.status.name(),
+        "reason": reason(&run.status),
+        "name": head.name,
+        "command": head.command,
+        "seed": head.seed,
+        "version": head.iodyno_version,
+        "machine": head.machine,
+        "targets": targets,
+        "workloads": workloads,
+        "plan": head.plan,
+    })
+}
+
+fn cell(cell: &Cell, options: Options) -> Value {
+    let key = &cell.key;
+    let figures = Figures::of(cell);
+    let mut out = Map::new();
+    let mut put = |name: &str, value: Value| {
+        out.insert(name.to_owned(), value);
+    };
+    put("name", json!(key.name));
+    put("target", json!(key.target));
+    put("workload", json!(key.workload));
+    put("engine", json!(key.engine));
+    put("threads", json!(key.threads));
+    put("depth", json!(key.depth));
+    put("block_bytes", json!(key.block_bytes()));
+    let blocks = key.blocks.iter().map(|(bytes, share)| json!({"bytes": bytes, "share": share}));
+    put("blocks", blocks.collect());
+    put("offered_iops", json!(key.offered_iops));
+    put("seed", json!(key.seed));
+    put("seconds", json!(cell.seconds()));
+    put("ended", json!(cell.ended));
+    for kind in OpKind::ALL {
+        match figures.kinds.iter().find(|f| f.kind == kind) {
+            Some(figures) => put(kind.name(), kind_object(figures)),
+            None if matches!(kind, OpKind::Read | OpKind::Write | OpKind::Flush) => {
+                put(kind.name(), kind_object(&nothing(kind)));
+            }
+            None => {}
+        }
+    }
+    put("total", json!({ "iops": figures.iops, "bytes_per_s": figures.bytes_per_s }));
+    put("oio_mean", json!(cell.oio_mean()));
+    put("cpu_seconds", json!(cell.resources.cpu_seconds()));
+    put("cpu_workers", cpu_workers(cell));
+    put("moved_bytes", json!(cell.resources.moved_bytes));
+    put("generator_ns_per_io", json!(cell.evidence.generator_ns_per_io));
+    put(
+        "stamps",
+        json!({
+            "reaps": cell.stamps.reaps,
+            "completions": cell.stamps.completions,
+            "span_mean_ns": cell.stamps.span_mean_ns(),
+            "span_max_ns": cell.stamps.span_max_ns,
+        }),
+    );
+    put("lateness_ns", cell.lateness.as_ref().map(|h| latency(&Latency::of(h))).into());
+    put("backlog_ops", json!(cell.backlog_ops));
+    put("level", json!(gravest(cell).map(level_name)));
+    put("verdicts", json!(cell.verdicts));
+    put("facts", json!(cell.facts));
+    put("evidence", json!(cell.evidence));
+    put("interval_seconds", json!(cell.interval_ns as f64 / 1e9));
+    if options.series {
+        put("series", series(cell, &figures));
+    }
+    Value::Object(out)
+}
+
+fn cpu_workers(cell: &Cell) -> Value {
+    let (user, system) = (&cell.resources.cpu_user_ns, &cell.resources.cpu_system_ns);
+    let worker = |(&user_ns, &system_ns): (&u64, &u64)| {
+        json!({
+            "user_seconds": user_ns as f64 / 1e9,
+            "system_seconds": system_ns as f64 / 1e9,
+        })
+    };
+    user.iter().zip(system).map(worker).collect()
+}
+
+fn nothing(kind: OpKind) -> KindFigures {
+    KindFigures {
+        kind,
+        ops: 0,
+        iops: 0.0,
+        bytes: 0,
+        bytes_per_s: 0.0,
+        errors: ErrorCounts::default(),
+        felt: Latency::default(),
+        service: None,
+    }
+}
+
+fn kind_object(figures: &KindFigures) -> Value {
+    let by_kind: Map<String, Value> =
+        figures.errors.iter().map(|(kind, n)| (kind.name().to_owned(), json!(n))).collect();
+    let mut object = json!({
+        "ops": figures.ops,
+        "iops": figures.iops,
+        "bytes": figures.bytes,
+        "bytes_per_s": figures.bytes_per_s,
+        "errors": figures.errors.total(),
+        "errors_by_kind": by_kind,
+        "latency_ns": latency(&figures.felt),
+    });
+    if let Some(service) = &figures.service {
+        object["service_ns"] = latency(service);
+    }
+    object
+}
+
+fn latency(latency: &Latency) -> Value {
+    let mut object = json!({
+        "min": latency.min_ns,
+        "mean": latency.mean_ns,
+        "max": latency.max_ns,
+    });
+    for (percentile, value) in PERCENTILES.iter().zip(latency.percentiles_ns) {
+        object[percentile.key] = json!(value);
+    }
+    object
+}
+
+/// Interval by interval, the kinds that did anything in the cell: an interval in which one of them
+/// did nothing has it with zeroes.
+fn series(cell: &Cell, figures: &Figures) -> Value {
+    let interval = |(interval, length_ns): (&Interval, u64)| {
+        let mut object = Map::new();
+        object.insert("seconds".to_owned(), json!(length_ns as f64 / 1e9));
+        for kind in figures.kinds.iter().map(|f| f.kind) {
+            let stats = interval.class(kind);
+            let felt = stats.map(|s| s.felt());
+            let quantile = |q| felt.and_then(|h| h.supported_quantile_ns(q));
+            let value = json!({
+                "ops": stats.map_or(0, |s| s.ops()),
+                "bytes": stats.map_or(0, |s| s.bytes),
+                "errors": stats.map_or(0, |s| s.errors.total()),
+                "latency_ns": {
+                    "mean": felt.and_then(|h| h.mean_ns()),
+                    "p50": quantile(0.5),
+                    "p99": quantile(0.99),
+                    "max": felt.and_then(|h| h.max_ns()),
+                },
+            });
+            object.insert(kind.name().to_owned(), value);
+        }
+        Value::Object(object)
+    };
+    cell.series.iter().zip(interval_lengths_ns(cell)).map(interval).collect()
+}

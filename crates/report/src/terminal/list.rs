@@ -1,0 +1,91 @@
+//! The list of runs: one line each, oldest first, the newest where the eye is.
+
+use super::Style;
+use super::minutes;
+use super::table::{self, Column, Field};
+use super::text::{Role, clean, clean_path, cut, width};
+use super::verdicts::sign;
+use crate::figures::headline;
+use iodyno_notebook::{RunSummary, Status};
+
+const NAME_COLUMNS_MAX: usize = 24;
+const TARGET_COLUMNS_MAX: usize = 28;
+/// With fewer columns than this left a result says nothing.
+const RESULT_COLUMNS_MIN: usize = 16;
+
+/// Runs in the order given.
+pub fn list(runs: &[RunSummary], style: Style) -> String {
+    if runs.is_empty() {
+        return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
+    }
+    let mut mark = Column::new("", 0);
+    let mut id = Column::new("run", 0);
+    let mut when = Column::new("began (UTC)", 0);
+    let mut name = Column::new("what", 0);
+    let mut target = Column::new("on", 1);
+    for run in runs {
+        mark.fields.push(mark_of(run, style));
+        id.fields.push(Field::Text(run.id.clone(), Role::Plain));
+        when.fields.push(Field::Text(minutes(run.started), Role::Dim));
+        name.fields.push(Field::Text(clean(&run.name, NAME_COLUMNS_MAX, style), Role::Bold));
+        target.fields.push(Field::Text(targets(run, style), Role::Plain));
+    }
+    let mut columns = vec![mark, id, when, name, target];
+    table::fit(&mut columns, style.columns().saturating_sub(RESULT_COLUMNS_MIN + 2));
+    let left = style.columns().saturating_sub(table::total_width(&columns) + 2);
+    if left >= RESULT_COLUMNS_MIN {
+        let mut result = Column::new("result", 0);
+        result.fields.extend(runs.iter().map(|run| result_of(run, left, style)));
+        columns.push(result);
+    }
+    let lines = table::lines(&columns, style);
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// The gravest verdict of a run that has ended.
+fn mark_of(run: &RunSummary, style: Style) -> Field {
+    let level = run.cells.iter().filter_map(|c| c.level).max();
+    match (&run.status, level) {
+        (Status::Finished, Some(level)) => {
+            let level = level.max(iodyno_measure::Level::Note);
+            let level = if level == iodyno_measure::Level::Note {
+                iodyno_measure::Level::Valid
+            } else {
+                level
+            };
+            let (mark, _, role) = sign(level, style);
+            Field::Text(mark.to_owned(), role)
+        }
+        _ => Field::Text(" ".to_owned(), Role::Plain),
+    }
+}
+
+fn targets(run: &RunSummary, style: Style) -> String {
+    match run.targets.as_slice() {
+        [] => String::new(),
+        [one] => clean_path(one, TARGET_COLUMNS_MAX, style),
+        [first, rest @ ..] => {
+            let more = format!(" and {} more", rest.len());
+            clean_path(first, TARGET_COLUMNS_MAX - width(&more), style) + &more
+        }
+    }
+}
+
+/// How it stands, unless it just finished, and its headline.
+fn result_of(run: &RunSummary, columns: usize, style: Style) -> Field {
+    let headline = clean(&headline(run), usize::MAX, style);
+    let (text, role) = match &run.status {
+        Status::Finished => (headline, Role::Plain),
+        Status::Running => (join(run.status.name(), &headline), Role::Plain),
+        Status::Interrupted => (join(run.status.name(), &headline), Role::Yellow),
+        Status::Crashed => (join(run.status.name(), &headline), Role::Red),
+        Status::Failed(reason) => {
+            (format!("failed: {}", clean(reason, usize::MAX, style)), Role::Red)
+        }
+    };
+    Field::Text(cut(&text, columns, style), role)
+}
+
+fn join(status: &str, headline: &str) -> String {
+    if headline.is_empty() { status.to_owned() } else { format!("{status}: {headline}") }
+}

@@ -1,0 +1,116 @@
+//! Runs in a terminal: what people see when a run is over, the list of runs, and the line that
+//! lives while one goes on.
+//!
+//! Nothing here asks the terminal anything: the caller says how wide it is, whether it shows
+//! colours, and whether it shows more than ASCII. A name can be anything that somebody typed, so
+//! no text of a run reaches the terminal without [`text::clean`].
+
+mod list;
+mod progress;
+mod results;
+mod spark;
+mod table;
+mod targets;
+mod text;
+mod verdicts;
+
+use iodyno_notebook::{Run, Status};
+use iodyno_units::human;
+use text::{Role, clean, paint};
+
+pub use list::list;
+pub use progress::{Progress, progress_line};
+
+/// What the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// It shows colours (ANSI escape sequences).
+    pub color: bool,
+    /// Its width in columns; under 40 is taken for 40.
+    pub width: usize,
+    /// It shows more than ASCII.
+    pub unicode: bool,
+}
+
+impl Style {
+    fn columns(self) -> usize {
+        self.width.max(40)
+    }
+
+    /// Between the parts of a line.
+    fn dot(self) -> &'static str {
+        if self.unicode { " · " } else { " - " }
+    }
+}
+
+/// A whole run, for people. Lines end with a line feed and have no blanks before it.
+pub fn show(run: &Run, style: Style) -> String {
+    let mut lines = title(run, style);
+    lines.extend(targets::lines(run, style));
+    lines.push(String::new());
+    if run.cells.is_empty() {
+        lines.push("no cell was measured".to_owned());
+    } else {
+        lines.extend(results::lines(run, style));
+        lines.push(String::new());
+        lines.extend(verdicts::lines(run, style));
+        let facts = verdicts::facts(run, style);
+        if !facts.is_empty() {
+            lines.push(String::new());
+            lines.extend(facts);
+        }
+    }
+    lines.push(String::new());
+    lines.extend(footer(run, style));
+    let mut out = String::new();
+    for line in lines {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// A time of day that fits a table: minutes, UTC.
+fn minutes(time: iodyno_notebook::Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// Name, when, how long, how it stands, id.
+fn title(run: &Run, style: Style) -> Vec<String> {
+    let name = clean(&run.head.name, style.columns() / 2, style);
+    let mut rest = vec![run.id.clone(), format!("{} UTC", minutes(run.started))];
+    if let Some(ended) = run.ended {
+        let took_ms = ended.as_millisecond() - run.started.as_millisecond();
+        rest.push(human::duration_ns(took_ms.max(0) as u64 * 1_000_000));
+    }
+    let role = match run.status {
+        Status::Finished => Role::Dim,
+        Status::Running => Role::Plain,
+        Status::Interrupted => Role::Yellow,
+        Status::Crashed | Status::Failed(_) => Role::Red,
+    };
+    let mut lines = vec![format!(
+        "{}{}{}",
+        paint(&name, Role::Bold, style),
+        paint(&format!("  {}{}", rest.join(style.dot()), style.dot()), Role::Dim, style),
+        paint(run.status.name(), role, style),
+    )];
+    if let Status::Failed(reason) = &run.status {
+        let reason = clean(reason, usize::MAX, style);
+        let wrapped = text::wrap(&reason, style.columns() - 2);
+        lines.extend(wrapped.iter().map(|l| format!("  {}", paint(l, Role::Red, style))));
+    }
+    lines
+}
+
+/// Where it is kept, and how to see it again.
+fn footer(run: &Run, style: Style) -> Vec<String> {
+    let path = clean(&run.notebook.to_string_lossy(), usize::MAX, style);
+    let again = format!("iodyno show {}", run.id);
+    let kept = format!("kept in {path}");
+    let one = format!("{kept}{}{again}", style.dot());
+    if text::width(&one) <= style.columns() {
+        return vec![paint(&one, Role::Dim, style)];
+    }
+    vec![paint(&kept, Role::Dim, style), paint(&again, Role::Dim, style)]
+}

@@ -1,0 +1,106 @@
+//! The line that lives while a run goes on. Its fields keep their places from one moment to the
+//! next, so that only digits move.
+
+use super::Style;
+use super::text::{Role, clean, cut, pad, paint, width};
+use iodyno_units::human;
+
+/// What the line says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress<'a> {
+    /// Name of the cell at work.
+    pub cell: &'a str,
+    /// Its number, from 1.
+    pub index: usize,
+    /// How many cells there are.
+    pub count: usize,
+    /// What is being done, such as `laying out`, `ramp` or `measuring`.
+    pub phase: &'a str,
+    /// Time since the phase began, ns.
+    pub elapsed_ns: u64,
+    /// How long the phase takes, ns, where that is known.
+    pub total_ns: Option<u64>,
+    /// Operations a second lately.
+    pub iops: f64,
+    /// Bytes a second lately.
+    pub bytes_per_s: f64,
+    /// Median latency lately, ns.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile lately, ns.
+    pub p99_ns: Option<u64>,
+    /// Operations that failed in this cell.
+    pub errors: u64,
+}
+
+/// Columns of the bar.
+const BAR_COLUMNS: usize = 16;
+
+/// The line, never wider than the terminal. What does not fit is left out: first the bar, then the
+/// median, then the throughput, then the 99th percentile.
+pub fn progress_line(progress: &Progress, style: Style) -> String {
+    let p = progress;
+    let words = |text: String| clean(&text, usize::MAX, style);
+    let place = if p.count > 1 { format!("{}/{} ", p.index, p.count) } else { String::new() };
+    let name = format!("{place}{}", clean(p.cell, 28, style));
+    let time = match p.total_ns {
+        Some(total_ns) => {
+            let total = human::duration_ns(total_ns);
+            format!("{} of {total}", pad(&seconds(p.elapsed_ns), width(&total), true))
+        }
+        None => seconds(p.elapsed_ns),
+    };
+    let latency = |name: &str, ns: Option<u64>| {
+        let text = ns.map_or(String::new(), |ns| words(human::time_ns(ns as f64)));
+        let blank = if style.unicode { "–" } else { "-" };
+        let text = if text.is_empty() { blank.to_owned() } else { text };
+        format!("{name} {}", pad(&text, 7, true))
+    };
+    let errors = match p.errors {
+        0 => String::new(),
+        1 => "1 error".to_owned(),
+        n => format!("{n} errors"),
+    };
+    // Each with its rank: the larger, the sooner it goes.
+    let mut parts: Vec<(u8, String, Role)> = vec![
+        (0, name, Role::Bold),
+        (0, clean(p.phase, 16, style), Role::Plain),
+        (5, bar(p, style), Role::Dim),
+        (0, time, Role::Plain),
+        (1, errors, Role::Red),
+        (1, pad(&format!("{} IOPS", human::count(p.iops)), 11, true), Role::Plain),
+        (3, pad(&human::throughput(p.bytes_per_s), 9, true), Role::Plain),
+        (4, latency("p50", p.p50_ns), Role::Plain),
+        (2, latency("p99", p.p99_ns), Role::Plain),
+    ];
+    parts.retain(|(_, text, _)| !text.is_empty());
+    let total = |parts: &[(u8, String, Role)]| {
+        parts.iter().map(|(_, t, _)| width(t) + 2).sum::<usize>() - 2
+    };
+    while total(&parts) > style.width {
+        let last = parts.iter().enumerate().filter(|(_, p)| p.0 > 0).max_by_key(|(_, p)| p.0);
+        let Some((i, _)) = last else {
+            let line: Vec<String> = parts.into_iter().map(|(_, text, _)| text).collect();
+            return cut(&line.join("  "), style.width, style);
+        };
+        parts.remove(i);
+    }
+    let painted: Vec<String> =
+        parts.iter().map(|(_, text, role)| paint(text, *role, style)).collect();
+    painted.join("  ")
+}
+
+/// Whole seconds: a live line has no use for more.
+fn seconds(ns: u64) -> String {
+    match ns / 1_000_000_000 {
+        0 => "0 s".to_owned(),
+        s => human::duration_ns(s * 1_000_000_000),
+    }
+}
+
+fn bar(p: &Progress, style: Style) -> String {
+    let Some(total_ns) = p.total_ns.filter(|&t| t > 0) else { return String::new() };
+    let share = (p.elapsed_ns as f64 / total_ns as f64).clamp(0.0, 1.0);
+    let done = (share * BAR_COLUMNS as f64) as usize;
+    let (full, empty) = if style.unicode { ("━", "┄") } else { ("=", "-") };
+    full.repeat(done) + &empty.repeat(BAR_COLUMNS - done)
+}

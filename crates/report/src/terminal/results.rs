@@ -1,0 +1,294 @@
+//! The table of results.
+//!
+//! Where the terminal is wide enough a cell is one line for each kind of operation, with its name
+//! and conditions in front. Otherwise the name and the conditions have a line of their own, and
+//! columns that do not fit are left out, which is said.
+
+use super::Style;
+use super::spark;
+use super::table::{self, Column, Field};
+use super::text::{Role, clean, clean_path, paint, width};
+use crate::figures::{Figures, KindFigures, Latency, PERCENTILES, is_about_bandwidth};
+use iodyno_measure::Cell;
+use iodyno_notebook::Run;
+use iodyno_units::{OpKind, human};
+
+const NAME_COLUMNS_MAX: usize = 28;
+const TARGET_COLUMNS_MAX: usize = 24;
+const SPARK_COLUMNS_MAX: usize = 16;
+
+/// One row: a kind of operation in a cell, or the service times under its response times.
+struct Row<'a> {
+    cell: &'a Cell,
+    /// Whether it is the first of its cell.
+    is_first: bool,
+    kind: Option<&'a KindFigures>,
+    /// The service times of an open loop, without rates.
+    is_service: bool,
+}
+
+pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
+    let figures: Vec<Figures> = run.cells.iter().map(Figures::of).collect();
+    let mut rows = Vec::new();
+    for (cell, figures) in run.cells.iter().zip(&figures) {
+        let first = rows.len();
+        for kind in &figures.kinds {
+            rows.push(Row { cell, is_first: false, kind: Some(kind), is_service: false });
+            if kind.service.is_some() {
+                rows.push(Row { cell, is_first: false, kind: Some(kind), is_service: true });
+            }
+        }
+        if figures.kinds.is_empty() {
+            rows.push(Row { cell, is_first: false, kind: None, is_service: false });
+        }
+        rows[first].is_first = true;
+    }
+    let numbers = numbers(run, &rows, style);
+    let mut wide = names(run, &rows, style);
+    wide.extend(numbers.clone());
+    wide.extend(over_time(&rows, style));
+    // The widest form is worth having only with the tail in it.
+    let needed = wide.iter().filter(|c| c.rank <= RANK_TAIL);
+    if table::total_width(needed) <= style.columns() {
+        let left_out = table::fit(&mut wide, style.columns());
+        return with_remark(table::lines(&wide, style), &left_out, style);
+    }
+    stacked(run, &rows, numbers, style)
+}
+
+/// The rank of the last column that the wide form must have.
+const RANK_TAIL: u8 = 5;
+
+/// The columns of numbers, which both forms share.
+fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
+    let time = |ns: Option<f64>, role| match ns {
+        Some(ns) => Field::figure(&clean(&human::time_ns(ns), 12, style), role),
+        None => Field::Missing,
+    };
+    let mut iops = Column::new("IOPS", 0);
+    let mut throughput = Column::new("throughput", 0);
+    let mut errors = Column::new("errors", 0);
+    let mut mean = Column::new("mean", 2);
+    let mut percentiles = [
+        (0, Column::new(PERCENTILES[0].label, 4)),
+        (2, Column::new(PERCENTILES[2].label, 1)),
+        (3, Column::new(PERCENTILES[3].label, RANK_TAIL)),
+        (4, Column::new(PERCENTILES[4].label, 7)),
+    ];
+    let mut max = Column::new("max", 3);
+    let mut oio = Column::new("OIO", 6);
+    for row in rows {
+        let about_bandwidth = is_about_bandwidth(row.cell.key.block_bytes());
+        let (of_iops, of_throughput) =
+            if about_bandwidth { (Role::Plain, Role::Bold) } else { (Role::Bold, Role::Plain) };
+        let latency = row.kind.map_or_else(Latency::default, |kind| match kind.service {
+            Some(service) if row.is_service => service,
+            _ => kind.felt,
+        });
+        let role = if row.is_service { Role::Dim } else { Role::Plain };
+        mean.fields.push(time(latency.mean_ns, role));
+        for (i, column) in &mut percentiles {
+            column.fields.push(time(latency.percentiles_ns[*i].map(|ns| ns as f64), role));
+        }
+        max.fields.push(time(latency.max_ns.map(|ns| ns as f64), role));
+        oio.fields.push(if row.is_first { oio_field(run, row.cell) } else { Field::Empty });
+        match row.kind {
+            Some(_) if row.is_service => {
+                [&mut iops, &mut throughput, &mut errors]
+                    .map(|column| column.fields.push(Field::Empty));
+            }
+            Some(kind) => {
+                iops.fields.push(Field::figure(&human::count(kind.iops), of_iops));
+                throughput.fields.push(match kind.kind {
+                    OpKind::Flush => Field::Empty,
+                    _ => Field::figure(&human::throughput(kind.bytes_per_s), of_throughput),
+                });
+                errors.fields.push(match kind.errors.total() {
+                    0 => Field::Empty,
+                    n => Field::figure(&n.to_string(), Role::Red),
+                });
+            }
+            None => {
+                iops.fields.push(Field::figure("0", of_iops));
+                throughput.fields.push(Field::figure("0 B/s", of_throughput));
+                errors.fields.push(Field::Empty);
+            }
+        }
+    }
+    let mut columns = vec![iops, throughput];
+    if errors.fields.iter().any(|f| !matches!(f, Field::Empty)) {
+        columns.push(errors);
+    }
+    columns.push(mean);
+    columns.extend(percentiles.map(|(_, column)| column));
+    columns.extend([max, oio]);
+    columns
+}
+
+/// Achieved outstanding I/Os, and those asked for where that is a promise.
+fn oio_field(run: &Run, cell: &Cell) -> Field {
+    Field::Text(oio(run, cell), Role::Plain)
+}
+
+fn oio(run: &Run, cell: &Cell) -> String {
+    let achieved = human::three_digits(cell.oio_mean());
+    if cell.key.offered_iops.is_some() {
+        return achieved;
+    }
+    let targets = if is_merged(cell) { run.head.targets.len().max(1) as u64 } else { 1 };
+    let asked = u64::from(cell.key.threads) * u64::from(cell.key.depth) * targets;
+    format!("{achieved}/{asked}")
+}
+
+fn is_merged(cell: &Cell) -> bool {
+    cell.key.target.starts_with("all (")
+}
+
+/// The columns in front: cell, target where there are several, conditions, kind.
+fn names(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
+    let mut cell = Column::new("", 0);
+    let mut target = Column::new("", 0);
+    let mut conditions = Column::new("", 0);
+    let mut kind = Column::new("", 0);
+    let mut last = None;
+    for row in rows {
+        let key = &row.cell.key;
+        if row.is_first {
+            let name = if last == Some(&key.name) { "" } else { &key.name };
+            last = Some(&key.name);
+            cell.fields.push(Field::Text(clean(name, NAME_COLUMNS_MAX, style), Role::Bold));
+            let name = clean_path(&key.target, TARGET_COLUMNS_MAX, style);
+            target.fields.push(Field::Text(name, Role::Plain));
+            conditions.fields.push(Field::Text(conditions_of(row.cell, style), Role::Dim));
+        } else {
+            [&mut cell, &mut target, &mut conditions].map(|c| c.fields.push(Field::Empty));
+        }
+        kind.fields.push(kind_field(row));
+    }
+    let mut columns = vec![cell];
+    if has_several_targets(run) {
+        columns.push(target);
+    }
+    columns.extend([conditions, kind]);
+    columns
+}
+
+fn has_several_targets(run: &Run) -> bool {
+    run.cells.iter().any(|c| c.key.target != run.cells[0].key.target)
+}
+
+/// `T1Q32 4 KiB`; in open loop with the rate that was offered.
+fn conditions_of(cell: &Cell, style: Style) -> String {
+    let key = &cell.key;
+    let mut text = format!("T{}Q{} {}", key.threads, key.depth, blocks(&key.blocks));
+    if let Some(rate) = key.offered_iops {
+        text += &format!(" at {}/s", human::count(rate));
+    }
+    clean(&text, 48, style)
+}
+
+/// `4 KiB`, `4/8/16 KiB`, or the smallest and the largest of many.
+fn blocks(blocks: &[(u32, f64)]) -> String {
+    let mut sizes: Vec<u32> = blocks.iter().map(|b| b.0).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let text = |bytes: &u32| human::size(u64::from(*bytes));
+    match sizes.as_slice() {
+        [] => String::new(),
+        [one] => text(one),
+        [.., last] if sizes.len() <= 3 => {
+            let last = text(last);
+            let unit = last.rsplit(' ').next().unwrap_or_default();
+            let short = |t: String| match t.strip_suffix(unit) {
+                Some(number) => number.trim_end().to_owned(),
+                None => t,
+            };
+            let mut parts: Vec<String> =
+                sizes[..sizes.len() - 1].iter().map(|b| short(text(b))).collect();
+            parts.push(last);
+            parts.join("/")
+        }
+        [first, .., last] => format!("{} to {}", text(first), text(last)),
+    }
+}
+
+fn kind_field(row: &Row) -> Field {
+    let Some(figures) = row.kind else {
+        return Field::Text("nothing".to_owned(), Role::Dim);
+    };
+    let name = match figures.kind {
+        OpKind::WriteZeroes => "zeroes",
+        kind => kind.name(),
+    };
+    if row.is_service {
+        return Field::Text(format!("{} service", " ".repeat(name.len())), Role::Dim);
+    }
+    let response = if figures.service.is_some() { " response" } else { "" };
+    Field::Text(format!("{name}{response}"), Role::Plain)
+}
+
+/// The sparklines, where any cell has one and the terminal shows it.
+fn over_time(rows: &[Row], style: Style) -> Option<Column> {
+    let mut column = Column::new("over time", 8);
+    for row in rows.iter().filter(|_| style.unicode) {
+        let line = spark::line(row.cell, SPARK_COLUMNS_MAX).filter(|_| row.is_first);
+        column.fields.push(line.map_or(Field::Empty, |line| Field::Text(line, Role::Dim)));
+    }
+    column.fields.iter().any(|f| matches!(f, Field::Text(..))).then_some(column)
+}
+
+/// The form for narrow terminals.
+fn stacked(run: &Run, rows: &[Row], mut numbers: Vec<Column>, style: Style) -> Vec<String> {
+    // It stands beside the name.
+    numbers.retain(|c| c.head != "OIO");
+    let mut kind = Column::new("", 0);
+    for row in rows {
+        kind.fields.push(match kind_field(row) {
+            Field::Text(text, role) => Field::Text(format!("  {text}"), role),
+            other => other,
+        });
+    }
+    let mut columns = vec![kind];
+    columns.extend(numbers);
+    let left_out = table::fit(&mut columns, style.columns());
+    let mut table = table::lines(&columns, style).into_iter();
+    let mut lines: Vec<String> = table.next().into_iter().collect();
+    for (row, line) in rows.iter().zip(table) {
+        if row.is_first {
+            lines.push(heading(run, row.cell, style));
+        }
+        lines.push(line);
+    }
+    with_remark(lines, &left_out, style)
+}
+
+/// A cell's name, target, conditions and sparkline, as far as they fit.
+fn heading(run: &Run, cell: &Cell, style: Style) -> String {
+    let mut name = clean(&cell.key.name, NAME_COLUMNS_MAX.min(style.columns() / 2), style);
+    if has_several_targets(run) {
+        let left = style.columns().saturating_sub(width(&name) + 4);
+        let target = clean_path(&cell.key.target, TARGET_COLUMNS_MAX.min(left), style);
+        name = format!("{name} on {target}");
+    }
+    let mut used = width(&name);
+    let mut line = paint(&name, Role::Bold, style);
+    let parts = [Some(conditions_of(cell, style)), Some(format!("OIO {}", oio(run, cell)))];
+    let spark = if style.unicode { spark::line(cell, SPARK_COLUMNS_MAX) } else { None };
+    for part in parts.into_iter().chain([spark]).flatten() {
+        if used + 2 + width(&part) <= style.columns() {
+            used += 2 + width(&part);
+            line += &format!("  {}", paint(&part, Role::Dim, style));
+        }
+    }
+    line
+}
+
+fn with_remark(mut lines: Vec<String>, left_out: &[&str], style: Style) -> Vec<String> {
+    // A sparkline is no figure that anybody misses.
+    let figures: Vec<&str> = left_out.iter().copied().filter(|h| *h != "over time").collect();
+    if !figures.is_empty() {
+        let text = format!("no room here for {}", figures.join(", "));
+        lines.push(paint(&text, Role::Dim, style));
+    }
+    lines
+}

@@ -1,0 +1,35 @@
+//! A cell's throughput over its intervals, in a few characters.
+
+use crate::figures::interval_lengths_ns;
+use iodyno_measure::Cell;
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// At most `columns` characters, each the mean of an equal share of the window; the scale begins
+/// at zero and ends with the largest. An interval in which nothing completed is a blank. None for
+/// fewer than three intervals, which show nothing.
+pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
+    if cell.series.len() < 3 || columns == 0 {
+        return None;
+    }
+    // Flushes and trims move no bytes: then operations are what there is.
+    let bytes: u64 = cell.series.iter().map(|i| i.bytes()).sum();
+    let amounts: Vec<f64> =
+        cell.series.iter().map(|i| if bytes > 0 { i.bytes() } else { i.ops() } as f64).collect();
+    let lengths: Vec<f64> = interval_lengths_ns(cell).map(|ns| ns.max(1) as f64).collect();
+    let count = columns.min(amounts.len());
+    let rates: Vec<f64> = (0..count)
+        .map(|i| {
+            let part = i * amounts.len() / count..(i + 1) * amounts.len() / count;
+            amounts[part.clone()].iter().sum::<f64>() / lengths[part].iter().sum::<f64>()
+        })
+        .collect();
+    let largest = rates.iter().copied().fold(0.0, f64::max);
+    let character = |&rate: &f64| {
+        if rate <= 0.0 {
+            return ' ';
+        }
+        LEVELS[((rate / largest * 8.0).ceil() as usize).clamp(1, 8) - 1]
+    };
+    (largest > 0.0).then(|| rates.iter().map(character).collect())
+}

@@ -1,0 +1,198 @@
+//! Text that fits a terminal: made harmless, measured in columns, cut, wrapped, painted.
+
+use super::Style;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// What a piece of text is, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Yellow,
+    Green,
+}
+
+/// `text` in the colour of its role.
+pub(super) fn paint(text: &str, role: Role, style: Style) -> String {
+    let code = match role {
+        _ if !style.color || text.is_empty() => return text.to_owned(),
+        Role::Plain => return text.to_owned(),
+        Role::Bold => "1",
+        Role::Dim => "2",
+        Role::Red => "31",
+        Role::Yellow => "33",
+        Role::Green => "32",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// Columns that a text takes. It must be clean and not painted.
+pub(super) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// A text of a run, made harmless and cut to `max` columns: control and invisible characters are
+/// escaped, right-to-left text is isolated so that it can't reorder what stands beside it, and
+/// what the terminal can't show is written in ASCII.
+pub(super) fn clean(text: &str, max: usize, style: Style) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if is_hidden(c) {
+            out.extend(c.escape_default());
+        } else if style.unicode || c.is_ascii() {
+            out.push(c);
+        } else {
+            match ascii(c) {
+                Some(word) => out.push_str(word),
+                None => out.extend(c.escape_unicode()),
+            }
+        }
+    }
+    let out = cut(&out, max, style);
+    if out.chars().any(is_right_to_left) { format!("\u{2068}{out}\u{2069}") } else { out }
+}
+
+/// As [`clean`], but keeps the end of the text, which tells more of a path.
+pub(super) fn clean_path(text: &str, max: usize, style: Style) -> String {
+    let whole = clean(text, usize::MAX, style);
+    if width(&whole) <= max {
+        return whole;
+    }
+    let mark = ellipsis(style);
+    let mut left = max.saturating_sub(width(mark));
+    let mut kept = Vec::new();
+    for c in whole.chars().rev().filter(|c| !matches!(c, '\u{2068}' | '\u{2069}')) {
+        let columns = c.width().unwrap_or(0);
+        if columns > left || kept.len() > 4 * max {
+            break;
+        }
+        left -= columns;
+        kept.push(c);
+    }
+    let end: String = kept.into_iter().rev().collect();
+    let out = format!("{mark}{end}");
+    if out.chars().any(is_right_to_left) { format!("\u{2068}{out}\u{2069}") } else { out }
+}
+
+fn ellipsis(style: Style) -> &'static str {
+    if style.unicode { "…" } else { ".." }
+}
+
+/// The first `max` columns of a text; an ellipsis says that it was longer. Characters without a
+/// width can be stacked without end, so their number is limited too.
+pub(super) fn cut(text: &str, max: usize, style: Style) -> String {
+    if width(text) <= max && text.chars().count() / 4 <= max {
+        return text.to_owned();
+    }
+    let mark = ellipsis(style);
+    let mut left = max.saturating_sub(width(mark));
+    let mut out = String::new();
+    for (i, c) in text.chars().enumerate() {
+        let columns = c.width().unwrap_or(0);
+        if columns > left || i / 4 > max {
+            break;
+        }
+        left -= columns;
+        out.push(c);
+    }
+    out + mark
+}
+
+/// Characters that move the cursor, reorder text or can't be seen.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+fn is_right_to_left(c: char) -> bool {
+    matches!(c,
+        '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+/// How a character of our own texts is written in ASCII.
+fn ascii(c: char) -> Option<&'static str> {
+    Some(match c {
+        'µ' | 'μ' => "u",
+        '×' => "x",
+        '–' | '—' | '−' | '·' => "-",
+        '…' => "...",
+        '’' | '‘' => "'",
+        '“' | '”' => "\"",
+        '≥' => ">=",
+        '≤' => "<=",
+        _ => return None,
+    })
+}
+
+/// `text` padded to `columns`, on its right or on its left.
+pub(super) fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
+    let blanks = " ".repeat(columns.saturating_sub(width(text)));
+    if right_aligned { blanks + text } else { format!("{text}{blanks}") }
+}
+
+/// Lines of at most `columns`, broken between words; a longer word is broken anywhere.
+pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let columns_of_word = width(word);
+        if used > 0 && used + 1 + columns_of_word > columns {
+            lines.push(String::new());
+            used = 0;
+        }
+        if used > 0 {
+            lines.last_mut().expect("there is a line").push(' ');
+            used += 1;
+        }
+        for c in word.chars() {
+            let columns_of_c = c.width().unwrap_or(0);
+            if used + columns_of_c > columns {
+                lines.push(String::new());
+                used = 0;
+            }
+            lines.last_mut().expect("there is a line").push(c);
+            used += columns_of_c;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNICODE: Style = Style { color: false, width: 80, unicode: true };
+    const ASCII: Style = Style { color: false, width: 80, unicode: false };
+
+    #[test]
+    fn names_can_do_no_harm() {
+        assert_eq!(
+            clean("a\u{1b}[31mb\r\n\t\u{9b}1m", 99, UNICODE),
+            "a\\u{1b}[31mb\\r\\n\\t\\u{9b}1m"
+        );
+        assert_eq!(clean("a\u{202e}gpj.exe", 99, UNICODE), "a\\u{202e}gpj.exe");
+        assert_eq!(clean("דיסק", 99, UNICODE), "\u{2068}דיסק\u{2069}");
+        assert_eq!(clean("12 µs × é", 99, ASCII), "12 us x \\u{e9}");
+        assert_eq!(clean("日本語", 5, UNICODE), "日本…");
+        assert_eq!(clean_path("/dev/disk/by-id/nvme-1", 10, UNICODE), "…id/nvme-1");
+        let stacked = clean(&format!("a{}", "\u{301}".repeat(10_000)), 10, UNICODE);
+        assert!(stacked.chars().count() < 50 && stacked.ends_with('…'));
+    }
+
+    #[test]
+    fn lines_never_exceed_their_width() {
+        let text = "the quick brown fox jumps over the lazydogwithaverylongname 日本語日本語";
+        for columns in 2..40 {
+            let lines = wrap(text, columns);
+            assert!(lines.iter().all(|l| width(l) <= columns), "{columns}: {lines:?}");
+            let letters = |t: &str| t.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            assert_eq!(letters(&lines.concat()), letters(text));
+        }
+    }
+}

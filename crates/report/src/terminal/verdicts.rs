@@ -1,0 +1,128 @@
+//! The verdicts in plain words, the gravest first; what holds for several cells is said once. And
+//! what took effect, told in the same way.
+
+use super::Style;
+use super::text::{Role, clean, paint, width, wrap};
+use iodyno_measure::{Cell, Level, Verdict};
+use iodyno_notebook::Run;
+
+/// Names that a group lists before it says how many more there are.
+const NAMES_MAX: usize = 3;
+
+pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
+    let mut groups: Vec<(&Verdict, Vec<usize>)> = Vec::new();
+    for (i, cell) in run.cells.iter().enumerate() {
+        for verdict in &cell.verdicts {
+            match groups.iter_mut().find(|(v, _)| *v == verdict) {
+                Some((_, cells)) => cells.push(i),
+                None => groups.push((verdict, vec![i])),
+            }
+        }
+    }
+    groups.sort_by_key(|(verdict, _)| rank(verdict.level));
+    let mut lines = Vec::new();
+    for (verdict, cells) in groups {
+        let (mark, word, role) = sign(verdict.level, style);
+        let mut text = clean(&verdict.text, usize::MAX, style);
+        if let Some(whose) = whose(run, &cells, style) {
+            text = format!("{whose}: {text}");
+        }
+        if verdict.level != Level::Valid {
+            text += &format!(" ({})", clean(&verdict.code, 40, style));
+        }
+        let head = format!("{mark} {word:<7}");
+        let indent = width(&head) + 2;
+        let wrapped = wrap(&text, style.columns().saturating_sub(indent));
+        for (i, line) in wrapped.iter().enumerate() {
+            let start = if i == 0 { paint(&head, role, style) } else { " ".repeat(width(&head)) };
+            lines.push(format!("{start}  {line}"));
+        }
+    }
+    lines
+}
+
+/// What took effect, by the cells that it holds for.
+pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
+    let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
+    let mut seen: Vec<(&String, &String)> = Vec::new();
+    for fact in run.cells.iter().flat_map(|c| &c.facts) {
+        if seen.contains(&fact) {
+            continue;
+        }
+        seen.push(fact);
+        let has = |(_, c): &(usize, &Cell)| c.facts.get(fact.0) == Some(fact.1);
+        let cells: Vec<usize> = run.cells.iter().enumerate().filter(has).map(|(i, _)| i).collect();
+        let text = format!("{} {}", fact.0, fact.1);
+        match groups.iter_mut().find(|(of, _)| *of == cells) {
+            Some((_, facts)) => facts.push(text),
+            None => groups.push((cells, vec![text])),
+        }
+    }
+    let mut lines = Vec::new();
+    for (cells, facts) in groups {
+        let text = clean(&facts.join(" · "), usize::MAX, style);
+        let text = match whose(run, &cells, style) {
+            Some(whose) => format!("{whose}: {text}"),
+            None => text,
+        };
+        let head = "in effect  ";
+        for (i, line) in wrap(&text, style.columns() - width(head)).iter().enumerate() {
+            let start = if i == 0 { head } else { "           " };
+            lines.push(paint(&format!("{start}{line}"), Role::Dim, style));
+        }
+    }
+    lines
+}
+
+const fn rank(level: Level) -> u8 {
+    match level {
+        Level::Invalid => 0,
+        Level::Warning => 1,
+        Level::Valid => 2,
+        Level::Note => 3,
+    }
+}
+
+/// Mark, word and colour of a level.
+pub(super) const fn sign(level: Level, style: Style) -> (&'static str, &'static str, Role) {
+    match (level, style.unicode) {
+        (Level::Invalid, true) => ("✗", "INVALID", Role::Red),
+        (Level::Invalid, false) => ("x", "INVALID", Role::Red),
+        (Level::Warning, _) => ("!", "WARNING", Role::Yellow),
+        (Level::Valid, true) => ("✓", "VALID", Role::Green),
+        (Level::Valid, false) => ("+", "VALID", Role::Green),
+        (Level::Note, true) => ("·", "NOTE", Role::Dim),
+        (Level::Note, false) => ("-", "NOTE", Role::Dim),
+    }
+}
+
+/// Which cells a group is about; None where the run has only one.
+fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
+    let count = run.cells.len();
+    if count <= 1 {
+        return None;
+    }
+    if cells.len() == count {
+        return Some(format!("all {count} cells"));
+    }
+    let name = |i: &usize| {
+        let key = &run.cells[*i].key;
+        let name = clean(&key.name, 28, style);
+        let is_shared = run.cells.iter().filter(|c| c.key.name == key.name).count() > 1;
+        if is_shared {
+            format!("{name} on {}", super::text::clean_path(&key.target, 24, style))
+        } else {
+            name
+        }
+    };
+    let shown = if cells.len() > NAMES_MAX + 1 { NAMES_MAX } else { cells.len() };
+    let mut names: Vec<String> = cells[..shown].iter().map(name).collect();
+    if shown < cells.len() {
+        names.push(format!("{} more", cells.len() - shown));
+    }
+    Some(match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    })
+}

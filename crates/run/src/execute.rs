@@ -1,0 +1,331 @@
+//! The run itself, from request to outcome.
+
+use crate::keeper::Keeper;
+use crate::plan::Plan;
+use crate::request::{CellRequest, Outcome, Phase, Request, RunError, Watch};
+use crate::stage::{self, Prop};
+use crate::surroundings::{Surroundings, ram_bytes};
+use iodyno_drive::probe::default_engine;
+use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_cell};
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Ended};
+use iodyno_notebook::{
+    self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
+    WorkloadRecord,
+};
+use iodyno_target::{MachineFacts, health};
+use iodyno_units::OpKind;
+use iodyno_workload::ArrivalKind;
+use serde_json::Value;
+use std::sync::atomic::Ordering;
+
+/// Length of the calibration on the null engine, ns.
+const CALIBRATION_NS: u64 = 100_000_000;
+
+/// Makes a run. What was measured before an error is in the notebook, with the error as reason.
+pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    refuse_impossible(request)?;
+    let mut props = stage::set(request)?;
+    let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
+    let health: Vec<_> = props.iter().map(|p| p.health.clone()).collect();
+    let plan = Plan::new(request, &inspections, &health, stage::lay_out_bytes(&props));
+    watch.planned(&plan);
+
+    let head = head(request, &props, &plan);
+    // Before anything is written: a run that can't be kept would be in vain.
+    let notebook = request.notebook.as_deref().map(Notebook::open).transpose()?;
+    let mut writer = notebook.as_ref().map(|n| n.begin(&head)).transpose()?;
+    let started = Timestamp::now();
+    let mut cells = Vec::new();
+    let result = stage::lay_all_out(request, &mut props, watch)
+        .and_then(|()| run_cells(request, &mut props, writer.as_mut(), watch, &mut cells));
+
+    let interrupted = cells.iter().any(|c| c.ended == Ended::Interrupted)
+        || matches!(result, Err(RunError::Interrupted));
+    let too_many_errors = cells.iter().any(|c| c.ended == Ended::Errors);
+    let ending = match &result {
+        _ if interrupted => notebook::Outcome::Interrupted,
+        Err(e) => notebook::Outcome::Failed(e.to_string()),
+        Ok(()) if too_many_errors => {
+            notebook::Outcome::Failed("too many operations failed".to_owned())
+        }
+        Ok(()) => notebook::Outcome::Finished,
+    };
+    let health_after: Vec<Option<Value>> = props.iter().map(health_now).collect();
+    let run = match (notebook, writer) {
+        (Some(notebook), Some(writer)) => {
+            let id = writer.id().to_owned();
+            writer.finish(&ending, &health_after)?;
+            result?;
+            notebook.load(&id)?
+        }
+        _ => {
+            result?;
+            unkept(head, started, &ending, health_after, cells)
+        }
+    };
+    Ok(Outcome { run, interrupted, too_many_errors })
+}
+
+/// What can't be together, whatever the targets are.
+fn refuse_impossible(request: &Request) -> Result<(), RunError> {
+    let Some(engine) = request.engine else { return Ok(()) };
+    for cell in &request.cells {
+        let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
+        if !engine.queues() && cell.spec.depth() > 1 && closed {
+            return Err(RunError::Impossible(format!(
+                "{}: the {name} engine does one I/O at a time, so depth {depth} can't be: use `--depth 1 --threads {depth}` for as many outstanding I/Os, or `--engine libaio`",
+                cell.name,
+                name = engine.name(),
+                depth = cell.spec.depth(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
+    let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
+    RunHead {
+        name: request.name.clone(),
+        command: request.command.clone(),
+        iodyno_version: request.version.clone(),
+        seed: request.seed,
+        machine: json(serde_json::to_value(MachineFacts::gather())),
+        targets: props
+            .iter()
+            .map(|p| TargetRecord {
+                name: p.name.clone(),
+                facts: p.facts(),
+                health_before: p.health.as_ref().map(|h| json(serde_json::to_value(h))),
+                health_after: None,
+            })
+            .collect(),
+        workloads: request
+            .cells
+            .iter()
+            .map(|c| WorkloadRecord {
+                name: c.name.clone(),
+                // Its canonical TOML, as an object.
+                spec: toml::from_str(&c.spec.to_toml()).unwrap_or(Value::Null),
+            })
+            .collect(),
+        plan: json(serde_json::to_value(plan)),
+    }
+}
+
+fn health_now(prop: &Prop) -> Option<Value> {
+    prop.health.as_ref()?;
+    let device = prop.inspection.physical.first()?;
+    serde_json::to_value(health(device).ok()?).ok()
+}
+
+/// A run that nobody keeps, in the form of one that was kept.
+fn unkept(
+    mut head: RunHead,
+    started: Timestamp,
+    ending: &notebook::Outcome,
+    health_after: Vec<Option<Value>>,
+    cells: Vec<Cell>,
+) -> Run {
+    for (target, after) in head.targets.iter_mut().zip(health_after) {
+        target.health_after = after;
+    }
+    let status = match ending {
+        notebook::Outcome::Finished => Status::Finished,
+        notebook::Outcome::Interrupted => Status::Interrupted,
+        notebook::Outcome::Failed(why) => Status::Failed(why.clone()),
+    };
+    Run {
+        id: String::new(),
+        started,
+        ended: Some(Timestamp::now()),
+        status,
+        head,
+        cells,
+        notebook: std::path::PathBuf::new(),
+    }
+}
+
+fn run_cells(
+    request: &Request,
+    props: &mut [Prop],
+    mut writer: Option<&mut RunWriter>,
+    watch: &mut dyn Watch,
+    cells: &mut Vec<Cell>,
+) -> Result<(), RunError> {
+    for (position, cell) in request.cells.iter().enumerate() {
+        if request.stop.load(Ordering::Relaxed) {
+            return if cells.is_empty() { Err(RunError::Interrupted) } else { Ok(()) };
+        }
+        let done = run_cell(request, cell, position, props, writer.as_deref_mut(), watch, cells.len())?;
+        let stopped = done.iter().any(|c| matches!(c.ended, Ended::Interrupted | Ended::Errors));
+        if let Some(writer) = writer.as_deref_mut() {
+            for (i, cell) in done.iter().enumerate() {
+                writer.finish_cell(cells.len() + i, cell)?;
+            }
+        }
+        cells.extend(done);
+        if stopped {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn run_cell(
+    request: &Request,
+    cell: &CellRequest,
+    position: usize,
+    props: &mut [Prop],
+    writer: Option<&mut RunWriter>,
+    watch: &mut dyn Watch,
+    first_index: usize,
+) -> Result<Vec<Cell>, RunError> {
+    let spec = &cell.spec;
+    let mut targets = Vec::new();
+    let mut choices = Vec::new();
+    for prop in props.iter() {
+        let (engine, why) = engine_for(request, cell, prop)?;
+        choices.push(why);
+        targets.push(TargetPlan {
+            name: prop.name.clone(),
+            medium: prop.medium.clone(),
+            align_bytes: prop.align_bytes,
+            engine,
+            laid_out_verifiable: prop.laid_out_verifiable,
+        });
+    }
+    watch.phase(Phase::Calibrating);
+    let is_null = matches!(props[0].medium, Medium::Null(_));
+    let calibration = if is_null {
+        None
+    } else {
+        let capacity = props[0].medium.capacity_bytes();
+        Some(calibrate(spec, request.seed, capacity, request.clock, CALIBRATION_NS)?)
+    };
+
+    let plan = CellPlan {
+        name: cell.name.clone(),
+        workload: cell.name.clone(),
+        spec,
+        seed: request.seed,
+        targets,
+        interval_ns: request.interval_ns.unwrap_or_else(|| interval_ns(spec.limits().time_ns)),
+        errors_max: request.errors_max,
+        clock: request.clock,
+        options: request.options,
+    };
+    let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
+    let before = Surroundings::now(&inspections);
+    let count = request.cells.len();
+    let mut keeper = Keeper::new(writer, watch, first_index, (position, count));
+    let mut cells = drive_cell(&plan, &request.stop, &mut keeper)?;
+    if let Some(e) = keeper.failure {
+        return Err(e.into());
+    }
+    Surroundings::now(&inspections).judge(&before, &mut cells);
+
+    for ((prop, done), why) in props.iter_mut().zip(&mut cells).zip(choices) {
+        done.evidence.ram_bytes = ram_bytes();
+        prop.testify(&mut done.evidence);
+        if spec.issues(OpKind::Read) {
+            prop.sample(request.seed, spec, &mut done.evidence);
+        }
+        done.facts.insert("engine.why".to_owned(), why);
+        // Only the first cell knows what the lay-out left; later ones find what cells wrote.
+        prop.laid_out_verifiable = false;
+    }
+    if cells.len() > 1 {
+        cells.push(all_targets(&cells));
+    }
+    for done in &mut cells {
+        if let Some((ns_per_io, ceiling_iops)) = calibration {
+            done.evidence.generator_ns_per_io = Some(ns_per_io);
+            done.evidence.generator_ceiling_iops = Some(ceiling_iops);
+        } else if done.total().ops() > 0 {
+            let ns = done.resources.cpu_seconds() * 1e9 / done.total().ops() as f64;
+            done.evidence.generator_ns_per_io = Some(ns);
+        }
+        done.verdicts = judge(done);
+    }
+    Ok(cells)
+}
+
+/// The engine for one target, and why it is this one.
+fn engine_for(
+    request: &Request,
+    cell: &CellRequest,
+    prop: &Prop,
+) -> Result<(EngineKind, String), RunError> {
+    let block_bytes = cell.spec.align_bytes().max(prop.align_bytes);
+    // An open loop wants a queue, whatever its cap is.
+    let open = matches!(cell.spec.arrivals(), ArrivalKind::Open { .. });
+    let depth = if open { cell.spec.depth().max(2) } else { cell.spec.depth() };
+    let Some(asked) = request.engine else {
+        return Ok(default_engine(&prop.medium, depth, block_bytes));
+    };
+    let fits = match &prop.medium {
+        Medium::File(_) => !asked.in_process(),
+        Medium::Ram(_) => asked == EngineKind::Ram,
+        Medium::Null(_) => asked == EngineKind::Null,
+    };
+    if !fits {
+        return Err(RunError::Impossible(format!(
+            "the {} engine does not work on `{}`: leave --engine out, and the engine that suits the target is taken",
+            asked.name(),
+            prop.name
+        )));
+    }
+    Ok((asked, "asked for".to_owned()))
+}
+
+/// The cells of all targets as one.
+fn all_targets(cells: &[Cell]) -> Cell {
+    let mut all = cells[0].clone();
+    for cell in &cells[1..] {
+        all.merge(cell);
+        if cell.key.engine != all.key.engine {
+            "several".clone_into(&mut all.key.engine);
+        }
+        let (sum, one) = (&mut all.evidence, &cell.evidence);
+        sum.in_process &= one.in_process;
+        sum.direct = match (sum.direct, one.direct) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (a, b) => a.or(b),
+        };
+        sum.why_not_direct = sum.why_not_direct.take().or_else(|| one.why_not_direct.clone());
+        sum.active_bytes += one.active_bytes;
+        sum.written_share = match (sum.written_share, one.written_share) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        sum.blocks_sampled += one.blocks_sampled;
+        sum.blocks_zero += one.blocks_zero;
+        sum.kernel_workers = sum.kernel_workers.max(one.kernel_workers);
+        sum.foreign_share = match (sum.foreign_share, one.foreign_share) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        sum.recent_misses += one.recent_misses;
+        sum.overlaps_skipped += one.overlaps_skipped;
+        sum.first_corruption = sum.first_corruption.take().or_else(|| one.first_corruption.clone());
+        if cell.ended != Ended::Time {
+            all.ended = cell.ended;
+        }
+    }
+    all.key.target = format!("all ({} targets)", cells.len());
+    all.key.offered_iops = all.key.offered_iops.map(|iops| iops * cells.len() as f64);
+    all
+}
+
+/// An interval that gives a series worth looking at, and no more than some thousand points.
+fn interval_ns(time_ns: Option<u64>) -> u64 {
+    match time_ns.unwrap_or(60_000_000_000) / 1_000_000_000 {
+        0..=30 => 100_000_000,
+        31..=300 => 500_000_000,
+        301..=7200 => 1_000_000_000,
+        7201..=86_400 => 10_000_000_000,
+        _ => 60_000_000_000,
+    }
+}

@@ -1,0 +1,136 @@
+//! What a run will cost, told before it starts: how long it takes, how much it writes, and which
+//! share of a device's rated endurance that is.
+
+use crate::request::Request;
+use iodyno_target::{Health, Inspection};
+use iodyno_units::{OpKind, human};
+use serde::Serialize;
+
+/// The cost of a run, as far as it can be known before.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Plan {
+    /// Cells, over all targets together.
+    pub cells: usize,
+    /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
+    pub time_ns: u64,
+    /// Some cell ends by operations or bytes, so its time isn't known.
+    pub open_ended: bool,
+    /// Bytes written to lay files out.
+    pub lay_out_bytes: u64,
+    /// Bytes that cells will write, where operations or bytes limit them.
+    pub cell_write_bytes: u64,
+    /// Time during which cells write as fast as the target takes it, ns.
+    pub unlimited_write_ns: u64,
+    /// For each target whose device tells: name, rated endurance (estimated) and what has been
+    /// written so far, bytes.
+    pub endurance: Vec<Endurance>,
+    /// What the sum means, in sentences.
+    pub words: Vec<String>,
+}
+
+/// A device's endurance, from its own log.
+#[derive(Clone, Debug, Serialize)]
+pub struct Endurance {
+    /// Target name.
+    pub target: String,
+    /// Bytes that its maker rates it for: estimated from written bytes and percentage used.
+    pub rated_bytes: u64,
+    /// Bytes written in its life so far.
+    pub written_bytes: u64,
+}
+
+impl Plan {
+    /// Sums the request's cells over its targets.
+    pub fn new(
+        request: &Request,
+        inspections: &[Inspection],
+        health: &[Option<Health>],
+        lay_out_bytes: u64,
+    ) -> Self {
+        let mut plan = Self { cells: request.cells.len(), lay_out_bytes, ..Self::default() };
+        let targets = inspections.len() as u64;
+        for cell in &request.cells {
+            let limits = cell.spec.limits();
+            plan.time_ns += limits.ramp_ns + limits.time_ns.unwrap_or(0);
+            plan.open_ended |= limits.time_ns.is_none();
+            let write_share = share_of_writes(&cell.spec);
+            if write_share > 0.0 {
+                let by_ops = limits.ops.map(|n| n as f64 * f64::from(cell.spec.max_data_bytes()));
+                let by_bytes = limits.bytes.map(|n| n as f64);
+                match (by_ops, by_bytes) {
+                    (None, None) => {
+                        plan.unlimited_write_ns += limits.ramp_ns + limits.time_ns.unwrap_or(0);
+                    }
+                    (a, b) => {
+                        let most = a.unwrap_or(f64::INFINITY).min(b.unwrap_or(f64::INFINITY));
+                        plan.cell_write_bytes += (most * write_share) as u64 * targets;
+                    }
+                }
+            }
+        }
+        for (inspection, health) in inspections.iter().zip(health) {
+            let Some(health) = health else { continue };
+            if let (Some(rated_bytes), Some(written_bytes)) =
+                (health.rated_endurance_bytes(), health.data_written_bytes)
+            {
+                let target = inspection.name.to_string();
+                plan.endurance.push(Endurance { target, rated_bytes, written_bytes });
+            }
+        }
+        plan.words = plan.sentences(targets);
+        plan
+    }
+
+    /// Whether the plan is worth telling: it writes, or it takes long.
+    pub fn is_notable(&self) -> bool {
+        self.time_ns > 60_000_000_000 || self.writes()
+    }
+
+    fn writes(&self) -> bool {
+        self.lay_out_bytes + self.cell_write_bytes + self.unlimited_write_ns > 0
+    }
+
+    fn sentences(&self, targets: u64) -> Vec<String> {
+        let mut words = Vec::new();
+        let cells = if self.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", self.cells) };
+        let on = if targets == 1 { String::new() } else { format!(" on {targets} targets at once") };
+        let long = if self.open_ended { "at least " } else { "" };
+        words.push(format!("{cells}{on}, {long}{}", human::duration_ns(self.time_ns)));
+        let mut writes = Vec::new();
+        if self.lay_out_bytes > 0 {
+            writes.push(format!("{} to lay the file out", human::size(self.lay_out_bytes)));
+        }
+        if self.cell_write_bytes > 0 {
+            writes.push(format!("at most {} in cells", human::size(self.cell_write_bytes)));
+        }
+        if self.unlimited_write_ns > 0 {
+            let seconds = self.unlimited_write_ns as f64 / 1e9;
+            writes.push(format!(
+                "for {} as fast as the target takes it ({} at 1 GB/s)",
+                human::duration_ns(self.unlimited_write_ns),
+                human::size((seconds * 1e9) as u64 * targets)
+            ));
+        }
+        if !writes.is_empty() {
+            words.push(format!("writes {}", writes.join(", then ")));
+        }
+        for device in &self.endurance {
+            let known = self.lay_out_bytes + self.cell_write_bytes;
+            let at_1_gb = self.unlimited_write_ns + known;
+            words.push(format!(
+                "{}: rated for about {}, {} written so far; this run adds about {:.4} %",
+                device.target,
+                human::size(device.rated_bytes),
+                human::size(device.written_bytes),
+                100.0 * at_1_gb as f64 / device.rated_bytes.max(1) as f64
+            ));
+        }
+        words
+    }
+}
+
+fn share_of_writes(spec: &iodyno_workload::Spec) -> f64 {
+    let total: f64 = spec.kinds().map(|(_, share)| share).sum();
+    let writes: f64 = spec.kinds().filter(|(k, _)| *k == OpKind::Write).map(|(_, s)| s).sum();
+    if total > 0.0 { writes / total } else { 0.0 }
+}

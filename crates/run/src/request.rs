@@ -1,0 +1,122 @@
+//! What a caller asks of a run, what it hears meanwhile, and what it gets.
+
+use crate::Plan;
+use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
+use iodyno_measure::Cell;
+use iodyno_notebook as notebook;
+use iodyno_target::{TargetError, TargetName};
+use iodyno_workload::Spec;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// One cell to run on every target.
+#[derive(Clone, Debug)]
+pub struct CellRequest {
+    /// Name within the run.
+    pub name: String,
+    /// The workload, after all overrides.
+    pub spec: Spec,
+}
+
+/// Everything about a run.
+#[derive(Debug)]
+pub struct Request {
+    /// What was asked for, such as `four-corners`.
+    pub name: String,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// Version of the program, for the record.
+    pub version: String,
+    /// The cells, in order.
+    pub cells: Vec<CellRequest>,
+    /// Targets.
+    pub targets: Vec<TargetName>,
+    /// Seed of all streams.
+    pub seed: u64,
+    /// Engine; None chooses by the target.
+    pub engine: Option<EngineKind>,
+    /// Choices about the engine.
+    pub options: EngineOptions,
+    /// The stamps' clock.
+    pub clock: Clock,
+    /// Length of the series' intervals, ns; None chooses by the length of the cell.
+    pub interval_ns: Option<u64>,
+    /// Failed operations after which the run stops.
+    pub errors_max: u64,
+    /// Never open for writing.
+    pub read_only: bool,
+    /// Names given to `--destroy`.
+    pub destroy: Vec<String>,
+    /// Where to keep the run; None keeps nothing.
+    pub notebook: Option<PathBuf>,
+    /// Set by a signal.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug)]
+pub enum Phase<'a> {
+    /// Writing a file's content for the first time.
+    LayingOut {
+        /// Target name.
+        target: &'a str,
+        /// Bytes done.
+        done_bytes: u64,
+        /// Bytes to do.
+        total_bytes: u64,
+    },
+    /// A short run on the null engine.
+    Calibrating,
+}
+
+/// Who watches a run. Called from the coordinating thread.
+pub trait Watch {
+    /// The cost, before anything is opened for writing.
+    fn planned(&mut self, _plan: &Plan) {}
+    /// Something goes on that is not a measurement.
+    fn phase(&mut self, _phase: Phase<'_>) {}
+    /// Cell `index` of `count` starts.
+    fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
+    /// About ten times a second while a cell runs.
+    fn tick(&mut self, _progress: &iodyno_drive::Progress<'_>) {}
+}
+
+/// What a run gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run, as it was kept (or would have been).
+    pub run: notebook::Run,
+    /// Stopped by a signal.
+    pub interrupted: bool,
+    /// Stopped by too many failed operations.
+    pub too_many_errors: bool,
+}
+
+/// Why a run could not be made. Cells that were finished before are in the notebook.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// About a target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// About an engine.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// About the notebook.
+    #[error(transparent)]
+    Notebook(#[from] notebook::Error),
+    /// What was asked for can't be together.
+    #[error("{0}")]
+    Impossible(String),
+    /// The system refused something that is always there.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Stopped by a signal before the first cell.
+    #[error("interrupted before the first measurement")]
+    Interrupted,
+}

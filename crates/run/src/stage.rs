@@ -1,0 +1,298 @@
+//! The stage of a run: its targets, open, with what is known of each, ready for engines.
+
+use crate::request::{Phase, Request, RunError, Watch};
+use iodyno_drive::memory::{Buffers, Region};
+use iodyno_drive::{FileMedium, Medium};
+use iodyno_measure::Evidence;
+use iodyno_target::{
+    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, OpenOptions, TargetError,
+    TargetName, health, inspect, lay_out, open_inspected,
+};
+use iodyno_units::rng::{below, stream};
+use iodyno_units::{Op, OpKind, human};
+use iodyno_workload::content::fill_verifiable;
+use iodyno_workload::{Content, Filler, Spec};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Memory of a `ram:` target is filled in pieces of this size.
+const RAM_PIECE_BYTES: usize = 1 << 20;
+/// Blocks that are looked at to see whether a target holds only zeroes.
+const SAMPLES: u32 = 64;
+/// Length of such a look.
+const SAMPLE_BYTES: u64 = 4096;
+
+/// One open target.
+pub(crate) struct Prop {
+    /// Canonical name.
+    pub(crate) name: String,
+    /// As inspected, or as opening it found.
+    pub(crate) inspection: Inspection,
+    /// For engines.
+    pub(crate) medium: Medium,
+    /// Offsets and lengths must be multiples of this.
+    pub(crate) align_bytes: u32,
+    /// Share of it that was ever written, where that can be known.
+    pub(crate) written_share: Option<f64>,
+    /// Every unit holds verifiable content, generation 1.
+    pub(crate) laid_out_verifiable: bool,
+    /// The device's log before the run.
+    pub(crate) health: Option<Health>,
+    page_cache: bool,
+    why_not_direct: Option<String>,
+    lifted: Vec<String>,
+    opened: Option<iodyno_target::Opened>,
+}
+
+impl Prop {
+    /// For the record.
+    pub(crate) fn facts(&self) -> Value {
+        let direct = match &self.medium {
+            Medium::File(file) => Some(file.direct),
+            _ => None,
+        };
+        json!({
+            "inspection": self.inspection,
+            "capacity_bytes": self.medium.capacity_bytes(),
+            "align_bytes": self.align_bytes,
+            "direct": direct,
+            "why_not_direct": self.why_not_direct,
+            "destroy_confirmed": self.lifted,
+        })
+    }
+
+    /// Puts what is known of the target into a cell's evidence.
+    pub(crate) fn testify(&self, evidence: &mut Evidence) {
+        evidence.written_share = self.written_share;
+        evidence.why_not_direct.clone_from(&self.why_not_direct);
+        if evidence.direct == Some(false) && !self.page_cache {
+            // Nothing is cached in front of /dev/zero and its kin.
+            evidence.direct = None;
+        }
+    }
+
+    /// Reads some blocks of the active range and counts those that hold only zeroes.
+    pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
+        let Medium::File(file) = &self.medium else { return };
+        let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
+        let (start, end) = iodyno_drive::active_range(spec, file.capacity_bytes);
+        let blocks = (end.saturating_sub(start)) / step;
+        let Ok(buffer) = Buffers::new(1, step as usize, file.memory_align_bytes as usize) else {
+            return;
+        };
+        let mut random = stream(seed, "sample", 0);
+        for _ in 0..SAMPLES.min(u32::try_from(blocks).unwrap_or(SAMPLES)) {
+            let at = (start.div_ceil(step) + below(&mut random, blocks)) * step;
+            // SAFETY: the buffer holds `step` bytes; the descriptor is open.
+            let n = unsafe {
+                libc::pread(file.fd.as_raw_fd(), buffer.slot(0).cast(), step as usize, at as libc::off_t)
+            };
+            if n <= 0 {
+                continue;
+            }
+            // SAFETY: the read is over, and this is the only slice of the slot.
+            let bytes = unsafe { buffer.bytes(0, n as usize) };
+            evidence.blocks_sampled += 1;
+            evidence.blocks_zero += u32::from(bytes.iter().all(|&b| b == 0));
+        }
+    }
+}
+
+/// Inspects, guards and opens every target. Nothing is written yet.
+pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
+    let writes = request.cells.iter().any(|c| c.spec.changes_content());
+    if request.read_only && writes {
+        return Err(RunError::Impossible(format!(
+            "--read-only with {}, which writes: choose a workload that only reads",
+            request.name
+        )));
+    }
+    let mut props: Vec<Prop> = Vec::new();
+    for name in &request.targets {
+        let inspection = inspect(name)?;
+        let same = |p: &Prop| {
+            p.inspection.identity.is_some() && p.inspection.identity == inspection.identity
+        };
+        if !inspection.is_scratch()
+            && let Some(other) = props.iter().find(|p| same(p))
+        {
+            return Err(RunError::Impossible(format!(
+                "`{name}` and `{}` are the same target: name each once, and raise --threads to load it more",
+                other.name
+            )));
+        }
+        props.push(open_one(request, name, inspection, writes)?);
+    }
+    Ok(props)
+}
+
+fn open_one(
+    request: &Request,
+    name: &TargetName,
+    inspection: Inspection,
+    writes: bool,
+) -> Result<Prop, RunError> {
+    let health = inspection.physical.first().and_then(|device| health(device).ok());
+    let mut prop = Prop {
+        name: name.to_string(),
+        inspection,
+        medium: Medium::Null(0),
+        align_bytes: 512,
+        written_share: None,
+        laid_out_verifiable: false,
+        health,
+        page_cache: false,
+        why_not_direct: None,
+        lifted: Vec::new(),
+        opened: None,
+    };
+    match name {
+        TargetName::Null { size_bytes } => {
+            prop.medium = Medium::Null(*size_bytes);
+            return Ok(prop);
+        }
+        TargetName::Ram { size_bytes } => {
+            let region = Region::new(*size_bytes as usize).map_err(|source| {
+                RunError::System { what: format!("mapping {} of memory", human::size(*size_bytes)), source }
+            })?;
+            prop.medium = Medium::Ram(Arc::new(region));
+            return Ok(prop);
+        }
+        TargetName::Path { .. } | TargetName::Scratch { .. } => {}
+    }
+    let must_be_made = !request.read_only
+        && prop.inspection.kind == Kind::File
+        && (!prop.inspection.exists || prop.inspection.is_scratch());
+    let access = if writes || must_be_made { Access::ReadWrite } else { Access::ReadOnly };
+    let confirm = Confirm(request.destroy.clone());
+    let options = OpenOptions { access, direct: Direct::Auto, confirm };
+    let opened = open_inspected(prop.inspection.clone(), &options)?;
+    let fd: OwnedFd = opened.fd.try_clone().map_err(|source| RunError::System {
+        what: format!("{}: duplicating its descriptor", prop.name),
+        source,
+    })?;
+    prop.medium = Medium::File(FileMedium {
+        fd: Arc::new(fd),
+        capacity_bytes: opened.capacity_bytes,
+        is_block_device: opened.inspection.kind == Kind::Block,
+        memory_align_bytes: opened.mem_align_bytes.max(512) as u32,
+        direct: opened.direct,
+        writable: opened.access == Access::ReadWrite,
+    });
+    prop.align_bytes = opened.align_bytes.max(1) as u32;
+    prop.written_share = opened.inspection.extents.map(|e| e.written_share);
+    prop.page_cache = opened.page_cache;
+    prop.why_not_direct.clone_from(&opened.why_not_direct);
+    prop.lifted = opened.lifted.iter().map(ToString::to_string).collect();
+    prop.inspection = opened.inspection.clone();
+    prop.opened = Some(opened);
+    Ok(prop)
+}
+
+/// Bytes that laying out will write, over all targets.
+pub(crate) fn lay_out_bytes(props: &[Prop]) -> u64 {
+    props.iter().filter_map(|p| p.opened.as_ref()).map(iodyno_target::Opened::lay_out_bytes).sum()
+}
+
+/// Writes what must be written before a target can be measured: every byte of a new file, once.
+pub(crate) fn lay_all_out(
+    request: &Request,
+    props: &mut [Prop],
+    watch: &mut dyn Watch,
+) -> Result<(), RunError> {
+    let Some(first) = request.cells.first() else {
+        return Err(RunError::Impossible("there is nothing to run".to_owned()));
+    };
+    let mut fill = Fill::new(request, &first.spec);
+    for prop in props {
+        let name = prop.name.clone();
+        let mut progress = |done_bytes, total_bytes| {
+            watch.phase(Phase::LayingOut { target: &name, done_bytes, total_bytes });
+            if request.stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        match (&prop.medium, &mut prop.opened) {
+            (Medium::Ram(region), _) => {
+                fill_ram(region, &mut fill, &mut progress)?;
+                prop.written_share = Some(1.0);
+                prop.laid_out_verifiable = fill.verifiable.is_some();
+            }
+            (_, Some(opened)) => {
+                let whole = matches!(opened.lay_out, LayOut::Needed { from_bytes: 0, .. });
+                if !matches!(opened.lay_out, LayOut::Needed { .. }) {
+                    continue;
+                }
+                let laid = lay_out(opened, &mut |bytes, at| fill.bytes(bytes, at), &mut progress);
+                laid.map_err(|e| match e {
+                    TargetError::Interrupted { .. } => RunError::Interrupted,
+                    e => e.into(),
+                })?;
+                prop.written_share = Some(1.0);
+                prop.laid_out_verifiable = whole && fill.verifiable.is_some();
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn fill_ram(
+    region: &Region,
+    fill: &mut Fill,
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), RunError> {
+    let mut at = 0;
+    while at < region.len() {
+        let len = RAM_PIECE_BYTES.min(region.len() - at);
+        // SAFETY: the piece lies in the region, and no engine has it yet.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(region.start().add(at), len) };
+        fill.bytes(bytes, at as u64);
+        at += len;
+        if progress(at as u64, region.len() as u64).is_break() {
+            return Err(RunError::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// The content that targets are laid out with: what the run's workloads write.
+struct Fill {
+    filler: Filler,
+    /// Unit and seed, when every cell verifies in the same units.
+    verifiable: Option<(u32, u64)>,
+}
+
+impl Fill {
+    fn new(request: &Request, first: &Spec) -> Self {
+        let specs = || request.cells.iter().map(|c| &c.spec);
+        let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);
+        let unit = first.verify_unit_bytes();
+        let all_verify =
+            specs().all(|s| s.content() == Content::Verifiable && s.verify_unit_bytes() == unit);
+        // A number that no worker has, so that no worker writes the same bytes.
+        let filler = Filler::new(writer, request.seed, u32::MAX);
+        Self { filler, verifiable: all_verify.then_some((unit, request.seed)) }
+    }
+
+    fn bytes(&mut self, bytes: &mut [u8], at: u64) {
+        if let Some((unit, seed)) = self.verifiable
+            && bytes.len().is_multiple_of(unit as usize)
+        {
+            for (i, piece) in bytes.chunks_exact_mut(unit as usize).enumerate() {
+                fill_verifiable(piece, at + i as u64 * u64::from(unit), 1, seed);
+            }
+            return;
+        }
+        self.filler.prepare(bytes);
+        let len_bytes = bytes.len() as u32;
+        let op = Op { offset_bytes: at, len_bytes, kind: OpKind::Write, fua: false };
+        self.filler.stamp(bytes, &op);
+    }
+}

@@ -1,0 +1,36 @@
+//! A byte buffer that starts on a page border, as O_DIRECT wants it. Safe: it over-allocates and
+//! hands out the aligned part.
+
+use core::ops::{Deref, DerefMut};
+
+/// Enough for every alignment that a kernel asks for: a page of the largest page size.
+pub(crate) const BUFFER_ALIGN_BYTES: usize = 64 * 1024;
+
+/// `len` bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].
+pub(crate) struct AlignedBuf {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuf {
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let memory = vec![0; len + BUFFER_ALIGN_BYTES];
+        let start = memory.as_ptr().align_offset(BUFFER_ALIGN_BYTES);
+        Self { memory, start, len }
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}

@@ -1,0 +1,270 @@
+//! What can go wrong between a target's name and its open descriptor, by kind, so that the command
+//! can choose an exit code without reading prose.
+//!
+//! Every message says what is wrong, with what, and how to mend it. A [`Refusal`] is one reason
+//! not to write; a target can have several, and all are told at once. Deciding which refusals hold
+//! is the `guard`'s work, not this file's.
+
+use core::fmt;
+use std::path::Path;
+
+use iodyno_units::human;
+use serde::{Deserialize, Serialize};
+
+/// Why a target must not be written, as a stable code for scripts and tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCode {
+    /// The running system lives on it; no confirmation lifts this.
+    SystemDisk,
+    /// It, a partition of it or a device built on it is mounted.
+    Mounted,
+    /// It, a partition of it or a device built on it is swap space.
+    Swap,
+    /// It belongs to a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
+    Member,
+    /// It carries a partition table.
+    PartitionTable,
+    /// It carries the signature of a file system, RAID set, volume manager or the like.
+    Signature,
+    /// Somebody else has it open.
+    OpenElsewhere,
+    /// It can't be written at all; no confirmation lifts this.
+    ReadOnly,
+    /// It is a file that iodyno did not make.
+    ForeignFile,
+    /// It is a character device other than the harmless ones; no confirmation lifts this.
+    CharDevice,
+    /// It is a directory, pipe or socket; no confirmation lifts this.
+    NotStorage,
+    /// It could not be read, so what it holds is unknown.
+    UnknownContent,
+}
+
+impl RefusalCode {
+    /// False for what no `--destroy` can make sensible or possible.
+    pub const fn can_be_lifted(self) -> bool {
+        !matches!(self, Self::SystemDisk | Self::ReadOnly | Self::CharDevice | Self::NotStorage)
+    }
+}
+
+/// One reason not to write to a target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The kind of reason.
+    pub code: RefusalCode,
+    /// What was found, as a full sentence.
+    pub found: String,
+    /// How to proceed, as a full sentence.
+    pub mend: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.found, self.mend)
+    }
+}
+
+/// A target that was refused: all the reasons, and what would have lifted them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedTarget {
+    /// The target's name.
+    pub target: String,
+    /// Every reason, the gravest first.
+    pub refusals: Vec<Refusal>,
+    /// What `--destroy` would have to name: kernel name, path, serial number. Empty when at least
+    /// one of the refusals can't be lifted.
+    pub confirmed_by: Vec<String>,
+    /// The names that `--destroy` gave; none of them is this target's.
+    pub given: Vec<String>,
+}
+
+impl fmt::Display for RefusedTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not written to:", self.target)?;
+        for refusal in &self.refusals {
+            write!(f, "\n  - {refusal}")?;
+        }
+        let Some((first, others)) = self.confirmed_by.split_first() else {
+            return Ok(());
+        };
+        if !self.given.is_empty() {
+            write!(f, "\n  `--destroy {}` names something else.", self.given.join("`, `--destroy "))?;
+        }
+        write!(f, "\n  If its content may be lost, say so by its own name: `--destroy {first}`")?;
+        for other in others {
+            write!(f, " or `--destroy {other}`")?;
+        }
+        f.write_str(".")
+    }
+}
+
+/// Why a target could not be named, inspected, opened or laid out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The name does not say what to measure.
+    #[error("`{name}` is not a target: {problem}\n  help: {help}")]
+    BadName {
+        /// The text as given.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What to write instead.
+        help: String,
+    },
+    /// There is nothing at that path.
+    #[error("{path}: not found\n  help: {help}")]
+    NotFound {
+        /// Where it was looked for.
+        path: String,
+        /// How to go on.
+        help: String,
+    },
+    /// Writing to it would destroy something, or can't work.
+    #[error("{0}")]
+    Refused(Box<RefusedTarget>),
+    /// The operating system does not allow it.
+    #[error("{path}: no permission to {op}\n  help: {help}")]
+    Permission {
+        /// What was tried, as a verb.
+        op: String,
+        /// On what.
+        path: String,
+        /// Which right is missing, as far as known.
+        help: String,
+    },
+    /// There is less room than the target needs.
+    #[error(
+        "{path}: {} wanted, {} free\n  help: {help}",
+        human::size(*.wanted_bytes),
+        human::size(*.free_bytes)
+    )]
+    NoSpace {
+        /// The file, directory or memory that is too small.
+        path: String,
+        /// Bytes that were needed and not yet there.
+        wanted_bytes: u64,
+        /// Bytes that could be had.
+        free_bytes: u64,
+        /// How to go on.
+        help: String,
+    },
+    /// A system call failed for a reason that has no kind of its own.
+    #[error("{path}: could not {op}: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Io {
+        /// What was tried, as a verb.
+        op: String,
+        /// On what.
+        path: String,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The target can't do what was asked of it.
+    #[error("{path}: {problem}\n  help: {help}")]
+    Unsupported {
+        /// The target.
+        path: String,
+        /// What it can't do.
+        problem: String,
+        /// What it can do instead.
+        help: String,
+    },
+    /// Between inspection and opening, another file or device took the name.
+    #[error("{path}: {problem} while it was being opened; nothing was written\n  help: run `iodyno check` on it and try again")]
+    Changed {
+        /// The target.
+        path: String,
+        /// What changed.
+        problem: String,
+    },
+    /// The caller stopped the lay-out; a file that was being made is gone.
+    #[error("{path}: the lay-out was stopped after {} of {}", human::size(*.done_bytes), human::size(*.total_bytes))]
+    Interrupted {
+        /// The file that was being written.
+        path: String,
+        /// Bytes written until then.
+        done_bytes: u64,
+        /// Bytes that were to be written.
+        total_bytes: u64,
+    },
+}
+
+impl TargetError {
+    /// The exit code that a command should end with: 2 for a request that can't be right, 3 for a
+    /// refusal to destroy, 4 for a target that did not do its part.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::BadName { .. } | Self::NotFound { .. } => 2,
+            Self::Refused(_) => 3,
+            _ => 4,
+        }
+    }
+
+    /// Sorts a failed system call: a missing file, a missing right, or anything else.
+    pub(crate) fn from_errno(op: &str, path: &Path, errno: rustix::io::Errno) -> Self {
+        use rustix::io::Errno;
+        let path = path.display().to_string();
+        match errno {
+            Errno::NOENT => Self::NotFound { path, help: "check the spelling of the path.".to_owned() },
+            Errno::ACCESS | Errno::PERM => Self::Permission {
+                op: op.to_owned(),
+                help: "run as a user who may, such as root or a member of the group that owns it (`ls -l` shows which)."
+                    .to_owned(),
+                path,
+            },
+            Errno::NXIO | Errno::NODEV => Self::NotFound {
+                path,
+                help: "the node is there but no device answers behind it; is the device plugged in, and its driver loaded?"
+                    .to_owned(),
+            },
+            _ => Self::Io { op: op.to_owned(), path, errno: errno.raw_os_error() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_tells_every_reason_and_what_would_lift_it() {
+        let refused = RefusedTarget {
+            target: "/dev/sdb".to_owned(),
+            refusals: vec![
+                Refusal {
+                    code: RefusalCode::Mounted,
+                    found: "Its partition sdb1 is mounted at /srv.".to_owned(),
+                    mend: "Unmount it.".to_owned(),
+                },
+                Refusal {
+                    code: RefusalCode::PartitionTable,
+                    found: "It has a GPT.".to_owned(),
+                    mend: "Choose another device.".to_owned(),
+                },
+            ],
+            confirmed_by: vec!["sdb".to_owned(), "S3R14L".to_owned()],
+            given: vec!["sda".to_owned()],
+        };
+        let error = TargetError::Refused(Box::new(refused));
+        assert_eq!(error.exit_code(), 3);
+        assert_eq!(
+            error.to_string(),
+            "/dev/sdb is not written to:\n  \
+             - Its partition sdb1 is mounted at /srv. Unmount it.\n  \
+             - It has a GPT. Choose another device.\n  \
+             `--destroy sda` names something else.\n  \
+             If its content may be lost, say so by its own name: `--destroy sdb` or `--destroy S3R14L`."
+        );
+    }
+
+    #[test]
+    fn no_space_names_both_sizes() {
+        let error = TargetError::NoSpace {
+            path: "/mnt/x".to_owned(),
+            wanted_bytes: 8 << 30,
+            free_bytes: 3 << 20,
+            help: "make room.".to_owned(),
+        };
+        assert_eq!(error.to_string(), "/mnt/x: 8 GiB wanted, 3 MiB free\n  help: make room.");
+    }
+}

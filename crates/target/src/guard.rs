@@ -1,0 +1,376 @@
+//! Decides whether a target may be written, and says every reason why not.
+//!
+//! The rule of the house: nothing is destroyed by surprise. A block device is refused when it, a
+//! partition of it, the disk around it, or anything built on any of these is in use or holds
+//! something; a file when iodyno did not make it. A refusal is lifted only by the target's own
+//! name ([`Confirm`]), and a few never are: the disk that the system runs from, and what can't be
+//! written at all.
+//!
+//! Relations come from sysfs and device numbers, never from comparing names, so that links,
+//! mapper aliases and partitions can't hide a mount. Exclusive opening by the kernel catches what
+//! sysfs can't show, such as mounts of other namespaces.
+
+mod elsewhere;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
+use crate::inspect::topology::{self, BlockNode, Relation, Relative};
+use crate::inspect::{Inspection, Kind, mounts};
+use crate::signature::Content;
+use crate::sysroot::SysRoot;
+
+/// Where the running system lives. Overwriting the device below any of these ends the system, and
+/// the measurement with it.
+const SYSTEM_MOUNTS: [&str; 6] = ["/", "/usr", "/etc", "/var", "/boot", "/boot/efi"];
+
+/// The names given by `--destroy`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confirm(pub Vec<String>);
+
+/// Every reason not to write to a target; none when it may be written.
+pub fn check_writable(inspection: &Inspection, root: &SysRoot) -> Vec<Refusal> {
+    check(inspection, root, true)
+}
+
+/// The same for a target that this process has open already: its own claim is no reason.
+pub(crate) fn check_through_descriptor(inspection: &Inspection, root: &SysRoot) -> Vec<Refusal> {
+    check(inspection, root, false)
+}
+
+fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    match inspection.kind {
+        Kind::Null | Kind::Ram => {}
+        Kind::Char => check_char(inspection, &mut refusals),
+        Kind::Other => refusals.push(Refusal {
+            code: RefusalCode::NotStorage,
+            found: format!("{} is a directory, a pipe or a socket.", shown(inspection)),
+            mend: "Name a file or a device; in a directory, `scratch:@DIR` makes a file.".to_owned(),
+        }),
+        Kind::File => check_file(inspection, root, &mut refusals),
+        Kind::Block => check_block(inspection, root, look_elsewhere, &mut refusals),
+    }
+    // The gravest first; the codes are declared in that order.
+    refusals.sort_by_key(|refusal| refusal.code as u8);
+    refusals
+}
+
+/// Lifts refusals where one of the given names is the target's own. Gives back what was lifted,
+/// for the record.
+///
+/// # Errors
+/// [`TargetError::Refused`] with all refusals when no name fits, or when one can't be lifted.
+pub fn confirm(
+    inspection: &Inspection,
+    refusals: Vec<Refusal>,
+    confirm: &Confirm,
+) -> Result<Vec<Refusal>, TargetError> {
+    if refusals.is_empty() {
+        return Ok(refusals);
+    }
+    let own_names = own_names(inspection);
+    let can_be_lifted = refusals.iter().all(|refusal| refusal.code.can_be_lifted());
+    if can_be_lifted && confirm.0.iter().any(|given| own_names.contains(given)) {
+        return Ok(refusals);
+    }
+    Err(TargetError::Refused(Box::new(RefusedTarget {
+        target: shown(inspection),
+        refusals,
+        confirmed_by: if can_be_lifted { own_names } else { Vec::new() },
+        given: confirm.0.clone(),
+    })))
+}
+
+/// The names that confirm a target: kernel name, serial number and paths of a device, paths and
+/// name of a file. A partition is not confirmed by its disk's serial number.
+fn own_names(inspection: &Inspection) -> Vec<String> {
+    let mut names = Vec::new();
+    if inspection.kind == Kind::Block
+        && let Some(device) = &inspection.device
+    {
+        names.push(device.kernel_name.clone());
+        if device.partition_of.is_none() {
+            names.extend([&device.serial, &device.wwid].into_iter().flatten().cloned());
+        }
+    }
+    names.extend([&inspection.path, &inspection.canonical_path].into_iter().flatten().cloned());
+    if inspection.kind == Kind::File {
+        let file_name = inspection.path.as_deref().and_then(|path| Path::new(path).file_name());
+        names.extend(file_name.map(|name| name.to_string_lossy().into_owned()));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+fn shown(inspection: &Inspection) -> String {
+    inspection.path.clone().unwrap_or_else(|| inspection.name.to_string())
+}
+
+fn check_char(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    if !inspection.is_harmless_char() {
+        refusals.push(Refusal {
+            code: RefusalCode::CharDevice,
+            found: format!("{} is a character device.", shown(inspection)),
+            mend: "Of these only /dev/zero, /dev/null and /dev/full can be measured.".to_owned(),
+        });
+    }
+}
+
+fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusal>) {
+    if let Some(fs) = &inspection.file_system
+        && fs.read_only == Some(true)
+    {
+        let place = fs.mount_point.as_deref().unwrap_or("its place");
+        refusals.push(Refusal {
+            code: RefusalCode::ReadOnly,
+            found: format!("The file system at {place} is mounted read-only."),
+            mend: "Choose another place, or measure with --read-only.".to_owned(),
+        });
+    }
+    if !inspection.exists {
+        return;
+    }
+    check_ownership(inspection, refusals);
+    if let Some(content) = &inspection.content {
+        check_content(content, refusals);
+    }
+    let Some(path) = &inspection.canonical_path else { return };
+    for swap in mounts::swaps(root) {
+        if is_same(root, inspection, &swap.path) {
+            refusals.push(Refusal {
+                code: RefusalCode::Swap,
+                found: "It is in use as swap space.".to_owned(),
+                mend: format!("Release it with `swapoff {path}`, or choose another file."),
+            });
+        }
+    }
+    for loop_device in loops_on(root, inspection) {
+        refusals.push(member(&loop_device, "It", root));
+    }
+}
+
+/// A file may be written when its mark says that iodyno made it, and its length still fits.
+fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    let len_bytes = inspection.whole_bytes.unwrap_or(0);
+    let found = match inspection.marker {
+        Some(marker) if marker.fits(len_bytes) => return,
+        Some(_) => "iodyno made a file of this name, but its length has changed since: somebody else wrote to it.",
+        None => "It is a file that iodyno did not make.",
+    };
+    refusals.push(Refusal {
+        code: RefusalCode::ForeignFile,
+        found: found.to_owned(),
+        mend: "Name a file that is not there yet, with a size, and iodyno makes it; or measure with --read-only.".to_owned(),
+    });
+}
+
+fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
+    for signature in &content.signatures {
+        let is_table = signature.kind == crate::signature::SignatureKind::PartitionTable;
+        refusals.push(Refusal {
+            code: if is_table { RefusalCode::PartitionTable } else { RefusalCode::Signature },
+            found: format!(
+                "It holds {} ({}, found at byte {}).",
+                signature.kind.noun(),
+                signature.name,
+                signature.offset_bytes
+            ),
+            mend: "Choose a target that is empty.".to_owned(),
+        });
+    }
+}
+
+fn check_block(
+    inspection: &Inspection,
+    root: &SysRoot,
+    look_elsewhere: bool,
+    refusals: &mut Vec<Refusal>,
+) {
+    match (&inspection.content, &inspection.unreadable) {
+        (Some(content), _) => check_content(content, refusals),
+        (None, why) => refusals.push(Refusal {
+            code: RefusalCode::UnknownContent,
+            found: format!(
+                "It could not be read, so nobody knows what it holds ({}).",
+                why.as_deref().unwrap_or("unknown reason")
+            ),
+            mend: "Find out why it can't be read; reading a device usually needs root.".to_owned(),
+        }),
+    }
+    let device = inspection.identity.and_then(|identity| identity.device);
+    let Some(target) = device.and_then(|dev| BlockNode::by_number(root, dev)) else {
+        refusals.push(Refusal {
+            code: RefusalCode::UnknownContent,
+            found: "Its relations to other devices are unknown: /sys does not show it.".to_owned(),
+            mend: "Run where /sys is mounted and shows the device.".to_owned(),
+        });
+        return;
+    };
+    let relatives = topology::relatives(root, &target);
+    check_use(root, &relatives, refusals);
+    for loop_device in loops_on(root, inspection) {
+        refusals.push(member(&loop_device, "It", root));
+    }
+    check_loop_backing(root, &target, refusals);
+    if look_elsewhere && root.is_real() {
+        let already_explained = refusals
+            .iter()
+            .any(|refusal| matches!(refusal.code, RefusalCode::SystemDisk | RefusalCode::Mounted | RefusalCode::Swap | RefusalCode::Member));
+        elsewhere::check(&relatives, already_explained, refusals);
+    }
+}
+
+/// How a relative is called in a sentence that begins with it.
+fn subject(relative: &Relative) -> String {
+    let name = &relative.node.name;
+    match relative.relation {
+        Relation::Itself => "It".to_owned(),
+        Relation::Partition => format!("Its partition {name}"),
+        Relation::WholeDisk => format!("The disk that it is a part of, {name},"),
+        Relation::Holder => match &relative.on {
+            Some(on) => format!("What is built on it, {} (on {on}),", relative.node.describe()),
+            None => format!("What is built on it, {},", relative.node.describe()),
+        },
+    }
+}
+
+/// Mounts, swap and layers, on the target and everything that shares data with it.
+fn check_use(root: &SysRoot, relatives: &[Relative], refusals: &mut Vec<Refusal>) {
+    let mounts = mounts::mounts(root);
+    let members = mounts::multi_device_members(root);
+    let swap_devices: Vec<_> = mounts::swaps(root)
+        .iter()
+        .filter_map(|swap| mounts::device_of_path(root, &swap.path))
+        .collect();
+    for relative in relatives {
+        let who = subject(relative);
+        let node = &relative.node;
+        if relative.relation == Relation::Itself && node.attr_u64("ro") == Some(1) {
+            refusals.push(Refusal {
+                code: RefusalCode::ReadOnly,
+                found: "It is set read-only.".to_owned(),
+                mend: format!("Measure with --read-only, or allow writing with `blockdev --setrw {}`.", node.node_path()),
+            });
+        }
+        let points: Vec<&str> = mounts
+            .iter()
+            .filter(|mount| mount.devices(root).contains(&node.dev))
+            .map(|mount| mount.point.as_str())
+            .collect();
+        if let Some(system) = points.iter().find(|point| SYSTEM_MOUNTS.contains(point)) {
+            refusals.push(Refusal {
+                code: RefusalCode::SystemDisk,
+                found: format!("{who} is mounted at {system}: the running system lives on it."),
+                mend: "Choose another device.".to_owned(),
+            });
+        } else if !points.is_empty() {
+            refusals.push(Refusal {
+                code: RefusalCode::Mounted,
+                found: format!("{who} is mounted at {}.", points.join(" and ")),
+                mend: format!("Unmount it with `umount {}`.", points[0]),
+            });
+        } else if let Some((_, fs)) = members.iter().find(|(dev, _)| *dev == node.dev) {
+            refusals.push(Refusal {
+                code: RefusalCode::Mounted,
+                found: format!("{who} belongs to a mounted file system ({fs})."),
+                mend: "Unmount that file system, or remove the device from it.".to_owned(),
+            });
+        }
+        if swap_devices.contains(&node.dev) {
+            refusals.push(Refusal {
+                code: RefusalCode::Swap,
+                found: format!("{who} is in use as swap space."),
+                mend: format!("Release it with `swapoff {}`.", node.node_path()),
+            });
+        }
+        for holder in node.holders(root) {
+            refusals.push(member(&holder, &who, root));
+        }
+    }
+}
+
+/// A refusal for something that another device is built on.
+fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
+    let points: Vec<String> = mounts::mounts(root)
+        .iter()
+        .filter(|mount| mount.dev == holder.dev)
+        .map(|mount| mount.point.clone())
+        .collect();
+    let mounted = if points.is_empty() { String::new() } else { format!(", mounted at {}", points.join(" and ")) };
+    let kind = if holder.name.starts_with("loop") { "the loop device " } else { "" };
+    Refusal {
+        code: RefusalCode::Member,
+        found: format!("{who} is in use below {kind}{}{mounted}.", holder.describe()),
+        mend: if kind.is_empty() {
+            format!("Stop {} first, or measure that device itself.", holder.name)
+        } else {
+            format!("Detach it with `losetup -d {}`, or measure that device itself.", holder.node_path())
+        },
+    }
+}
+
+/// True when `path` is the inspected file or device, under whatever name.
+fn is_same(root: &SysRoot, inspection: &Inspection, path: &str) -> bool {
+    let Some(relative) = path.strip_prefix('/') else { return false };
+    let (Some(identity), Ok(meta)) = (inspection.identity, fs::metadata(root.path(relative))) else {
+        return inspection.canonical_path.as_deref() == Some(path);
+    };
+    let other = crate::inspect::Identity::of(&meta);
+    if identity.device.is_some() { identity.device == other.device } else { identity == other }
+}
+
+/// The loop devices whose blocks lie in the inspected file or device.
+fn loops_on(root: &SysRoot, inspection: &Inspection) -> Vec<BlockNode> {
+    let names = root.list("sys/class/block");
+    let loops = names.iter().filter(|name| name.starts_with("loop"));
+    let nodes = loops.filter_map(|name| BlockNode::by_name(root, name));
+    nodes
+        .filter(|node| node.attr("loop/backing_file").is_some_and(|file| is_same(root, inspection, &file)))
+        .collect()
+}
+
+/// A loop device writes into its file or device: whoever else uses that would be hit.
+fn check_loop_backing(root: &SysRoot, target: &BlockNode, refusals: &mut Vec<Refusal>) {
+    let Some(file) = target.attr("loop/backing_file") else { return };
+    let Some(meta) = file.strip_prefix('/').and_then(|path| fs::metadata(root.path(path)).ok()) else {
+        return;
+    };
+    if rustix::fs::FileType::from_raw_mode(meta.mode()).is_block_device() {
+        let dev = crate::sysroot::DevNo::from_packed(meta.rdev());
+        if let Some(below) = BlockNode::by_number(root, dev) {
+            let mut on_backing = Vec::new();
+            check_use(root, &topology::relatives(root, &below), &mut on_backing);
+            for refusal in &mut on_backing {
+                refusal.found = format!("Its blocks lie in {file}, for which holds: {}", refusal.found);
+            }
+            refusals.append(&mut on_backing);
+        }
+    }
+    let backing = crate::inspect::Identity::of(&meta);
+    let same_file = |path: &str| {
+        let other = path.strip_prefix('/').and_then(|path| fs::metadata(root.path(path)).ok());
+        other.is_some_and(|other| crate::inspect::Identity::of(&other) == backing)
+    };
+    for name in root.list("sys/class/block").iter().filter(|name| name.starts_with("loop")) {
+        let Some(other) = BlockNode::by_name(root, name).filter(|other| other.dev != target.dev) else {
+            continue;
+        };
+        if other.attr("loop/backing_file").is_some_and(|path| same_file(&path)) {
+            refusals.push(member(&other, &format!("The file that it is backed by, {file},"), root));
+        }
+    }
+    if mounts::swaps(root).iter().any(|swap| same_file(&swap.path)) {
+        refusals.push(Refusal {
+            code: RefusalCode::Swap,
+            found: format!("The file that it is backed by, {file}, is in use as swap space."),
+            mend: format!("Release it with `swapoff {file}`."),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Whether somebody else has a device open: exclusively (the kernel answers `EBUSY`), or for
+//! writing (`/proc/PID/fd`, as far as this user may look).
+//!
+//! An exclusive opening that succeeds is closed again at once; the real one is made when the
+//! target is opened. A process that has the device open without `O_EXCL`, such as a virtual
+//! machine that it was passed to, is invisible to the kernel's check, hence the second look.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{Refusal, RefusalCode};
+use crate::inspect::topology::{Relation, Relative};
+use crate::sysroot::DevNo;
+
+/// Adds refusals for the target and its partitions. Exclusive holders are only told where nothing
+/// else explains them: a mount is one, too.
+pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &mut Vec<Refusal>) {
+    let own = relatives.iter().filter(|r| matches!(r.relation, Relation::Itself | Relation::Partition));
+    // Opening the whole disk meets its partitions' holders as well; asking those says which.
+    let held: Vec<&Relative> = if already_explained {
+        Vec::new()
+    } else {
+        own.clone().filter(|r| is_held(Path::new(&r.node.node_path()), r.node.dev)).collect()
+    };
+    let partition = held.iter().find(|r| r.relation == Relation::Partition);
+    if let Some(relative) = partition.or(held.first()) {
+        let who = if relative.relation == Relation::Itself {
+            "It".to_owned()
+        } else {
+            format!("Its partition {}", relative.node.name)
+        };
+        refusals.push(Refusal {
+            code: RefusalCode::OpenElsewhere,
+            found: format!("{who} is held open exclusively by somebody else."),
+            mend: format!("Find the holder with `lsof {}` and end it; a mount in another namespace shows nowhere else.", relative.node.node_path()),
+        });
+    }
+    let numbers: Vec<DevNo> = own.map(|relative| relative.node.dev).collect();
+    for writer in writers(&numbers) {
+        refusals.push(Refusal {
+            code: RefusalCode::OpenElsewhere,
+            found: format!("{writer} has it open for writing."),
+            mend: "End that process first.".to_owned(),
+        });
+    }
+}
+
+/// True when an exclusive opening is refused as busy. The node must be the device's own.
+fn is_held(node: &Path, dev: DevNo) -> bool {
+    let is_own = fs::metadata(node).is_ok_and(|meta| {
+        meta.file_type().is_block_device() && DevNo::from_packed(meta.rdev()) == dev
+    });
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    is_own && rustix::fs::open(node, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)
+}
+
+/// Processes other than this one that have one of the devices open for writing: `name (PID)`.
+fn writers(devices: &[DevNo]) -> Vec<String> {
+    let me = std::process::id().to_string();
+    let mut found = Vec::new();
+    for pid in crate::sysroot::list(Path::new("/proc")) {
+        if pid == me || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let process = Path::new("/proc").join(&pid);
+        let has_it = crate::sysroot::list(&process.join("fd")).iter().any(|fd| {
+            let link = process.join("fd").join(fd);
+            // Asking only links below /dev leaves files on servers that don't answer alone.
+            fs::read_link(&link).is_ok_and(|path| path.starts_with("/dev"))
+                && fs::metadata(&link).is_ok_and(|meta| {
+                    meta.file_type().is_block_device() && devices.contains(&DevNo::from_packed(meta.rdev()))
+                })
+                && is_for_writing(&process.join("fdinfo").join(fd))
+        });
+        if has_it {
+            let name = crate::sysroot::read(&process.join("comm")).unwrap_or_else(|| "A process".to_owned());
+            found.push(format!("{name} (process {pid})"));
+        }
+    }
+    found
+}
+
+/// The flags in `/proc/PID/fdinfo/FD` are octal; the lowest two bits are the access mode.
+fn is_for_writing(fdinfo: &Path) -> bool {
+    let text = crate::sysroot::read(fdinfo).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32)
+}

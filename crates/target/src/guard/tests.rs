@@ -1,0 +1,246 @@
+//! Machines in a folder: a disk in use through its partitions, LVM, RAID, encryption, multipath.
+
+use super::*;
+use crate::inspect::fake::Tree;
+use crate::inspect::{BlockDevice, Identity, inspect};
+use crate::name::TargetName;
+use crate::signature::{Signature, SignatureKind};
+use crate::sysroot::DevNo;
+
+const SDA: &str = "pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda";
+const NVME: &str = "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
+
+/// A blank block device with this number, as an inspection would describe it.
+fn block(tree: &Tree, dev: &str) -> Inspection {
+    let dev: DevNo = dev.parse().unwrap();
+    let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();
+    inspection.kind = Kind::Block;
+    inspection.device = BlockDevice::read(&tree.root(), dev);
+    let node = inspection.device.as_ref().unwrap().node_path();
+    inspection.path = Some("/dev/disk/by-id/some-name".to_owned());
+    inspection.canonical_path = Some(node.to_string_lossy().into_owned());
+    inspection.identity = Some(Identity { dev: DevNo { major: 0, minor: 6 }, inode: 1, device: Some(dev) });
+    inspection.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
+    inspection
+}
+
+fn refusals(tree: &Tree, dev: &str) -> Vec<(RefusalCode, String)> {
+    let found = check_writable(&block(tree, dev), &tree.root());
+    found.into_iter().map(|refusal| (refusal.code, refusal.found)).collect()
+}
+
+fn codes(tree: &Tree, dev: &str) -> Vec<RefusalCode> {
+    refusals(tree, dev).into_iter().map(|(code, _)| code).collect()
+}
+
+fn partitioned() -> Tree {
+    let tree = Tree::new();
+    tree.disk(SDA, "8:0", 8192);
+    tree.partition(&format!("{SDA}/sda1"), "8:1", 1);
+    tree.partition(&format!("{SDA}/sda2"), "8:2", 2);
+    tree
+}
+
+#[test]
+fn a_blank_idle_disk_is_allowed() {
+    assert_eq!(refusals(&partitioned(), "8:0"), []);
+}
+
+#[test]
+fn a_disk_whose_partition_is_mounted() {
+    let tree = partitioned();
+    // By number: the name in the mount table is an alias.
+    tree.mounts(&[("8:2", "/srv/data", "ext4", "/dev/disk/by-label/data")]);
+    let found = refusals(&tree, "8:0");
+    assert_eq!(found, [(RefusalCode::Mounted, "Its partition sda2 is mounted at /srv/data.".to_owned())]);
+    // The sibling shares nothing with it; the partition itself does.
+    assert_eq!(codes(&tree, "8:1"), []);
+    assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted]);
+}
+
+#[test]
+fn a_partition_of_a_disk_that_is_used_whole() {
+    let tree = partitioned();
+    tree.mounts(&[("8:0", "/srv", "ext4", "/dev/sda")]);
+    let found = refusals(&tree, "8:1");
+    assert_eq!(found, [(RefusalCode::Mounted, "The disk that it is a part of, sda, is mounted at /srv.".to_owned())]);
+}
+
+#[test]
+fn the_system_disk_can_t_be_confirmed_away() {
+    let tree = partitioned();
+    tree.mounts(&[("8:1", "/", "ext4", "/dev/root"), ("8:1", "/mnt/bind", "ext4", "/dev/root")]);
+    let inspection = block(&tree, "8:0");
+    let found = check_writable(&inspection, &tree.root());
+    assert_eq!(found[0].code, RefusalCode::SystemDisk);
+    let named = Confirm(vec!["sda".to_owned(), "/dev/sda".to_owned()]);
+    let Err(TargetError::Refused(refused)) = confirm(&inspection, found, &named) else { panic!() };
+    assert_eq!(refused.confirmed_by, [""; 0]);
+}
+
+#[test]
+fn swap_by_node_name_and_through_a_partition() {
+    let tree = partitioned();
+    tree.swaps(&["/dev/sda1", "/var/swap\\040file"]);
+    assert_eq!(refusals(&tree, "8:0"), [(RefusalCode::Swap, "Its partition sda1 is in use as swap space.".to_owned())]);
+    assert_eq!(codes(&tree, "8:1"), [RefusalCode::Swap]);
+    assert_eq!(codes(&tree, "8:2"), []);
+}
+
+#[test]
+fn lvm_on_a_partition_is_found_from_the_disk() {
+    let tree = partitioned();
+    tree.disk("virtual/block/dm-0", "252:0", 4096);
+    tree.file("sys/devices/virtual/block/dm-0/dm/uuid", "LVM-abcdef\n");
+    tree.file("sys/devices/virtual/block/dm-0/dm/name", "vg0-home\n");
+    tree.stack("virtual/block/dm-0", &format!("{SDA}/sda2"));
+    tree.mounts(&[("252:0", "/home", "xfs", "/dev/mapper/vg0-home")]);
+    let found = refusals(&tree, "8:0");
+    assert_eq!(
+        found,
+        [
+            (RefusalCode::Mounted, "What is built on it, the LVM volume vg0-home (dm-0) (on sda2), is mounted at /home.".to_owned()),
+            (RefusalCode::Member, "Its partition sda2 is in use below the LVM volume vg0-home (dm-0), mounted at /home.".to_owned()),
+        ]
+    );
+    assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted, RefusalCode::Member]);
+    assert_eq!(codes(&tree, "8:1"), []);
+    // The volume itself is mounted, but member of nothing.
+    assert_eq!(codes(&tree, "252:0"), [RefusalCode::Mounted]);
+}
+
+#[test]
+fn encryption_on_a_raid_set_on_two_disks() {
+    let tree = Tree::new();
+    tree.disk(NVME, "259:0", 8192);
+    tree.partition(&format!("{NVME}/nvme0n1p1"), "259:1", 1);
+    tree.disk("virtual/block/sdx", "8:16", 8192);
+    tree.disk("virtual/block/md127", "9:127", 8192);
+    tree.file("sys/devices/virtual/block/md127/md/level", "raid1\n");
+    tree.disk("virtual/block/dm-3", "252:3", 8192);
+    tree.file("sys/devices/virtual/block/dm-3/dm/uuid", "CRYPT-LUKS2-1234-luks\n");
+    tree.file("sys/devices/virtual/block/dm-3/dm/name", "luks\n");
+    tree.stack("virtual/block/md127", &format!("{NVME}/nvme0n1p1"));
+    tree.stack("virtual/block/md127", "virtual/block/sdx");
+    tree.stack("virtual/block/dm-3", "virtual/block/md127");
+    tree.swaps(&["/dev/dm-3"]);
+    for disk in ["259:0", "259:1", "8:16"] {
+        let found = refusals(&tree, disk);
+        let codes: Vec<_> = found.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, [RefusalCode::Swap, RefusalCode::Member, RefusalCode::Member], "{disk}");
+        assert!(found[0].1.contains("the encrypted volume luks (dm-3) (on md127)"), "{found:?}");
+        assert!(found[1].1.contains("below the RAID set md127 (raid1)"), "{found:?}");
+    }
+    // Downwards: the bottom of the encrypted volume is both disks.
+    let device = BlockNode::by_number(&tree.root(), "252:3".parse().unwrap()).unwrap();
+    let bottom: Vec<_> =
+        topology::physical(&tree.root(), &device).into_iter().map(|node| node.name).collect();
+    assert_eq!(bottom, ["nvme0n1", "sdx"]);
+}
+
+#[test]
+fn multipath_paths_are_members_and_its_partitions_count() {
+    let tree = partitioned();
+    tree.disk("virtual/block/sdb", "8:32", 8192);
+    for (name, number, uuid, mapped) in
+        [("dm-5", "252:5", "mpath-3600508b", "mpatha"), ("dm-6", "252:6", "part1-mpath-3600508b", "mpatha-part1")]
+    {
+        tree.disk(&format!("virtual/block/{name}"), number, 8192);
+        tree.file(&format!("sys/devices/virtual/block/{name}/dm/uuid"), uuid);
+        tree.file(&format!("sys/devices/virtual/block/{name}/dm/name"), mapped);
+    }
+    tree.stack("virtual/block/dm-5", "virtual/block/sdb");
+    tree.stack("virtual/block/dm-5", SDA);
+    tree.stack("virtual/block/dm-6", "virtual/block/dm-5");
+    let found = refusals(&tree, "8:32");
+    assert!(found.iter().all(|(code, _)| *code == RefusalCode::Member), "{found:?}");
+    assert!(found[0].1.contains("below the multipath device mpatha (dm-5)"), "{found:?}");
+    assert!(found[1].1.contains("the mapped partition mpatha-part1 (dm-6)"), "{found:?}");
+    tree.mounts(&[("252:6", "/data", "ext4", "/dev/mapper/mpatha-part1")]);
+    assert_eq!(codes(&tree, "252:5"), [RefusalCode::Mounted, RefusalCode::Member]);
+}
+
+#[test]
+fn every_member_of_a_mounted_btrfs_counts() {
+    let tree = partitioned();
+    tree.disk("virtual/block/sdb", "8:32", 8192);
+    // mountinfo shows an anonymous number and one member.
+    tree.mounts(&[("0:45", "/pool", "btrfs", "/dev/sda1")]);
+    for name in ["sda1", "sdb"] {
+        tree.file(&format!("sys/fs/btrfs/1234-5678/devices/{name}"), "");
+    }
+    assert_eq!(refusals(&tree, "8:0"), [(RefusalCode::Mounted, "Its partition sda1 is mounted at /pool.".to_owned())]);
+    assert_eq!(
+        refusals(&tree, "8:32"),
+        [(RefusalCode::Mounted, "It belongs to a mounted file system (btrfs 1234-5678).".to_owned())]
+    );
+}
+
+#[test]
+fn a_loop_device_on_a_device_that_is_in_use() {
+    let tree = partitioned();
+    tree.disk("virtual/block/loop3", "7:3", 8192);
+    tree.file("sys/devices/virtual/block/loop3/loop/backing_file", "/dev/sda1\n");
+    // From below: the partition carries the loop device.
+    assert_eq!(
+        refusals(&tree, "8:1"),
+        [(RefusalCode::Member, "It is in use below the loop device loop3.".to_owned())]
+    );
+    assert_eq!(codes(&tree, "7:3"), []);
+}
+
+#[test]
+fn content_and_read_only_devices() {
+    let tree = partitioned();
+    let mut inspection = block(&tree, "8:0");
+    let signature = |kind, name: &str| Signature { kind, name: name.to_owned(), offset_bytes: 512 };
+    inspection.content.as_mut().unwrap().signatures =
+        vec![signature(SignatureKind::FileSystem, "xfs"), signature(SignatureKind::PartitionTable, "GPT")];
+    let found = check_writable(&inspection, &tree.root());
+    assert_eq!(found[0].code, RefusalCode::PartitionTable);
+    assert_eq!(found[1].found, "It holds a file system (xfs, found at byte 512).");
+
+    inspection.content = None;
+    inspection.unreadable = Some("Permission denied".to_owned());
+    let found = check_writable(&inspection, &tree.root());
+    assert_eq!(found[0].code, RefusalCode::UnknownContent);
+    assert!(found[0].found.contains("Permission denied"));
+
+    tree.file(&format!("sys/devices/{SDA}/ro"), "1\n");
+    assert_eq!(codes(&tree, "8:0"), [RefusalCode::ReadOnly]);
+
+    // Not in /sys at all: nothing is known of its use.
+    inspection.identity.as_mut().unwrap().device = Some(DevNo { major: 99, minor: 0 });
+    let found = check_writable(&inspection, &tree.root());
+    assert_eq!(found.last().unwrap().code, RefusalCode::UnknownContent);
+}
+
+#[test]
+fn only_the_device_s_own_names_confirm() {
+    let tree = partitioned();
+    tree.mounts(&[("8:2", "/srv", "ext4", "/dev/sda2")]);
+    tree.file("sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda/serial", " S3R14L  \n");
+    let disk = block(&tree, "8:0");
+    let partition = block(&tree, "8:2");
+    let lifts = |inspection: &Inspection, name: &str| {
+        let found = check_writable(inspection, &tree.root());
+        assert!(!found.is_empty());
+        confirm(inspection, found, &Confirm(vec!["unrelated".to_owned(), name.to_owned()])).is_ok()
+    };
+    for name in ["sda", "/dev/sda", "S3R14L", "/dev/disk/by-id/some-name"] {
+        assert!(lifts(&disk, name), "{name}");
+    }
+    for name in ["", "sd", "sda1", "sdaa", "SDA", "s3r14l", "S3R14", "/dev/sda ", "yes"] {
+        assert!(!lifts(&disk, name), "{name}");
+    }
+    // A disk's serial number does not single out one of its partitions.
+    assert!(lifts(&partition, "sda2") && !lifts(&partition, "S3R14L") && !lifts(&partition, "sda"));
+
+    let found = check_writable(&disk, &tree.root());
+    let error = confirm(&disk, found, &Confirm(vec!["sdb".to_owned()])).unwrap_err();
+    assert_eq!(error.exit_code(), 3);
+    let text = error.to_string();
+    for part in ["mounted at /srv", "umount /srv", "`--destroy sdb` names something else", "--destroy sda", "--destroy S3R14L"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

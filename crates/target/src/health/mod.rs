@@ -1,0 +1,156 @@
+//! How worn, warm and old a device says it is: NVMe's SMART log, ATA's device statistics and SMART
+//! data. Kept before and after a run, and used to tell which share of a device's life a writing
+//! run costs.
+//!
+//! The commands only read. They need rights that ordinary users lack (`CAP_SYS_ADMIN` for NVMe,
+//! `CAP_SYS_RAWIO` for ATA), so that no health is the usual answer; a run goes on without it.
+
+mod ata;
+mod nvme;
+
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TargetError;
+use crate::inspect::BlockDevice;
+
+/// What a device says about itself. `None` is what it does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Where it was read: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by
+    /// ` and `.
+    pub source: String,
+    /// Share of the rated life that is used up, in per cent; above 100 when it is exceeded (255
+    /// stands for anything above 254).
+    pub percentage_used: Option<u64>,
+    /// Bytes that hosts wrote over its life.
+    pub data_written_bytes: Option<u64>,
+    /// Bytes that hosts read over its life.
+    pub data_read_bytes: Option<u64>,
+    /// Temperature now, in degrees Celsius.
+    pub temperature_c: Option<i64>,
+    /// Hours under power.
+    pub power_on_hours: Option<u64>,
+    /// Times that power was switched on.
+    pub power_cycles: Option<u64>,
+    /// Losses of power that it was not told of.
+    pub unsafe_shutdowns: Option<u64>,
+    /// Errors of the medium that could not be corrected.
+    pub media_errors: Option<u64>,
+    /// Sectors that were replaced by spare ones.
+    pub reallocated_sectors: Option<u64>,
+    /// Spare capacity left, in per cent.
+    pub available_spare: Option<u64>,
+    /// Spare capacity below which the device warns, in per cent.
+    pub available_spare_threshold: Option<u64>,
+    /// NVMe's warning bits; 0 is no warning.
+    pub critical_warning: Option<u64>,
+    /// Minutes spent above the warning temperature.
+    pub warning_temperature_minutes: Option<u64>,
+}
+
+impl Health {
+    /// Bytes that the device is rated to take, estimated from what it took and which share of its
+    /// life it says that used up. `None` below 1 %, where the division would be by noise. The
+    /// share is a whole per cent, so that at `p` % the estimate is only good to about 1/`p`, and
+    /// it holds for the write amplification that the device has met so far.
+    pub fn rated_endurance_bytes(&self) -> Option<u64> {
+        let used = self.percentage_used.filter(|&used| used >= 1)?;
+        let written = u128::from(self.data_written_bytes?);
+        u64::try_from(written * 100 / u128::from(used)).ok()
+    }
+
+    /// Share of the rated endurance that writing `bytes` costs; an estimate like
+    /// [`rated_endurance_bytes`](Self::rated_endurance_bytes).
+    pub fn endurance_share(&self, bytes: u64) -> Option<f64> {
+        let rated = self.rated_endurance_bytes().filter(|&rated| rated > 0)?;
+        Some(bytes as f64 / rated as f64)
+    }
+
+    /// What is wrong, as sentences; none when nothing is.
+    pub fn warnings(&self) -> Vec<String> {
+        const CRITICAL: [(u64, &str); 6] = [
+            (0x01, "Its spare capacity is below the threshold."),
+            (0x02, "Its temperature is beyond a threshold."),
+            (0x04, "Its reliability is degraded."),
+            (0x08, "Its medium has gone read-only."),
+            (0x10, "The backup of its volatile memory has failed."),
+            (0x20, "Its persistent memory region has become unreliable."),
+        ];
+        let bits = self.critical_warning.unwrap_or(0);
+        let critical = CRITICAL.iter().filter(|(bit, _)| bits & bit != 0);
+        let mut warnings: Vec<String> = critical.map(|(_, text)| (*text).to_owned()).collect();
+        if let Some(used) = self.percentage_used.filter(|&used| used >= 100) {
+            warnings.push(format!("It has used {used} % of its rated life."));
+        }
+        if let Some(errors) = self.media_errors.filter(|&errors| errors > 0) {
+            warnings.push(format!("It counts {errors} errors of its medium that it could not correct."));
+        }
+        warnings
+    }
+}
+
+/// Asks a device for its health. `device` is a disk at the bottom
+/// ([`Inspection::physical`](crate::Inspection::physical)).
+///
+/// # Errors
+/// [`TargetError::Unsupported`] for devices that are neither NVMe nor ATA or SCSI,
+/// [`TargetError::Permission`] without the rights, [`TargetError::Io`] when the command fails.
+pub fn health(device: &BlockDevice) -> Result<Health, TargetError> {
+    let path = device.node_path();
+    let is_nvme = device.kernel_name.starts_with("nvme");
+    if !is_nvme && !device.kernel_name.starts_with("sd") {
+        return Err(TargetError::Unsupported {
+            path: path.display().to_string(),
+            problem: "it keeps no health log that iodyno can read.".to_owned(),
+            help: "NVMe and ATA devices do.".to_owned(),
+        });
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = rustix::fs::open(&path, flags, Mode::empty())
+        .map_err(|errno| TargetError::from_errno("read its health log", &path, errno))?;
+    let health = if is_nvme { nvme::read(&fd) } else { ata::read(&fd) };
+    health.map_err(|errno| TargetError::from_errno("read its health log", &path, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endurance_is_only_estimated_from_a_whole_per_cent() {
+        let health = |percentage_used| Health {
+            percentage_used,
+            data_written_bytes: Some(30_000_000_000_000),
+            ..Health::default()
+        };
+        assert_eq!(health(Some(5)).rated_endurance_bytes(), Some(600_000_000_000_000));
+        assert_eq!(health(Some(0)).rated_endurance_bytes(), None);
+        assert_eq!(health(None).rated_endurance_bytes(), None);
+        assert_eq!(health(Some(5)).endurance_share(6_000_000_000_000), Some(0.01));
+        assert_eq!(Health::default().endurance_share(1), None);
+    }
+
+    #[test]
+    fn each_warning_is_said() {
+        let health = Health {
+            critical_warning: Some(0x0A),
+            percentage_used: Some(101),
+            media_errors: Some(3),
+            ..Health::default()
+        };
+        let warnings = health.warnings().join(" ");
+        for word in ["temperature", "read-only", "101 %", "3 errors"] {
+            assert!(warnings.contains(word), "{warnings}");
+        }
+        assert!(Health::default().warnings().is_empty());
+    }
+
+    #[test]
+    fn a_device_without_a_log_is_said_so() {
+        let tree = crate::inspect::fake::Tree::new();
+        tree.disk("virtual/block/zram0", "253:0", 8);
+        let device = BlockDevice::read(&tree.root(), "253:0".parse().unwrap()).unwrap();
+        assert!(matches!(health(&device), Err(TargetError::Unsupported { .. })));
+    }
+}

@@ -1,0 +1,68 @@
+//! Which offsets, lengths and addresses direct I/O needs.
+//!
+//! Since Linux 6.1 `statx` says so (`STATX_DIOALIGN`); before, and where a file system leaves it
+//! out, the logical block of the device underneath is taken. An opened file is probed on top
+//! ([`open`](crate::open)), because both can be wrong.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use serde::{Deserialize, Serialize};
+
+/// linux/stat.h; a file may be read at a finer alignment than it is written.
+const STATX_DIO_READ_ALIGN: u32 = 0x0002_0000;
+
+/// Alignment that I/O on a target needs, and sizes that suit it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alignment {
+    /// Logical block: the smallest I/O.
+    pub logical_block_bytes: Option<u64>,
+    /// Physical block: the smallest write without read-modify-write.
+    pub physical_block_bytes: Option<u64>,
+    /// Preferred I/O for throughput.
+    pub io_optimal_bytes: Option<u64>,
+    /// What a direct I/O's offset and length must be multiples of. 0: no direct I/O.
+    pub direct_offset_bytes: Option<u64>,
+    /// The same for reads, where the file system says that they may be finer.
+    pub direct_read_offset_bytes: Option<u64>,
+    /// What a direct I/O's memory address must be a multiple of. 0: no direct I/O.
+    pub direct_memory_bytes: Option<u64>,
+    /// Where the direct alignment is known from: `statx` or `logical block`.
+    pub source: Option<String>,
+}
+
+impl Alignment {
+    fn take(&mut self, st: &Statx) {
+        if st.stx_mask & StatxFlags::DIOALIGN.bits() != 0 {
+            self.direct_offset_bytes = Some(u64::from(st.stx_dio_offset_align));
+            self.direct_memory_bytes = Some(u64::from(st.stx_dio_mem_align));
+            self.source = Some("statx".to_owned());
+        } else if let Some(block_bytes) = self.logical_block_bytes {
+            self.direct_offset_bytes = Some(block_bytes);
+            self.direct_memory_bytes = Some(block_bytes);
+            self.source = Some("logical block".to_owned());
+        }
+        if st.stx_mask & STATX_DIO_READ_ALIGN != 0 && st.stx_dio_read_offset_align != 0 {
+            self.direct_read_offset_bytes = Some(u64::from(st.stx_dio_read_offset_align));
+        }
+    }
+
+    fn mask() -> StatxFlags {
+        StatxFlags::DIOALIGN | StatxFlags::from_bits_retain(STATX_DIO_READ_ALIGN)
+    }
+
+    /// Fills in the direct alignment of a path.
+    pub(crate) fn read_path(&mut self, path: &Path) {
+        if let Ok(st) = statx(CWD, path, AtFlags::empty(), Self::mask()) {
+            self.take(&st);
+        }
+    }
+
+    /// Fills in the direct alignment of an open file.
+    pub(crate) fn read_fd(&mut self, fd: impl AsFd) {
+        if let Ok(st) = statx(fd, "", AtFlags::EMPTY_PATH, Self::mask()) {
+            self.take(&st);
+        }
+    }
+}

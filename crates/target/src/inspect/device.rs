@@ -1,0 +1,408 @@
+//! What sysfs says about one block device: identity, queue settings, place in the machine, and its
+//! counters. These are the facts that a report must disclose; "unknown" is `None`.
+//!
+//! A partition has no queue or model of its own: its disk's are taken. Sizes of sysfs come in
+//! sectors of 512 bytes whatever the device's own block is.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::topology::BlockNode;
+use crate::sysroot::{self, DevNo, SysRoot};
+
+/// The link of a PCIe device: what it runs at and what it could.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PcieLink {
+    /// Bus address, such as `0000:3b:00.0`.
+    pub address: String,
+    /// Speed now, such as `16.0 GT/s PCIe`.
+    pub current_speed: Option<String>,
+    /// The most the device can do.
+    pub max_speed: Option<String>,
+    /// Lanes now.
+    pub current_width: Option<u64>,
+    /// The most lanes the device has.
+    pub max_width: Option<u64>,
+}
+
+impl PcieLink {
+    /// True when the link runs below what the device can do.
+    pub fn is_below_capability(&self) -> bool {
+        let speed = |text: &Option<String>| -> Option<f64> {
+            text.as_ref()?.split_whitespace().next()?.parse().ok()
+        };
+        let slower = matches!((speed(&self.current_speed), speed(&self.max_speed)), (Some(now), Some(max)) if now < max);
+        let narrower = matches!((self.current_width, self.max_width), (Some(now), Some(max)) if now < max);
+        slower || narrower
+    }
+}
+
+/// One reading of a device's I/O counters, from `/sys/class/block/NAME/stat` and `inflight`. The
+/// difference of two readings shows I/O that is not ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskStats {
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Milliseconds that reads took, summed over reads.
+    pub read_ms: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Milliseconds that writes took, summed over writes.
+    pub write_ms: u64,
+    /// Milliseconds with at least one I/O in flight.
+    pub busy_ms: u64,
+    /// Discards completed.
+    pub discards: u64,
+    /// Bytes discarded.
+    pub discarded_bytes: u64,
+    /// Flushes completed.
+    pub flushes: u64,
+    /// Reads in flight at this moment.
+    pub reads_in_flight: u64,
+    /// Writes in flight at this moment.
+    pub writes_in_flight: u64,
+}
+
+impl DiskStats {
+    /// Reads the counters of a device; `None` when it is gone or keeps none.
+    pub fn read(root: &SysRoot, dev: DevNo) -> Option<Self> {
+        BlockNode::by_number(root, dev).and_then(|node| Self::of(&node))
+    }
+
+    fn of(node: &BlockNode) -> Option<Self> {
+        let text = node.attr("stat")?;
+        let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+        // Kernels before 4.18 have no discards, before 5.5 no flushes.
+        let field = |i: usize| fields.get(i).copied().unwrap_or(0);
+        if fields.len() < 11 {
+            return None;
+        }
+        let inflight = node.attr("inflight").unwrap_or_default();
+        let mut inflight = inflight.split_whitespace().map(|n| n.parse().unwrap_or(0));
+        Some(Self {
+            reads: field(0),
+            read_bytes: field(2) * 512,
+            read_ms: field(3),
+            writes: field(4),
+            written_bytes: field(6) * 512,
+            write_ms: field(7),
+            busy_ms: field(9),
+            discards: field(11),
+            discarded_bytes: field(13) * 512,
+            flushes: field(15),
+            reads_in_flight: inflight.next().unwrap_or(0),
+            writes_in_flight: inflight.next().unwrap_or(0),
+        })
+    }
+
+    /// What happened since an earlier reading. In-flight counts are the later reading's own.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut delta = *self;
+        for (now, then) in [
+            (&mut delta.reads, earlier.reads),
+            (&mut delta.read_bytes, earlier.read_bytes),
+            (&mut delta.read_ms, earlier.read_ms),
+            (&mut delta.writes, earlier.writes),
+            (&mut delta.written_bytes, earlier.written_bytes),
+            (&mut delta.write_ms, earlier.write_ms),
+            (&mut delta.busy_ms, earlier.busy_ms),
+            (&mut delta.discards, earlier.discards),
+            (&mut delta.discarded_bytes, earlier.discarded_bytes),
+            (&mut delta.flushes, earlier.flushes),
+        ] {
+            // The counters wrap, and start anew when a device is replaced.
+            *now = now.saturating_sub(then);
+        }
+        delta
+    }
+
+    /// True when nothing was read, written, discarded or flushed, and nothing is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.reads + self.writes + self.discards + self.flushes == 0
+            && self.reads_in_flight + self.writes_in_flight == 0
+    }
+}
+
+/// What sysfs tells about a block device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockDevice {
+    /// The kernel's name: `nvme0n1`, `sda2`, `dm-0`.
+    pub kernel_name: String,
+    /// Its number.
+    pub dev: DevNo,
+    /// The disk's kernel name, where this is a partition.
+    pub partition_of: Option<String>,
+    /// Capacity in bytes.
+    pub size_bytes: Option<u64>,
+    /// How it is attached, as far as the name and place tell: nvme, scsi, virtio, loop, zram, dm,
+    /// md, …
+    pub transport: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+    /// Vendor.
+    pub vendor: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// World-wide name.
+    pub wwid: Option<String>,
+    /// Firmware revision.
+    pub firmware: Option<String>,
+    /// A disk that turns.
+    pub rotational: Option<bool>,
+    /// Removable medium.
+    pub removable: Option<bool>,
+    /// Set read-only in the kernel.
+    pub read_only: Option<bool>,
+    /// Logical block: the smallest I/O.
+    pub logical_block_bytes: Option<u64>,
+    /// Physical block: the smallest write without read-modify-write.
+    pub physical_block_bytes: Option<u64>,
+    /// Preferred smallest I/O.
+    pub io_min_bytes: Option<u64>,
+    /// Preferred I/O for throughput; `None` when the device names none.
+    pub io_optimal_bytes: Option<u64>,
+    /// Mask that a buffer's address must be clear of, plus one.
+    pub dma_alignment_bytes: Option<u64>,
+    /// I/O scheduler in use.
+    pub scheduler: Option<String>,
+    /// Requests that the scheduler's queue holds.
+    pub nr_requests: Option<u64>,
+    /// Read-ahead of buffered reads.
+    pub read_ahead_kib: Option<u64>,
+    /// Largest request that the kernel makes.
+    pub max_sectors_kib: Option<u64>,
+    /// Largest request that the hardware takes.
+    pub max_hw_sectors_kib: Option<u64>,
+    /// 0: merge freely, 1: only simple merges, 2: never.
+    pub nomerges: Option<u64>,
+    /// Where completions run: 0 anywhere, 1 same group of cores, 2 the submitting core.
+    pub rq_affinity: Option<u64>,
+    /// Polled completions are set up.
+    pub io_poll: Option<bool>,
+    /// Write-back throttling target in µs; 0 is off.
+    pub wbt_lat_usec: Option<u64>,
+    /// Volatile write cache as the kernel treats it: `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Forced unit access is supported.
+    pub fua: Option<bool>,
+    /// Discard is supported.
+    pub discard: Option<bool>,
+    /// The device itself writes zeroes without being sent them.
+    pub write_zeroes_offload: Option<bool>,
+    /// `none`, `host-aware` or `host-managed`.
+    pub zoned: Option<String>,
+    /// Direct access by load and store.
+    pub dax: Option<bool>,
+    /// Memory node that the device is attached to.
+    pub numa_node: Option<u64>,
+    /// PCIe link.
+    pub pcie: Option<PcieLink>,
+    /// Hottest sensor, in degrees Celsius.
+    pub temperature_c: Option<f64>,
+    /// Kernel names of what is built on it.
+    pub holders: Vec<String>,
+    /// Kernel names of what it is built on.
+    pub slaves: Vec<String>,
+    /// Kernel names of its partitions.
+    pub partitions: Vec<String>,
+    /// What a loop device is backed by.
+    pub loop_backing_file: Option<String>,
+    /// A loop device that itself bypasses the page cache of its file.
+    pub loop_direct: Option<bool>,
+    /// Name and uuid of a device-mapper device, joined by a space.
+    pub device_mapper: Option<String>,
+    /// Level and state of a RAID set, joined by a space.
+    pub raid: Option<String>,
+    /// Compression algorithm in use of a zram device.
+    pub zram_algorithm: Option<String>,
+    /// Counters at the time of inspection.
+    pub stats: Option<DiskStats>,
+}
+
+/// The choice in brackets: `[none] mq-deadline` gives `none`.
+fn selected(text: &str) -> String {
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    chosen.map_or(text, |(chosen, _)| chosen).to_owned()
+}
+
+/// How the disk is attached, by its place in the device tree or the name its driver always uses.
+fn transport(disk: &BlockNode) -> Option<String> {
+    const BY_NAME: [(&str, &str); 11] = [
+        ("nvme", "nvme"),
+        ("loop", "loop"),
+        ("zram", "zram"),
+        ("dm-", "dm"),
+        ("md", "md"),
+        ("nbd", "nbd"),
+        ("ram", "ram"),
+        ("pmem", "pmem"),
+        ("mmcblk", "mmc"),
+        ("nullb", "null_blk"),
+        ("ublkb", "ublk"),
+    ];
+    let path = disk.dir.to_string_lossy();
+    for (part, name) in [("/usb", "usb"), ("/ata", "ata"), ("/virtio", "virtio")] {
+        if path.contains(part) {
+            return Some(name.to_owned());
+        }
+    }
+    let by_name = BY_NAME.iter().find(|(prefix, _)| disk.name.starts_with(prefix));
+    let scsi = disk.dir.join("device/scsi_device").exists() || disk.name.starts_with("sd");
+    by_name.map(|(_, name)| (*name).to_owned()).or_else(|| scsi.then(|| "scsi".to_owned()))
+}
+
+/// The first ancestor in the device tree that is a PCIe function.
+fn pcie(disk: &BlockNode) -> Option<PcieLink> {
+    let device = disk.dir.join("device").canonicalize().ok()?;
+    let dir = device.ancestors().find(|dir| dir.join("current_link_speed").exists())?;
+    let text = |name: &str| sysroot::read(&dir.join(name)).filter(|text| !text.starts_with("Unknown"));
+    let width = |name: &str| text(name)?.parse().ok().filter(|&lanes: &u64| lanes != 0 && lanes != 255);
+    Some(PcieLink {
+        address: dir.file_name()?.to_string_lossy().into_owned(),
+        current_speed: text("current_link_speed"),
+        max_speed: text("max_link_speed"),
+        current_width: width("current_link_width"),
+        max_width: width("max_link_width"),
+    })
+}
+
+/// The hottest of the sensors that the drive's own hwmon shows.
+fn temperature_c(disk: &BlockNode) -> Option<f64> {
+    let device = disk.dir.join("device");
+    let folders = [device.clone(), device.join("hwmon"), device.join("device/hwmon")];
+    let mut hottest: Option<f64> = None;
+    for folder in folders {
+        for name in sysroot::list(&folder).iter().filter(|name| name.starts_with("hwmon")) {
+            let sensors = folder.join(name);
+            for file in sysroot::list(&sensors) {
+                if file.starts_with("temp")
+                    && file.ends_with("_input")
+                    && let Some(milli) = sysroot::read(&sensors.join(&file)).and_then(|t| t.parse::<f64>().ok())
+                {
+                    let degrees = milli / 1000.0;
+                    hottest = Some(hottest.map_or(degrees, |hottest| hottest.max(degrees)));
+                }
+            }
+        }
+    }
+    hottest
+}
+
+/// Page 80h of a SCSI device's vital product data: 4 bytes of header, then the serial number.
+fn scsi_serial(disk: &BlockNode) -> Option<String> {
+    let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
+    let text = String::from_utf8_lossy(page.get(4..)?);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn names(nodes: Vec<BlockNode>) -> Vec<String> {
+    nodes.into_iter().map(|node| node.name).collect()
+}
+
+fn joined(parts: [Option<String>; 2]) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+impl BlockDevice {
+    /// Reads what sysfs has on the device with this number.
+    pub fn read(root: &SysRoot, dev: DevNo) -> Option<Self> {
+        BlockNode::by_number(root, dev).map(|node| Self::of(root, &node))
+    }
+
+    pub(crate) fn of(root: &SysRoot, node: &BlockNode) -> Self {
+        let whole = node.whole_disk();
+        let disk = whole.as_ref().unwrap_or(node);
+        let first = |paths: &[&str]| paths.iter().find_map(|path| disk.attr(path));
+        let flag = |path: &str| disk.attr_u64(path).map(|n| n != 0);
+        let nonzero = |path: &str| disk.attr_u64(path).filter(|&n| n != 0);
+        let dma = disk.attr_u64("queue/dma_alignment").and_then(|mask| mask.checked_add(1));
+        Self {
+            kernel_name: node.name.clone(),
+            dev: node.dev,
+            partition_of: whole.as_ref().map(|disk| disk.name.clone()),
+            size_bytes: node.attr_u64("size").map(|sectors| sectors * 512),
+            transport: transport(disk),
+            model: first(&["device/model", "device/name"]),
+            vendor: first(&["device/vendor"]).filter(|vendor| !vendor.starts_with("0x")),
+            serial: first(&["serial", "device/serial"]).or_else(|| scsi_serial(disk)),
+            wwid: first(&["wwid", "device/wwid"]),
+            firmware: first(&["device/firmware_rev", "device/rev", "device/fwrev"]),
+            rotational: flag("queue/rotational"),
+            removable: flag("removable"),
+            read_only: node.attr_u64("ro").map(|n| n != 0),
+            logical_block_bytes: nonzero("queue/logical_block_size"),
+            physical_block_bytes: nonzero("queue/physical_block_size"),
+            io_min_bytes: nonzero("queue/minimum_io_size"),
+            io_optimal_bytes: nonzero("queue/optimal_io_size"),
+            dma_alignment_bytes: dma,
+            scheduler: disk.attr("queue/scheduler").map(|text| selected(&text)),
+            nr_requests: disk.attr_u64("queue/nr_requests"),
+            read_ahead_kib: disk.attr_u64("queue/read_ahead_kb"),
+            max_sectors_kib: disk.attr_u64("queue/max_sectors_kb"),
+            max_hw_sectors_kib: disk.attr_u64("queue/max_hw_sectors_kb"),
+            nomerges: disk.attr_u64("queue/nomerges"),
+            rq_affinity: disk.attr_u64("queue/rq_affinity"),
+            io_poll: flag("queue/io_poll"),
+            wbt_lat_usec: disk.attr_u64("queue/wbt_lat_usec"),
+            write_cache: disk.attr("queue/write_cache"),
+            fua: flag("queue/fua"),
+            discard: flag("queue/discard_max_bytes"),
+            write_zeroes_offload: flag("queue/write_zeroes_max_bytes"),
+            zoned: disk.attr("queue/zoned"),
+            dax: flag("queue/dax"),
+            numa_node: first(&["device/numa_node", "device/device/numa_node"]).and_then(|n| n.parse().ok()),
+            pcie: pcie(disk),
+            temperature_c: temperature_c(disk),
+            holders: names(node.holders(root)),
+            slaves: names(node.slaves(root)),
+            partitions: names(node.partitions()),
+            loop_backing_file: disk.attr("loop/backing_file"),
+            loop_direct: flag("loop/dio"),
+            device_mapper: joined([disk.attr("dm/name"), disk.attr("dm/uuid")]),
+            raid: joined([disk.attr("md/level"), disk.attr("md/array_state")]),
+            zram_algorithm: disk.attr("comp_algorithm").map(|text| selected(&text)),
+            stats: DiskStats::of(node),
+        }
+    }
+
+    /// The device's node.
+    pub fn node_path(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/{}", self.kernel_name.replace('!', "/")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_below_capability_is_seen() {
+        let link = |speed: &str, width| PcieLink {
+            current_speed: Some(speed.to_owned()),
+            max_speed: Some("16.0 GT/s PCIe".to_owned()),
+            current_width: Some(width),
+            max_width: Some(4),
+            ..PcieLink::default()
+        };
+        assert!(!link("16.0 GT/s PCIe", 4).is_below_capability());
+        // As text, "8.0" is above "16.0".
+        assert!(link("8.0 GT/s PCIe", 4).is_below_capability());
+        assert!(link("16.0 GT/s PCIe", 2).is_below_capability());
+        assert!(!PcieLink::default().is_below_capability());
+    }
+
+    #[test]
+    fn the_choice_in_brackets() {
+        assert_eq!(selected("[none] mq-deadline kyber"), "none");
+        assert_eq!(selected("none [mq-deadline]"), "mq-deadline");
+        assert_eq!(selected("none"), "none");
+    }
+}

@@ -1,0 +1,125 @@
+//! The file system that a file lies on: type, mount, room.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statfs, statx};
+use serde::{Deserialize, Serialize};
+
+use super::mounts::{self, Mount};
+use crate::sysroot::{DevNo, SysRoot};
+
+/// `STATX_ATTR_*` says nothing about these; the magic numbers are those of linux/magic.h and of
+/// each file system's own sources. Used where mountinfo does not show the mount.
+const MAGIC: [(i64, &str); 22] = [
+    (0xEF53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683E, "btrfs"),
+    (0xF2F5_2010, "f2fs"),
+    (0x0102_1994, "tmpfs"),
+    (0x8584_58F6, "ramfs"),
+    (0x2FC1_2FC1, "zfs"),
+    (0xCA45_1A4E, "bcachefs"),
+    (0x794C_7630, "overlay"),
+    (0x6969, "nfs"),
+    (0xFF53_4D42, "cifs"),
+    (0xFE53_4D42, "smb2"),
+    (0x6573_5546, "fuse"),
+    (0x0102_1997, "9p"),
+    (0x4D44, "vfat"),
+    (0x2011_BAB0, "exfat"),
+    (0x7366_746E, "ntfs3"),
+    (0x5346_544E, "ntfs"),
+    (0x9FA0, "proc"),
+    (0x6265_6572, "sysfs"),
+    (0x1CD1, "devpts"),
+    (0x0027_E0EB, "cgroup"),
+];
+
+/// File systems that hold no user's files. A file made there would be memory, or an error.
+const NOT_FOR_FILES: [&str; 14] = [
+    "proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs",
+    "configfs", "bpf", "efivarfs", "mqueue", "pstore",
+];
+
+/// What is known of the file system that a file or directory lies on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSystem {
+    /// Type as the kernel names it: ext4, xfs, tmpfs, …
+    pub fs_type: String,
+    /// Where it is mounted.
+    pub mount_point: Option<String>,
+    /// What is mounted: a device, a server's path, a word.
+    pub source: Option<String>,
+    /// Options of this mount.
+    pub options: Option<String>,
+    /// Options of the file system.
+    pub super_options: Option<String>,
+    /// Mounted read-only.
+    pub read_only: Option<bool>,
+    /// Its preferred block.
+    pub block_bytes: Option<u64>,
+    /// Its size.
+    pub total_bytes: Option<u64>,
+    /// What an unprivileged user may still take.
+    pub free_bytes: Option<u64>,
+    /// The block device that it says it is on; `None` for network and memory file systems.
+    pub dev: Option<DevNo>,
+}
+
+impl FileSystem {
+    /// True when its files are memory: the medium is RAM, and space is memory.
+    pub fn is_memory(&self) -> bool {
+        matches!(self.fs_type.as_str(), "tmpfs" | "ramfs")
+    }
+
+    /// True for `/proc`, `/dev` and the like, where iodyno makes no file.
+    pub fn is_pseudo(&self) -> bool {
+        NOT_FOR_FILES.contains(&self.fs_type.as_str())
+    }
+}
+
+/// The mount that holds `path`: by mount number, else the longest mount point with the same
+/// device number.
+fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
+    let mounts = mounts::mounts(root);
+    let id = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)
+        .ok()
+        .filter(|st| st.stx_mask & StatxFlags::MNT_ID.bits() != 0)
+        .map(|st| st.stx_mnt_id);
+    if let Some(mount) = id.and_then(|id| mounts.iter().find(|mount| mount.id == id)) {
+        return Some(mount.clone());
+    }
+    let holding = mounts.into_iter().filter(|mount| mount.dev == dev && path.starts_with(&mount.point));
+    holding.max_by_key(|mount| mount.point.len())
+}
+
+/// Looks at the file system under an existing path.
+pub(crate) fn file_system(root: &SysRoot, path: &Path) -> Option<FileSystem> {
+    let stat = statfs(path).ok()?;
+    let dev = DevNo::from_packed(std::fs::metadata(path).ok()?.dev());
+    let mount = mount_of(root, path, dev);
+    // The type of f_type differs by architecture; all known numbers fit 32 bits.
+    let magic = i64::from(stat.f_type as u32);
+    let by_magic = || {
+        let known = MAGIC.iter().find(|(number, _)| *number == magic);
+        known.map_or_else(|| format!("unknown ({magic:#x})"), |(_, name)| (*name).to_owned())
+    };
+    let block_bytes = stat.f_bsize as u64;
+    let devices = mount.as_ref().map_or_else(Vec::new, |mount| mount.devices(root));
+    Some(FileSystem {
+        fs_type: mount.as_ref().map_or_else(by_magic, |mount| mount.fs_type.clone()),
+        mount_point: mount.as_ref().map(|mount| mount.point.clone()),
+        source: mount.as_ref().map(|mount| mount.source.clone()),
+        read_only: mount.as_ref().map(|mount| {
+            let has_ro = |options: &str| options.split(',').any(|option| option == "ro");
+            has_ro(&mount.options) || has_ro(&mount.super_options)
+        }),
+        super_options: mount.as_ref().map(|mount| mount.super_options.clone()),
+        options: mount.map(|mount| mount.options),
+        block_bytes: Some(block_bytes),
+        total_bytes: Some(block_bytes.saturating_mul(stat.f_blocks)),
+        free_bytes: Some(block_bytes.saturating_mul(stat.f_bavail)),
+        dev: if dev.major == 0 { devices.first().copied() } else { Some(dev) },
+    })
+}

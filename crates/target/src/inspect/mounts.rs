@@ -1,0 +1,157 @@
+//! What is mounted and what is swap, read from `/proc/self/mountinfo` and `/proc/swaps`.
+//!
+//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper
+//! alias or another namespace's. Which devices a target's device shares data with is
+//! [`topology`](super::topology)'s question.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::topology::BlockNode;
+use crate::sysroot::{DevNo, SysRoot};
+
+/// One line of mountinfo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) id: u64,
+    pub(crate) dev: DevNo,
+    pub(crate) point: String,
+    pub(crate) options: String,
+    pub(crate) fs_type: String,
+    pub(crate) source: String,
+    pub(crate) super_options: String,
+}
+
+/// One line of `/proc/swaps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Swap {
+    pub(crate) path: String,
+}
+
+/// Undoes the kernel's octal escapes (`\040` for a space).
+fn unescape(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let octal = bytes
+            .get(i + 1..i + 4)
+            .filter(|digits| bytes[i] == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        if let Some(digits) = octal {
+            let value = digits.iter().fold(0_u32, |value, d| value * 8 + u32::from(d - b'0'));
+            out.push(value as u8);
+            i += 4;
+        } else {
+            out.push(bytes[i]);
+            i += 1;
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: the optional
+/// fields end at the lone dash (proc(5)).
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ');
+    let id = left.next()?.parse().ok()?;
+    let _parent = left.next()?;
+    let dev = left.next()?.parse().ok()?;
+    let _root = left.next()?;
+    let point = unescape(left.next()?);
+    let options = left.next()?.to_owned();
+    let mut right = right.split(' ');
+    Some(Mount {
+        id,
+        dev,
+        point,
+        options,
+        fs_type: unescape(right.next()?),
+        source: unescape(right.next()?),
+        super_options: right.next().unwrap_or_default().to_owned(),
+    })
+}
+
+pub(crate) fn mounts(root: &SysRoot) -> Vec<Mount> {
+    let text = root.read("proc/self/mountinfo").unwrap_or_default();
+    text.lines().filter_map(parse_mount).collect()
+}
+
+pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
+    let text = root.read("proc/swaps").unwrap_or_default();
+    let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    paths.map(|path| Swap { path: unescape(path) }).collect()
+}
+
+/// The block device that a path such as `/dev/sdb2` names: by its node where there is one, else by
+/// the kernel's name.
+pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
+    let relative = path.strip_prefix('/')?;
+    if let Ok(meta) = std::fs::metadata(root.path(relative))
+        && rustix::fs::FileType::from_raw_mode(meta.mode()).is_block_device()
+    {
+        return Some(DevNo::from_packed(meta.rdev()));
+    }
+    let name = path.strip_prefix("/dev/")?;
+    BlockNode::by_name(root, &name.replace('/', "!")).map(|node| node.dev)
+}
+
+impl Mount {
+    /// The block devices that this mount keeps busy, as far as mountinfo tells. File systems that
+    /// span devices or have subvolumes (btrfs) show an anonymous number here and one member as
+    /// their source.
+    pub(crate) fn devices(&self, root: &SysRoot) -> Vec<DevNo> {
+        if self.dev.major != 0 {
+            return vec![self.dev];
+        }
+        device_of_path(root, &self.source).into_iter().collect()
+    }
+}
+
+/// Members of mounted btrfs and bcachefs file systems, which mountinfo does not list:
+/// `(device, file system)`.
+pub(crate) fn multi_device_members(root: &SysRoot) -> Vec<(DevNo, String)> {
+    let mut members = Vec::new();
+    let number = |path: &Path| crate::sysroot::read(&path.join("dev")).and_then(|text| text.parse().ok());
+    for id in root.list("sys/fs/btrfs") {
+        let devices = root.path("sys/fs/btrfs").join(&id).join("devices");
+        for name in crate::sysroot::list(&devices) {
+            let of_name = || BlockNode::by_name(root, &name).map(|node| node.dev);
+            if let Some(dev) = number(&devices.join(&name)).or_else(of_name) {
+                members.push((dev, format!("btrfs {id}")));
+            }
+        }
+    }
+    for id in root.list("sys/fs/bcachefs") {
+        let folder = root.path("sys/fs/bcachefs").join(&id);
+        for name in crate::sysroot::list(&folder) {
+            if let Some(dev) = number(&folder.join(&name).join("block")) {
+                members.push((dev, format!("bcachefs {id}")));
+            }
+        }
+    }
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mountinfo_with_optional_fields_and_escapes() {
+        let line = r"36 35 8:17 /sub /mnt/my\040disk rw,noatime master:1 shared:2 - ext4 /dev/sdb1 rw,errors=continue";
+        let mount = parse_mount(line).unwrap();
+        assert_eq!(mount.id, 36);
+        assert_eq!(mount.dev, DevNo { major: 8, minor: 17 });
+        assert_eq!(mount.point, "/mnt/my disk");
+        assert_eq!(mount.fs_type, "ext4");
+        assert_eq!(mount.source, "/dev/sdb1");
+        assert_eq!(mount.super_options, "rw,errors=continue");
+        assert_eq!(parse_mount("not a mount line"), None);
+    }
+
+    #[test]
+    fn escapes_that_are_none_stay() {
+        assert_eq!(unescape(r"a\134b\x\04"), r"a\b\x\04");
+    }
+}

@@ -1,0 +1,199 @@
+//! How block devices lie on each other: partitions of disks, holders (dm, md, bcache) on members,
+//! and the physical devices at the bottom.
+//!
+//! Only sysfs is read. What the relations mean for safety is the guard's to say.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::sysroot::{self, DevNo, SysRoot};
+
+/// A block device, or a partition of one, as sysfs has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockNode {
+    /// Its folder, without symbolic links.
+    pub(crate) dir: PathBuf,
+    /// The kernel's name, such as `nvme0n1p2`.
+    pub(crate) name: String,
+    pub(crate) dev: DevNo,
+}
+
+/// How a device shares data with the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// It is the target.
+    Itself,
+    /// It is a partition of the target.
+    Partition,
+    /// It is the disk that the target is a partition of.
+    WholeDisk,
+    /// It is built on the target, on a part of it, or on something built on that.
+    Holder,
+}
+
+/// A device that shares data with the target.
+#[derive(Clone, Debug)]
+pub(crate) struct Relative {
+    pub(crate) node: BlockNode,
+    pub(crate) relation: Relation,
+    /// What it is built on, for a holder: the kernel's name.
+    pub(crate) on: Option<String>,
+}
+
+impl BlockNode {
+    fn from_dir(dir: &Path) -> Option<Self> {
+        let dir = dir.canonicalize().ok()?;
+        let dev = sysroot::read(&dir.join("dev"))?.parse().ok()?;
+        let name = dir.file_name()?.to_str()?.to_owned();
+        Some(Self { dir, name, dev })
+    }
+
+    pub(crate) fn by_number(root: &SysRoot, dev: DevNo) -> Option<Self> {
+        Self::from_dir(&root.path("sys/dev/block").join(dev.to_string()))
+    }
+
+    pub(crate) fn by_name(root: &SysRoot, name: &str) -> Option<Self> {
+        // A name with a slash would leave the folder.
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return None;
+        }
+        Self::from_dir(&root.path("sys/class/block").join(name))
+    }
+
+    /// The device's node; the kernel writes the slash of `cciss/c0d0` as `!`.
+    pub(crate) fn node_path(&self) -> String {
+        format!("/dev/{}", self.name.replace('!', "/"))
+    }
+
+    pub(crate) fn attr(&self, relative: &str) -> Option<String> {
+        sysroot::read(&self.dir.join(relative))
+    }
+
+    pub(crate) fn attr_u64(&self, relative: &str) -> Option<u64> {
+        self.attr(relative)?.parse().ok()
+    }
+
+    pub(crate) fn is_partition(&self) -> bool {
+        self.dir.join("partition").exists()
+    }
+
+    /// The disk that this is a partition of.
+    pub(crate) fn whole_disk(&self) -> Option<Self> {
+        if self.is_partition() { Self::from_dir(self.dir.parent()?) } else { None }
+    }
+
+    pub(crate) fn partitions(&self) -> Vec<Self> {
+        sysroot::list(&self.dir)
+            .iter()
+            .map(|name| self.dir.join(name))
+            .filter(|dir| dir.join("partition").exists())
+            .filter_map(|dir| Self::from_dir(&dir))
+            .collect()
+    }
+
+    fn linked(&self, root: &SysRoot, folder: &str) -> Vec<Self> {
+        let dir = self.dir.join(folder);
+        sysroot::list(&dir)
+            .iter()
+            .filter_map(|name| Self::from_dir(&dir.join(name)).or_else(|| Self::by_name(root, name)))
+            .collect()
+    }
+
+    /// The devices built directly on this one.
+    pub(crate) fn holders(&self, root: &SysRoot) -> Vec<Self> {
+        self.linked(root, "holders")
+    }
+
+    /// The devices that this one is directly built on.
+    pub(crate) fn slaves(&self, root: &SysRoot) -> Vec<Self> {
+        self.linked(root, "slaves")
+    }
+
+    /// What kind of device this is, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
+    pub(crate) fn describe(&self) -> String {
+        let name = &self.name;
+        if let Some(uuid) = self.attr("dm/uuid") {
+            let kind = match uuid.split('-').next().unwrap_or_default() {
+                "LVM" => "the LVM volume",
+                "CRYPT" => "the encrypted volume",
+                "mpath" => "the multipath device",
+                kind if kind.starts_with("part") => "the mapped partition",
+                _ => "the device-mapper device",
+            };
+            return match self.attr("dm/name") {
+                Some(mapped) => format!("{kind} {mapped} ({name})"),
+                None => format!("{kind} {name}"),
+            };
+        }
+        if let Some(mapped) = self.attr("dm/name") {
+            return format!("the device-mapper device {mapped} ({name})");
+        }
+        if let Some(level) = self.attr("md/level") {
+            return format!("the RAID set {name} ({level})");
+        }
+        if name.starts_with("bcache") {
+            return format!("the bcache device {name}");
+        }
+        name.clone()
+    }
+}
+
+/// Every device that shares data with `target`, itself first: its partitions, the disk that it is
+/// a partition of, and whatever is built on any of these, up to the top.
+pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
+    let mut seen = BTreeSet::from([target.dev]);
+    let mut found =
+        vec![Relative { node: target.clone(), relation: Relation::Itself, on: None }];
+    // The disk's other partitions don't overlap with this one, so only the disk itself counts.
+    if let Some(disk) = target.whole_disk()
+        && seen.insert(disk.dev)
+    {
+        found.push(Relative { node: disk, relation: Relation::WholeDisk, on: None });
+    }
+    let mut next = 0;
+    while next < found.len() {
+        let Relative { node, relation, .. } = found[next].clone();
+        next += 1;
+        if relation != Relation::WholeDisk {
+            for partition in node.partitions() {
+                let relation =
+                    if relation == Relation::Itself { Relation::Partition } else { Relation::Holder };
+                if seen.insert(partition.dev) {
+                    found.push(Relative { node: partition, relation, on: Some(node.name.clone()) });
+                }
+            }
+        }
+        for holder in node.holders(root) {
+            if seen.insert(holder.dev) {
+                let on = Some(node.name.clone());
+                found.push(Relative { node: holder, relation: Relation::Holder, on });
+            }
+        }
+    }
+    found
+}
+
+/// The devices at the bottom of `node`: the disk of a partition, the members of dm and md. A
+/// device on nothing is its own bottom.
+pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![node.clone()];
+    let mut bottom = Vec::new();
+    while let Some(node) = open.pop() {
+        if !seen.insert(node.dev) {
+            continue;
+        }
+        if let Some(disk) = node.whole_disk() {
+            open.push(disk);
+            continue;
+        }
+        let slaves = node.slaves(root);
+        if slaves.is_empty() {
+            bottom.push(node);
+        } else {
+            // The stack is last in, first out; members should come in their own order.
+            open.extend(slaves.into_iter().rev());
+        }
+    }
+    bottom
+}

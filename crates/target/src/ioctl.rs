@@ -1,0 +1,207 @@
+//! The system calls that no safe wrapper exists for: FIEMAP, NVMe admin commands, SCSI generic.
+//!
+//! All of this crate's `unsafe` is in this file. Each function takes plain data and gives plain
+//! data back; what the bytes mean is for the callers.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::{Errno, Result};
+
+/// How many extents one FIEMAP call fetches: 56 bytes each, so the buffer stays below 16 KiB.
+const FIEMAP_BATCH: usize = 256;
+/// `_IOWR('f', 11, struct fiemap)`, linux/fs.h.
+const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
+/// Write dirty pages back first, so that delayed allocation does not hide extents.
+const FIEMAP_FLAG_SYNC: u32 = 1;
+/// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h.
+const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
+/// scsi/sg.h.
+const SG_IO: libc::c_ulong = 0x2285;
+
+/// `struct fiemap_extent` of linux/fiemap.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FiemapExtent {
+    pub(crate) logical_bytes: u64,
+    pub(crate) physical_bytes: u64,
+    pub(crate) length_bytes: u64,
+    reserved64: [u64; 2],
+    pub(crate) flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` with room for one batch.
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [FiemapExtent; FIEMAP_BATCH],
+}
+
+/// The next extents at or after `start_bytes`, at most one batch; empty at the end.
+pub(crate) fn fiemap(fd: impl AsFd, start_bytes: u64, length_bytes: u64) -> Result<Vec<FiemapExtent>> {
+    let mut map = Box::new(Fiemap {
+        start: start_bytes,
+        length: length_bytes,
+        flags: FIEMAP_FLAG_SYNC,
+        mapped_extents: 0,
+        extent_count: FIEMAP_BATCH as u32,
+        reserved: 0,
+        extents: [FiemapExtent::default(); FIEMAP_BATCH],
+    });
+    // SAFETY: the structure has the kernel's layout, its extent_count tells the true length of the
+    // array behind the header, and the box outlives the call.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *map) };
+    if rc < 0 {
+        return Err(last_errno());
+    }
+    Ok(map.extents[..(map.mapped_extents as usize).min(FIEMAP_BATCH)].to_vec())
+}
+
+/// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.
+#[repr(C)]
+#[derive(Default)]
+struct NvmePassthru {
+    opcode: u8,
+    flags: u8,
+    rsvd1: u16,
+    nsid: u32,
+    cdw2: u32,
+    cdw3: u32,
+    metadata: u64,
+    addr: u64,
+    metadata_len: u32,
+    data_len: u32,
+    cdw10: u32,
+    cdw11: u32,
+    cdw12: u32,
+    cdw13: u32,
+    cdw14: u32,
+    cdw15: u32,
+    timeout_ms: u32,
+    result: u32,
+}
+
+/// Get Log Page (opcode 02h) of the whole controller (namespace FFFFFFFFh) into `page`, whose
+/// length is a multiple of 4. Reads only.
+///
+/// # Errors
+/// The system's error, or `EIO` when the controller completes the command with a status.
+pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Result<()> {
+    let dwords = (page.len() / 4) as u32;
+    let mut command = NvmePassthru {
+        opcode: 0x02,
+        nsid: 0xFFFF_FFFF,
+        addr: page.as_mut_ptr() as u64,
+        data_len: dwords * 4,
+        // Dwords wanted, less one, in bits 31:16 (the low 16 bits of the count).
+        cdw10: u32::from(log_id) | ((dwords - 1) & 0xFFFF) << 16,
+        cdw11: (dwords - 1) >> 16,
+        timeout_ms: 5_000,
+        ..NvmePassthru::default()
+    };
+    // SAFETY: the structure has the kernel's layout, addr and data_len describe `page`, which is
+    // borrowed mutably and outlives the call, and the opcode transfers from controller to host.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
+    match rc {
+        0 => Ok(()),
+        rc if rc < 0 => Err(last_errno()),
+        _status => Err(Errno::IO),
+    }
+}
+
+/// `struct sg_io_hdr` of scsi/sg.h.
+#[repr(C)]
+struct SgIo {
+    interface_id: libc::c_int,
+    dxfer_direction: libc::c_int,
+    cmd_len: libc::c_uchar,
+    mx_sb_len: libc::c_uchar,
+    iovec_count: libc::c_ushort,
+    dxfer_len: libc::c_uint,
+    dxferp: *mut libc::c_void,
+    cmdp: *const libc::c_uchar,
+    sbp: *mut libc::c_uchar,
+    timeout_ms: libc::c_uint,
+    flags: libc::c_uint,
+    pack_id: libc::c_int,
+    usr_ptr: *mut libc::c_void,
+    status: libc::c_uchar,
+    masked_status: libc::c_uchar,
+    msg_status: libc::c_uchar,
+    sb_len_wr: libc::c_uchar,
+    host_status: libc::c_ushort,
+    driver_status: libc::c_ushort,
+    resid: libc::c_int,
+    duration: libc::c_uint,
+    info: libc::c_uint,
+}
+
+/// Sends one SCSI command that reads into `data`.
+///
+/// # Errors
+/// The system's error, or `EIO` when the device, the host or the driver reports one.
+pub(crate) fn scsi_read(fd: impl AsFd, command: &[u8], data: &mut [u8]) -> Result<()> {
+    const SG_DXFER_FROM_DEV: libc::c_int = -3;
+    /// Bit 3 of the driver's status only says that sense data came along.
+    const DRIVER_SENSE: u16 = 0x08;
+    let mut sense = [0_u8; 32];
+    let mut io = SgIo {
+        interface_id: libc::c_int::from(b'S'),
+        dxfer_direction: SG_DXFER_FROM_DEV,
+        cmd_len: command.len() as u8,
+        mx_sb_len: sense.len() as u8,
+        iovec_count: 0,
+        dxfer_len: data.len() as u32,
+        dxferp: data.as_mut_ptr().cast(),
+        cmdp: command.as_ptr(),
+        sbp: sense.as_mut_ptr(),
+        timeout_ms: 5_000,
+        flags: 0,
+        pack_id: 0,
+        usr_ptr: std::ptr::null_mut(),
+        status: 0,
+        masked_status: 0,
+        msg_status: 0,
+        sb_len_wr: 0,
+        host_status: 0,
+        driver_status: 0,
+        resid: 0,
+        duration: 0,
+        info: 0,
+    };
+    // SAFETY: the structure has the kernel's layout; the three pointers and their lengths describe
+    // slices that outlive the call, and only `data` and `sense` are written.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), SG_IO as _, &raw mut io) };
+    if rc < 0 {
+        return Err(last_errno());
+    }
+    let failed = io.status != 0 || io.host_status != 0 || io.driver_status & !DRIVER_SENSE != 0;
+    if failed { Err(Errno::IO) } else { Ok(()) }
+}
+
+fn last_errno() -> Errno {
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the ioctls encode the size of their structure: bits 29 to 16.
+    #[test]
+    fn structures_have_the_size_that_the_kernel_expects() {
+        assert_eq!(size_of::<NvmePassthru>() as libc::c_ulong, NVME_IOCTL_ADMIN_CMD >> 16 & 0x3FFF);
+        let header = std::mem::offset_of!(Fiemap, extents);
+        assert_eq!(header as libc::c_ulong, FS_IOC_FIEMAP >> 16 & 0x3FFF);
+        assert_eq!(size_of::<FiemapExtent>(), 56);
+        #[cfg(target_pointer_width = "64")]
+        assert_eq!(size_of::<SgIo>(), 88);
+    }
+}

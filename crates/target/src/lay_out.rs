@@ -1,0 +1,156 @@
+//! Writes every byte of a file once before it is measured, so that no read is answered for a
+//! never-written block, and no write pays for finding space.
+//!
+//! A file that was only truncated to its length, or preallocated, is faster to read than the
+//! device below and slower to write. Space is reserved first where the file system can do that: a
+//! lack of it shows before minutes of writing, and the file lies in fewer pieces. When anything
+//! fails, or the caller stops, a new file is removed and an old one gets its length back.
+
+use core::ops::ControlFlow;
+
+use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs, fsync};
+use rustix::io::Errno;
+
+use crate::aligned::AlignedBuf;
+use crate::error::TargetError;
+use crate::inspect;
+use crate::marker::{self, Marker};
+use crate::open::{LayOut, Opened, Undo};
+
+/// One write. Large enough that its own cost vanishes, small enough for progress.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// What stopped the writing.
+enum Stop {
+    Failed(&'static str, Errno),
+    ByCaller(u64),
+}
+
+/// Writes what [`Opened::lay_out`] says is needed. `fill` makes the content of a piece from its
+/// offset; `progress` is told bytes done and in all after each piece, and may stop the work.
+///
+/// # Errors
+/// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when
+/// `progress` stopped, [`TargetError::Io`] and [`TargetError::Permission`] for the rest. After an
+/// error the target is of no use.
+pub fn lay_out(
+    opened: &mut Opened,
+    fill: &mut dyn FnMut(&mut [u8], u64),
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), TargetError> {
+    let LayOut::Needed { from_bytes, to_bytes } = opened.lay_out else {
+        return Ok(());
+    };
+    let taken_before = taken_bytes(opened);
+    match write(opened, from_bytes, to_bytes, fill, progress).and_then(|()| finish(opened, to_bytes)) {
+        Ok(()) => {
+            opened.undo = Undo::Nothing;
+            opened.lay_out = LayOut::Complete;
+            opened.inspection.whole_bytes = Some(to_bytes);
+            opened.inspection.extents = inspect::extents_of(&opened.fd, opened.capacity_bytes);
+            Ok(())
+        }
+        Err(stop) => {
+            let free_bytes = free_bytes(opened) + taken_bytes(opened).saturating_sub(taken_before);
+            opened.take_back();
+            Err(explain(opened, &stop, to_bytes - from_bytes, to_bytes.saturating_sub(taken_before), free_bytes))
+        }
+    }
+}
+
+fn write(
+    opened: &Opened,
+    from_bytes: u64,
+    to_bytes: u64,
+    fill: &mut dyn FnMut(&mut [u8], u64),
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), Stop> {
+    if let Some(marker) = opened.inspection.marker
+        && marker != Marker::Making(to_bytes)
+        && is_ours(opened)
+    {
+        // Before the length changes, or a run that is killed leaves a file that looks foreign.
+        marker::write(&opened.fd, &opened.path(), Marker::Making(to_bytes))
+            .map_err(|errno| Stop::Failed("mark it", errno))?;
+    }
+    // Not every file system can reserve; there, writing shows soon enough.
+    let reserved = fallocate(&opened.fd, FallocateFlags::empty(), from_bytes, to_bytes - from_bytes);
+    if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
+        return Err(Stop::Failed("reserve its space", errno));
+    }
+    let total = to_bytes - from_bytes;
+    let mut buf = AlignedBuf::zeroed(PIECE_BYTES.min(total) as usize);
+    let mut at = from_bytes;
+    while at < to_bytes {
+        let len = PIECE_BYTES.min(to_bytes - at) as usize;
+        fill(&mut buf[..len], at);
+        let mut written = 0;
+        while written < len {
+            match rustix::io::pwrite(&opened.fd, &buf[written..len], at + written as u64) {
+                Ok(0) => return Err(Stop::Failed("write to it", Errno::IO)),
+                Ok(n) => written += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Stop::Failed("write to it", errno)),
+            }
+        }
+        at += len as u64;
+        if progress(at - from_bytes, total).is_break() {
+            return Err(Stop::ByCaller(at - from_bytes));
+        }
+    }
+    Ok(())
+}
+
+/// A foreign file that was confirmed stays unmarked, so that the next run asks again.
+fn is_ours(opened: &Opened) -> bool {
+    let restored = match &opened.undo {
+        Undo::Restore { marker, .. } => marker.is_some(),
+        Undo::Remove(_) => true,
+        Undo::Nothing => false,
+    };
+    restored && !opened.inspection.is_scratch()
+}
+
+fn finish(opened: &mut Opened, to_bytes: u64) -> Result<(), Stop> {
+    fsync(&opened.fd).map_err(|errno| Stop::Failed("make it durable", errno))?;
+    if is_ours(opened) {
+        marker::write(&opened.fd, &opened.path(), Marker::LaidOut(to_bytes))
+            .map_err(|errno| Stop::Failed("mark it", errno))?;
+        opened.inspection.marker = Some(Marker::LaidOut(to_bytes));
+        // The mark must not come to the disk after a power cut that lost the data.
+        fsync(&opened.fd).map_err(|errno| Stop::Failed("make it durable", errno))?;
+    }
+    Ok(())
+}
+
+/// Bytes that the file takes on its file system.
+fn taken_bytes(opened: &Opened) -> u64 {
+    fstat(&opened.fd).map_or(0, |stat| stat.st_blocks as u64 * 512)
+}
+
+fn free_bytes(opened: &Opened) -> u64 {
+    fstatvfs(&opened.fd).map_or(0, |stat| stat.f_frsize.saturating_mul(stat.f_bavail))
+}
+
+fn explain(opened: &Opened, stop: &Stop, total_bytes: u64, wanted_bytes: u64, free_bytes: u64) -> TargetError {
+    let path = opened.path();
+    let shown = path.display().to_string();
+    match *stop {
+        Stop::ByCaller(done_bytes) => TargetError::Interrupted { path: shown, done_bytes, total_bytes },
+        Stop::Failed(_, errno @ (Errno::NOSPC | Errno::DQUOT)) => {
+            let why = if errno == Errno::DQUOT { "The quota is used up" } else { "The file system is full" };
+            TargetError::NoSpace {
+                path: shown,
+                wanted_bytes,
+                free_bytes,
+                help: format!("{why}; nothing was left behind. Make room, name a smaller size, or choose another place."),
+            }
+        }
+        Stop::Failed(_, Errno::FBIG) => TargetError::Unsupported {
+            path: shown,
+            problem: "the file system can't hold a file of this size.".to_owned(),
+            help: "name a smaller size, or choose another place.".to_owned(),
+        },
+        Stop::Failed(op, errno) => TargetError::from_errno(op, &path, errno),
+    }
+}

@@ -1,0 +1,148 @@
+//! How a file says that iodyno made it, so that a later run may write to it unasked.
+//!
+//! The mark is the extended attribute `user.iodyno`; where the file system has none, a small file
+//! `PATH.iodyno` beside it. The second names the inode and its birth, so that it does not vouch
+//! for another file that took the name. The mark also holds the length: a file that somebody has
+//! replaced in place (`cp image.img ours`) keeps its attributes, and is no longer ours once its
+//! length differs.
+//!
+//! ```text
+//! iodyno 1 making 1073741824        being written, up to this length
+//! iodyno 1 laid-out 1073741824      every byte was written once
+//! ```
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, StatxFlags, XattrFlags, fgetxattr, fsetxattr, statx};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+const ATTRIBUTE: &str = "user.iodyno";
+const PREFIX: &str = "iodyno 1";
+
+/// What a file's mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
+pub enum Marker {
+    /// It is being written, up to this length; a run that was killed leaves it so.
+    Making(u64),
+    /// Every byte of this length was written once.
+    LaidOut(u64),
+}
+
+impl Marker {
+    fn to_text(self) -> String {
+        match self {
+            Self::Making(bytes) => format!("{PREFIX} making {bytes}"),
+            Self::LaidOut(bytes) => format!("{PREFIX} laid-out {bytes}"),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.strip_prefix(PREFIX)?.split_whitespace();
+        let (state, bytes) = (words.next()?, words.next()?.parse().ok()?);
+        match state {
+            "making" => Some(Self::Making(bytes)),
+            "laid-out" => Some(Self::LaidOut(bytes)),
+            _ => None,
+        }
+    }
+
+    /// True when a file of this length can be the one that was marked.
+    pub fn fits(self, len_bytes: u64) -> bool {
+        match self {
+            Self::Making(bytes) => len_bytes <= bytes,
+            Self::LaidOut(bytes) => len_bytes == bytes,
+        }
+    }
+}
+
+/// `PATH.iodyno`.
+pub(crate) fn sidecar(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".iodyno");
+    PathBuf::from(name)
+}
+
+/// What tells this file from a later one of the same name.
+fn identity(fd: impl AsFd) -> Result<String, Errno> {
+    let st = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
+    Ok(format!("inode {} born {}.{:09}", st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec))
+}
+
+/// Reads the mark of an open file.
+pub(crate) fn read(fd: impl AsFd, path: &Path) -> Option<Marker> {
+    let mut buf = [0_u8; 64];
+    if let Ok(len) = fgetxattr(&fd, ATTRIBUTE, &mut buf[..]) {
+        return Marker::parse(core::str::from_utf8(&buf[..len]).ok()?);
+    }
+    let text = fs::read_to_string(sidecar(path)).ok()?;
+    let (mark, of) = text.split_once('\n')?;
+    if of.trim_end() == identity(&fd).ok()? { Marker::parse(mark) } else { None }
+}
+
+/// Marks an open file.
+pub(crate) fn write(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno> {
+    if fsetxattr(&fd, ATTRIBUTE, marker.to_text().as_bytes(), XattrFlags::empty()).is_ok() {
+        return Ok(());
+    }
+    write_sidecar(fd, path, marker)
+}
+
+fn write_sidecar(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno> {
+    let text = format!("{}\n{}\n", marker.to_text(), identity(fd)?);
+    fs::write(sidecar(path), text)
+        .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+}
+
+/// Removes a file that iodyno made, and what vouches for it.
+pub(crate) fn remove(path: &Path) {
+    // Nothing can be done about a failure here, and the file's mark stays true.
+    let _ = fs::remove_file(path);
+    let _ = fs::remove_file(sidecar(path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_mark_fits_only_the_length_it_was_made_for() {
+        assert!(Marker::LaidOut(4096).fits(4096));
+        assert!(!Marker::LaidOut(4096).fits(8192));
+        assert!(!Marker::LaidOut(4096).fits(0));
+        assert!(Marker::Making(4096).fits(512));
+        assert!(!Marker::Making(4096).fits(8192));
+    }
+
+    #[test]
+    fn a_sidecar_vouches_for_its_own_inode_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let file = File::create(&path).unwrap();
+        write_sidecar(&file, &path, Marker::LaidOut(0)).unwrap();
+        assert_eq!(read(&file, &path), Some(Marker::LaidOut(0)));
+        // Another file under the same name, while the first one keeps its inode.
+        fs::rename(&path, dir.path().join("old")).unwrap();
+        let other = File::create(&path).unwrap();
+        assert_eq!(read(&other, &path), None);
+        remove(&path);
+        assert_eq!(crate::sysroot::list(dir.path()), ["old"]);
+    }
+
+    #[test]
+    fn both_states_survive_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let file = File::create(&path).unwrap();
+        assert_eq!(read(&file, &path), None);
+        for marker in [Marker::Making(1 << 40), Marker::LaidOut(512)] {
+            write(&file, &path, marker).unwrap();
+            assert_eq!(read(File::open(&path).unwrap(), &path), Some(marker));
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! How a target is named on the command line, and nothing about whether it exists.
+//!
+//! ```text
+//! null:[SIZE]                          completes at once, moves no bytes
+//! ram:SIZE                             memory of this process
+//! PATH[?size=SIZE&direct=no]           a file, a block device, or a character device
+//! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
+//! ```
+//!
+//! Options follow the last `?`. A path that itself contains `?` is written with one more at its
+//! end: `odd?name?`. A path whose first part looks like a scheme is written with `./` before it.
+//! [`TargetName`]'s `Display` prints the canonical form, which parses back to the same name.
+
+use core::fmt;
+use core::str::FromStr;
+use std::path::PathBuf;
+
+use iodyno_units::parse_size;
+use serde::{Deserialize, Serialize};
+
+use crate::error::TargetError;
+
+/// The nominal size of `null:` without a size: 1 TiB.
+pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
+
+/// Every size must be a multiple of this, the smallest sector that storage has.
+pub const SIZE_STEP_BYTES: u64 = 512;
+
+/// Names that later issues give a meaning to, so that no file takes them by accident.
+const RESERVED_SCHEMES: [&str; 6] = ["nbd", "nbds", "nbd+unix", "model", "live", "pcie"];
+
+const FORMS: &str = "write null:, ram:4GiB, scratch: or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+
+/// Whether the page cache is to be bypassed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direct {
+    /// Bypass it where the target allows that, and say so where not.
+    #[default]
+    Auto,
+    /// Bypass it or fail.
+    Require,
+    /// Go through it.
+    Off,
+}
+
+/// What to measure, as named by the user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum TargetName {
+    /// Completes every operation at once: the generator's own ceiling.
+    Null {
+        /// The nominal size.
+        size_bytes: u64,
+    },
+    /// Memory of this process.
+    Ram {
+        /// How much memory.
+        size_bytes: u64,
+    },
+    /// A file, a block device or a character device.
+    Path {
+        /// Where it is.
+        path: PathBuf,
+        /// How much of it to use; the size of a file to make; all of it where absent.
+        size_bytes: Option<u64>,
+        /// Whether to bypass the page cache.
+        direct: Direct,
+    },
+    /// A file that iodyno makes for one run and removes.
+    Scratch {
+        /// How large; chosen by the free space where absent.
+        size_bytes: Option<u64>,
+        /// In which directory; the current one where absent.
+        dir: Option<PathBuf>,
+        /// Whether to bypass the page cache.
+        direct: Direct,
+    },
+}
+
+/// What follows the `?` of a name.
+#[derive(Default)]
+struct Options {
+    size_bytes: Option<u64>,
+    direct: Direct,
+}
+
+fn bad<T>(name: &str, problem: impl Into<String>, help: impl Into<String>) -> Result<T, TargetError> {
+    Err(TargetError::BadName { name: name.to_owned(), problem: problem.into(), help: help.into() })
+}
+
+fn size(name: &str, text: &str) -> Result<u64, TargetError> {
+    match parse_size(text) {
+        Err(error) => bad(name, "its size can't be read.", format!("{error}.")),
+        Ok(0) => bad(name, "a size of 0 leaves nothing to measure.", "write a size such as 4GiB."),
+        Ok(bytes) if bytes % SIZE_STEP_BYTES != 0 => bad(
+            name,
+            format!("{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector."),
+            format!("write {}.", size_text(bytes.next_multiple_of(SIZE_STEP_BYTES))),
+        ),
+        Ok(bytes) => Ok(bytes),
+    }
+}
+
+/// An exact size in the largest binary unit that divides it: `4GiB`, `400000000000`.
+fn size_text(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let i = ((bytes.trailing_zeros() / 10) as usize).min(UNITS.len() - 1);
+    format!("{}{}", bytes >> (10 * i), UNITS[i])
+}
+
+/// `scheme` and what follows it, where the text starts with a word and a colon.
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once(':')?;
+    let is_word = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '+');
+    is_word.then_some((scheme, rest))
+}
+
+fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), TargetError> {
+    let mut options = Options::default();
+    let Some((body, query)) = text.rsplit_once('?') else {
+        return Ok((text, options));
+    };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("size", value)) => options.size_bytes = Some(size(name, value)?),
+            Some(("direct", "auto")) => options.direct = Direct::Auto,
+            Some(("direct", "yes")) => options.direct = Direct::Require,
+            Some(("direct", "no")) => options.direct = Direct::Off,
+            Some(("direct", value)) => {
+                return bad(
+                    name,
+                    format!("`direct={value}` is not a choice."),
+                    "write direct=no to go through the page cache, direct=yes to insist on bypassing it, or direct=auto.",
+                );
+            }
+            _ => {
+                let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+                return bad(
+                    name,
+                    format!("`{key}` is not an option of a target."),
+                    "after `?` write size=8GiB, direct=no or both joined by `&`; a path that contains `?` itself ends in one more `?`.",
+                );
+            }
+        }
+    }
+    Ok((body, options))
+}
+
+impl TargetName {
+    /// Reads a target's name.
+    ///
+    /// # Errors
+    /// [`TargetError::BadName`] for an unknown scheme, option or size, and for the schemes that
+    /// later versions will have.
+    pub fn parse(text: &str) -> Result<Self, TargetError> {
+        match split_scheme(text) {
+            Some(("null", "")) => Ok(Self::Null { size_bytes: NULL_DEFAULT_BYTES }),
+            Some(("null", rest)) => Ok(Self::Null { size_bytes: size(text, rest)? }),
+            Some(("ram", "")) => bad(text, "it does not say how much memory.", "write ram:4GiB."),
+            Some(("ram", rest)) => Ok(Self::Ram { size_bytes: size(text, rest)? }),
+            Some(("scratch", rest)) => Self::parse_scratch(text, rest),
+            Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
+                text,
+                format!("`{scheme}:` targets are not in this version."),
+                format!("{FORMS} A file of that name is written ./{text}"),
+            ),
+            Some((scheme, _)) => bad(
+                text,
+                format!("there is no kind of target called `{scheme}:`."),
+                format!("{FORMS} A file of that name is written ./{text}"),
+            ),
+            None => {
+                let (path, options) = split_options(text, text)?;
+                if path.is_empty() {
+                    return bad(text, "it names no path.", FORMS);
+                }
+                if path.contains('\0') {
+                    return bad(text, "a path can't hold a NUL character.", FORMS);
+                }
+                Ok(Self::Path {
+                    path: PathBuf::from(path),
+                    size_bytes: options.size_bytes,
+                    direct: options.direct,
+                })
+            }
+        }
+    }
+
+    fn parse_scratch(text: &str, rest: &str) -> Result<Self, TargetError> {
+        let (body, options) = split_options(text, rest)?;
+        if options.size_bytes.is_some() {
+            return bad(text, "the size of a scratch file follows the colon.", "write scratch:2GiB.");
+        }
+        let (size_part, dir) = match body.split_once('@') {
+            Some((size_part, dir)) => (size_part, Some(dir)),
+            None => (body, None),
+        };
+        if dir == Some("") || dir.is_some_and(|dir| dir.contains('\0')) {
+            return bad(text, "no directory follows the `@`.", "write scratch:2GiB@/mnt/disk, or scratch: for the current directory.");
+        }
+        Ok(Self::Scratch {
+            size_bytes: if size_part.is_empty() { None } else { Some(size(text, size_part)?) },
+            dir: dir.map(PathBuf::from),
+            direct: options.direct,
+        })
+    }
+}
+
+fn write_options(
+    f: &mut fmt::Formatter<'_>,
+    size_bytes: Option<u64>,
+    direct: Direct,
+    always: bool,
+) -> fmt::Result {
+    let mut parts = Vec::new();
+    if let Some(bytes) = size_bytes {
+        parts.push(format!("size={}", size_text(bytes)));
+    }
+    match direct {
+        Direct::Auto => {}
+        Direct::Require => parts.push("direct=yes".to_owned()),
+        Direct::Off => parts.push("direct=no".to_owned()),
+    }
+    if always || !parts.is_empty() {
+        write!(f, "?{}", parts.join("&"))?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for TargetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null { size_bytes: NULL_DEFAULT_BYTES } => f.write_str("null:"),
+            Self::Null { size_bytes } => write!(f, "null:{}", size_text(*size_bytes)),
+            Self::Ram { size_bytes } => write!(f, "ram:{}", size_text(*size_bytes)),
+            Self::Path { path, size_bytes, direct } => {
+                let path = path.to_string_lossy();
+                if split_scheme(&path).is_some() {
+                    f.write_str("./")?;
+                }
+                f.write_str(&path)?;
+                write_options(f, *size_bytes, *direct, path.contains('?'))
+            }
+            Self::Scratch { size_bytes, dir, direct } => {
+                f.write_str("scratch:")?;
+                if let Some(bytes) = size_bytes {
+                    f.write_str(&size_text(*bytes))?;
+                }
+                let dir = dir.as_ref().map(|dir| dir.to_string_lossy());
+                if let Some(dir) = &dir {
+                    write!(f, "@{dir}")?;
+                }
+                write_options(f, None, *direct, dir.is_some_and(|dir| dir.contains('?')))
+            }
+        }
+    }
+}
+
+impl FromStr for TargetName {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for TargetName {
+    type Error = TargetError;
+
+    fn try_from(text: String) -> Result<Self, TargetError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<TargetName> for String {
+    fn from(name: TargetName) -> Self {
+        name.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn problem(text: &str) -> String {
+        match TargetName::parse(text) {
+            Err(error @ TargetError::BadName { .. }) => {
+                assert_eq!(error.exit_code(), 2);
+                error.to_string()
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_form_means_what_it_says() {
+        let path = |path: &str, size_bytes, direct| TargetName::Path { path: path.into(), size_bytes, direct };
+        for (text, name) in [
+            ("null:", TargetName::Null { size_bytes: 1 << 40 }),
+            ("null:64MiB", TargetName::Null { size_bytes: 64 << 20 }),
+            ("ram:4GiB", TargetName::Ram { size_bytes: 4 << 30 }),
+            ("/dev/nvme0n1", path("/dev/nvme0n1", None, Direct::Auto)),
+            ("a.img?size=8G", path("a.img", Some(8 << 30), Direct::Auto)),
+            ("a.img?direct=no&size=400GB", path("a.img", Some(400_000_000_000), Direct::Off)),
+            ("odd?name?", path("odd?name", None, Direct::Auto)),
+            ("./ram:4GiB", path("./ram:4GiB", None, Direct::Auto)),
+            (
+                "/dev/disk/by-path/pci-0000:00:02.0",
+                path("/dev/disk/by-path/pci-0000:00:02.0", None, Direct::Auto),
+            ),
+            ("scratch:", TargetName::Scratch { size_bytes: None, dir: None, direct: Direct::Auto }),
+            (
+                "scratch:2GiB@/mnt/a@b?direct=yes",
+                TargetName::Scratch {
+                    size_bytes: Some(2 << 30),
+                    dir: Some("/mnt/a@b".into()),
+                    direct: Direct::Require,
+                },
+            ),
+        ] {
+            assert_eq!(TargetName::parse(text), Ok(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_way_to_mend_it() {
+        for (text, word) in [
+            ("", "names no path"),
+            ("?size=4KiB", "names no path"),
+            ("ram:", "write ram:4GiB"),
+            ("ram:0", "nothing to measure"),
+            ("ram:1000", "write 1KiB"),
+            ("ram:lots", "is not a size"),
+            ("nbd://localhost/disk", "not in this version"),
+            ("nbds:x", "not in this version"),
+            ("nbd+unix:x", "not in this version"),
+            ("model:exflash-400g", "not in this version"),
+            ("live:x", "not in this version"),
+            ("pcie:x", "not in this version"),
+            ("rma:4GiB", "./rma:4GiB"),
+            ("a.img?sise=4KiB", "`sise` is not an option"),
+            ("a.img?direct=maybe", "direct=no"),
+            ("a.img?direct", "`direct` is not an option"),
+            ("scratch:?size=4KiB", "follows the colon"),
+            ("scratch:1GiB@", "no directory"),
+        ] {
+            let message = problem(text);
+            assert!(message.contains(word), "{text}: {message}");
+        }
+    }
+
+    fn direct() -> impl Strategy<Value = Direct> {
+        prop_oneof![Just(Direct::Auto), Just(Direct::Require), Just(Direct::Off)]
+    }
+
+    fn sizes() -> impl Strategy<Value = u64> {
+        prop_oneof![1_u64..1 << 40, Just(1_u64), Just(1 << 50), (0_u32..44).prop_map(|bit| 1 << bit)]
+            .prop_map(|sectors| sectors * SIZE_STEP_BYTES)
+    }
+
+    fn names() -> impl Strategy<Value = TargetName> {
+        let path = "[a-z./?@&=: A-Z0-9é%-]{1,20}"
+            .prop_filter("looks like a scheme", |path| split_scheme(path).is_none());
+        let dir = proptest::option::of("[a-z./?@&=: A-Z0-9é%-]{1,20}".prop_map(PathBuf::from));
+        prop_oneof![
+            sizes().prop_map(|size_bytes| TargetName::Null { size_bytes }),
+            sizes().prop_map(|size_bytes| TargetName::Ram { size_bytes }),
+            (path, proptest::option::of(sizes()), direct())
+                .prop_map(|(path, size_bytes, direct)| TargetName::Path { path: path.into(), size_bytes, direct }),
+            (proptest::option::of(sizes()), dir, direct())
+                .prop_map(|(size_bytes, dir, direct)| TargetName::Scratch { size_bytes, dir, direct }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_canonical_name_parses_back(name in names()) {
+            let text = name.to_string();
+            prop_assert_eq!(TargetName::parse(&text), Ok(name), "{}", text);
+        }
+
+        #[test]
+        fn parsing_never_panics_and_is_idempotent(text in "\\PC{0,40}") {
+            if let Ok(name) = TargetName::parse(&text) {
+                prop_assert_eq!(TargetName::parse(&name.to_string()), Ok(name));
+            }
+        }
+    }
+}

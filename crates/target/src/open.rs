@@ -1,0 +1,545 @@
+//! Opens a target: the only place from which anything is opened for writing, and only after the
+//! guard agreed.
+//!
+//! Between inspection and opening another file can take the name, so after opening the descriptor
+//! is compared with what was inspected, and the guard looks again through the descriptor itself.
+//! Block devices are claimed with `O_EXCL`, files with a lock. Files that are to be made or grown
+//! are opened here and written by [`lay_out`](crate::lay_out).
+
+mod direct;
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use iodyno_units::human;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{Refusal, RefusalCode, TargetError};
+use crate::guard::{self, Confirm};
+use crate::inspect::{self, Identity, Inspection, Kind};
+use crate::marker::{self, Marker};
+use crate::name::{Direct, TargetName};
+use crate::scratch;
+use crate::sysroot::SysRoot;
+use direct::PageCache;
+
+/// The length of a file that iodyno makes is a multiple of this, so that its last page is whole.
+const FILE_STEP_BYTES: u64 = 4096;
+
+/// What a target is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading; the descriptor can't write.
+    ReadOnly,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// How a target is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// For reading only, or for writing too.
+    pub access: Access,
+    /// Whether to bypass the page cache. What the target's own name says goes first.
+    pub direct: Direct,
+    /// Names given by `--destroy`.
+    pub confirm: Confirm,
+}
+
+impl OpenOptions {
+    /// For reading, past the page cache where possible.
+    pub fn read_only() -> Self {
+        Self { access: Access::ReadOnly, direct: Direct::Auto, confirm: Confirm::default() }
+    }
+
+    /// For reading and writing, past the page cache where possible, nothing confirmed.
+    pub fn read_write() -> Self {
+        Self { access: Access::ReadWrite, ..Self::read_only() }
+    }
+}
+
+/// Whether a file's bytes must be written before it can be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayOut {
+    /// It is a device, or opened for reading only.
+    NotNeeded,
+    /// It is all there; nothing is to be written.
+    Complete,
+    /// These bytes are to be written, by [`lay_out`](crate::lay_out).
+    Needed {
+        /// First byte.
+        from_bytes: u64,
+        /// End.
+        to_bytes: u64,
+    },
+}
+
+/// What is undone when the target is dropped before its lay-out is complete.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Undo {
+    Nothing,
+    /// A new file is removed.
+    Remove(PathBuf),
+    /// A file that was there gets its length and its mark back.
+    Restore { path: PathBuf, len_bytes: u64, marker: Option<Marker> },
+}
+
+/// An open target.
+#[derive(Debug)]
+pub struct Opened {
+    /// The descriptor. All engines and threads may share it.
+    pub fd: OwnedFd,
+    /// What it was opened for.
+    pub access: Access,
+    /// Bytes that may be used, from offset 0: a multiple of `align_bytes`.
+    pub capacity_bytes: u64,
+    /// What offsets and lengths must be multiples of; 1 where anything goes.
+    pub align_bytes: u64,
+    /// What buffers' addresses must be multiples of; 1 where anything goes.
+    pub mem_align_bytes: u64,
+    /// The page cache is bypassed.
+    pub direct: bool,
+    /// Why it is not, as a sentence.
+    pub why_not_direct: Option<String>,
+    /// The page cache is in the path: reads and writes can be answered by memory.
+    pub page_cache: bool,
+    /// The file was made by this opening.
+    pub made_here: bool,
+    /// What must be written first.
+    pub lay_out: LayOut,
+    /// Refusals that `--destroy` lifted, for the record.
+    pub lifted: Vec<Refusal>,
+    /// What is known of the target, with what opening it added.
+    pub inspection: Inspection,
+    pub(crate) undo: Undo,
+}
+
+impl Opened {
+    /// Bytes that the lay-out will write.
+    pub fn lay_out_bytes(&self) -> u64 {
+        match self.lay_out {
+            LayOut::Needed { from_bytes, to_bytes } => to_bytes - from_bytes,
+            LayOut::NotNeeded | LayOut::Complete => 0,
+        }
+    }
+
+    /// The path that it was opened by, or for a scratch file its directory.
+    pub(crate) fn path(&self) -> PathBuf {
+        inspect::open_path(&self.inspection)
+    }
+
+    /// Takes back what was begun: removes a new file, gives an old one its length and mark.
+    pub(crate) fn take_back(&mut self) {
+        match core::mem::replace(&mut self.undo, Undo::Nothing) {
+            Undo::Nothing => {}
+            Undo::Remove(path) => marker::remove(&path),
+            Undo::Restore { path, len_bytes, marker } => {
+                // A failure leaves a file whose mark says that it is not complete, which is true.
+                if rustix::fs::ftruncate(&self.fd, len_bytes).is_ok()
+                    && let Some(marker) = marker
+                {
+                    let _ = marker::write(&self.fd, &path, marker);
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+/// Inspects, guards and opens a target of the running system.
+///
+/// # Errors
+/// Those of [`inspect`](crate::inspect()) and of [`open_inspected`].
+pub fn open(name: &TargetName, options: &OpenOptions) -> Result<Opened, TargetError> {
+    open_inspected(inspect::inspect(name)?, options)
+}
+
+/// Guards and opens a target that was inspected before.
+///
+/// # Errors
+/// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another
+/// file or device has its name by now, [`TargetError::Unsupported`] when it can't be opened as
+/// asked (`null:` and `ram:` have no descriptor; a device without direct I/O that was required),
+/// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
+pub fn open_inspected(inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
+    let root = SysRoot::real();
+    let lifted = match options.access {
+        Access::ReadWrite => allowed(&inspection, &root, options)?,
+        Access::ReadOnly => {
+            check_readable(&inspection, &root)?;
+            Vec::new()
+        }
+    };
+    match inspection.kind {
+        Kind::Null | Kind::Ram => Err(TargetError::Unsupported {
+            path: inspection.name.to_string(),
+            problem: "it lives inside the program and has no descriptor to open.".to_owned(),
+            help: "use the engine of the same name.".to_owned(),
+        }),
+        Kind::File if inspection.is_scratch() => open_scratch(inspection, options),
+        Kind::File if !inspection.exists => create_file(inspection, options),
+        Kind::File => open_file(inspection, options, &root),
+        Kind::Block => open_block(inspection, options, lifted, &root),
+        Kind::Char | Kind::Other => open_char(inspection, options),
+    }
+}
+
+fn allowed(inspection: &Inspection, root: &SysRoot, options: &OpenOptions) -> Result<Vec<Refusal>, TargetError> {
+    guard::confirm(inspection, guard::check_writable(inspection, root), &options.confirm)
+}
+
+/// Reading destroys nothing, but a terminal or a directory is no target either way, and a file
+/// that is not there can't be read.
+fn check_readable(inspection: &Inspection, root: &SysRoot) -> Result<(), TargetError> {
+    if matches!(inspection.kind, Kind::Char | Kind::Other) {
+        let refusals = guard::check_writable(inspection, root);
+        guard::confirm(inspection, refusals, &Confirm::default())?;
+    }
+    if !inspection.exists {
+        return Err(TargetError::Unsupported {
+            path: inspection.name.to_string(),
+            problem: "it would have to be made first, and --read-only writes nothing.".to_owned(),
+            help: "run once without --read-only, or name a file that is there.".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn flags(options: &OpenOptions) -> OFlags {
+    let access = match options.access {
+        Access::ReadOnly => OFlags::RDONLY,
+        Access::ReadWrite => OFlags::RDWR,
+    };
+    access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW
+}
+
+fn verb(options: &OpenOptions) -> &'static str {
+    match options.access {
+        Access::ReadOnly => "open it for reading",
+        Access::ReadWrite => "open it for writing",
+    }
+}
+
+/// Fails when the descriptor is not what was inspected.
+fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
+    // Through `File` for its metadata; the duplicate is closed again at once.
+    let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
+    let meta = meta.map_err(|error| TargetError::from_errno("look at it", path, inspect::errno_of(&error)))?;
+    if Some(Identity::of(&meta)) == inspection.identity {
+        return Ok(());
+    }
+    Err(TargetError::Changed {
+        path: path.display().to_string(),
+        problem: "another file or device took its name".to_owned(),
+    })
+}
+
+struct Ready {
+    fd: OwnedFd,
+    cache: PageCache,
+    capacity_bytes: u64,
+    made_here: bool,
+    lay_out: LayOut,
+    lifted: Vec<Refusal>,
+    undo: Undo,
+}
+
+fn opened(inspection: Inspection, options: &OpenOptions, ready: Ready) -> Opened {
+    let page_cache = !ready.cache.direct && matches!(inspection.kind, Kind::File | Kind::Block);
+    Opened {
+        fd: ready.fd,
+        access: options.access,
+        capacity_bytes: ready.capacity_bytes / ready.cache.align_bytes * ready.cache.align_bytes,
+        align_bytes: ready.cache.align_bytes,
+        mem_align_bytes: ready.cache.mem_align_bytes,
+        direct: ready.cache.direct,
+        why_not_direct: ready.cache.why_not,
+        page_cache,
+        made_here: ready.made_here,
+        lay_out: ready.lay_out,
+        lifted: ready.lifted,
+        inspection,
+        undo: ready.undo,
+    }
+}
+
+fn open_char(inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
+    let path = inspect::open_path(&inspection);
+    let Some(capacity_bytes) = inspection.size_bytes else {
+        return Err(TargetError::Unsupported {
+            path: path.display().to_string(),
+            problem: "a character device has no size of its own.".to_owned(),
+            help: format!("say how much of it to use, such as {}?size=8GiB", path.display()),
+        });
+    };
+    let fd = rustix::fs::open(&path, flags(options), Mode::empty())
+        .map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
+    check_identity(&fd, &inspection, &path)?;
+    if direct::wish(&inspection, options) == Direct::Require {
+        return Err(direct::refused(&path, "a character device has no page cache to bypass."));
+    }
+    let cache = PageCache {
+        direct: false,
+        why_not: Some("A character device has no page cache to bypass.".to_owned()),
+        align_bytes: 1,
+        mem_align_bytes: 1,
+    };
+    let ready = Ready {
+        fd,
+        cache,
+        capacity_bytes,
+        made_here: false,
+        lay_out: LayOut::NotNeeded,
+        lifted: Vec::new(),
+        undo: Undo::Nothing,
+    };
+    Ok(opened(inspection, options, ready))
+}
+
+fn open_block(
+    mut inspection: Inspection,
+    options: &OpenOptions,
+    mut lifted: Vec<Refusal>,
+    root: &SysRoot,
+) -> Result<Opened, TargetError> {
+    let path = inspect::open_path(&inspection);
+    let for_writing = options.access == Access::ReadWrite;
+    let exclusive = if for_writing { OFlags::EXCL } else { OFlags::empty() };
+    let fd = match rustix::fs::open(&path, flags(options) | exclusive, Mode::empty()) {
+        // Taken since the guard looked, or known and confirmed.
+        Err(Errno::BUSY) if for_writing => {
+            if lifted.is_empty() {
+                let refusal = Refusal {
+                    code: RefusalCode::OpenElsewhere,
+                    found: "It is held open exclusively by somebody else.".to_owned(),
+                    mend: format!("Find the holder with `lsof {}` and end it.", path.display()),
+                };
+                lifted = guard::confirm(&inspection, vec![refusal], &options.confirm)?;
+            }
+            rustix::fs::open(&path, flags(options), Mode::empty())
+        }
+        result => result,
+    };
+    let fd = fd.map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
+    check_identity(&fd, &inspection, &path)?;
+    if for_writing {
+        look_again(&mut inspection, &fd)?;
+        let refusals = guard::check_through_descriptor(&inspection, root);
+        // Who else has it open can't be asked any more: by now it is this process.
+        lifted.retain(|refusal| refusal.code == RefusalCode::OpenElsewhere);
+        lifted.splice(0..0, guard::confirm(&inspection, refusals, &options.confirm)?);
+    }
+    let cache = direct::set(&fd, &mut inspection, options, &path)?;
+    let capacity_bytes = inspection.size_bytes.or(inspection.whole_bytes).unwrap_or(0);
+    if capacity_bytes < cache.align_bytes {
+        return Err(TargetError::Unsupported {
+            path: path.display().to_string(),
+            problem: format!("it has {}, too little to measure.", human::size(capacity_bytes)),
+            help: "check that it has a medium and was set up.".to_owned(),
+        });
+    }
+    let ready = Ready {
+        fd,
+        cache,
+        capacity_bytes,
+        made_here: false,
+        lay_out: LayOut::NotNeeded,
+        lifted,
+        undo: Undo::Nothing,
+    };
+    Ok(opened(inspection, options, ready))
+}
+
+/// Reads mark, length and content again, through the descriptor that will be written.
+fn look_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetError> {
+    let path = inspect::open_path(inspection);
+    let at = |errno| TargetError::from_errno("look at it again", &path, errno);
+    let size = inspect::capacity_bytes(fd).map_err(at)?;
+    inspection.whole_bytes = Some(size);
+    if inspection.kind == Kind::File {
+        inspection.marker = marker::read(fd, &path);
+    }
+    let file = File::from(fd.try_clone().map_err(|error| at(inspect::errno_of(&error)))?);
+    match inspect::probe_content(&file, size) {
+        Ok(content) => {
+            inspection.content = Some(content);
+            inspection.unreadable = None;
+        }
+        Err(error) => {
+            inspection.content = None;
+            inspection.unreadable = Some(error.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn open_file(mut inspection: Inspection, options: &OpenOptions, root: &SysRoot) -> Result<Opened, TargetError> {
+    let path = inspect::open_path(&inspection);
+    let fd = rustix::fs::open(&path, flags(options), Mode::empty())
+        .map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
+    check_identity(&fd, &inspection, &path)?;
+    let mut lifted = Vec::new();
+    if options.access == Access::ReadWrite {
+        lock(&fd, &inspection, &path)?;
+        look_again(&mut inspection, &fd)?;
+        let refusals = guard::check_through_descriptor(&inspection, root);
+        lifted = guard::confirm(&inspection, refusals, &options.confirm)?;
+    }
+    let cache = direct::set(&fd, &mut inspection, options, &path)?;
+    let len_bytes = inspection.whole_bytes.unwrap_or(0);
+    let wanted_bytes = inspection.size_bytes.unwrap_or(len_bytes);
+    if options.access == Access::ReadOnly && wanted_bytes > len_bytes {
+        return Err(TargetError::Unsupported {
+            path: path.display().to_string(),
+            problem: format!(
+                "it has {}, {} were asked for, and --read-only does not grow it.",
+                human::size(len_bytes),
+                human::size(wanted_bytes)
+            ),
+            help: "leave the size out to use all of it.".to_owned(),
+        });
+    }
+    if wanted_bytes < cache.align_bytes {
+        return Err(TargetError::Unsupported {
+            path: path.display().to_string(),
+            problem: format!("it has {}, too little to measure.", human::size(wanted_bytes)),
+            help: format!("say how large it should be: {}?size=8GiB", path.display()),
+        });
+    }
+    let is_ours = inspection.marker.is_some_and(|marker| marker.fits(len_bytes));
+    let lay_out = if options.access == Access::ReadOnly {
+        LayOut::NotNeeded
+    } else {
+        needed(&inspection, is_ours, len_bytes, file_len(wanted_bytes, cache.align_bytes), cache.align_bytes)
+    };
+    let undo = match lay_out {
+        LayOut::Needed { .. } => Undo::Restore {
+            path: path.clone(),
+            len_bytes,
+            marker: inspection.marker.filter(|_| is_ours),
+        },
+        _ => Undo::Nothing,
+    };
+    let ready = Ready { fd, cache, capacity_bytes: wanted_bytes, made_here: false, lay_out, lifted, undo };
+    Ok(opened(inspection, options, ready))
+}
+
+/// The length of a file in which `wanted_bytes` can be used.
+fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
+    wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
+}
+
+/// What of an existing file must be written: nothing when every byte already was, the rest when
+/// it is to grow, all of it when it has holes or its making was cut short.
+fn needed(inspection: &Inspection, is_ours: bool, len_bytes: u64, to_bytes: u64, align_bytes: u64) -> LayOut {
+    let cut_short = is_ours && matches!(inspection.marker, Some(Marker::Making(_)));
+    let has_holes = inspection.extents.is_some_and(|extents| extents.written_share < 1.0);
+    if cut_short || has_holes {
+        return LayOut::Needed { from_bytes: 0, to_bytes: to_bytes.max(len_bytes.next_multiple_of(align_bytes)) };
+    }
+    let whole_bytes = len_bytes / align_bytes * align_bytes;
+    if len_bytes >= to_bytes || inspection.size_bytes.is_none_or(|wanted| wanted <= len_bytes) {
+        LayOut::Complete
+    } else {
+        LayOut::Needed { from_bytes: whole_bytes, to_bytes }
+    }
+}
+
+/// Two runs on one file would measure each other.
+fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
+    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            let refusal = Refusal {
+                code: RefusalCode::OpenElsewhere,
+                found: "Another run, or another target of this run, has it locked.".to_owned(),
+                mend: format!("Wait until it is done; `lsof {}` shows who.", path.display()),
+            };
+            guard::confirm(inspection, vec![refusal], &Confirm::default()).map(|_| ())
+        }
+        // Some network file systems have no locks; then nobody can be warned.
+        _ => Ok(()),
+    }
+}
+
+fn create_file(mut inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
+    let path = inspect::open_path(&inspection);
+    let flags = flags(options) | OFlags::CREATE | OFlags::EXCL;
+    let fd = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::EXIST) => {
+            return Err(TargetError::Changed {
+                path: path.display().to_string(),
+                problem: "somebody made a file of that name".to_owned(),
+            });
+        }
+        result => result.map_err(|errno| TargetError::from_errno("make it", &path, errno))?,
+    };
+    let mut undo = Undo::Remove(path.clone());
+    let made = (|| {
+        lock(&fd, &inspection, &path)?;
+        let wanted_bytes = inspection.size_bytes.unwrap_or(0);
+        let cache = direct::set(&fd, &mut inspection, options, &path)?;
+        let to_bytes = file_len(wanted_bytes, cache.align_bytes);
+        // From here on a run that is killed leaves a file that says whose it is.
+        marker::write(&fd, &path, Marker::Making(to_bytes))
+            .map_err(|errno| TargetError::from_errno("mark it as made by iodyno", &path, errno))?;
+        inspection.marker = Some(Marker::Making(to_bytes));
+        let meta = fs::symlink_metadata(&path)
+            .map_err(|error| TargetError::from_errno("look at it", &path, inspect::errno_of(&error)))?;
+        inspection.identity = Some(Identity::of(&meta));
+        Ok((cache, wanted_bytes, to_bytes))
+    })();
+    match made {
+        Ok((cache, wanted_bytes, to_bytes)) => {
+            inspection.exists = true;
+            let ready = Ready {
+                fd,
+                cache,
+                capacity_bytes: wanted_bytes,
+                made_here: true,
+                lay_out: LayOut::Needed { from_bytes: 0, to_bytes },
+                lifted: Vec::new(),
+                undo: core::mem::replace(&mut undo, Undo::Nothing),
+            };
+            Ok(opened(inspection, options, ready))
+        }
+        Err(error) => {
+            marker::remove(&path);
+            Err(error)
+        }
+    }
+}
+
+fn open_scratch(mut inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
+    let dir = inspect::open_path(&inspection);
+    let fd = scratch::create(&dir)
+        .map_err(|errno| TargetError::from_errno("make a scratch file in it", &dir, errno))?;
+    let cache = direct::set(&fd, &mut inspection, options, &dir)?;
+    let wanted_bytes = inspection.size_bytes.unwrap_or(0);
+    let lay_out = LayOut::Needed { from_bytes: 0, to_bytes: file_len(wanted_bytes, cache.align_bytes) };
+    let ready = Ready {
+        fd,
+        cache,
+        capacity_bytes: wanted_bytes,
+        made_here: true,
+        lay_out,
+        lifted: Vec::new(),
+        undo: Undo::Nothing,
+    };
+    Ok(opened(inspection, options, ready))
+}
+
+#[cfg(test)]
+mod tests;

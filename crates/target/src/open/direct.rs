@@ -1,0 +1,124 @@
+//! Whether the page cache is bypassed, and at which alignment.
+//!
+//! `O_DIRECT` is set on the open descriptor rather than at opening: a file system that refuses it
+//! at creation may leave the file behind. What `statx` says of the alignment is then tried with
+//! one read, because kernels and network file systems have been wrong about it.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+use super::{Access, OpenOptions};
+use crate::aligned::{AlignedBuf, BUFFER_ALIGN_BYTES};
+use crate::error::TargetError;
+use crate::inspect::{self, Inspection, Kind};
+use crate::name::Direct;
+
+/// Where neither `statx` nor a block device says: the page size of nearly every file system.
+const FALLBACK_ALIGN_BYTES: u64 = 4096;
+
+/// How the page cache was dealt with.
+pub(super) struct PageCache {
+    pub(super) direct: bool,
+    pub(super) why_not: Option<String>,
+    pub(super) align_bytes: u64,
+    pub(super) mem_align_bytes: u64,
+}
+
+impl PageCache {
+    fn used(why: String) -> Self {
+        Self { direct: false, why_not: Some(why), align_bytes: 1, mem_align_bytes: 1 }
+    }
+}
+
+/// What was asked for: the target's own name goes before the options.
+pub(super) fn wish(inspection: &Inspection, options: &OpenOptions) -> Direct {
+    match inspect::direct_of(&inspection.name) {
+        Direct::Auto => options.direct,
+        named => named,
+    }
+}
+
+pub(super) fn refused(path: &Path, why: &str) -> TargetError {
+    TargetError::Unsupported {
+        path: path.display().to_string(),
+        problem: format!("direct I/O was required, but {why}"),
+        help: "leave direct=yes out to go through the page cache where nothing else works, or choose another place.".to_owned(),
+    }
+}
+
+fn set_flag(fd: &OwnedFd, on: bool) -> Result<(), Errno> {
+    let flags = fcntl_getfl(fd)?;
+    fcntl_setfl(fd, if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })
+}
+
+/// Bypasses the page cache of an open file or device as wished and possible.
+pub(super) fn set(
+    fd: &OwnedFd,
+    inspection: &mut Inspection,
+    options: &OpenOptions,
+    path: &Path,
+) -> Result<PageCache, TargetError> {
+    let wish = wish(inspection, options);
+    if wish == Direct::Off {
+        return Ok(PageCache::used("The page cache was asked for.".to_owned()));
+    }
+    let place = inspection.file_system.as_ref().map_or("the device", |fs| &fs.fs_type).to_owned();
+    inspection.alignment.read_fd(fd);
+    let stated = stated_bytes(inspection, options);
+    let outcome = match (stated, set_flag(fd, true)) {
+        (Some(0), _) => Err("says that it has no direct I/O"),
+        (_, Err(_)) => Err("refuses O_DIRECT"),
+        (stated, Ok(())) => {
+            let from = stated.unwrap_or(FALLBACK_ALIGN_BYTES);
+            aligned_by_trial(fd, from).ok_or("refuses direct reads at every alignment")
+        }
+    };
+    match outcome {
+        Ok(align_bytes) => {
+            let memory = inspection.alignment.direct_memory_bytes.unwrap_or(align_bytes);
+            // A block device takes buffers at its DMA alignment, but a file system in between, or
+            // a stacked device, may copy to its own block; more alignment is never wrong.
+            let mem_align_bytes = memory.max(1).next_power_of_two();
+            Ok(PageCache { direct: true, why_not: None, align_bytes, mem_align_bytes })
+        }
+        Err(_) if wish == Direct::Require && set_flag(fd, false).is_err() => {
+            Err(TargetError::from_errno("leave direct I/O", path, Errno::INVAL))
+        }
+        Err(why) if wish == Direct::Require => Err(refused(path, &format!("{place} {why}."))),
+        Err(why) => {
+            set_flag(fd, false).map_err(|errno| TargetError::from_errno("leave direct I/O", path, errno))?;
+            let mut place = place;
+            if let Some(first) = place.get_mut(0..1) {
+                first.make_ascii_uppercase();
+            }
+            Ok(PageCache::used(format!("{place} {why}.")))
+        }
+    }
+}
+
+/// The alignment that the system states. Reads may have a finer one, which counts only when
+/// nothing is written.
+fn stated_bytes(inspection: &Inspection, options: &OpenOptions) -> Option<u64> {
+    let alignment = &inspection.alignment;
+    let for_reads = alignment.direct_read_offset_bytes.filter(|_| options.access == Access::ReadOnly);
+    let stated = for_reads.or(alignment.direct_offset_bytes);
+    // A block device never takes less than its logical block.
+    if inspection.kind == Kind::Block { stated.max(alignment.logical_block_bytes) } else { stated }
+}
+
+/// The first alignment from `from` on at which a read succeeds; an empty file answers at once.
+fn aligned_by_trial(fd: &OwnedFd, from: u64) -> Option<u64> {
+    let mut buf = AlignedBuf::zeroed(BUFFER_ALIGN_BYTES);
+    let mut align = from.next_power_of_two().min(BUFFER_ALIGN_BYTES as u64);
+    while align <= BUFFER_ALIGN_BYTES as u64 {
+        match rustix::io::pread(fd, &mut buf[..align as usize], 0) {
+            Err(Errno::INVAL) => align *= 2,
+            // A medium error is the measurement's to count; it says nothing on alignment.
+            _ => return Some(align),
+        }
+    }
+    None
+}

@@ -1,0 +1,159 @@
+//! Scratch files: how large one is by default, and how it is made so that nothing of it is left
+//! behind, whatever ends the program.
+//!
+//! The file has no name: `O_TMPFILE` makes one that was never linked into a directory, and the
+//! kernel frees it when the last descriptor closes, also after SIGKILL. A file system without it
+//! gets a file that is unlinked in the moment after it was made.
+
+use std::path::Path;
+
+use iodyno_units::human;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::TargetError;
+use crate::inspect::Inspection;
+
+const MIB: u64 = 1 << 20;
+/// The size where nothing else limits it.
+const DEFAULT_BYTES: u64 = 1 << 30;
+/// Below this a file fits the caches of nearly every device, and a figure says little.
+const LEAST_BYTES: u64 = 64 * MIB;
+/// At most this part of the free space is taken unasked.
+const SHARE_OF_FREE: u64 = 10;
+/// At most this part of the available memory is taken unasked, where files are memory.
+const SHARE_OF_MEMORY: u64 = 4;
+
+/// The size of a scratch file: as asked, or 1 GiB but at most a tenth of the free space (and a
+/// quarter of the available memory where files are memory), in whole MiB.
+///
+/// # Errors
+/// [`TargetError::NoSpace`] when what was asked for is not free, or less than 64 MiB would be
+/// left to choose.
+pub(crate) fn size(
+    inspection: &Inspection,
+    asked_bytes: Option<u64>,
+    memory_bytes: Option<u64>,
+) -> Result<u64, TargetError> {
+    let fs = inspection.file_system.as_ref();
+    let free = fs.and_then(|fs| fs.free_bytes);
+    let memory = memory_bytes.filter(|_| fs.is_some_and(super::inspect::FileSystem::is_memory));
+    let no_space = |wanted_bytes, free_bytes, help: String| TargetError::NoSpace {
+        path: inspection.canonical_path.clone().unwrap_or_default(),
+        wanted_bytes,
+        free_bytes,
+        help,
+    };
+    if let Some(asked) = asked_bytes {
+        let room = free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX));
+        if asked > room {
+            let help = "name a smaller size, or another place with scratch:SIZE@DIR.";
+            return Err(no_space(asked, room, help.to_owned()));
+        }
+        return Ok(asked);
+    }
+    let by_free = free.map_or(u64::MAX, |bytes| bytes / SHARE_OF_FREE);
+    let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
+    let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
+    if chosen < LEAST_BYTES {
+        let help = format!(
+            "unasked, iodyno takes a tenth of the free space and no less than {}; name another place with scratch:@DIR, or a size with scratch:SIZE.",
+            human::size(LEAST_BYTES)
+        );
+        let room = free.unwrap_or(0).min(memory.unwrap_or(u64::MAX));
+        return Err(no_space(LEAST_BYTES * SHARE_OF_FREE, room, help));
+    }
+    Ok(chosen)
+}
+
+/// Makes an unnamed file in a directory, readable and writable by its owner.
+///
+/// # Errors
+/// The system's, when neither way works.
+pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    // O_EXCL: nobody can give it a name later.
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::EXCL;
+    match rustix::fs::open(dir, flags, mode) {
+        // What file systems and kernels without O_TMPFILE answer.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(dir),
+        result => result,
+    }
+}
+
+fn create_unlinked(dir: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let mut number = 0_u32;
+    loop {
+        let path = dir.join(format!(".iodyno-scratch-{}-{number}", std::process::id()));
+        match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(fd) => {
+                rustix::fs::unlink(&path)?;
+                return Ok(fd);
+            }
+            // Another scratch file of this process is between its two calls.
+            Err(Errno::EXIST) if number < 1000 => number += 1,
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::{FileSystem, inspect};
+    use crate::name::TargetName;
+
+    fn on(fs_type: &str, free_bytes: u64) -> Inspection {
+        let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();
+        inspection.file_system = Some(FileSystem {
+            fs_type: fs_type.to_owned(),
+            mount_point: None,
+            source: None,
+            options: None,
+            super_options: None,
+            read_only: None,
+            block_bytes: None,
+            total_bytes: None,
+            free_bytes: Some(free_bytes),
+            dev: None,
+        });
+        inspection
+    }
+
+    #[test]
+    fn the_default_size_leaves_room() {
+        let gib = 1 << 30;
+        for (fs_type, free, memory, expected) in [
+            ("ext4", 100 * gib, gib, gib),
+            ("ext4", 5 * gib, gib, 512 * MIB),
+            ("ext4", 5 * gib + 19 * MIB, gib, 513 * MIB),
+            ("tmpfs", 100 * gib, 2 * gib, 512 * MIB),
+            ("tmpfs", 2 * gib, 64 * gib, 204 * MIB),
+            ("ext4", 640 * MIB, gib, 64 * MIB),
+        ] {
+            assert_eq!(size(&on(fs_type, free), None, Some(memory)), Ok(expected), "{fs_type} {free}");
+        }
+        for (fs_type, free, memory) in [("ext4", 639 * MIB, gib), ("tmpfs", 100 * gib, 255 * MIB)] {
+            let error = size(&on(fs_type, free), None, Some(memory)).unwrap_err();
+            assert!(matches!(error, TargetError::NoSpace { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_was_asked_for_must_be_free() {
+        assert_eq!(size(&on("ext4", 4096), Some(4096), Some(0)), Ok(4096));
+        assert!(size(&on("ext4", 4096), Some(8192), None).is_err());
+        assert!(size(&on("tmpfs", 1 << 30), Some(8192), Some(4096)).is_err());
+    }
+
+    #[test]
+    fn neither_way_leaves_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for fd in [create(dir.path()).unwrap(), create_unlinked(dir.path()).unwrap()] {
+            assert_eq!(crate::sysroot::list(dir.path()), [""; 0]);
+            assert_eq!(rustix::io::pwrite(&fd, b"x", 0), Ok(1));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Members of layers below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several keep their
+//! label at the end of the device, at a place that follows from its size.
+
+use super::SignatureKind::{Raid, Volume};
+use super::{Ends, Found};
+
+const MD_MAGIC: u32 = 0xA92B_4EFC;
+
+pub(super) fn find(ends: &Ends, found: &mut Found) {
+    lvm(ends, found);
+    md(ends, found);
+    zfs(ends, found);
+    drbd(ends, found);
+    firmware_raid(ends, found);
+}
+
+/// LVM's label lies in one of the first four sectors and names its type (LVM2's `label.h`).
+fn lvm(ends: &Ends, found: &mut Found) {
+    for sector in 0..4 {
+        let offset = sector * 512;
+        if ends.has(offset, b"LABELONE") && ends.has(offset + 24, b"LVM2 001") {
+            found.add(Volume, "LVM2", offset);
+        }
+    }
+}
+
+/// md superblocks at the end (versions 1.1 and 1.2, at the start, are in the table). Version 0.90
+/// lies in the last whole 64 KiB block, in the byte order of the machine that made it; 1.0 lies 8
+/// to 12 KiB before the end, on a 4 KiB border.
+fn md(ends: &Ends, found: &mut Found) {
+    if let Some(offset) = (ends.size / 65_536 * 65_536).checked_sub(65_536)
+        && (ends.le32(offset) == Some(MD_MAGIC) || ends.be32(offset) == Some(MD_MAGIC))
+    {
+        found.add(Raid, "md 0.90", offset);
+    }
+    if let Some(sectors) = (ends.size / 512).checked_sub(16) {
+        let offset = sectors / 8 * 8 * 512;
+        if ends.le32(offset) == Some(MD_MAGIC) && ends.le32(offset + 4) == Some(1) {
+            found.add(Raid, "md 1.0", offset);
+        }
+    }
+}
+
+/// ZFS keeps four labels of 256 KiB, two at each end. Each has an XDR list at 16 KiB whose first
+/// key is `version`, and a ring of uberblocks from 128 KiB on, 1 KiB or a power of two more apart.
+fn zfs(ends: &Ends, found: &mut Found) {
+    const LABEL: u64 = 256 * 1024;
+    const UBERBLOCK: u64 = 0x00BA_B10C;
+    let aligned = ends.size / LABEL * LABEL;
+    let starts = [Some(0), Some(LABEL), aligned.checked_sub(2 * LABEL), aligned.checked_sub(LABEL)];
+    for start in starts.into_iter().flatten() {
+        let list = start + 16 * 1024;
+        let is_list = ends.get(list, 2).is_some_and(|head| head[0] == 1)
+            && ends.has(list + 20, b"\0\0\0\x07version\0");
+        let is_uberblock = |slot: u64| {
+            let magic = ends.get(start + LABEL / 2 + slot * 1024, 8);
+            magic == Some(&UBERBLOCK.to_le_bytes()) || magic == Some(&UBERBLOCK.to_be_bytes())
+        };
+        if is_list || (0..128).any(is_uberblock) {
+            found.add(Volume, "ZFS", start);
+        }
+    }
+}
+
+/// DRBD's internal metadata ends with a superblock in the last 4 KiB; its magic number is at 60.
+fn drbd(ends: &Ends, found: &mut Found) {
+    if let Some(start) = (ends.size / 4096 * 4096).checked_sub(4096)
+        && matches!(ends.be32(start + 60), Some(0x8374_026B..=0x8374_026D))
+    {
+        found.add(Raid, "DRBD", start + 60);
+    }
+}
+
+/// RAID sets of mainboards and adapters: SNIA's DDF in the last sector, Intel's in the last but
+/// one.
+fn firmware_raid(ends: &Ends, found: &mut Found) {
+    for sector in [512, 4096] {
+        if let Some(last) = ends.size.checked_sub(sector) {
+            if ends.be32(last) == Some(0xDE11_DE11) {
+                found.add(Raid, "DDF", last);
+            }
+            if let Some(before) = last.checked_sub(sector)
+                && ends.has(before, b"Intel Raid ISM Cfg Sig. ")
+            {
+                found.add(Raid, "Intel RAID", before);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a device's or file's bytes say it holds: file systems, RAID and volume-manager members,
+//! encryption, swap, partition tables.
+//!
+//! Everything is decided from two windows, the first and the last part of the content, so that a
+//! probe is two reads. Offsets and magic numbers are those of each format's own sources; most are
+//! also in file(1) and libblkid. Finding nothing does not prove that nothing is there: a database
+//! on a raw device has no signature, which is why a device that is not blank is remarked on.
+//!
+//! Deciding that a signature forbids writing is the guard's work.
+
+mod disk;
+mod layered;
+mod table;
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// How much of the start is read: the farthest magic at the start is VMFS's at 1 MiB.
+const HEAD_BYTES: u64 = (1 << 20) + (64 << 10);
+/// How much of the end is read: ZFS keeps its last labels in the last 768 KiB.
+const TAIL_BYTES: u64 = 1 << 20;
+/// How much of the start decides whether a device is called blank.
+const BLANK_BYTES: usize = 1 << 20;
+/// Windows start on this border, the largest logical block, so that they can be read with O_DIRECT.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// The families of signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignatureKind {
+    /// Partition table.
+    PartitionTable,
+    /// File system.
+    FileSystem,
+    /// Member of a RAID set.
+    Raid,
+    /// Member of a volume manager's or storage pool's group.
+    Volume,
+    /// Encrypted volume.
+    Encryption,
+    /// Swap space.
+    Swap,
+    /// Backing device or cache of a cache.
+    Cache,
+    /// Store of a database or an object store.
+    Store,
+}
+
+impl SignatureKind {
+    /// The family's name with its article, for a sentence.
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::PartitionTable => "a partition table",
+            Self::FileSystem => "a file system",
+            Self::Raid => "a RAID member",
+            Self::Volume => "a volume group's or pool's member",
+            Self::Encryption => "an encrypted volume",
+            Self::Swap => "swap space",
+            Self::Cache => "a cache",
+            Self::Store => "a data store",
+        }
+    }
+}
+
+/// One signature that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// Its family.
+    pub kind: SignatureKind,
+    /// Its format: `ext4`, `LVM2`, `GPT`, …
+    pub name: String,
+    /// Where its magic number lies.
+    pub offset_bytes: u64,
+}
+
+/// What the bytes at both ends say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Every signature found, by offset.
+    pub signatures: Vec<Signature>,
+    /// True when the first 1 MiB holds only zeroes.
+    pub starts_with_zeroes: bool,
+    /// A boot sector without partitions: no reason to refuse, but worth a remark.
+    pub empty_boot_sector: bool,
+}
+
+/// The two ends of a target.
+struct Ends {
+    size: u64,
+    head: Vec<u8>,
+    tail_start: u64,
+    tail: Vec<u8>,
+}
+
+impl Ends {
+    /// `len` bytes at `offset`, where both ends' windows hold them.
+    fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let slice = |window: &'_ [u8], start: u64| -> Option<core::ops::Range<usize>> {
+            let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+            let to = from.checked_add(len)?;
+            (to <= window.len()).then_some(from..to)
+        };
+        if let Some(range) = slice(&self.head, 0) {
+            return self.head.get(range);
+        }
+        self.tail.get(slice(&self.tail, self.tail_start)?)
+    }
+
+    fn has(&self, offset: u64, magic: &[u8]) -> bool {
+        self.get(offset, magic.len()) == Some(magic)
+    }
+
+    fn u8(&self, offset: u64) -> Option<u8> {
+        self.get(offset, 1).map(|bytes| bytes[0])
+    }
+
+    fn le16(&self, offset: u64) -> Option<u16> {
+        Some(u16::from_le_bytes(self.get(offset, 2)?.try_into().ok()?))
+    }
+
+    fn le32(&self, offset: u64) -> Option<u32> {
+        Some(u32::from_le_bytes(self.get(offset, 4)?.try_into().ok()?))
+    }
+
+    fn be16(&self, offset: u64) -> Option<u16> {
+        Some(u16::from_be_bytes(self.get(offset, 2)?.try_into().ok()?))
+    }
+
+    fn be32(&self, offset: u64) -> Option<u32> {
+        Some(u32::from_be_bytes(self.get(offset, 4)?.try_into().ok()?))
+    }
+}
+
+/// Collects what the probes find.
+#[derive(Default)]
+struct Found(Vec<Signature>);
+
+impl Found {
+    fn add(&mut self, kind: SignatureKind, name: impl Into<String>, offset_bytes: u64) {
+        let name = name.into();
+        // A format with several copies of its label is reported once.
+        if !self.0.iter().any(|found| found.kind == kind && found.name == name) {
+            self.0.push(Signature { kind, name, offset_bytes });
+        }
+    }
+
+    fn has_named(&self, names: &[&str]) -> bool {
+        self.0.iter().any(|found| names.contains(&found.name.as_str()))
+    }
+}
+
+/// Looks for signatures in content of `size_bytes`. `read` fills a buffer from an offset; offsets
+/// and lengths are multiples of 64 KiB, but for the last one, which ends where the content ends.
+///
+/// # Errors
+/// Whatever `read` fails with.
+pub(crate) fn probe(
+    size_bytes: u64,
+    read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
+) -> io::Result<Content> {
+    let mut head = vec![0; size_bytes.min(HEAD_BYTES) as usize];
+    read(0, &mut head)?;
+    let tail_start = (size_bytes.saturating_sub(TAIL_BYTES) / STEP_BYTES * STEP_BYTES).max(head.len() as u64);
+    let mut tail = vec![0; (size_bytes - tail_start) as usize];
+    if !tail.is_empty() {
+        read(tail_start, &mut tail)?;
+    }
+    let starts_with_zeroes = head[..head.len().min(BLANK_BYTES)].iter().all(|&byte| byte == 0);
+    let ends = Ends { size: size_bytes, head, tail_start, tail };
+    let mut found = Found::default();
+    table::find(&ends, &mut found);
+    layered::find(&ends, &mut found);
+    let empty_boot_sector = disk::find(&ends, &mut found);
+    let mut signatures = found.0;
+    signatures.sort_by_key(|signature| signature.offset_bytes);
+    Ok(Content { signatures, starts_with_zeroes, empty_boot_sector })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Where `/proc` and `/sys` are read from. Everything that inspects goes through a [`SysRoot`], so
+//! that a test can build the tree of a machine that nobody here has (NVMe, RAID, LVM, multipath)
+//! in a temporary folder.
+//!
+//! A missing or unreadable attribute is `None`, never an error: kernels, containers and devices
+//! differ in what they show, and "unknown" is a fact worth keeping. Nothing here writes.
+
+use core::fmt;
+use core::str::FromStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The root folder below which `proc`, `sys`, `dev` and `etc` are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SysRoot {
+    root: PathBuf,
+}
+
+impl SysRoot {
+    /// The running system.
+    pub fn real() -> Self {
+        Self::at("/")
+    }
+
+    /// A tree in a folder, for tests.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// True for the running system: only there do device nodes lead to devices.
+    pub fn is_real(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// The path of `relative` below the root, such as `sys/class/block`.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// The trimmed text of a file below the root.
+    pub fn read(&self, relative: impl AsRef<Path>) -> Option<String> {
+        read(&self.path(relative))
+    }
+
+    /// The number in a file below the root.
+    pub fn read_u64(&self, relative: impl AsRef<Path>) -> Option<u64> {
+        self.read(relative)?.parse().ok()
+    }
+
+    /// The names in a folder below the root, sorted; none where there is no such folder.
+    pub fn list(&self, relative: impl AsRef<Path>) -> Vec<String> {
+        list(&self.path(relative))
+    }
+}
+
+/// The trimmed text of a file; `None` when it is absent, unreadable or empty.
+pub(crate) fn read(path: &Path) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    // Serial numbers and models come padded with spaces, and from some firmware with NULs.
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The names in a folder, sorted.
+pub(crate) fn list(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A device number, printed as the kernel does: `259:0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DevNo {
+    /// Which driver.
+    pub major: u32,
+    /// Which of its devices.
+    pub minor: u32,
+}
+
+impl DevNo {
+    /// From the packed form of `st_dev` and `st_rdev`.
+    pub fn from_packed(dev: u64) -> Self {
+        Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
+    }
+}
+
+impl fmt::Display for DevNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl FromStr for DevNo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (major, minor) = text.split_once(':')?;
+            Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+        };
+        parse().ok_or_else(|| format!("`{text}` is not a device number such as 259:0"))
+    }
+}
+
+impl TryFrom<String> for DevNo {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<DevNo> for String {
+    fn from(dev: DevNo) -> Self {
+        dev.to_string()
+    }
+}

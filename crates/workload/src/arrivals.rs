@@ -1,0 +1,224 @@
+//! When the operations of an open loop are due: a schedule that is fixed before the first one
+//! starts, and that no completion can move.
+
+use iodyno_units::rng::{self, Generator, unit_open_closed};
+
+use crate::spec::{ArrivalKind, Process, Spec};
+
+/// The arrivals of one worker. The workers of a target together keep the target's rate.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    process: Gaps,
+}
+
+#[derive(Clone, Debug)]
+enum Gaps {
+    Constant(Constant),
+    Poisson(Poisson),
+}
+
+impl Arrivals {
+    /// The arrivals of worker number `worker` of `workers`; `None` if the loop is closed.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn new(spec: &Spec, seed: u64, worker: u32, workers: u32) -> Option<Self> {
+        assert!(worker < workers, "worker {worker} of {workers}");
+        let ArrivalKind::Open { rate_iops, process } = spec.arrivals() else { return None };
+        let process = match process {
+            Process::Constant => Gaps::Constant(Constant::new(rate_iops, worker, workers)),
+            Process::Poisson => Gaps::Poisson(Poisson {
+                rng: rng::stream(seed, "arrival", worker.into()),
+                mean_gap: 1e9 * f64::from(workers) / rate_iops * Poisson::FRACTIONS,
+                now: 0,
+            }),
+        };
+        Some(Self { process })
+    }
+
+    /// When the next operation is intended to start, in ns from the cell's start. Never earlier
+    /// than the one before.
+    #[inline]
+    pub fn next_ns(&mut self) -> u64 {
+        match &mut self.process {
+            Gaps::Constant(constant) => constant.next_ns(),
+            Gaps::Poisson(poisson) => poisson.next_ns(),
+        }
+    }
+}
+
+/// Arrival k of worker w of W is due at ⌊(k W + w) 10⁹ / rate⌋ ns, exactly, however many came
+/// before: a rate is a fraction (every `f64` is), and the remainder is carried along.
+#[derive(Clone, Debug)]
+struct Constant {
+    now_ns: u64,
+    remainder: u64,
+    gap_ns: u64,
+    gap_remainder: u64,
+    divisor: u64,
+}
+
+impl Constant {
+    /// `rate_iops` is from 0.001 to 10⁹.
+    fn new(rate_iops: f64, worker: u32, workers: u32) -> Self {
+        let (numerator, divisor) = period_ns(rate_iops);
+        let split = |periods: u32| {
+            let whole = numerator * u128::from(periods);
+            let divisor = u128::from(divisor);
+            ((whole / divisor) as u64, (whole % divisor) as u64)
+        };
+        let (now_ns, remainder) = split(worker);
+        let (gap_ns, gap_remainder) = split(workers);
+        Self { now_ns, remainder, gap_ns, gap_remainder, divisor }
+    }
+
+    #[inline]
+    fn next_ns(&mut self) -> u64 {
+        let due_ns = self.now_ns;
+        self.now_ns = self.now_ns.saturating_add(self.gap_ns);
+        self.remainder += self.gap_remainder;
+        if self.remainder >= self.divisor {
+            self.remainder -= self.divisor;
+            self.now_ns = self.now_ns.saturating_add(1);
+        }
+        due_ns
+    }
+}
+
+/// 10⁹ / rate as a fraction of whole numbers, exactly. The divisor is at most 2⁵³; the numerator
+/// at most 10⁹ × 2⁶², as a rate is at least 0.001.
+fn period_ns(rate_iops: f64) -> (u128, u64) {
+    let bits = rate_iops.to_bits();
+    let exponent = (bits >> 52) as i32 - 1075;
+    let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
+    // rate = mantissa × 2^exponent; a rate of at most 10⁹ has an exponent below 0.
+    let common = mantissa.trailing_zeros().min((-exponent) as u32);
+    let denominator_bits = (-exponent) as u32 - common;
+    (1_000_000_000_u128 << denominator_bits, mantissa >> common)
+}
+
+/// Exponential gaps, summed in fixed point: no gap is rounded to a whole unit of time, which would
+/// make the schedule run fast, and no sum loses digits as it grows.
+#[derive(Clone, Debug)]
+struct Poisson {
+    rng: Generator,
+    /// The mean gap, in 2⁻³² ns.
+    mean_gap: f64,
+    /// The last arrival, in 2⁻³² ns.
+    now: u128,
+}
+
+impl Poisson {
+    const FRACTIONS: f64 = 4_294_967_296.0;
+
+    #[inline]
+    fn next_ns(&mut self) -> u64 {
+        let gap = -libm::log(unit_open_closed(&mut self.rng)) * self.mean_gap;
+        self.now += (gap + 0.5) as u128;
+        (self.now >> 32) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn open(rate: &str, process: &str) -> Spec {
+        Spec::from_toml(&format!(
+            "schema = 1\nmix = {{ read = 1 }}\n\
+             arrivals = {{ kind = \"open\", rate = \"{rate}\", process = \"{process}\" }}"
+        ))
+        .unwrap()
+    }
+
+    proptest! {
+        /// Against the formula in wide integers, at rates that are whole numbers and halves.
+        #[test]
+        fn constant_arrivals_are_exact(
+            halves in 1_u64..4_000_000_000 / 2,
+            workers in 1_u32..1024,
+            worker in 0_u32..1024,
+            skip in 0_u64..3000,
+        ) {
+            let worker = worker % workers;
+            let mut arrivals = Constant::new(halves as f64 / 2.0, worker, workers);
+            for _ in 0..skip {
+                arrivals.next_ns();
+            }
+            let number = u128::from(skip) * u128::from(workers) + u128::from(worker);
+            let due_ns = number * 2_000_000_000 / u128::from(halves);
+            prop_assert_eq!(u128::from(arrivals.next_ns()), due_ns);
+        }
+    }
+
+    #[test]
+    fn constant_arrivals_of_all_workers_make_one_even_comb() {
+        let spec = open("3", "constant");
+        let mut due: Vec<u64> = (0..4)
+            .flat_map(|worker| {
+                let mut arrivals = Arrivals::new(&spec, 1, worker, 4).unwrap();
+                (0..300).map(move |_| arrivals.next_ns())
+            })
+            .collect();
+        due.sort_unstable();
+        let even: Vec<u64> = (0..1200).map(|k| k * 1_000_000_000 / 3).collect();
+        assert_eq!(due, even);
+    }
+
+    /// The slowest rate has the longest fraction.
+    #[test]
+    fn the_slowest_rate_fits() {
+        let (numerator, divisor) = period_ns(0.001);
+        let period_ns = numerator as f64 / divisor as f64;
+        assert!((period_ns - 1e12).abs() < 1e-3, "{period_ns}");
+        assert!(numerator.leading_zeros() >= 10, "room for 1024 workers");
+    }
+
+    /// At a million arrivals a second over 10⁷ of them: the schedule is the sum of its gaps to
+    /// within a ns (gaps cut to whole ns would run 5 ms ahead, those cut to whole µs 5 s), its mean
+    /// gap is right within four standard errors, and so is the variance.
+    #[test]
+    fn poisson_arrivals_keep_their_rate() {
+        const ARRIVALS: u32 = 10_000_000;
+        let mut arrivals = Arrivals::new(&open("1M/s", "poisson"), 5, 0, 1).unwrap();
+        let mut same = rng::stream(5, "arrival", 0);
+        // Kahan's sum of the gaps.
+        let (mut sum_ns, mut lost_ns) = (0.0, 0.0);
+        let (mut last_ns, mut squares) = (0, 0.0);
+        for _ in 0..ARRIVALS {
+            let now_ns = arrivals.next_ns();
+            squares += (now_ns - last_ns) as f64 * (now_ns - last_ns) as f64;
+            last_ns = now_ns;
+            let gap_ns = -libm::log(unit_open_closed(&mut same)) * 1000.0 - lost_ns;
+            let next_ns = sum_ns + gap_ns;
+            lost_ns = (next_ns - sum_ns) - gap_ns;
+            sum_ns = next_ns;
+        }
+        assert!((last_ns as f64 - sum_ns).abs() < 2.0, "{last_ns} {sum_ns}");
+        let mean = last_ns as f64 / f64::from(ARRIVALS);
+        let variance = squares / f64::from(ARRIVALS) - mean * mean;
+        assert!((mean - 1000.0).abs() < 4.0 * 0.316, "{mean}");
+        // The variance of an exponential is its mean squared; its standard error here is
+        // √(8 / 10⁷) of that. Flooring to whole ns adds 1/6 ns².
+        assert!((variance / 1e6 - 1.0).abs() < 4.0 * 0.000_9, "{variance}");
+    }
+
+    /// Counts in intervals of many workers together are Poisson: variance over mean is 1.
+    #[test]
+    fn workers_together_are_one_poisson_process() {
+        let spec = open("100k/s", "poisson");
+        let mut counts = vec![0_u32; 2000];
+        for worker in 0..8 {
+            let mut arrivals = Arrivals::new(&spec, 9, worker, 8).unwrap();
+            while let Some(count) = counts.get_mut(arrivals.next_ns() as usize / 1_000_000) {
+                *count += 1;
+            }
+        }
+        let mean = counts.iter().sum::<u32>() as f64 / 2000.0;
+        let variance = counts.iter().map(|&c| (f64::from(c) - mean).powi(2)).sum::<f64>() / 2000.0;
+        // 100 a ms; standard errors: 0.22 of the mean, 0.032 of the ratio.
+        assert!((mean - 100.0).abs() < 1.0, "{mean}");
+        assert!((variance / mean - 1.0).abs() < 0.13, "{}", variance / mean);
+    }
+}

@@ -1,0 +1,213 @@
+//! The stored form of a specification: a workload file in which every key is written out. It can
+//! be read again, by this version and by later ones, and passes the rules again on its way in.
+//!
+//! Through serde a [`Spec`] is the same thing as a structure: the keys of the file.
+
+use core::fmt::{self, Write as _};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::SpecError;
+use crate::from_raw::SCHEMA;
+use crate::group::Workload;
+use crate::raw::{ArrivalsName, ContentName, PatternName, ProcessName, RawSpec};
+use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec, size_text};
+
+impl Spec {
+    /// The specification as a workload file with every key written out.
+    pub fn to_toml(&self) -> String {
+        Canonical(self).to_string()
+    }
+
+    /// Reads a workload file.
+    ///
+    /// # Errors
+    /// The first error of the text as TOML, or everything that is wrong with what it says.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<SpecError>> {
+        Self::from_raw(raw(text)?)
+    }
+}
+
+impl Workload {
+    /// Reads a workload file that may be a group.
+    ///
+    /// # Errors
+    /// The first error of the text as TOML, or everything that is wrong with what it says.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<SpecError>> {
+        Self::from_raw(raw(text)?)
+    }
+}
+
+fn raw(text: &str) -> Result<RawSpec, Vec<SpecError>> {
+    toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        vec![SpecError { span, message: error.message().to_owned(), help: None }]
+    })
+}
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let table: toml::Table = self.to_toml().parse().map_err(serde::ser::Error::custom)?;
+        table.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = toml::Table::deserialize(deserializer)?.to_string();
+        Self::from_toml(&text).map_err(|errors| {
+            let all: Vec<String> = errors.iter().map(SpecError::to_string).collect();
+            D::Error::custom(all.join("\n"))
+        })
+    }
+}
+
+/// Writes a specification. Shares and rates are written with the fewest digits that read back as
+/// the same number, times in ns, sizes in the largest unit that holds them exactly.
+struct Canonical<'a>(&'a Spec);
+
+impl fmt::Display for Canonical<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = self.0;
+        writeln!(f, "schema = {SCHEMA}")?;
+        if !spec.about.is_empty() {
+            writeln!(f, "about = {}", quoted(&spec.about))?;
+        }
+        if let Some(source) = &spec.source {
+            writeln!(f, "source = {}", quoted(source))?;
+        }
+        writeln!(f, "threads = {}\ndepth = {}", spec.threads, spec.depth)?;
+        writeln!(f, "block = {}", blocks(&spec.block))?;
+        if let Some(align) = spec.align_bytes {
+            writeln!(f, "align = \"{}\"", size_text(align.into()))?;
+        }
+        writeln!(f, "active = \"{}\"", spec.active)?;
+        writeln!(f, "\n[mix]")?;
+        for (kind, share) in spec.kinds() {
+            writeln!(f, "{} = {share}", kind.name())?;
+        }
+        for scope in Scope::ALL {
+            let table = &spec.tables[scope as usize];
+            if !table.given && scope != Scope::All {
+                continue;
+            }
+            writeln!(f, "\n[{}]", scope.key())?;
+            if !table.block.is_empty() {
+                writeln!(f, "block = {}", blocks(&table.block))?;
+            }
+            if !table.addresses.is_empty() {
+                writeln!(f, "addresses = {}", addresses(&table.addresses)?)?;
+            }
+            if scope == Scope::Write {
+                writeln!(f, "fua = \"{}\"\nflush_every = {}", spec.fua, spec.flush_every)?;
+            }
+        }
+        writeln!(f, "\n[arrivals]")?;
+        match spec.arrivals {
+            ArrivalKind::Closed { think_time_ns, think_drains } => writeln!(
+                f,
+                "kind = \"{}\"\nthink_time = \"{think_time_ns}ns\"\nthink_drains = {think_drains}",
+                ArrivalsName::Closed.name()
+            )?,
+            ArrivalKind::Open { rate_iops, process } => {
+                let process = match process {
+                    Process::Poisson => ProcessName::Poisson,
+                    Process::Constant => ProcessName::Constant,
+                };
+                let (kind, process) = (ArrivalsName::Open.name(), process.name());
+                writeln!(
+                    f,
+                    "kind = \"{kind}\"\nrate = \"{rate_iops}/s\"\nprocess = \"{process}\""
+                )?;
+            }
+        }
+        writeln!(f, "\n[content]")?;
+        let kind = match spec.content {
+            Content::Incompressible => ContentName::Incompressible,
+            Content::Compressible { .. } => ContentName::Compressible,
+            Content::Verifiable => ContentName::Verifiable,
+            Content::Zeroes => ContentName::Zeroes,
+        };
+        writeln!(f, "kind = \"{}\"", kind.name())?;
+        if let Content::Compressible { compressible, dedupable } = spec.content {
+            writeln!(f, "compressible = \"{compressible}\"\ndedupable = \"{dedupable}\"")?;
+        }
+        writeln!(f, "\n[limits]")?;
+        if let Some(time_ns) = spec.limits.time_ns {
+            writeln!(f, "time = \"{time_ns}ns\"")?;
+        }
+        if let Some(ops) = spec.limits.ops {
+            writeln!(f, "ops = {ops}")?;
+        }
+        if let Some(bytes) = spec.limits.bytes {
+            writeln!(f, "bytes = \"{}\"", size_text(bytes))?;
+        }
+        writeln!(f, "ramp = \"{}ns\"", spec.limits.ramp_ns)
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn blocks(blocks: &[Block]) -> String {
+    if let [Block { bytes, .. }] = blocks {
+        return format!("\"{}\"", size_text((*bytes).into()));
+    }
+    let items: Vec<String> = blocks
+        .iter()
+        .map(|b| format!("{{ size = \"{}\", share = {} }}", size_text(b.bytes.into()), b.share))
+        .collect();
+    format!("[{}]", items.join(", "))
+}
+
+fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
+    let mut text = String::from("[");
+    for Address { pattern, share } in addresses {
+        if text.len() > 1 {
+            text.push_str(", ");
+        }
+        let name = match pattern {
+            Pattern::Uniform { .. } => PatternName::Uniform,
+            Pattern::Sequential { .. } => PatternName::Sequential,
+            Pattern::Zipf { .. } => PatternName::Zipf,
+            Pattern::HotSpots { .. } => PatternName::HotSpots,
+            Pattern::RecentlyRead { .. } => PatternName::RecentlyRead,
+            Pattern::RecentlyWritten { .. } => PatternName::RecentlyWritten,
+            Pattern::Strided { .. } => PatternName::Strided,
+        };
+        write!(text, "{{ pattern = \"{}\", share = {share}", name.name())?;
+        match pattern {
+            Pattern::Uniform { once_per_pass } => {
+                write!(text, ", once_per_pass = {once_per_pass}")?;
+            }
+            Pattern::Sequential { shared, run } => {
+                write!(text, ", shared = {shared}")?;
+                if let Some(run) = run {
+                    write!(text, ", run = {run}")?;
+                }
+            }
+            Pattern::Zipf { theta } => write!(text, ", theta = {theta}")?,
+            Pattern::HotSpots { spots, scatter } => {
+                let spots: Vec<String> = spots
+                    .iter()
+                    .map(|s| format!("{{ share = {}, range = \"{}\" }}", s.share, s.range))
+                    .collect();
+                write!(text, ", scatter = {scatter}, spots = [{}]", spots.join(", "))?;
+            }
+            Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
+                write!(text, ", window = {window}")?;
+            }
+            Pattern::Strided { stride_bytes, start_bytes } => write!(
+                text,
+                ", stride = \"{}\", start = \"{}\"",
+                size_text(*stride_bytes),
+                size_text(*start_bytes)
+            )?,
+        }
+        text.push_str(" }");
+    }
+    text.push(']');
+    Ok(text)
+}

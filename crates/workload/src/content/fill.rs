@@ -1,0 +1,243 @@
+//! The filler of one worker: prepares its buffers and stamps them before each write.
+
+use core::cell::Cell;
+
+use iodyno_units::Op;
+use iodyno_units::rng::{self, Generator, RngCore as _, below, splitmix64};
+
+use super::random_words;
+use super::verify::fill_verifiable;
+use crate::spec::{Content, Percent, Spec};
+
+/// The piece of a buffer that is kept unique, and the block of deduplication, in bytes.
+const PIECE_BYTES: usize = 4096;
+/// How many different pieces dedupable content repeats.
+const REPEATED_PIECES: u64 = 64;
+
+/// Makes the content of one worker's writes.
+#[derive(Debug)]
+pub struct Filler {
+    content: Content,
+    seed: u64,
+    unit_bytes: usize,
+    /// Of this worker's bytes; different for each buffer and piece by a number that is added.
+    key: u64,
+    buffers: Cell<u64>,
+    stamps: u64,
+    compressible: Percent,
+    repeats: Option<Repeats>,
+}
+
+/// The pieces that dedupable content repeats: the same for all workers of a run.
+#[derive(Debug)]
+struct Repeats {
+    rng: Generator,
+    /// A draw below this repeats; all ones for always.
+    below: u64,
+    pieces: Box<[u8]>,
+    /// How every repeated piece begins, so that the next write knows what it finds in the buffer.
+    mark: [u8; 8],
+}
+
+impl Filler {
+    /// The filler of worker number `worker`.
+    pub fn new(spec: &Spec, seed: u64, worker: u32) -> Self {
+        let (compressible, dedupable) = match spec.content() {
+            Content::Compressible { compressible, dedupable } => (compressible, dedupable),
+            Content::Incompressible | Content::Verifiable | Content::Zeroes => {
+                (Percent::ZERO, Percent::ZERO)
+            }
+        };
+        let repeats = (dedupable > Percent::ZERO).then(|| {
+            let mark = rng::key(seed, "repeated", 0).to_le_bytes();
+            let mut pieces = vec![0; REPEATED_PIECES as usize * PIECE_BYTES].into_boxed_slice();
+            for (i, piece) in pieces.as_chunks_mut::<PIECE_BYTES>().0.iter_mut().enumerate() {
+                fill_piece(piece, rng::key(seed, "repeated", 1 + i as u64), compressible);
+                piece[..8].copy_from_slice(&mark);
+            }
+            Repeats {
+                rng: rng::stream(seed, "repeat", worker.into()),
+                below: (dedupable.fraction() * 18_446_744_073_709_551_616.0) as u64,
+                pieces,
+                mark,
+            }
+        });
+        Self {
+            content: spec.content(),
+            seed,
+            unit_bytes: spec.verify_unit_bytes() as usize,
+            key: rng::key(seed, "content", worker.into()),
+            buffers: Cell::new(0),
+            stamps: 0,
+            compressible,
+            repeats,
+        }
+    }
+
+    /// Fills a buffer that writes will be made from; each call gives other bytes. Call it once for
+    /// each buffer, with the whole of it, before the first [`stamp`](Self::stamp).
+    pub fn prepare(&self, buffer: &mut [u8]) {
+        if matches!(self.content, Content::Zeroes | Content::Verifiable) {
+            // Verifiable content is made anew for each write, as it depends on the address.
+            buffer.fill(0);
+            return;
+        }
+        let number = self.buffers.get();
+        self.buffers.set(number + 1);
+        let key = splitmix64(self.key ^ splitmix64(number));
+        for (i, piece) in buffer.chunks_mut(PIECE_BYTES).enumerate() {
+            fill_piece(piece, splitmix64(key.wrapping_add(i as u64)), self.compressible);
+        }
+    }
+
+    /// Makes a prepared buffer, or the part of it that is written, ready for the write `op`.
+    ///
+    /// Verifiable content gets generation 1 here; a caller that keeps the generations of its
+    /// target calls [`fill_verifiable`] itself.
+    #[inline]
+    pub fn stamp(&mut self, buffer: &mut [u8], op: &Op) {
+        match self.content {
+            Content::Zeroes => {}
+            Content::Verifiable => {
+                let mut offset_bytes = op.offset_bytes;
+                for unit in buffer.chunks_exact_mut(self.unit_bytes) {
+                    fill_verifiable(unit, offset_bytes, 1, self.seed);
+                    offset_bytes += unit.len() as u64;
+                }
+            }
+            Content::Incompressible | Content::Compressible { .. } if self.repeats.is_none() => {
+                for piece in buffer.chunks_mut(PIECE_BYTES) {
+                    self.stamps += 1;
+                    stamp_piece(piece, self.key.wrapping_add(self.stamps));
+                }
+            }
+            Content::Incompressible | Content::Compressible { .. } => self.stamp_or_repeat(buffer),
+        }
+    }
+
+    fn stamp_or_repeat(&mut self, buffer: &mut [u8]) {
+        let Some(repeats) = &mut self.repeats else { return };
+        for piece in buffer.chunks_mut(PIECE_BYTES) {
+            if repeats.below == u64::MAX || repeats.rng.next_u64() < repeats.below {
+                let from = below(&mut repeats.rng, REPEATED_PIECES) as usize * PIECE_BYTES;
+                piece.copy_from_slice(&repeats.pieces[from..from + piece.len()]);
+                continue;
+            }
+            self.stamps += 1;
+            let key = self.key.wrapping_add(self.stamps);
+            if piece.starts_with(&repeats.mark) {
+                // A stamp alone would leave the rest of a repeated piece, once more.
+                fill_piece(piece, splitmix64(key), self.compressible);
+            }
+            stamp_piece(piece, key);
+        }
+    }
+}
+
+/// Eight bytes that come from no other number: SplitMix64 is a bijection.
+#[inline]
+fn stamp_piece(piece: &mut [u8], number: u64) {
+    if let Some(first) = piece.first_chunk_mut::<8>() {
+        *first = splitmix64(number).to_le_bytes();
+    }
+}
+
+/// Random bytes first, then zeroes over the share that is to compress away.
+fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
+    let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
+    let (random, zero) = piece.split_at_mut(piece.len() - zeroes);
+    random_words(random, key);
+    zero.fill(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::OpKind;
+    use std::collections::HashSet;
+
+    const WRITE: Op = Op { offset_bytes: 0, len_bytes: 65_536, kind: OpKind::Write, fua: false };
+
+    fn filler(content: &str, worker: u32) -> Filler {
+        let spec = Spec::from_toml("schema = 1\nblock = \"64KiB\"\nmix = { write = 1 }").unwrap();
+        Filler::new(&spec.with_content(content.parse().unwrap()).unwrap(), 11, worker)
+    }
+
+    /// What `writes` writes of 64 KiB from `buffers` buffers hold, one after the other.
+    fn written(content: &str, worker: u32, buffers: usize, writes: usize) -> Vec<u8> {
+        let mut filler = filler(content, worker);
+        let mut pool = vec![vec![0; 65_536]; buffers];
+        for buffer in &mut pool {
+            filler.prepare(buffer);
+        }
+        let mut all = Vec::new();
+        for i in 0..writes {
+            let buffer = &mut pool[i % buffers];
+            filler.stamp(buffer, &WRITE);
+            all.extend_from_slice(buffer);
+        }
+        all
+    }
+
+    /// What is left after compressing each 64 KiB write by itself, as a share of it.
+    fn ratios(written: &[u8]) -> [f64; 2] {
+        let (mut lz4, mut deflate) = (0, 0);
+        for write in written.chunks(65_536) {
+            lz4 += lz4_flex::compress(write).len();
+            deflate += miniz_oxide::deflate::compress_to_vec(write, 6).len();
+        }
+        [lz4, deflate].map(|bytes| bytes as f64 / written.len() as f64)
+    }
+
+    #[test]
+    fn compressors_find_the_share_that_was_asked_for() {
+        for (content, left) in [
+            ("incompressible", 1.0),
+            ("compressible=25%", 0.75),
+            ("compressible=50%", 0.5),
+            ("compressible=90%", 0.1),
+            ("dedupable=50%", 1.0),
+            ("compressible=50%,dedupable=20%", 0.5),
+        ] {
+            for ratio in ratios(&written(content, 0, 4, 40)) {
+                // Headers, and the few pieces that one write holds twice, are within 3 %.
+                assert!((ratio - left).abs() < 0.03, "{content}: {ratio:.3} left, not {left}");
+            }
+        }
+        assert_eq!(written("zeroes", 0, 2, 4), vec![0; 4 * 65_536]);
+    }
+
+    #[test]
+    fn no_piece_is_ever_written_twice_unless_asked_for() {
+        for content in ["incompressible", "compressible=95%"] {
+            let mut seen = HashSet::new();
+            for worker in 0..3 {
+                for piece in written(content, worker, 2, 200).chunks(PIECE_BYTES) {
+                    assert!(seen.insert(piece.to_vec()), "{content}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_dedupable_share_repeats_over_all_workers() {
+        let mut counts = std::collections::HashMap::new();
+        for worker in 0..4 {
+            for piece in written("dedupable=30%", worker, 1, 250).chunks(PIECE_BYTES) {
+                *counts.entry(piece.to_vec()).or_insert(0) += 1;
+            }
+        }
+        let repeated: Vec<u32> = counts.values().copied().filter(|&count| count > 1).collect();
+        assert_eq!(repeated.len() as u64, REPEATED_PIECES);
+        let share = f64::from(repeated.iter().sum::<u32>()) / 16_000.0;
+        // Five standard deviations of a binomial: 0.018.
+        assert!((share - 0.3).abs() < 0.018, "{share}");
+    }
+
+    #[test]
+    fn buffers_and_runs_are_reproducible() {
+        assert_eq!(written("dedupable=30%", 2, 3, 20), written("dedupable=30%", 2, 3, 20));
+        let [first, second] = [0, 1].map(|worker| written("incompressible", worker, 1, 1));
+        assert!(first.iter().zip(&second).filter(|(a, b)| a == b).count() < 1000);
+    }
+}

@@ -1,0 +1,146 @@
+//! Changes to a specification, as flags on a command line ask for them. Each is refused by the
+//! same rules as a file; the error is a sentence for the one who gave the flag.
+
+use crate::rules;
+use crate::spec::{ActiveRange, ArrivalKind, Block, Content, Limits, Process, Spec};
+
+impl Spec {
+    /// Worker threads of each target.
+    ///
+    /// # Errors
+    /// As every function here: the rule that the changed specification would break.
+    pub fn with_threads(mut self, threads: u32) -> Result<Self, String> {
+        self.threads = threads;
+        self.checked()
+    }
+
+    /// Outstanding operations of each worker.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_depth(mut self, depth: u32) -> Result<Self, String> {
+        self.depth = depth;
+        self.checked()
+    }
+
+    /// The block sizes of every kind, also of those that had sizes of their own.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break; with an explicit alignment, a size
+    /// that is no multiple of it.
+    pub fn with_block(mut self, block: Vec<Block>) -> Result<Self, String> {
+        if block.is_empty() {
+            return Err("no block size is given".to_owned());
+        }
+        for table in &mut self.tables {
+            table.block.clear();
+        }
+        self.block = block;
+        self.checked()
+    }
+
+    /// The part of the target that is used.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_active(mut self, active: ActiveRange) -> Result<Self, String> {
+        self.active = active;
+        self.checked()
+    }
+
+    /// An open loop at this rate, in operations a second of one target. Without a process, that of
+    /// the file, or Poisson if the file's loop was closed.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break; a think time.
+    pub fn with_rate(mut self, rate_iops: f64, process: Option<Process>) -> Result<Self, String> {
+        let before = match self.arrivals {
+            ArrivalKind::Open { process, .. } => process,
+            ArrivalKind::Closed { think_time_ns: 0, .. } => Process::Poisson,
+            ArrivalKind::Closed { .. } => {
+                return Err("this workload has a think time, which an open loop can't have; take \
+                            it out of the file to give a rate"
+                    .to_owned());
+            }
+        };
+        self.arrivals = ArrivalKind::Open { rate_iops, process: process.unwrap_or(before) };
+        self.checked()
+    }
+
+    /// What writes carry.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_content(mut self, content: Content) -> Result<Self, String> {
+        self.content = content;
+        self.checked()
+    }
+
+    /// The measured time, in ns; other limits stay.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_time(mut self, time_ns: u64) -> Result<Self, String> {
+        self.limits.time_ns = Some(time_ns);
+        self.checked()
+    }
+
+    /// An end after so many operations; other limits stay.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_ops(mut self, ops: u64) -> Result<Self, String> {
+        self.limits.ops = Some(ops);
+        self.checked()
+    }
+
+    /// An end after so many bytes; other limits stay.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_bytes(mut self, bytes: u64) -> Result<Self, String> {
+        self.limits.bytes = Some(bytes);
+        self.checked()
+    }
+
+    /// The time before the measurement, in ns.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_ramp(mut self, ramp_ns: u64) -> Result<Self, String> {
+        self.limits.ramp_ns = ramp_ns;
+        self.checked()
+    }
+
+    /// No limit of time, so that `ops` or `bytes` alone decides.
+    ///
+    /// # Errors
+    /// That there is no other limit.
+    pub fn without_time(mut self) -> Result<Self, String> {
+        if self.limits.ops.is_none() && self.limits.bytes.is_none() {
+            return Err("a run without a limit of time needs one of operations or bytes".to_owned());
+        }
+        self.limits.time_ns = None;
+        self.checked()
+    }
+
+    /// The same operations as fast as they can be drawn, for `time_ns` after a quarter of that: what
+    /// a generator is calibrated with.
+    pub fn for_calibration(&self, time_ns: u64) -> Self {
+        let mut spec = self.clone();
+        spec.arrivals = ArrivalKind::Closed { think_time_ns: 0, think_drains: false };
+        spec.limits =
+            Limits { time_ns: Some(time_ns), ops: None, bytes: None, ramp_ns: time_ns / 4 };
+        spec
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        match rules::check(&self).into_iter().next() {
+            None => Ok(self),
+            Some(fault) => Err(match fault.help {
+                Some(help) => format!("{}; {help}", fault.message),
+                None => fault.message,
+            }),
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! What a specification must obey, whoever made it: a file, a stored run or flags. One set of
+//! rules; a fault names the key it is about, and a file's reader knows where that key stands.
+
+use iodyno_units::{OpKind, human};
+
+use crate::spec::{
+    Address, ArrivalKind, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, Pattern, Percent, Scope,
+    Spec, size_text,
+};
+
+/// Operations that carry data are at most this large: each outstanding one needs a buffer.
+const MAX_DATA_BYTES: u32 = 64 << 20;
+/// Operations without data are at most this large.
+const MAX_RANGE_BYTES: u32 = 1 << 30;
+/// Sizes of a distribution, patterns of a table, and spots.
+const MAX_ITEMS: usize = 64;
+/// Shares beyond this are slips of the keyboard, and would lose digits against others.
+const MAX_SHARE: f64 = 1e9;
+/// Addresses that a worker remembers; 8 MiB of memory.
+const MAX_WINDOW: u32 = 1 << 20;
+/// Blocks of a sequential run.
+const MAX_RUN: u64 = 1 << 40;
+/// Writes between flushes.
+const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// The longest think time: an hour.
+const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
+/// The longest measurement and the longest ramp: a year.
+const MAX_TIME_NS: u64 = 365 * 24 * 3600 * SECOND_NS;
+/// The slowest and the fastest rate, in operations a second.
+const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
+
+/// One rule that is broken.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// The key as a path, such as `read.addresses[1].window`.
+    pub(crate) key: String,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
+}
+
+#[derive(Default)]
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn add(&mut self, key: impl Into<String>, message: impl Into<String>, help: &str) {
+        let help = (!help.is_empty()).then(|| help.to_owned());
+        self.0.push(Fault { key: key.into(), message: message.into(), help });
+    }
+
+    fn whole(&mut self, key: &str, what: &str, value: u64, most: u64) {
+        if !(1..=most).contains(&value) {
+            self.add(key, format!("{what} is a whole number from 1 to {most}"), "");
+        }
+    }
+
+    fn share(&mut self, key: &str, share: f64) {
+        if !(share > 0.0 && share <= MAX_SHARE) {
+            let help = "shares are relative to one another: 70 and 30 are 70 % and 30 %";
+            self.add(key, "a share is a number above 0 and at most 10^9", help);
+        }
+    }
+}
+
+/// Every rule that `spec` breaks.
+pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
+    let mut faults = Faults::default();
+    faults.whole("threads", "the number of threads", spec.threads.into(), MAX_THREADS.into());
+    faults.whole("depth", "the depth", spec.depth.into(), MAX_DEPTH.into());
+    check_mix(spec, &mut faults);
+    check_blocks(spec, &mut faults);
+    check_range(spec, &mut faults);
+    for scope in Scope::ALL {
+        check_addresses(spec, scope, &mut faults);
+    }
+    check_recent(spec, &mut faults);
+    check_arrivals(spec, &mut faults);
+    check_content(spec, &mut faults);
+    check_limits(spec, &mut faults);
+    faults.0
+}
+
+fn check_mix(spec: &Spec, faults: &mut Faults) {
+    for kind in OpKind::ALL {
+        let share = spec.mix[kind.index()];
+        if share != 0.0 {
+            faults.share(&format!("mix.{}", kind.name()), share);
+        }
+    }
+    let mut kinds = spec.kinds().map(|(kind, _)| kind);
+    match (kinds.next(), kinds.next()) {
+        (None, _) => {
+            let help = "say what is issued, such as `mix = { read = 70, write = 30 }`";
+            faults.add("mix", "the mix issues nothing", help);
+        }
+        (Some(OpKind::Flush), None) => {
+            let help = "a flush without writes has nothing to do: add `write`";
+            faults.add("mix", "the mix is of flushes only", help);
+        }
+        _ => {}
+    }
+    for scope in Scope::ALL {
+        let Some(kind) = scope.kind() else { continue };
+        if spec.tables[scope as usize].given && spec.mix[kind.index()] == 0.0 {
+            let key = scope.key();
+            let message = format!("`[{key}]` has no effect: the mix has no `{key}`");
+            faults.add(key, message, "remove the table, or give the kind a share in the mix");
+        }
+    }
+    if spec.flush_every > MAX_FLUSH_EVERY {
+        faults.add("write.flush_every", "`flush_every` is a whole number from 0 to 10^9", "");
+    }
+}
+
+fn check_blocks(spec: &Spec, faults: &mut Faults) {
+    let lists = Scope::ALL.into_iter().filter_map(|scope| {
+        let own = spec.tables[scope as usize].block.as_slice();
+        let key = format!("{}.block", scope.key());
+        scope.kind().map(|kind| (key, own, vec![kind]))
+    });
+    let shared_by = OpKind::ALL.into_iter().filter(|&kind| {
+        Scope::of(kind).is_some_and(|scope| spec.tables[scope as usize].block.is_empty())
+    });
+    let common = ("block".to_owned(), spec.block.as_slice(), shared_by.collect());
+    for (key, blocks, kinds) in lists.chain([common]) {
+        let carries = |kind: &OpKind| matches!(kind, OpKind::Read | OpKind::Write);
+        let with_data = kinds.iter().any(|kind| carries(kind) && spec.issues(*kind));
+        check_block_list(spec, &key, blocks, with_data, faults);
+    }
+    if let Some(align) = spec.align_bytes
+        && !(align.is_power_of_two() && (512..=MAX_RANGE_BYTES).contains(&align))
+    {
+        let message = "the alignment is a power of two from 512 B to 1 GiB";
+        faults.add("align", message, "leave it out to take the largest one that fits the blocks");
+    }
+}
+
+fn check_block_list(
+    spec: &Spec,
+    key: &str,
+    blocks: &[Block],
+    with_data: bool,
+    faults: &mut Faults,
+) {
+    if blocks.len() > MAX_ITEMS {
+        faults.add(key, format!("a distribution has at most {MAX_ITEMS} sizes"), "");
+    }
+    let most = if with_data { MAX_DATA_BYTES } else { MAX_RANGE_BYTES };
+    for (i, block) in blocks.iter().enumerate() {
+        let size_key = format!("{key}[{i}].size");
+        if block.bytes == 0 || block.bytes % 512 != 0 || block.bytes > most {
+            let message = format!(
+                "a block is a multiple of 512 B, from 512 B to {}",
+                human::size(most.into())
+            );
+            faults.add(size_key, message, "");
+        } else if let Some(align) = spec.align_bytes
+            && align.is_power_of_two()
+            && block.bytes % align != 0
+        {
+            let message = format!(
+                "a block of {} is not a multiple of the alignment, {}",
+                human::size(block.bytes.into()),
+                human::size(align.into())
+            );
+            let fits = size_text(1 << block.bytes.trailing_zeros());
+            faults.add(size_key, message, &format!("`align = \"{fits}\"` fits this block"));
+        } else if blocks[..i].iter().any(|before| before.bytes == block.bytes) {
+            let message = format!("{} is listed already", human::size(block.bytes.into()));
+            faults.add(size_key, message, "add the shares up");
+        }
+        faults.share(&format!("{key}[{i}].share"), block.share);
+    }
+}
+
+fn check_range(spec: &Spec, faults: &mut Faults) {
+    let (start, end) = (spec.active.start, spec.active.end);
+    let is_empty = match (start, end) {
+        (Edge::Bytes(start), Edge::Bytes(end)) => start >= end,
+        (Edge::Share(start), Edge::Share(end)) => start >= end,
+        (Edge::Bytes(_), Edge::Share(end)) => end == Percent::ZERO,
+        (Edge::Share(start), Edge::Bytes(end)) => start == Percent::ALL || end == 0,
+    };
+    if is_empty {
+        let help = "write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`";
+        faults.add("active", "the active range is empty", help);
+    } else if let (Edge::Bytes(start), Edge::Bytes(end)) = (start, end) {
+        let align = u64::from(spec.align_bytes());
+        let holds_bytes = (end / align * align).saturating_sub(start.next_multiple_of(align));
+        let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
+        if let Some(block) = largest.filter(|&block| u64::from(block) > holds_bytes) {
+            let message = format!(
+                "the active range {} does not hold one block of {}",
+                spec.active,
+                human::size(block.into())
+            );
+            faults.add("active", message, "make the range larger or the block smaller");
+        }
+    }
+}
+
+fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
+    let addresses = &spec.tables[scope as usize].addresses;
+    let key = format!("{}.addresses", scope.key());
+    if addresses.len() > MAX_ITEMS {
+        faults.add(&*key, format!("a table has at most {MAX_ITEMS} patterns"), "");
+    }
+    // The sizes that this table's patterns serve.
+    let users = spec.kinds().filter(|(kind, _)| spec.address_scope(*kind) == Some(scope));
+    let mut sizes: Vec<u32> =
+        users.flat_map(|(kind, _)| spec.blocks(kind)).map(|block| block.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    for (i, address) in addresses.iter().enumerate() {
+        let key = format!("{key}[{i}]");
+        faults.share(&format!("{key}.share"), address.share);
+        check_pattern(spec, &key, &address.pattern, sizes.len() > 1, faults);
+    }
+}
+
+fn check_pattern(
+    spec: &Spec,
+    key: &str,
+    pattern: &Pattern,
+    several_sizes: bool,
+    faults: &mut Faults,
+) {
+    let one_size = "use one block size, or leave the key out";
+    match pattern {
+        Pattern::Uniform { once_per_pass } => {
+            if *once_per_pass && several_sizes {
+                let message = "blocks of several sizes can't each be visited once per pass";
+                faults.add(format!("{key}.once_per_pass"), message, one_size);
+            }
+        }
+        Pattern::Sequential { shared, run } => {
+            if *shared && several_sizes {
+                let message = "a shared cursor moves by one block size";
+                faults.add(format!("{key}.shared"), message, one_size);
+            }
+            if let Some(run) = *run {
+                let run_key = format!("{key}.run");
+                faults.whole(&run_key, "a run's length in blocks", run, MAX_RUN);
+                if *shared {
+                    let help = "leave `shared` out: each worker then has runs of its own";
+                    faults.add(run_key, "a shared cursor has no runs", help);
+                }
+            }
+        }
+        Pattern::Zipf { theta } => {
+            if !(*theta > 0.0 && *theta <= 5.0) {
+                let help = "0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong";
+                faults.add(format!("{key}.theta"), "`theta` is above 0 and at most 5", help);
+            }
+        }
+        Pattern::HotSpots { spots, .. } => check_spots(key, spots, faults),
+        Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
+            let what = "the window, in addresses,";
+            faults.whole(&format!("{key}.window"), what, (*window).into(), MAX_WINDOW.into());
+        }
+        Pattern::Strided { stride_bytes, start_bytes } => {
+            let align = u64::from(spec.align_bytes());
+            let of_align = format!("a multiple of the alignment, {}", human::size(align));
+            if *stride_bytes == 0 || stride_bytes % align != 0 {
+                let message = format!("the stride is above 0 and {of_align}");
+                faults.add(format!("{key}.stride"), message, "");
+            }
+            if start_bytes % align != 0 {
+                faults.add(format!("{key}.start"), format!("the start is {of_align}"), "");
+            }
+        }
+    }
+}
+
+fn check_spots(key: &str, spots: &[crate::spec::Spot], faults: &mut Faults) {
+    if !(1..=MAX_ITEMS).contains(&spots.len()) {
+        faults.add(format!("{key}.spots"), format!("there are 1 to {MAX_ITEMS} spots"), "");
+        return;
+    }
+    for (i, spot) in spots.iter().enumerate() {
+        if spot.share != 0.0 {
+            faults.share(&format!("{key}.spots[{i}].share"), spot.share);
+        }
+        if spot.range == Percent::ZERO {
+            faults.add(format!("{key}.spots[{i}].range"), "a spot has a range above 0%", "");
+        }
+    }
+    if spots.iter().all(|spot| spot.share == 0.0) {
+        faults.add(format!("{key}.spots"), "no spot has a share", "");
+    }
+    let parts: u64 = spots.iter().map(|spot| u64::from(spot.range.parts_per_billion())).sum();
+    if parts != u64::from(Percent::ALL.parts_per_billion()) {
+        let message = format!("the spots' ranges add up to {}%, not to 100%", parts as f64 / 1e7);
+        let help = "a part that is never used is a spot too: `{ share = 0, range = \"10%\" }`";
+        faults.add(format!("{key}.spots"), message, help);
+    }
+}
+
+/// An address that is drawn again must have been drawn first: a ring of recent addresses needs a
+/// source that is not the ring itself, and some source must be fresh.
+fn check_recent(spec: &Spec, faults: &mut Faults) {
+    let repeats = |address: &Address, of: OpKind| match address.pattern {
+        Pattern::RecentlyRead { .. } => of == OpKind::Read,
+        Pattern::RecentlyWritten { .. } => of == OpKind::Write,
+        _ => false,
+    };
+    let fresh = |kind: OpKind| {
+        let mut addresses = spec.addresses(kind).iter();
+        spec.issues(kind)
+            && addresses.any(|a| !repeats(a, OpKind::Read) && !repeats(a, OpKind::Write))
+    };
+    let any_fresh = fresh(OpKind::Read) || fresh(OpKind::Write);
+    for (kind, _) in spec.kinds() {
+        let Some(scope) = spec.address_scope(kind) else { continue };
+        for (i, address) in spec.addresses(kind).iter().enumerate() {
+            for (of, name) in [(OpKind::Read, "recently-read"), (OpKind::Write, "recently-written")]
+            {
+                if !repeats(address, of) {
+                    continue;
+                }
+                let key = format!("{}.addresses[{i}].pattern", scope.key());
+                let source_is_ring = spec.addresses(of).iter().all(|a| repeats(a, of));
+                if !spec.issues(of) {
+                    let message = format!(
+                        "`{name}` repeats what the mix never does: it has no `{}`",
+                        of.name()
+                    );
+                    faults.add(key, message, "");
+                } else if source_is_ring || !any_fresh {
+                    let message = format!("`{name}` has nothing to repeat");
+                    let help = format!(
+                        "every address that is to be repeated must come from somewhere first: give \
+                         {}s a share of another pattern, such as `uniform`",
+                        of.name()
+                    );
+                    faults.add(key, message, &help);
+                }
+            }
+        }
+    }
+}
+
+fn check_arrivals(spec: &Spec, faults: &mut Faults) {
+    match spec.arrivals {
+        ArrivalKind::Closed { think_time_ns, think_drains } => {
+            if think_time_ns > MAX_THINK_NS {
+                faults.add("arrivals.think_time", "the think time is at most 1 h", "");
+            }
+            if think_drains && think_time_ns == 0 {
+                let help = "add a `think_time`, or leave `think_drains` out";
+                faults.add("arrivals.think_drains", "there is no think time to drain for", help);
+            }
+        }
+        ArrivalKind::Open { rate_iops, .. } => {
+            if !RATES_IOPS.contains(&rate_iops) {
+                let message = "the rate is from 0.001 to 10^9 operations a second";
+                faults.add("arrivals.rate", message, "");
+            }
+        }
+    }
+}
+
+fn check_content(spec: &Spec, faults: &mut Faults) {
+    match spec.content {
+        Content::Compressible { compressible: Percent::ZERO, dedupable: Percent::ZERO } => {
+            let help = "say `compressible = \"50%\"`, `dedupable = \"20%\"`, or both; content \
+                        that is neither is `incompressible`";
+            faults.add("content.kind", "nothing is compressible or dedupable", help);
+        }
+        Content::Verifiable => {
+            for kind in [OpKind::Trim, OpKind::WriteZeroes] {
+                if spec.issues(kind) {
+                    let message = format!("content can't be verified next to `{}`", kind.name());
+                    let help = "a unit that reads as zeroes would be either discarded or lost, \
+                                and nobody could say which";
+                    faults.add(format!("mix.{}", kind.name()), message, help);
+                }
+            }
+        }
+        Content::Compressible { .. } | Content::Incompressible | Content::Zeroes => {}
+    }
+}
+
+fn check_limits(spec: &Spec, faults: &mut Faults) {
+    let limits = spec.limits;
+    if limits.time_ns.is_some_and(|time| !(1..=MAX_TIME_NS).contains(&time)) {
+        let help = "for a run without such a limit leave `time` out and give `ops` or `bytes`";
+        faults.add("limits.time", "the time is above 0 and at most 365 d", help);
+    }
+    if limits.ramp_ns > MAX_TIME_NS {
+        faults.add("limits.ramp", "the ramp is at most 365 d", "");
+    }
+    if limits.ops == Some(0) {
+        faults.add("limits.ops", "a limit of 0 operations measures nothing", "");
+    }
+    if limits.bytes == Some(0) {
+        faults.add("limits.bytes", "a limit of 0 bytes measures nothing", "");
+    }
+}

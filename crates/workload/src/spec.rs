@@ -1,0 +1,552 @@
+//! The specification of a workload: what is issued, as types that can't be wrong.
+//!
+//! A [`Spec`] comes from a file ([`Spec::from_raw`], [`Spec::from_toml`]) and is changed by the
+//! `with_…` functions, as flags on a command line do. Every way in ends at the same rules
+//! (`rules.rs`), so whoever holds a `Spec` may rely on them. What can be known only with the
+//! target (does the range fit, does the alignment suffice) is checked when a stream is made.
+
+use core::fmt;
+use core::str::FromStr;
+
+use iodyno_units::{OpKind, parse_percent, parse_size};
+
+/// The most worker threads of one target.
+pub const MAX_THREADS: u32 = 1024;
+/// The most outstanding operations of one worker.
+pub const MAX_DEPTH: u32 = 65_536;
+
+/// A share in parts of 10⁹, from 0 to 1: exact in text and back, and the same on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Percent(u32);
+
+impl Percent {
+    /// None of it.
+    pub const ZERO: Self = Self(0);
+    /// All of it.
+    pub const ALL: Self = Self(1_000_000_000);
+
+    /// The share nearest to `fraction`, which is cut to 0 to 1.
+    pub fn from_fraction(fraction: f64) -> Self {
+        Self((fraction.clamp(0.0, 1.0) * 1e9 + 0.5) as u32)
+    }
+
+    /// As a fraction from 0 to 1.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 1e9
+    }
+
+    /// As parts of 10⁹.
+    pub const fn parts_per_billion(self) -> u32 {
+        self.0
+    }
+
+    /// This share of `whole`, rounded down.
+    pub const fn of(self, whole: u64) -> u64 {
+        (whole as u128 * self.0 as u128 / 1_000_000_000) as u64
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 10_000_000, self.0 % 10_000_000);
+        if rest == 0 {
+            return write!(f, "{whole}%");
+        }
+        let digits = format!("{rest:07}");
+        write!(f, "{whole}.{}%", digits.trim_end_matches('0'))
+    }
+}
+
+/// One end of the active range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// That many bytes from the start of the target.
+    Bytes(u64),
+    /// That share of the target's capacity.
+    Share(Percent),
+}
+
+impl Edge {
+    /// The edge on a target of this capacity, in bytes from its start.
+    pub const fn on(self, capacity_bytes: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Share(share) => share.of(capacity_bytes),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.trim_end().ends_with('%') {
+            let share = parse_percent(text).map_err(|e| e.to_string())?;
+            return Ok(Self::Share(Percent::from_fraction(share)));
+        }
+        parse_size(text).map(Self::Bytes).map_err(|e| e.to_string())
+    }
+}
+
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => f.write_str(&size_text(*bytes)),
+            Self::Share(share) => share.fmt(f),
+        }
+    }
+}
+
+/// The part of the target that operations go to. Its start is rounded up and its end down to the
+/// workload's alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveRange {
+    /// Where it starts.
+    pub start: Edge,
+    /// Where it ends; the first byte that is not in it.
+    pub end: Edge,
+}
+
+impl ActiveRange {
+    /// The whole target.
+    pub const WHOLE: Self =
+        Self { start: Edge::Share(Percent::ZERO), end: Edge::Share(Percent::ALL) };
+}
+
+impl FromStr for ActiveRange {
+    type Err = String;
+
+    /// `START..END`, each a size or a percentage; one alone is the end.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((start, end)) = text.split_once("..") else {
+            return Ok(Self { start: Edge::Bytes(0), end: Edge::parse(text)? });
+        };
+        Ok(Self { start: Edge::parse(start)?, end: Edge::parse(end)? })
+    }
+}
+
+impl fmt::Display for ActiveRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)
+    }
+}
+
+/// One block size of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block {
+    /// Bytes of an operation.
+    pub bytes: u32,
+    /// Its share of the operations, relative to the other shares.
+    pub share: f64,
+}
+
+impl Block {
+    /// Reads a distribution as a flag gives it: `4KiB`, or `4KiB:60,8KiB:40` with shares.
+    ///
+    /// # Errors
+    /// What is wrong with the text, in a sentence.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        text.split(',')
+            .map(|item| {
+                let (size, share) = item.split_once(':').unwrap_or((item, "1"));
+                let bytes = parse_size(size).map_err(|e| e.to_string())?;
+                let share = share.trim().parse().map_err(|_| {
+                    format!("`{share}` is not a share: write a number, as in `4KiB:60,8KiB:40`")
+                })?;
+                Ok(Self { bytes: saturated(bytes), share })
+            })
+            .collect()
+    }
+}
+
+/// A size as a block has it; one that is too large stays too large, and the rules refuse it.
+pub(crate) fn saturated(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// One part of the range under [`Pattern::HotSpots`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spot {
+    /// Its share of the operations, relative to the other spots; 0 leaves a gap.
+    pub share: f64,
+    /// How much of the active range it takes; it starts where the spot before it ends.
+    pub range: Percent,
+}
+
+/// How an address is chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Any block with equal probability, each draw independent; or, once per pass, each block of
+    /// the range once in a random order, and then again in another.
+    Uniform {
+        /// Each block once before any comes again.
+        once_per_pass: bool,
+    },
+    /// One block after the other; at the end, again from the start.
+    Sequential {
+        /// One cursor for all workers of the target, rather than one for each.
+        shared: bool,
+        /// After that many blocks, jump to a random place.
+        run: Option<u64>,
+    },
+    /// Rank k has probability proportional to k^-theta; a bijection scatters ranks over blocks.
+    Zipf {
+        /// The exponent, in (0, 5].
+        theta: f64,
+    },
+    /// Parts of the range, each with its share of the operations.
+    HotSpots {
+        /// The parts, from the start of the range.
+        spots: Vec<Spot>,
+        /// Scatter the blocks of each part over the whole range, by a bijection.
+        scatter: bool,
+    },
+    /// One of the addresses that this worker read last.
+    RecentlyRead {
+        /// How many of them are remembered.
+        window: u32,
+    },
+    /// One of the addresses that this worker wrote last.
+    RecentlyWritten {
+        /// How many of them are remembered.
+        window: u32,
+    },
+    /// A fixed distance from one operation to the next; past the end, on from the start.
+    Strided {
+        /// From the start of one operation to the start of the next.
+        stride_bytes: u64,
+        /// The first address, from the start of the active range.
+        start_bytes: u64,
+    },
+}
+
+/// One pattern and its share of a kind's operations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Address {
+    /// How the address is chosen.
+    pub pattern: Pattern,
+    /// How often, relative to the other patterns of the same table.
+    pub share: f64,
+}
+
+/// The gaps between the arrivals of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// Exponential gaps, independent: what many independent users make.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// What decides when an operation starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ArrivalKind {
+    /// As soon as one of the worker's outstanding operations has completed.
+    Closed {
+        /// How long the place of a completed operation stays empty, in ns.
+        think_time_ns: u64,
+        /// Let all outstanding operations complete before thinking, as fio does.
+        think_drains: bool,
+    },
+    /// At times that do not depend on completions.
+    Open {
+        /// Operations a second of one target, over all of its workers.
+        rate_iops: f64,
+        /// The gaps.
+        process: Process,
+    },
+}
+
+/// What writes carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Random bytes; no two blocks alike.
+    Incompressible,
+    /// Bytes of which a share compresses away, and blocks of which a share repeats.
+    Compressible {
+        /// The share of each 4 KiB that compresses away.
+        compressible: Percent,
+        /// The share of 4 KiB blocks that are one of a small set.
+        dedupable: Percent,
+    },
+    /// Each unit says where and when it was written, and carries a checksum.
+    Verifiable,
+    /// Zeroes.
+    Zeroes,
+}
+
+impl FromStr for Content {
+    type Err = String;
+
+    /// As a flag gives it: `incompressible`, `verifiable`, `zeroes`, or a list such as
+    /// `compressible=50%,dedupable=20%`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "incompressible" => return Ok(Self::Incompressible),
+            "verifiable" => return Ok(Self::Verifiable),
+            "zeroes" => return Ok(Self::Zeroes),
+            _ => {}
+        }
+        let (mut compressible, mut dedupable) = (Percent::ZERO, Percent::ZERO);
+        for part in text.split(',') {
+            let (name, share) = part.split_once('=').unwrap_or((part, ""));
+            let place = match name {
+                "compressible" => &mut compressible,
+                "dedupable" => &mut dedupable,
+                _ => {
+                    return Err(format!(
+                        "`{part}` is not a kind of content: write incompressible, verifiable, \
+                         zeroes or `compressible=50%,dedupable=20%`"
+                    ));
+                }
+            };
+            *place = Percent::from_fraction(parse_percent(share).map_err(|e| e.to_string())?);
+        }
+        Ok(Self::Compressible { compressible, dedupable })
+    }
+}
+
+/// When the measurement of one target ends: at the first limit that is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Measured time after the ramp, in ns.
+    pub time_ns: Option<u64>,
+    /// Operations after the ramp, over all workers of the target.
+    pub ops: Option<u64>,
+    /// Bytes moved after the ramp, over all workers of the target.
+    pub bytes: Option<u64>,
+    /// Time before the measurement that is not counted, in ns.
+    pub ramp_ns: u64,
+}
+
+impl Limits {
+    /// The measured time where no limit is given at all: 10 s.
+    pub const DEFAULT_TIME_NS: u64 = 10_000_000_000;
+    /// The ramp where none is given: 1 s.
+    pub const DEFAULT_RAMP_NS: u64 = 1_000_000_000;
+}
+
+/// The table of a workload file that settings by kind come from. A cursor or a pass belongs to the
+/// table that it was written in: under `[all]` reads and writes advance the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    All,
+    Read,
+    Write,
+    Trim,
+    WriteZeroes,
+}
+
+impl Scope {
+    pub(crate) const COUNT: usize = 5;
+    pub(crate) const ALL: [Self; Self::COUNT] =
+        [Self::All, Self::Read, Self::Write, Self::Trim, Self::WriteZeroes];
+
+    pub(crate) const fn key(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Trim => "trim",
+            Self::WriteZeroes => "write_zeroes",
+        }
+    }
+
+    /// The table of one kind; a flush has none.
+    pub(crate) const fn of(kind: OpKind) -> Option<Self> {
+        match kind {
+            OpKind::Read => Some(Self::Read),
+            OpKind::Write => Some(Self::Write),
+            OpKind::Trim => Some(Self::Trim),
+            OpKind::WriteZeroes => Some(Self::WriteZeroes),
+            OpKind::Flush => None,
+        }
+    }
+
+    /// The kind whose table this is; `[all]` belongs to none.
+    pub(crate) const fn kind(self) -> Option<OpKind> {
+        match self {
+            Self::All => None,
+            Self::Read => Some(OpKind::Read),
+            Self::Write => Some(OpKind::Write),
+            Self::Trim => Some(OpKind::Trim),
+            Self::WriteZeroes => Some(OpKind::WriteZeroes),
+        }
+    }
+}
+
+/// What a table of one kind says; empty lists where it says nothing.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(crate) struct Table {
+    pub(crate) given: bool,
+    pub(crate) block: Vec<Block>,
+    pub(crate) addresses: Vec<Address>,
+}
+
+/// A workload that can be issued. See the module's text; `docs/formats/workload.md` describes the
+/// file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    pub(crate) about: String,
+    pub(crate) source: Option<String>,
+    pub(crate) threads: u32,
+    pub(crate) depth: u32,
+    pub(crate) block: Vec<Block>,
+    pub(crate) align_bytes: Option<u32>,
+    pub(crate) active: ActiveRange,
+    /// Shares by kind; 0 for a kind that is not issued.
+    pub(crate) mix: [f64; OpKind::COUNT],
+    pub(crate) tables: [Table; Scope::COUNT],
+    pub(crate) fua: Percent,
+    pub(crate) flush_every: u32,
+    pub(crate) arrivals: ArrivalKind,
+    pub(crate) content: Content,
+    pub(crate) limits: Limits,
+}
+
+impl Spec {
+    /// What the workload is, in a line; empty if the file does not say.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Where the workload was published.
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+
+    /// Worker threads of each target, 1 to [`MAX_THREADS`].
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Outstanding operations of each worker, 1 to [`MAX_DEPTH`]: exactly so many in a closed loop
+    /// without think time, at most so many in an open one.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Every address and length is a multiple of this many bytes: a power of two, 512 or above.
+    /// Where the file does not say, the largest one that divides every block size.
+    pub fn align_bytes(&self) -> u32 {
+        self.align_bytes.unwrap_or_else(|| {
+            let all = self.kinds().flat_map(|(kind, _)| self.blocks(kind));
+            1 << all.map(|block| block.bytes.trailing_zeros()).min().unwrap_or(9)
+        })
+    }
+
+    /// The part of the target that operations go to.
+    pub fn active(&self) -> ActiveRange {
+        self.active
+    }
+
+    /// The kinds that are issued, with their shares (relative to one another).
+    pub fn kinds(&self) -> impl Iterator<Item = (OpKind, f64)> + '_ {
+        OpKind::ALL.into_iter().map(|kind| (kind, self.mix[kind.index()])).filter(|k| k.1 > 0.0)
+    }
+
+    /// Whether a kind is issued; flushes after every so many writes count too.
+    pub fn issues(&self, kind: OpKind) -> bool {
+        self.mix[kind.index()] > 0.0 || (kind == OpKind::Flush && self.flush_every > 0)
+    }
+
+    /// True when the workload changes what the target holds.
+    pub fn changes_content(&self) -> bool {
+        self.kinds().any(|(kind, _)| kind.changes_content())
+    }
+
+    /// The block sizes of a kind; none for flushes.
+    pub fn blocks(&self, kind: OpKind) -> &[Block] {
+        match Scope::of(kind) {
+            None => &[],
+            Some(scope) => match self.tables[scope as usize].block.as_slice() {
+                [] => &self.block,
+                own => own,
+            },
+        }
+    }
+
+    /// The largest operation that carries data, in bytes: what a buffer must hold. 0 if none does.
+    pub fn max_data_bytes(&self) -> u32 {
+        let carrying = [OpKind::Read, OpKind::Write].into_iter().filter(|&kind| self.issues(kind));
+        carrying.flat_map(|kind| self.blocks(kind)).map(|block| block.bytes).max().unwrap_or(0)
+    }
+
+    /// How the addresses of a kind are chosen; none for flushes.
+    pub fn addresses(&self, kind: OpKind) -> &[Address] {
+        self.address_scope(kind).map_or(&[], |scope| &self.tables[scope as usize].addresses)
+    }
+
+    /// The table that a kind's addresses come from.
+    pub(crate) fn address_scope(&self, kind: OpKind) -> Option<Scope> {
+        let own = Scope::of(kind)?;
+        let is_empty = self.tables[own as usize].addresses.is_empty();
+        Some(if is_empty { Scope::All } else { own })
+    }
+
+    /// The share of writes with force unit access.
+    pub fn fua(&self) -> Percent {
+        self.fua
+    }
+
+    /// After how many writes of a worker it flushes; 0 = never.
+    pub fn flush_every(&self) -> u32 {
+        self.flush_every
+    }
+
+    /// What decides when an operation starts.
+    pub fn arrivals(&self) -> ArrivalKind {
+        self.arrivals
+    }
+
+    /// What writes carry.
+    pub fn content(&self) -> Content {
+        self.content
+    }
+
+    /// Under [`Content::Verifiable`], the bytes of one unit with a header and a checksum of its
+    /// own: the alignment, but at most 4 KiB, so that the place of damage is known closely.
+    pub fn verify_unit_bytes(&self) -> u32 {
+        self.align_bytes().min(4096)
+    }
+
+    /// When the measurement ends.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+/// A size in the largest binary unit that it is a whole number of: exact, and read back the same.
+pub(crate) fn size_text(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let unit = if bytes == 0 { 0 } else { (bytes.trailing_zeros() / 10).min(5) as usize };
+    format!("{}{}", bytes >> (10 * unit), UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents_are_exact_in_text_and_back() {
+        for text in ["0%", "0.1%", "33%", "33.3333333%", "66.67%", "99.9999999%", "100%"] {
+            let percent = Percent::from_fraction(parse_percent(text).unwrap());
+            assert_eq!(percent.to_string(), text);
+        }
+        assert_eq!(Percent::from_fraction(0.1).of(u64::MAX), u64::MAX / 10);
+    }
+
+    #[test]
+    fn ranges_and_flags_read_what_they_print() {
+        for text in ["0%..100%", "0B..8GiB", "10%..20GiB", "1537B..12.5%"] {
+            assert_eq!(text.parse::<ActiveRange>().unwrap().to_string(), text);
+        }
+        assert_eq!("8GiB".parse::<ActiveRange>().unwrap().to_string(), "0B..8GiB");
+        assert!("0..8x".parse::<ActiveRange>().unwrap_err().contains("`8x` is not a size"));
+        let list = Block::parse_list("4k:60, 8k:40").unwrap();
+        assert_eq!(list, [Block { bytes: 4096, share: 60.0 }, Block { bytes: 8192, share: 40.0 }]);
+        assert!(Block::parse_list("4k:x").unwrap_err().contains("`x` is not a share"));
+        let half = Percent::from_fraction(0.5);
+        assert_eq!(
+            "compressible=50%".parse(),
+            Ok(Content::Compressible { compressible: half, dedupable: Percent::ZERO })
+        );
+        assert!("random".parse::<Content>().unwrap_err().contains("not a kind of content"));
+    }
+}

@@ -1,0 +1,269 @@
+//! The stream of one worker: which operation comes next.
+//!
+//! From one seed the stream depends on the specification, the target's geometry and the worker's
+//! number, and on nothing else, with one exception: of a cursor that workers share, only the union
+//! is fixed (exactly sequential); which worker takes which block is decided by their timing.
+//!
+//! The common case, uniform addresses of one size, has a path of its own that touches two
+//! generators and nothing else. Every other workload takes the general path.
+
+pub(crate) mod geometry;
+mod pattern;
+mod permute;
+mod ring;
+pub(crate) mod shared;
+mod weighted;
+mod zipf;
+
+use std::sync::Arc;
+
+use iodyno_units::rng::{self, Generator, RngCore as _, below};
+use iodyno_units::{Op, OpKind};
+
+use crate::spec::Percent;
+use pattern::Pattern;
+use ring::Ring;
+use shared::{PatternPlan, Shared};
+use weighted::Weighted;
+
+/// The operations of one worker, without end.
+#[derive(Debug)]
+pub struct Stream {
+    path: Path,
+}
+
+#[derive(Debug)]
+enum Path {
+    One(Uniform, OpKind),
+    Mix(MixedUniform),
+    Any(Box<General>),
+}
+
+impl Stream {
+    /// The stream of worker number `worker`.
+    ///
+    /// # Panics
+    /// If the geometry has no such worker: they are counted from 0.
+    pub fn new(shared: &Arc<Shared>, worker: u32) -> Self {
+        assert!(worker < shared.workers, "worker {worker} of {}", shared.workers);
+        let path = match MixedUniform::new(shared, worker) {
+            Some(mixed) if shared.mix.bounds().is_empty() => {
+                Path::One(mixed.address, mixed.kinds[0])
+            }
+            Some(mixed) => Path::Mix(mixed),
+            None => Path::Any(Box::new(General::new(shared, worker))),
+        };
+        Self { path }
+    }
+
+    /// The next operation.
+    #[inline]
+    pub fn next_op(&mut self) -> Op {
+        match &mut self.path {
+            Path::One(uniform, kind) => uniform.next(*kind),
+            Path::Mix(mixed) => mixed.next(),
+            Path::Any(general) => general.next(),
+        }
+    }
+
+    /// How many operations were to repeat a recent address when there was none yet, and went to a
+    /// uniformly drawn one instead.
+    pub fn recent_misses(&self) -> u64 {
+        match &self.path {
+            Path::One(..) | Path::Mix(_) => 0,
+            Path::Any(general) => general.recent_misses,
+        }
+    }
+}
+
+/// Uniform addresses of blocks of one size.
+#[derive(Debug)]
+struct Uniform {
+    rng: Generator,
+    places: u64,
+    start_bytes: u64,
+    shift: u32,
+    len_bytes: u32,
+}
+
+impl Uniform {
+    #[inline]
+    fn next(&mut self, kind: OpKind) -> Op {
+        let place = below(&mut self.rng, self.places);
+        let offset_bytes = self.start_bytes + (place << self.shift);
+        Op { offset_bytes, len_bytes: self.len_bytes, kind, fua: false }
+    }
+}
+
+/// A mix of kinds, all with the same uniform addresses of blocks of one size.
+#[derive(Debug)]
+struct MixedUniform {
+    address: Uniform,
+    rng: Generator,
+    /// Thresholds between the kinds; those that are not used are never reached, but for one draw
+    /// of 2⁶⁴, which finds the last kind again.
+    bounds: [u64; OpKind::COUNT - 1],
+    kinds: [OpKind; OpKind::COUNT],
+}
+
+impl MixedUniform {
+    /// If the workload is so simple.
+    fn new(shared: &Shared, worker: u32) -> Option<Self> {
+        let [table] = shared.tables.as_slice() else { return None };
+        let ([PatternPlan::Uniform], Some(first)) =
+            (table.patterns.as_slice(), shared.kinds.first())
+        else {
+            return None;
+        };
+        let [len_bytes] = *first.lens_bytes else { return None };
+        let same =
+            |kind: &shared::KindPlan| kind.table.is_some() && *kind.lens_bytes == [len_bytes];
+        let plain_writes = shared.spec.fua() == Percent::ZERO && shared.spec.flush_every() == 0;
+        if !plain_writes || !shared.kinds.iter().all(same) {
+            return None;
+        }
+        let mut patterns = table.patterns(shared.seed, worker, shared.workers).into_iter();
+        let Some(Pattern::Uniform { rng, .. }) = patterns.next() else { return None };
+        let mut bounds = [u64::MAX; OpKind::COUNT - 1];
+        bounds[..shared.kinds.len() - 1].copy_from_slice(shared.mix.bounds());
+        let mut kinds = [shared.kinds[shared.kinds.len() - 1].kind; OpKind::COUNT];
+        for (kind, plan) in kinds.iter_mut().zip(&shared.kinds) {
+            *kind = plan.kind;
+        }
+        Some(Self {
+            address: Uniform {
+                rng,
+                places: table.extent.places(),
+                start_bytes: shared.range.start_bytes,
+                shift: shared.range.shift,
+                len_bytes,
+            },
+            rng: rng::stream(shared.seed, "mix", worker.into()),
+            bounds,
+            kinds,
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Op {
+        let drawn = self.rng.next_u64();
+        let index: usize = self.bounds.iter().map(|&bound| usize::from(drawn >= bound)).sum();
+        self.address.next(self.kinds[index])
+    }
+}
+
+/// Any workload.
+#[derive(Debug)]
+struct General {
+    start_bytes: u64,
+    shift: u32,
+    mix: Weighted,
+    mix_rng: Generator,
+    size_rng: Generator,
+    fua_rng: Generator,
+    kinds: Box<[OfKind]>,
+    tables: Box<[Table]>,
+    /// Recently read and recently written addresses, where some pattern repeats them.
+    rings: [Option<Ring>; 2],
+    /// Writes with a draw below this have FUA; `None` for no write, and all ones for every write.
+    fua_below: Option<u64>,
+    flush_every: u32,
+    writes_since_flush: u32,
+    recent_misses: u64,
+}
+
+#[derive(Debug)]
+struct OfKind {
+    kind: OpKind,
+    sizes: Weighted,
+    lens_bytes: Box<[u32]>,
+    /// Meaningless for a flush.
+    table: usize,
+}
+
+#[derive(Debug)]
+struct Table {
+    choice: Weighted,
+    rng: Generator,
+    patterns: Box<[Pattern]>,
+}
+
+impl General {
+    fn new(shared: &Shared, worker: u32) -> Self {
+        let (seed, number) = (shared.seed, u64::from(worker));
+        let kinds = shared.kinds.iter().map(|plan| OfKind {
+            kind: plan.kind,
+            sizes: plan.sizes.clone(),
+            lens_bytes: plan.lens_bytes.clone(),
+            table: plan.table.unwrap_or(0),
+        });
+        let tables = shared.tables.iter().map(|plan| Table {
+            choice: plan.choice.clone(),
+            rng: rng::stream(seed, &format!("pattern.{}", plan.scope.key()), number),
+            patterns: plan.patterns(seed, worker, shared.workers),
+        });
+        let mut windows = [0_u32; 2];
+        for pattern in shared.tables.iter().flat_map(|table| &table.patterns) {
+            if let PatternPlan::Recent(ring, window) = pattern {
+                windows[*ring] = windows[*ring].max(*window);
+            }
+        }
+        let fua = shared.spec.fua();
+        Self {
+            start_bytes: shared.range.start_bytes,
+            shift: shared.range.shift,
+            mix: shared.mix.clone(),
+            mix_rng: rng::stream(seed, "mix", number),
+            size_rng: rng::stream(seed, "size", number),
+            fua_rng: rng::stream(seed, "fua", number),
+            kinds: kinds.collect(),
+            tables: tables.collect(),
+            rings: windows.map(|window| (window > 0).then(|| Ring::new(window))),
+            // The conversion saturates at a share of 1.
+            fua_below: (fua > Percent::ZERO)
+                .then(|| (fua.fraction() * 18_446_744_073_709_551_616.0) as u64),
+            flush_every: shared.spec.flush_every(),
+            writes_since_flush: 0,
+            recent_misses: 0,
+        }
+    }
+
+    fn next(&mut self) -> Op {
+        if self.flush_every > 0 && self.writes_since_flush == self.flush_every {
+            self.writes_since_flush = 0;
+            return Op::FLUSH;
+        }
+        let kind = &self.kinds[self.mix.draw(&mut self.mix_rng)];
+        if kind.kind == OpKind::Flush {
+            return Op::FLUSH;
+        }
+        let len_bytes = kind.lens_bytes[kind.sizes.draw(&mut self.size_rng)];
+        let table = &mut self.tables[kind.table];
+        let pattern = &mut table.patterns[table.choice.draw(&mut table.rng)];
+        let place = pattern.next(u64::from(len_bytes >> self.shift), &self.rings);
+        self.recent_misses += u64::from(place.missed);
+        let mut fua = false;
+        match kind.kind {
+            OpKind::Read => remember(&mut self.rings, 0, pattern, place),
+            OpKind::Write => {
+                remember(&mut self.rings, 1, pattern, place);
+                self.writes_since_flush += 1;
+                if let Some(below) = self.fua_below {
+                    fua = below == u64::MAX || self.fua_rng.next_u64() < below;
+                }
+            }
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => {}
+        }
+        let offset_bytes = self.start_bytes + (place.unit << self.shift);
+        Op { offset_bytes, len_bytes, kind: kind.kind, fua }
+    }
+}
+
+#[inline]
+fn remember(rings: &mut [Option<Ring>; 2], ring: usize, from: &Pattern, place: pattern::Place) {
+    if let Some(remembered) = &mut rings[ring]
+        && (place.missed || !from.repeats(ring))
+    {
+        remembered.push(place.unit);
+    }
+}

@@ -1,0 +1,119 @@
+//! The target as a stream sees it, and where a workload does not fit it.
+
+use iodyno_units::human;
+
+use crate::spec::Spec;
+
+/// What a stream must know of its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes from the target's start to its end.
+    pub capacity_bytes: u64,
+    /// What the device needs addresses and lengths to be multiples of, in bytes; 1 for any.
+    pub align_bytes: u32,
+    /// Workers of this target over the whole run, wherever they run; 1 or more.
+    pub workers: u32,
+}
+
+/// Why a workload can't be issued to a target. The message says how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// There are no workers.
+    #[error("a stream needs a worker")]
+    NoWorkers,
+    /// The device needs a coarser alignment than the workload keeps.
+    #[error(
+        "the target needs addresses and lengths in multiples of {}, but the workload's are \
+         multiples of {}; make block and align multiples of {}",
+        human::size(*device_bytes), human::size(*workload_bytes), human::size(*device_bytes)
+    )]
+    Align {
+        /// What the device needs.
+        device_bytes: u64,
+        /// What the workload keeps.
+        workload_bytes: u64,
+    },
+    /// The active range ends after the target does.
+    #[error(
+        "the active range ends at {}, beyond the target's capacity of {}; use a larger target or \
+         an active range such as \"0%..100%\"",
+        human::size(*end_bytes), human::size(*capacity_bytes)
+    )]
+    BeyondEnd {
+        /// Where the range ends.
+        end_bytes: u64,
+        /// Where the target ends.
+        capacity_bytes: u64,
+    },
+    /// The active range holds no block.
+    #[error(
+        "the active range holds {} of the target, less than one block of {}; use a larger target, \
+         range, or a smaller block",
+        human::size(*range_bytes), human::size(*block_bytes)
+    )]
+    TooSmall {
+        /// What the range holds, in whole units of the alignment.
+        range_bytes: u64,
+        /// The largest block.
+        block_bytes: u64,
+    },
+    /// Some worker of a pass would have no block at all.
+    #[error(
+        "with `once_per_pass` each of {workers} workers needs a block of its own, but the active \
+         range holds {blocks}; use fewer threads or a larger range"
+    )]
+    FewerBlocksThanWorkers {
+        /// Blocks in the range.
+        blocks: u64,
+        /// Workers that share a pass.
+        workers: u32,
+    },
+    /// A hot spot is smaller than a block.
+    #[error(
+        "hot spot {number} takes {range} of the active range, which is no block; use a larger \
+         range or fewer spots"
+    )]
+    EmptySpot {
+        /// Which spot, counted from 1.
+        number: usize,
+        /// Its share of the range.
+        range: crate::spec::Percent,
+    },
+}
+
+/// The active range on a target, in units of the workload's alignment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    pub(crate) start_bytes: u64,
+    /// log₂ of the alignment.
+    pub(crate) shift: u32,
+    pub(crate) units: u64,
+}
+
+impl Range {
+    pub(crate) fn new(spec: &Spec, geometry: &Geometry) -> Result<Self, GeometryError> {
+        if geometry.workers == 0 {
+            return Err(GeometryError::NoWorkers);
+        }
+        let (align_bytes, device_bytes) =
+            (u64::from(spec.align_bytes()), u64::from(geometry.align_bytes.max(1)));
+        if align_bytes % device_bytes != 0 {
+            return Err(GeometryError::Align { device_bytes, workload_bytes: align_bytes });
+        }
+        let capacity_bytes = geometry.capacity_bytes;
+        let active = spec.active();
+        let (start_bytes, end_bytes) =
+            (active.start.on(capacity_bytes), active.end.on(capacity_bytes));
+        if end_bytes > capacity_bytes {
+            return Err(GeometryError::BeyondEnd { end_bytes, capacity_bytes });
+        }
+        let shift = align_bytes.trailing_zeros();
+        let units = (end_bytes >> shift).saturating_sub(start_bytes.div_ceil(align_bytes));
+        let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
+        let block_bytes = u64::from(largest.unwrap_or(0));
+        if units << shift < block_bytes {
+            return Err(GeometryError::TooSmall { range_bytes: units << shift, block_bytes });
+        }
+        Ok(Self { start_bytes: start_bytes.div_ceil(align_bytes) << shift, shift, units })
+    }
+}

@@ -1,0 +1,256 @@
+//! How addresses are chosen, one state machine a pattern. An address here is a number of the
+//! alignment's units from the start of the active range; so is a length.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use iodyno_units::rng::{self, Generator, below, splitmix64};
+
+use super::permute::Permutation;
+use super::ring::Ring;
+use super::weighted::Weighted;
+use super::zipf::Zipf;
+
+/// A cursor that all workers of a target advance. On cache lines of its own: it is written at
+/// every operation, by every worker.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Cursor(AtomicU64);
+
+/// The range as one table of addresses sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// The whole active range.
+    pub(crate) units: u64,
+    /// The largest block that is placed in it.
+    pub(crate) block_units: u64,
+}
+
+impl Extent {
+    /// How many places there are at which every block fits.
+    pub(crate) fn places(self) -> u64 {
+        self.units - self.block_units + 1
+    }
+
+    /// How many of the largest blocks fit side by side.
+    pub(crate) fn blocks(self) -> u64 {
+        self.units / self.block_units
+    }
+}
+
+/// The state of one pattern of one worker.
+#[derive(Clone, Debug)]
+pub(crate) enum Pattern {
+    Uniform {
+        rng: Generator,
+        units: u64,
+    },
+    OncePerPass(Pass),
+    Shared {
+        cursor: Arc<Cursor>,
+        blocks: Divisor,
+        block_units: u64,
+    },
+    Sequential {
+        next: u64,
+        units: u64,
+    },
+    Runs {
+        rng: Generator,
+        next: u64,
+        left: u64,
+        run: u64,
+        starts: u64,
+        block_units: u64,
+    },
+    Zipf {
+        rng: Generator,
+        zipf: Zipf,
+        scatter: Arc<Permutation>,
+    },
+    HotSpots {
+        rng: Generator,
+        choice: Weighted,
+        /// First place and number of places of each spot.
+        spots: Box<[(u64, u64)]>,
+        scatter: Option<Arc<Permutation>>,
+    },
+    Recent {
+        rng: Generator,
+        /// 0 for what was read, 1 for what was written.
+        ring: usize,
+        window: u32,
+        units: u64,
+    },
+    Strided {
+        next: u64,
+        step: u64,
+        places: u64,
+    },
+}
+
+/// The state of a walk that visits each block once per pass. The workers share a pass: of the
+/// permuted blocks, worker w of W takes the w-th, the (w + W)-th and so on.
+#[derive(Clone, Debug)]
+pub(crate) struct Pass {
+    order: Permutation,
+    first: u64,
+    next: u64,
+    step: u64,
+    block_units: u64,
+    key: u64,
+    number: u64,
+}
+
+impl Pass {
+    pub(crate) fn new(key: u64, extent: Extent, worker: u32, workers: u32) -> Self {
+        let first = u64::from(worker);
+        Self {
+            order: Permutation::new(extent.blocks(), pass_key(key, 0)),
+            first,
+            next: first,
+            step: u64::from(workers),
+            block_units: extent.block_units,
+            key,
+            number: 0,
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        if self.next >= self.order.count() {
+            self.number += 1;
+            self.order = Permutation::new(self.order.count(), pass_key(self.key, self.number));
+            self.next = self.first;
+        }
+        let block = self.order.apply(self.next);
+        self.next += self.step;
+        block * self.block_units
+    }
+}
+
+fn pass_key(key: u64, pass: u64) -> u64 {
+    splitmix64(key.wrapping_add(pass))
+}
+
+/// What a pattern gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The address.
+    pub(crate) unit: u64,
+    /// Nothing to repeat was there yet, and a uniform draw was made instead.
+    pub(crate) missed: bool,
+}
+
+impl Pattern {
+    /// The address of the next operation, of `len` units.
+    #[inline]
+    pub(crate) fn next(&mut self, len: u64, rings: &[Option<Ring>; 2]) -> Place {
+        let unit = match self {
+            Self::Uniform { rng, units } => below(rng, *units - len + 1),
+            Self::OncePerPass(pass) => pass.next(),
+            Self::Shared { cursor, blocks, block_units } => {
+                blocks.remainder(cursor.0.fetch_add(1, Ordering::Relaxed)) * *block_units
+            }
+            Self::Sequential { next, units } => {
+                if *next + len > *units {
+                    *next = 0;
+                }
+                let unit = *next;
+                *next += len;
+                unit
+            }
+            Self::Runs { rng, next, left, run, starts, block_units } => {
+                if *left == 0 {
+                    *left = *run;
+                    *next = below(rng, *starts) * *block_units;
+                }
+                *left -= 1;
+                let unit = *next;
+                *next += len;
+                unit
+            }
+            Self::Zipf { rng, zipf, scatter } => scatter.apply(zipf.draw(rng)),
+            Self::HotSpots { rng, choice, spots, scatter } => {
+                let (first, places) = spots[choice.draw(rng)];
+                let rank = first + below(rng, places);
+                scatter.as_ref().map_or(rank, |scatter| scatter.apply(rank))
+            }
+            Self::Recent { rng, ring, window, units } => {
+                let remembered = rings[*ring].as_ref().and_then(|ring| ring.draw(*window, rng));
+                let last = *units - len;
+                return match remembered {
+                    // A longer block than the one that was there may not fit before the end.
+                    Some(unit) => Place { unit: unit.min(last), missed: false },
+                    None => Place { unit: below(rng, last + 1), missed: true },
+                };
+            }
+            Self::Strided { next, step, places } => {
+                let unit = *next;
+                *next += *step;
+                if *next >= *places {
+                    *next -= *places;
+                }
+                unit
+            }
+        };
+        Place { unit, missed: false }
+    }
+
+    /// True for the pattern that repeats from this ring: what it gives is not remembered there
+    /// again, or a few addresses would crowd the others out.
+    pub(crate) fn repeats(&self, of_ring: usize) -> bool {
+        matches!(self, Self::Recent { ring, .. } if *ring == of_ring)
+    }
+}
+
+/// Remainders by a number that stays the same, without a division: Barrett's way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divisor {
+    by: u64,
+    /// ⌊(2⁶⁴ - 1) / by⌋.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    /// `by` is 1 or more.
+    pub(crate) fn new(by: u64) -> Self {
+        Self { by, reciprocal: u64::MAX / by }
+    }
+
+    /// `value` mod `by`. The estimated quotient is at most 2 too small.
+    #[inline]
+    pub(crate) fn remainder(self, value: u64) -> u64 {
+        let quotient = (u128::from(value) * u128::from(self.reciprocal)) >> 64;
+        let mut remainder = value - quotient as u64 * self.by;
+        while remainder >= self.by {
+            remainder -= self.by;
+        }
+        remainder
+    }
+}
+
+/// The name of the random stream, or key, of one pattern: by its table and its place there, so
+/// that changing one pattern leaves the draws of the others as they are.
+pub(crate) fn stream_name(what: &str, table: &str, position: usize) -> String {
+    format!("{what}.{table}.{position}")
+}
+
+/// The bijection that scatters ranks: one for all patterns and workers of a run that have as many
+/// places, so that what is hot for one is hot for all.
+pub(crate) fn scatter(seed: u64, places: u64) -> Arc<Permutation> {
+    Arc::new(Permutation::new(places, rng::key(seed, "scatter", 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn remainders_without_division(value: u64, by in prop_oneof![1_u64..100, 1_u64..=u64::MAX]) {
+            prop_assert_eq!(Divisor::new(by).remainder(value), value % by);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A keyed bijection of 0 .. n for any n: scatters ranks over blocks so that no two ranks meet,
+//! and orders the blocks of a pass so that each comes once, in constant memory.
+//!
+//! A generalised Feistel network (Black and Rogaway, "Ciphers with arbitrary finite domains",
+//! 2002) over a × b values, where a is the power of two below √n and b = ⌈n / a⌉. At most a - 1 of
+//! these are beyond n, so cycle walking hardly ever takes a second turn.
+
+use iodyno_units::rng::splitmix64;
+
+const ROUNDS: usize = 4;
+
+/// A bijection of 0 .. n.
+#[derive(Clone, Debug)]
+pub(crate) struct Permutation {
+    count: u64,
+    /// log₂ of a.
+    low_bits: u32,
+    /// b, at most 2³² as n is below 2⁶³.
+    highs: u64,
+    keys: [u64; ROUNDS],
+}
+
+impl Permutation {
+    /// The bijection of 0 .. `count` that belongs to `key`; `count` is 1 to 2⁶².
+    pub(crate) fn new(count: u64, key: u64) -> Self {
+        debug_assert!((1..=1 << 62).contains(&count));
+        let low_bits = count.ilog2() / 2;
+        let mut keys = [0; ROUNDS];
+        let mut state = key;
+        for round_key in &mut keys {
+            state = splitmix64(state);
+            *round_key = state;
+        }
+        Self { count, low_bits, highs: count.div_ceil(1 << low_bits), keys }
+    }
+
+    /// How many values it permutes.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The image of `value`, which is below `count`.
+    #[inline]
+    pub(crate) fn apply(&self, value: u64) -> u64 {
+        let mut image = self.network(value);
+        while image >= self.count {
+            image = self.network(image);
+        }
+        image
+    }
+
+    #[inline]
+    fn network(&self, value: u64) -> u64 {
+        let mask = (1_u64 << self.low_bits) - 1;
+        let (mut low, mut high) = (value & mask, value >> self.low_bits);
+        for [odd, even] in self.keys.as_chunks().0 {
+            // A number below b, as even as 2³² values over b can be.
+            high += ((mix(low ^ odd) >> 32) * self.highs) >> 32;
+            if high >= self.highs {
+                high -= self.highs;
+            }
+            low ^= mix(high ^ even) >> 32 & mask;
+        }
+        high << self.low_bits | low
+    }
+}
+
+/// Two rounds of multiply and shift (after Stafford's mixers): enough where only the upper half is
+/// used and the input is already keyed.
+#[inline]
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (x ^ (x >> 32)).wrapping_mul(0x94D0_49BB_1331_11EB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn is_a_bijection_for_every_size(count in 1_u64..20_000, key: u64) {
+            let permutation = Permutation::new(count, key);
+            let mut hit = vec![false; count as usize];
+            for value in 0..count {
+                let image = permutation.apply(value) as usize;
+                prop_assert!(!std::mem::replace(&mut hit[image], true), "{image} twice");
+            }
+        }
+
+        #[test]
+        fn stays_within_sizes_that_can_not_be_tried_out(
+            count in 1_u64 << 40..1 << 62,
+            key: u64,
+            at: u64,
+        ) {
+            let permutation = Permutation::new(count, key);
+            let first = at % (count - 1);
+            let images = [permutation.apply(first), permutation.apply(first + 1)];
+            prop_assert!(images[0] < count && images[1] < count && images[0] != images[1]);
+        }
+    }
+
+    /// Over many keys, where a value goes is even over the range, and so is how far its neighbour
+    /// lands from it: what a scatter needs, and what weak rounds would fail. 8 and 64 are the
+    /// sizes with the fewest halves to mix; 1000 has cycles to walk.
+    #[test]
+    fn images_and_distances_are_even() {
+        for count in [8_u64, 64, 1000] {
+            let trials = 400 * count;
+            let mut images = vec![0_u64; count as usize];
+            let mut distances = vec![0_u64; count as usize];
+            for key in 0..trials {
+                let permutation = Permutation::new(count, key);
+                let value = key % (count - 1);
+                let (a, b) = (permutation.apply(value), permutation.apply(value + 1));
+                images[a as usize] += 1;
+                distances[((a + count - b) % count) as usize] += 1;
+            }
+            assert_eq!(distances[0], 0);
+            let chi = |hits: &[u64]| {
+                let mean = trials as f64 / hits.len() as f64;
+                let sum: f64 = hits.iter().map(|&h| (h as f64 - mean).powi(2) / mean).sum();
+                // Standard deviations above the mean of chi squared.
+                let freedom = hits.len() as f64 - 1.0;
+                (sum - freedom) / (2.0 * freedom).sqrt()
+            };
+            let (image, distance) = (chi(&images), chi(&distances[1..]));
+            assert!(image < 4.5 && distance < 4.5, "{count}: {image:.2} {distance:.2}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What the streams of all workers of one target have in common: the range, the tables drawn
+//! from, and the cursors that they advance together.
+
+use std::sync::Arc;
+
+use iodyno_units::{OpKind, rng};
+
+use super::geometry::{Geometry, GeometryError, Range};
+use super::pattern::{Cursor, Divisor, Extent, Pass, Pattern, scatter, stream_name};
+use super::permute::Permutation;
+use super::weighted::Weighted;
+use super::zipf::Zipf;
+use crate::spec::{self, Scope, Spec};
+
+/// What the workers of one target share. Made once; each worker's [`Stream`](crate::Stream) is
+/// made from it.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) seed: u64,
+    pub(super) workers: u32,
+    pub(super) range: Range,
+    pub(super) spec: Spec,
+    pub(super) mix: Weighted,
+    pub(super) kinds: Vec<KindPlan>,
+    pub(super) tables: Vec<TablePlan>,
+}
+
+/// One kind of the mix.
+#[derive(Debug)]
+pub(super) struct KindPlan {
+    pub(super) kind: OpKind,
+    pub(super) sizes: Weighted,
+    pub(super) lens_bytes: Box<[u32]>,
+    /// Index of its table of addresses; none for a flush.
+    pub(super) table: Option<usize>,
+}
+
+/// One table of addresses.
+#[derive(Debug)]
+pub(super) struct TablePlan {
+    pub(super) scope: Scope,
+    pub(super) choice: Weighted,
+    pub(super) patterns: Vec<PatternPlan>,
+    pub(super) extent: Extent,
+}
+
+/// A pattern, ready for any worker.
+#[derive(Debug)]
+pub(super) enum PatternPlan {
+    Uniform,
+    OncePerPass,
+    Shared(Arc<Cursor>),
+    Sequential,
+    Runs(u64),
+    Zipf(Zipf, Arc<Permutation>),
+    HotSpots(Weighted, Box<[(u64, u64)]>, Option<Arc<Permutation>>),
+    Recent(usize, u32),
+    Strided(u64, u64),
+}
+
+impl Shared {
+    /// Prepares the streams of a target's workers. A cursor that is shared is shared by the
+    /// streams made from this value, so by the workers in this process.
+    ///
+    /// # Errors
+    /// Where the workload does not fit the target.
+    pub fn new(spec: &Spec, seed: u64, geometry: &Geometry) -> Result<Arc<Self>, GeometryError> {
+        let range = Range::new(spec, geometry)?;
+        let mut kinds = Vec::new();
+        let mut tables: Vec<TablePlan> = Vec::new();
+        for (kind, _) in spec.kinds() {
+            let blocks = spec.blocks(kind);
+            let table = match spec.address_scope(kind) {
+                None => None,
+                Some(scope) => {
+                    let known = tables.iter().position(|table| table.scope == scope);
+                    if known.is_none() {
+                        tables.push(TablePlan::new(spec, scope, seed, range, geometry)?);
+                    }
+                    Some(known.unwrap_or(tables.len() - 1))
+                }
+            };
+            kinds.push(KindPlan {
+                kind,
+                sizes: if blocks.is_empty() {
+                    Weighted::new([1.0])
+                } else {
+                    Weighted::new(blocks.iter().map(|block| block.share))
+                },
+                lens_bytes: blocks.iter().map(|block| block.bytes).collect(),
+                table,
+            });
+        }
+        Ok(Arc::new(Self {
+            seed,
+            workers: geometry.workers,
+            range,
+            spec: spec.clone(),
+            mix: Weighted::new(spec.kinds().map(|(_, share)| share)),
+            kinds,
+            tables,
+        }))
+    }
+
+    /// First byte and number of bytes of the active range on this target, in whole units of the
+    /// alignment.
+    pub fn active_bytes(&self) -> (u64, u64) {
+        (self.range.start_bytes, self.range.units << self.range.shift)
+    }
+}
+
+impl TablePlan {
+    fn new(
+        spec: &Spec,
+        scope: Scope,
+        seed: u64,
+        range: Range,
+        geometry: &Geometry,
+    ) -> Result<Self, GeometryError> {
+        let users = spec.kinds().filter(|(kind, _)| spec.address_scope(*kind) == Some(scope));
+        let largest = users.flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
+        let block_units = u64::from(largest.unwrap_or(512) >> range.shift);
+        let extent = Extent { units: range.units, block_units };
+        let addresses = &spec.tables[scope as usize].addresses;
+        let patterns = addresses
+            .iter()
+            .map(|address| PatternPlan::new(&address.pattern, seed, range, extent, geometry))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            scope,
+            choice: Weighted::new(addresses.iter().map(|address| address.share)),
+            patterns,
+            extent,
+        })
+    }
+
+    /// The patterns of one worker, each with a random stream of its own.
+    pub(super) fn patterns(&self, seed: u64, worker: u32, workers: u32) -> Box<[Pattern]> {
+        let patterns = self.patterns.iter().enumerate();
+        patterns.map(|(i, plan)| self.pattern(plan, i, seed, worker, workers)).collect()
+    }
+
+    fn pattern(
+        &self,
+        plan: &PatternPlan,
+        position: usize,
+        seed: u64,
+        worker: u32,
+        workers: u32,
+    ) -> Pattern {
+        let Extent { units, block_units } = self.extent;
+        let rng = || {
+            let name = stream_name("address", self.scope.key(), position);
+            rng::stream(seed, &name, worker.into())
+        };
+        match plan {
+            PatternPlan::Uniform => Pattern::Uniform { rng: rng(), units },
+            PatternPlan::OncePerPass => {
+                let name = stream_name("pass", self.scope.key(), position);
+                let key = rng::key(seed, &name, 0);
+                Pattern::OncePerPass(Pass::new(key, self.extent, worker, workers))
+            }
+            PatternPlan::Shared(cursor) => Pattern::Shared {
+                cursor: Arc::clone(cursor),
+                blocks: Divisor::new(self.extent.blocks()),
+                block_units,
+            },
+            PatternPlan::Sequential => {
+                let blocks = u128::from(self.extent.blocks());
+                let first = (blocks * u128::from(worker) / u128::from(workers)) as u64;
+                Pattern::Sequential { next: first * block_units, units }
+            }
+            PatternPlan::Runs(run) => Pattern::Runs {
+                rng: rng(),
+                next: 0,
+                left: 0,
+                run: *run,
+                starts: self.extent.blocks() - run + 1,
+                block_units,
+            },
+            PatternPlan::Zipf(zipf, scatter) => {
+                Pattern::Zipf { rng: rng(), zipf: zipf.clone(), scatter: Arc::clone(scatter) }
+            }
+            PatternPlan::HotSpots(choice, spots, scatter) => Pattern::HotSpots {
+                rng: rng(),
+                choice: choice.clone(),
+                spots: spots.clone(),
+                scatter: scatter.clone(),
+            },
+            PatternPlan::Recent(ring, window) => {
+                Pattern::Recent { rng: rng(), ring: *ring, window: *window, units }
+            }
+            PatternPlan::Strided(start, stride) => {
+                let places = self.extent.places();
+                let modulo = |x: u128| (x % u128::from(places)) as u64;
+                let stride = u128::from(*stride);
+                Pattern::Strided {
+                    next: modulo(u128::from(*start) + stride * u128::from(worker)),
+                    step: modulo(stride * u128::from(workers)),
+                    places,
+                }
+            }
+        }
+    }
+}
+
+impl PatternPlan {
+    fn new(
+        pattern: &spec::Pattern,
+        seed: u64,
+        range: Range,
+        extent: Extent,
+        geometry: &Geometry,
+    ) -> Result<Self, GeometryError> {
+        let (blocks, places) = (extent.blocks(), extent.places());
+        Ok(match pattern {
+            spec::Pattern::Uniform { once_per_pass: false } => Self::Uniform,
+            spec::Pattern::Uniform { once_per_pass: true } => {
+                let workers = geometry.workers;
+                if blocks < u64::from(workers) {
+                    return Err(GeometryError::FewerBlocksThanWorkers { blocks, workers });
+                }
+                Self::OncePerPass
+            }
+            spec::Pattern::Sequential { shared: true, .. } => Self::Shared(Arc::default()),
+            spec::Pattern::Sequential { shared: false, run: None } => Self::Sequential,
+            spec::Pattern::Sequential { shared: false, run: Some(run) } => {
+                Self::Runs(blocks.min(*run))
+            }
+            spec::Pattern::Zipf { theta } => {
+                Self::Zipf(Zipf::new(places, *theta), scatter(seed, places))
+            }
+            spec::Pattern::HotSpots { spots, scatter: scatters } => {
+                let mut bounds = Vec::with_capacity(spots.len());
+                let (mut parts, mut first) = (0_u64, 0);
+                for (i, spot) in spots.iter().enumerate() {
+                    parts += u64::from(spot.range.parts_per_billion());
+                    let end = (u128::from(places) * u128::from(parts) / 1_000_000_000) as u64;
+                    if end == first && spot.share > 0.0 {
+                        return Err(GeometryError::EmptySpot { number: i + 1, range: spot.range });
+                    }
+                    bounds.push((first, end - first));
+                    first = end;
+                }
+                let choice = Weighted::new(spots.iter().map(|spot| spot.share));
+                Self::HotSpots(choice, bounds.into(), scatters.then(|| scatter(seed, places)))
+            }
+            spec::Pattern::RecentlyRead { window } => Self::Recent(0, *window),
+            spec::Pattern::RecentlyWritten { window } => Self::Recent(1, *window),
+            spec::Pattern::Strided { stride_bytes, start_bytes } => {
+                Self::Strided(start_bytes >> range.shift, stride_bytes >> range.shift)
+            }
+        })
+    }
+}
