@@ -53,7 +53,7 @@ impl VerifyMap {
             let got = if op.kind == OpKind::Read {
                 claim
                     .fetch_update(Ordering::Acquire, Ordering::Relaxed, |c| {
-                        (c < READERS_MAX).then_some(c + 1)
+                        (c < READERS_MAX).then(|| c + 1)
                     })
                     .is_ok()
             } else {

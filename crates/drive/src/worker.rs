@@ -212,6 +212,8 @@ impl Loop {
     /// Integrates up to `at_ns` with `count` operations in flight.
     #[inline]
     fn integrate(&mut self, count: usize, at_ns: u64) {
+        // A turn may end beyond the window; what is in flight then is nobody's.
+        let at_ns = at_ns.min(self.window_end_ns);
         let passed = at_ns.saturating_sub(self.area_until_ns);
         self.area += u128::from(passed * count as u64);
         self.area_until_ns = at_ns.max(self.area_until_ns);
@@ -403,7 +405,7 @@ impl Loop {
         let now_ns = w.clock.now_ns();
         self.integrate(self.in_flight(), now_ns);
         self.now_ns = now_ns;
-        let counts = w.recorder.measuring() && now_ns <= self.window_end_ns;
+        let counts = w.recorder.measuring() && now_ns < self.window_end_ns;
         let (slots, free) = (&self.slots, &mut self.free);
         let first_corruption = &mut self.first_corruption;
         let (mut reaped, mut reaped_bytes, mut moved_bytes) = (0, 0, 0);

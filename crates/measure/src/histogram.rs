@@ -318,7 +318,9 @@ impl Histogram {
         }
         h.first = in_use.first().map_or(0, |&(low, _)| low);
         let mut counts = vec![0; at + 1 - h.first];
-        in_use.iter().for_each(|&(at, n)| counts[at - h.first] = n);
+        for (at, n) in in_use {
+            counts[at - h.first] = n;
+        }
         h.counts = counts.into_boxed_slice();
         Ok(h)
     }

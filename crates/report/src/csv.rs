@@ -5,7 +5,7 @@
 use crate::figures::{
     Figures, KindFigures, Latency, PERCENTILES, gravest, interval_lengths_ns, level_name,
 };
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
@@ -73,7 +73,7 @@ pub fn series(run: &Run) -> String {
             for &kind in &kinds {
                 let stats = cell.series[i].class(kind);
                 let (ops, bytes) = stats.map_or((0, 0), |s| (s.ops(), s.bytes));
-                let felt = stats.map(|s| s.felt());
+                let felt = stats.map(ClassStats::felt);
                 let rate = |n: u64| if length_ns == 0 { 0.0 } else { n as f64 / seconds };
                 let quantile = |q| felt.and_then(|h| h.supported_quantile_ns(q));
                 cell_fields(&mut out, run, cell);
@@ -86,10 +86,10 @@ pub fn series(run: &Run) -> String {
                 out.number(Some(bytes));
                 out.number(Some(rate(bytes)));
                 out.number(Some(stats.map_or(0, |s| s.errors.total())));
-                out.number(felt.and_then(|h| h.mean_ns()));
+                out.number(felt.and_then(Histogram::mean_ns));
                 out.number(quantile(0.5));
                 out.number(quantile(0.99));
-                out.number(felt.and_then(|h| h.max_ns()));
+                out.number(felt.and_then(Histogram::max_ns));
                 out.end();
             }
         }

@@ -34,6 +34,7 @@ pub(crate) const fn is_about_bandwidth(block_bytes: u32) -> bool {
 
 /// The latencies of one histogram. What the samples can't support is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "the unit comes last in a name")]
 pub(crate) struct Latency {
     pub min_ns: Option<u64>,
     pub mean_ns: Option<f64>,

@@ -204,7 +204,7 @@ impl Samples {
             let seconds = ns.max(1) as f64 / 1e9;
             let stats = interval.class(kind);
             let per_second = |n: u64| n as f64 / seconds;
-            (per_second(stats.map_or(0, |s| s.bytes)), per_second(stats.map_or(0, |s| s.ops())))
+            (per_second(stats.map_or(0, |s| s.bytes)), per_second(stats.map_or(0, ClassStats::ops)))
         });
         Self(rates.collect())
     }

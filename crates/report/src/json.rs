@@ -7,7 +7,7 @@
 use crate::figures::{
     Figures, KindFigures, Latency, PERCENTILES, gravest, headline, interval_lengths_ns, level_name,
 };
-use iodyno_measure::{Cell, ErrorCounts, Interval};
+use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval};
 use iodyno_notebook::{Run, RunSummary, Status};
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
@@ -216,17 +216,17 @@ fn series(cell: &Cell, figures: &Figures) -> Value {
         object.insert("seconds".to_owned(), json!(length_ns as f64 / 1e9));
         for kind in figures.kinds.iter().map(|f| f.kind) {
             let stats = interval.class(kind);
-            let felt = stats.map(|s| s.felt());
+            let felt = stats.map(ClassStats::felt);
             let quantile = |q| felt.and_then(|h| h.supported_quantile_ns(q));
             let value = json!({
-                "ops": stats.map_or(0, |s| s.ops()),
+                "ops": stats.map_or(0, ClassStats::ops),
                 "bytes": stats.map_or(0, |s| s.bytes),
                 "errors": stats.map_or(0, |s| s.errors.total()),
                 "latency_ns": {
-                    "mean": felt.and_then(|h| h.mean_ns()),
+                    "mean": felt.and_then(Histogram::mean_ns),
                     "p50": quantile(0.5),
                     "p99": quantile(0.99),
-                    "max": felt.and_then(|h| h.max_ns()),
+                    "max": felt.and_then(Histogram::max_ns),
                 },
             });
             object.insert(kind.name().to_owned(), value);

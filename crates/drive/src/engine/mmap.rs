@@ -61,6 +61,8 @@ pub struct MmapEngine<'a> {
     buffers: &'a Buffers,
     start: *mut u8,
     len: usize,
+    protection: i32,
+    flags: i32,
     /// Mapped with MAP_SYNC: stores reach persistent memory without msync's write-back.
     pub synchronous: bool,
     queued: Option<(u32, Op)>,
@@ -80,18 +82,29 @@ impl<'a> MmapEngine<'a> {
                 libc::mmap(std::ptr::null_mut(), len, protection, flags, medium.fd.as_raw_fd(), 0)
             }
         };
-        let mut synchronous = true;
-        let mut start = map(libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC);
+        let mut flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+        let mut start = map(flags);
         if start == libc::MAP_FAILED {
-            synchronous = false;
-            start = map(libc::MAP_SHARED);
+            flags = libc::MAP_SHARED;
+            start = map(flags);
         }
+        let synchronous = flags != libc::MAP_SHARED;
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: advice on our own mapping. Random, so that the kernel reads what is asked for.
         unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
-        Ok(Self { medium, buffers, start: start.cast(), len, synchronous, queued: None, done: None })
+        Ok(Self {
+            medium,
+            buffers,
+            start: start.cast(),
+            len,
+            protection,
+            flags,
+            synchronous,
+            queued: None,
+            done: None,
+        })
     }
 
     fn sync(&self, offset: usize, len: usize) -> i32 {
@@ -101,6 +114,26 @@ impl<'a> MmapEngine<'a> {
             libc::msync(self.start.add(from).cast(), offset + len - from, libc::MS_SYNC)
         };
         if r < 0 { negative_errno() } else { 0 }
+    }
+
+    /// Puts the target's own pages back where the handler put zeroes, so that the next access
+    /// meets the same error.
+    #[cold]
+    fn map_again(&self, offset: usize, len: usize) {
+        let from = offset & !(PAGE - 1);
+        let to = (offset + len).next_multiple_of(PAGE);
+        // SAFETY: the range lies in our own mapping, which ends at a page's end; what is mapped
+        // there is the same part of the same target as before.
+        unsafe {
+            libc::mmap(
+                self.start.add(from).cast(),
+                to - from,
+                self.protection,
+                self.flags | libc::MAP_FIXED,
+                self.medium.fd.as_raw_fd(),
+                from as libc::off_t,
+            );
+        }
     }
 
     fn carry_out(&self, slot: u32, op: &Op) -> i32 {
@@ -127,6 +160,7 @@ impl<'a> MmapEngine<'a> {
             }
         }
         if FAULTED.with(Cell::get) {
+            self.map_again(offset, len);
             return -libc::EIO;
         }
         if op.kind == OpKind::Write && op.fua {

@@ -8,6 +8,7 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -16,9 +17,27 @@ use crate::error::{Refusal, RefusalCode};
 use crate::inspect::topology::{Relation, Relative};
 use crate::sysroot::DevNo;
 
+/// Somebody must be found at every one of these looks: what scans devices (udev, losetup, blkid)
+/// has each open for a moment only.
+const LOOKS: u32 = 4;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
 /// Adds refusals for the target and its partitions. Exclusive holders are only told where nothing
 /// else explains them: a mount is one, too.
 pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &mut Vec<Refusal>) {
+    let mut found = look(relatives, already_explained);
+    for _ in 1..LOOKS {
+        if found.is_empty() {
+            return;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        found = look(relatives, already_explained);
+    }
+    refusals.append(&mut found);
+}
+
+fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
     let own = relatives.iter().filter(|r| matches!(r.relation, Relation::Itself | Relation::Partition));
     // Opening the whole disk meets its partitions' holders as well; asking those says which.
     let held: Vec<&Relative> = if already_explained {
@@ -47,6 +66,7 @@ pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &
             mend: "End that process first.".to_owned(),
         });
     }
+    refusals
 }
 
 /// True when an exclusive opening is refused as busy. The node must be the device's own.

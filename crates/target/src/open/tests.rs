@@ -6,7 +6,7 @@ use crate::lay_out;
 use core::ops::ControlFlow;
 use rustix::io::{pread, pwrite};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 const MIB: u64 = 1 << 20;
 
@@ -73,7 +73,6 @@ fn a_new_file_is_written_whole_and_then_reused() {
     let mut expected = vec![0; 9 << 20];
     fill(&mut expected, 0);
     assert!(std::fs::read(&path).unwrap() == expected);
-    use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 
     // Ours, complete: opened as it is.

@@ -7,7 +7,7 @@
 
 use iodyno_units::rng::splitmix64;
 
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 6;
 
 /// A bijection of 0 .. n.
 #[derive(Clone, Debug)]

@@ -1,0 +1,309 @@
+//! Every engine on real targets: what it reads is what was written, what fails is counted by kind
+//! and never as completed, and the books agree.
+
+use iodyno_drive::clock::Clock;
+use iodyno_drive::memory::Region;
+use iodyno_drive::{
+    CellPlan, DriveError, EngineKind, EngineOptions, FileMedium, Medium, Observer, TargetPlan,
+    Unobserved, drive_cell,
+};
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Ended, ErrorKind, Interval};
+use iodyno_units::OpKind;
+use iodyno_workload::Spec;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const MIB: u64 = 1 << 20;
+
+fn spec(text: &str) -> Spec {
+    Spec::from_toml(&format!("schema = 1\n{text}")).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+fn medium(file: File, capacity_bytes: u64) -> Medium {
+    Medium::File(FileMedium {
+        fd: Arc::new(file.into()),
+        capacity_bytes,
+        is_block_device: false,
+        memory_align_bytes: 4096,
+        direct: false,
+        writable: true,
+    })
+}
+
+fn scratch(bytes: u64) -> File {
+    let file = tempfile::tempfile().unwrap();
+    let block = vec![0x5A_u8; MIB as usize];
+    for i in 0..bytes / MIB {
+        file.write_all_at(&block, i * MIB).unwrap();
+    }
+    file
+}
+
+fn plan<'a>(spec: &'a Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'a> {
+    let targets = targets.into_iter().enumerate().map(|(i, (medium, engine))| TargetPlan {
+        name: format!("target-{i}"),
+        medium,
+        align_bytes: 512,
+        engine,
+        laid_out_verifiable: false,
+    });
+    CellPlan {
+        name: "cell".to_owned(),
+        workload: "cell".to_owned(),
+        spec,
+        seed: 7,
+        targets: targets.collect(),
+        interval_ns: 20_000_000,
+        errors_max: u64::MAX,
+        clock: Clock::new(),
+        options: EngineOptions::default(),
+    }
+}
+
+fn run(spec: &Spec, medium: Medium, engine: EngineKind) -> Cell {
+    let plan = plan(spec, vec![(medium, engine)]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut cells = drive_cell(&plan, &stop, &mut Unobserved).unwrap();
+    cells.remove(0)
+}
+
+const FILE_ENGINES: [EngineKind; 4] =
+    [EngineKind::Uring, EngineKind::Libaio, EngineKind::Psync, EngineKind::Mmap];
+
+fn depth(engine: EngineKind) -> u32 {
+    if engine.queues() { 16 } else { 1 }
+}
+
+/// Verifiable content through every engine: each read is checked against the generation that was
+/// acknowledged last, over several workers, mixed sizes, flushes and FUA.
+#[test]
+fn every_engine_reads_what_was_written() {
+    for engine in FILE_ENGINES.into_iter().chain([EngineKind::Ram]) {
+        let spec = spec(&format!(
+            "threads = 3\ndepth = {}\nblock = [{{ size = \"4KiB\", share = 2 }}, {{ size = \"16KiB\", share = 1 }}]\n\
+             align = \"4KiB\"\n\
+             [mix]\nread = 50\nwrite = 50\n\
+             [write]\nfua = \"1%\"\nflush_every = 500\n\
+             [content]\nkind = \"verifiable\"\n\
+             [limits]\nops = 9000\nramp = \"0s\"",
+            depth(engine)
+        ));
+        let medium = if engine == EngineKind::Ram {
+            Medium::Ram(Arc::new(Region::new(4 * MIB as usize).unwrap()))
+        } else {
+            medium(scratch(4 * MIB), 4 * MIB)
+        };
+        let cell = run(&spec, medium, engine);
+        let total = cell.total();
+        assert_eq!(total.errors().total(), 0, "{engine:?}: {:?}", cell.evidence.first_corruption);
+        assert!(total.class(OpKind::Read).unwrap().ops() > 3000, "{engine:?}");
+        assert!(total.class(OpKind::Flush).unwrap().ops() >= 3, "{engine:?}");
+    }
+}
+
+/// The same content, damaged behind the engine's back, is found.
+#[test]
+fn damage_is_found_on_every_engine() {
+    for engine in FILE_ENGINES {
+        let spec = spec(&format!(
+            "depth = {}\nblock = \"4KiB\"\n[mix]\nread = 60\nwrite = 40\n\
+             [content]\nkind = \"verifiable\"\n[limits]\ntime = \"400ms\"\nramp = \"0s\"",
+            depth(engine)
+        ));
+        let file = scratch(MIB);
+        let vandal = file.try_clone().unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&done);
+        let thread = std::thread::spawn(move || {
+            let mut at = 0;
+            while !stop.load(Ordering::Relaxed) {
+                // One bit of each unit in turn, in the middle of it.
+                let mut byte = [0];
+                vandal.read_exact_at(&mut byte, at + 2000).unwrap();
+                vandal.write_all_at(&[byte[0] ^ 1], at + 2000).unwrap();
+                at = (at + 4096) % MIB;
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        });
+        let cell = run(&spec, medium(file, MIB), engine);
+        done.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
+        assert!(cell.total().errors().of(ErrorKind::Corrupt) > 0, "{engine:?}");
+        assert!(cell.evidence.first_corruption.is_some(), "{engine:?}");
+    }
+}
+
+/// A number of operations is exact, and what was counted agrees with itself.
+#[test]
+fn limits_are_exact_and_the_books_agree() {
+    for engine in FILE_ENGINES.into_iter().chain([EngineKind::Ram, EngineKind::Null]) {
+        let text = format!("threads = 3\ndepth = {}\nblock = \"8KiB\"\n[mix]\nread = 1", depth(engine));
+        let new_medium = || match engine {
+            EngineKind::Ram => Medium::Ram(Arc::new(Region::new(8 * MIB as usize).unwrap())),
+            EngineKind::Null => Medium::Null(8 * MIB),
+            _ => medium(scratch(8 * MIB), 8 * MIB),
+        };
+        let by_ops = spec(&format!("{text}\n[limits]\nops = 10001\nramp = \"0s\""));
+        let cell = run(&by_ops, new_medium(), engine);
+        assert_eq!(cell.total().ops(), 10_001, "{engine:?}");
+        assert_eq!(cell.ended, Ended::Ops);
+        let by_bytes = spec(&format!("{text}\n[limits]\nbytes = \"24MiB\"\nramp = \"0s\""));
+        let cell = run(&by_bytes, new_medium(), engine);
+        assert_eq!(cell.total().bytes(), 24 * MIB, "{engine:?}");
+        let by_time = spec(&format!("{text}\n[limits]\ntime = \"300ms\"\nramp = \"50ms\""));
+        let cell = run(&by_time, new_medium(), engine);
+        assert_eq!(cell.window_ns, 300_000_000, "{engine:?}");
+        assert_eq!(cell.series.len(), 15, "{engine:?}: an interval is missing");
+        assert!(cell.oio_mean() <= 3.0 * f64::from(depth(engine)) + 1e-9, "{engine:?}");
+        let codes: Vec<String> = judge(&cell).into_iter().map(|v| v.code).collect();
+        assert!(!codes.contains(&"LITTLES_LAW_BROKEN".to_owned()), "{engine:?}: {codes:?}");
+    }
+}
+
+/// A file that was cut short under the run: reads past its end fail by kind, the process lives, and
+/// the others go on.
+#[test]
+fn a_file_cut_short_is_counted_and_survived() {
+    for engine in FILE_ENGINES {
+        let spec = spec(&format!(
+            "depth = {}\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\nops = 4000\nramp = \"0s\"",
+            depth(engine)
+        ));
+        let file = scratch(4 * MIB);
+        file.set_len(2 * MIB).unwrap();
+        let cell = run(&spec, medium(file, 4 * MIB), engine);
+        let total = cell.total();
+        let kind = if engine == EngineKind::Mmap { ErrorKind::Io } else { ErrorKind::Short };
+        let failed = total.errors().of(kind);
+        assert_eq!(failed, total.errors().total(), "{engine:?}: {:?}", total.errors());
+        assert_eq!(total.ops() + failed, 4000, "{engine:?}");
+        // Half of the range is gone; 4000 fair draws miss 2000 by more than 190 once in 10^9.
+        assert!((1810..2190).contains(&failed), "{engine:?}: {failed}");
+    }
+}
+
+/// /dev/full has no room, ever; and the run stops at its limit of failures.
+#[test]
+fn no_space_is_counted_by_kind_and_stops_the_run() {
+    // The device has no asynchronous form that libaio could use.
+    for engine in [EngineKind::Uring, EngineKind::Psync] {
+        let spec = spec(&format!(
+            "depth = {}\nblock = \"4KiB\"\n[mix]\nwrite = 1\n[limits]\ntime = \"20s\"\nramp = \"0s\"",
+            depth(engine)
+        ));
+        let file = File::options().read(true).write(true).open("/dev/full").unwrap();
+        let mut plan = plan(&spec, vec![(medium(file, MIB), engine)]);
+        plan.errors_max = 50;
+        let stop = Arc::new(AtomicBool::new(false));
+        let cells = drive_cell(&plan, &stop, &mut Unobserved).unwrap();
+        assert_eq!(cells[0].ended, Ended::Errors, "{engine:?}");
+        let errors = cells[0].total().errors();
+        assert!(errors.of(ErrorKind::NoSpace) > 50, "{engine:?}: {errors:?}");
+        assert_eq!((cells[0].total().ops(), errors.last_errno), (0, 28), "{engine:?}");
+    }
+}
+
+/// Several targets at once: a cell for each, and each has its own workers.
+#[test]
+fn targets_run_side_by_side() {
+    let spec = spec("threads = 2\ndepth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\nops = 5000\nramp = \"0s\"");
+    let targets = vec![
+        (medium(scratch(MIB), MIB), EngineKind::Libaio),
+        (Medium::Null(MIB), EngineKind::Null),
+        (Medium::Ram(Arc::new(Region::new(MIB as usize).unwrap())), EngineKind::Ram),
+    ];
+    let plan = plan(&spec, targets);
+    let stop = Arc::new(AtomicBool::new(false));
+    let cells = drive_cell(&plan, &stop, &mut Unobserved).unwrap();
+    for cell in &cells {
+        assert_eq!(cell.total().ops(), 5000, "{}", cell.key.target);
+        assert_eq!(cell.resources.cpu_user_ns.len(), 2);
+    }
+}
+
+/// In open loop the schedule goes on whatever the target does: responses count from when an
+/// operation was due, so they are never shorter than the service, and the rate is met.
+#[test]
+fn an_open_loop_keeps_its_schedule() {
+    let spec = spec(
+        "threads = 2\ndepth = 8\nblock = \"4KiB\"\n[mix]\nread = 1\n\
+         [arrivals]\nkind = \"open\"\nrate = \"4k/s\"\n[limits]\ntime = \"1s\"\nramp = \"100ms\"",
+    );
+    for engine in [EngineKind::Uring, EngineKind::Psync, EngineKind::Null] {
+        let medium =
+            if engine == EngineKind::Null { Medium::Null(MIB) } else { medium(scratch(MIB), MIB) };
+        let cell = run(&spec, medium, engine);
+        let total = cell.total();
+        let reads = total.class(OpKind::Read).unwrap();
+        let response = reads.response.as_ref().unwrap();
+        // Poisson: 4000 expected, standard deviation 63.
+        assert!((3600..4400).contains(&(reads.ops() + cell.backlog_ops)), "{engine:?}: {}", reads.ops());
+        assert_eq!(response.count(), reads.ops());
+        assert!(response.sum_ns() >= reads.service.sum_ns(), "{engine:?}");
+        let lateness = cell.lateness.as_ref().unwrap();
+        assert_eq!(
+            response.sum_ns() - reads.service.sum_ns(),
+            lateness.sum_ns(),
+            "{engine:?}: response = lateness + service"
+        );
+    }
+}
+
+struct StopAfter {
+    intervals: usize,
+    stop: Arc<AtomicBool>,
+}
+
+impl Observer for StopAfter {
+    fn interval(&mut self, _: usize, _: usize, _: &Interval) {
+        self.intervals += 1;
+        if self.intervals == 3 {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A stop ends the cell soon, keeps what was counted and says so.
+#[test]
+fn a_stop_keeps_what_was_counted() {
+    let spec = spec("depth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1h\"\nramp = \"0s\"");
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut observer = StopAfter { intervals: 0, stop: Arc::clone(&stop) };
+    let plan = plan(&spec, vec![(Medium::Null(MIB), EngineKind::Null)]);
+    let cells = drive_cell(&plan, &stop, &mut observer).unwrap();
+    assert_eq!(cells[0].ended, Ended::Interrupted);
+    assert!(cells[0].total().ops() > 0);
+    assert!(cells[0].window_ns >= 3 * 20_000_000 && cells[0].window_ns < 3_600_000_000_000);
+}
+
+/// From one seed the operations are the same whatever the engine: the same bytes end up at the same
+/// places.
+#[test]
+fn the_stream_does_not_depend_on_the_engine() {
+    let text = "block = \"4KiB\"\n[mix]\nread = 30\nwrite = 70\n[limits]\nops = 3000\nramp = \"0s\"";
+    let mut images = Vec::new();
+    for engine in FILE_ENGINES {
+        let spec = spec(&format!("depth = 1\n{text}"));
+        let file = scratch(MIB);
+        let copy = file.try_clone().unwrap();
+        run(&spec, medium(file, MIB), engine);
+        let mut image = vec![0; MIB as usize];
+        copy.read_exact_at(&mut image, 0).unwrap();
+        images.push(image);
+    }
+    assert!(images.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// A workload that does not fit is refused with the target's name, before anything runs.
+#[test]
+fn what_does_not_fit_is_refused() {
+    let spec = spec("block = \"4MiB\"\n[mix]\nread = 1");
+    let plan = plan(&spec, vec![(Medium::Null(MIB), EngineKind::Null)]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let error = drive_cell(&plan, &stop, &mut Unobserved).unwrap_err();
+    assert!(matches!(error, DriveError::DoesNotFit { .. }), "{error}");
+    assert!(error.to_string().starts_with("target-0: "), "{error}");
+}

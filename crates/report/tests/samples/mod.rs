@@ -1,0 +1,337 @@
+//! Runs made by hand, the same on every machine, for the tests of every form.
+
+#![allow(dead_code, reason = "each test file uses some of them")]
+
+use iodyno_measure::{
+    Cell, CellKey, ClassStats, Ended, ErrorKind, Evidence, Histogram, Interval, verdict,
+};
+use iodyno_notebook::{
+    CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
+};
+use iodyno_units::OpKind;
+use serde_json::{Value, json};
+
+/// `count` latencies around `base_ns` with a tail: one in 10^k is about 2^k times as long.
+pub fn latencies(count: u64, base_ns: u64) -> Histogram {
+    let mut h = Histogram::new();
+    let mut left = count;
+    let mut share = 100;
+    let mut factor = 2;
+    while count / share > 0 {
+        h.record_n(base_ns * factor, count / share);
+        left -= count / share;
+        share *= 10;
+        factor *= 2;
+    }
+    for i in 0..40 {
+        let n = left / (40 - i);
+        h.record_n(base_ns * (28 + i) / 40, n);
+        left -= n;
+    }
+    h
+}
+
+/// What a cell is made of.
+pub struct Ask {
+    pub name: &'static str,
+    pub target: &'static str,
+    pub engine: &'static str,
+    pub threads: u32,
+    pub depth: u32,
+    pub block: u32,
+    /// Kind and operations in an interval of a second.
+    pub mix: Vec<(OpKind, u64)>,
+    pub seconds: u64,
+}
+
+/// A cell that went well: the rate waves by a tenth, outstanding I/Os are as asked.
+pub fn cell(ask: &Ask) -> Cell {
+    let total: u64 = ask.mix.iter().map(|m| m.1).sum();
+    let in_flight = u64::from(ask.threads * ask.depth);
+    let base_ns = in_flight * 945_000_000 / total.max(1);
+    let mut cell = Cell {
+        key: CellKey {
+            name: ask.name.to_owned(),
+            target: ask.target.to_owned(),
+            workload: ask.name.to_owned(),
+            engine: ask.engine.to_owned(),
+            threads: ask.threads,
+            depth: ask.depth,
+            blocks: vec![(ask.block, 1.0)],
+            offered_iops: None,
+            seed: 42,
+        },
+        window_ns: ask.seconds * 1_000_000_000,
+        interval_ns: 1_000_000_000,
+        evidence: Evidence {
+            direct: Some(true),
+            active_bytes: 64 << 30,
+            ram_bytes: Some(16 << 30),
+            written_share: Some(1.0),
+            generator_ns_per_io: Some(28.5),
+            generator_ceiling_iops: Some(33.1e6),
+            cpus: 8,
+            ..Evidence::default()
+        },
+        ..Cell::default()
+    };
+    for second in 0..ask.seconds {
+        let mut interval = Interval::default();
+        for &(kind, ops) in &ask.mix {
+            let ops = ops * (18 + second * 7 % 5) / 20;
+            let bytes = if kind == OpKind::Flush { 0 } else { ops * u64::from(ask.block) };
+            let service = latencies(ops, base_ns);
+            *interval.class_mut(kind) = ClassStats { bytes, service, ..ClassStats::default() };
+        }
+        cell.series.push(interval);
+    }
+    finish(&mut cell);
+    cell
+}
+
+/// Makes a cell's books balance, and judges it.
+pub fn finish(cell: &mut Cell) {
+    let total = cell.total();
+    cell.resources.outstanding_area_ns = total.iter().map(|(_, c)| c.service.sum_ns()).sum();
+    cell.resources.moved_bytes = total.bytes();
+    let workers = cell.key.threads as usize;
+    cell.resources.cpu_user_ns = vec![cell.window_ns / 20; workers];
+    cell.resources.cpu_system_ns = vec![cell.window_ns / 8; workers];
+    cell.stamps.reaps = total.ops() * 2 / 3;
+    cell.stamps.completions = total.ops();
+    cell.stamps.span_sum_ns = u128::from(total.ops()) * 900;
+    cell.stamps.span_max_ns = 40_000;
+    cell.verdicts = verdict::judge(cell);
+}
+
+/// The facts of an NVMe drive as the room of targets writes them.
+pub fn nvme(model: &str) -> Value {
+    json!({
+        "kind": "block",
+        "size_bytes": 2_000_398_934_016_u64,
+        "device": {"kernel_name": "nvme1n1"},
+        "physical": [{"kernel_name": "nvme1n1", "vendor": null, "model": model}],
+    })
+}
+
+pub fn run(name: &str, target: &str, facts: Value, cells: Vec<Cell>) -> Run {
+    let command = ["iodyno", "run", name, "--on", target].map(str::to_owned).to_vec();
+    let mut names: Vec<String> = cells.iter().map(|c| c.key.workload.clone()).collect();
+    names.dedup();
+    let workloads = names.into_iter().map(|name| WorkloadRecord {
+        spec: json!({"all": {"addresses": [
+            {"pattern": if name.starts_with("seq") { "sequential" } else { "uniform" }}
+        ]}}),
+        name,
+    });
+    Run {
+        id: "k3m9x2p7ha".to_owned(),
+        started: "2026-11-21T09:54:03.250Z".parse().unwrap(),
+        ended: Some("2026-11-21T09:54:45.500Z".parse().unwrap()),
+        status: Status::Finished,
+        head: RunHead {
+            name: name.to_owned(),
+            command,
+            iodyno_version: "0.1.0".to_owned(),
+            seed: 42,
+            machine: json!({"kernel": "6.18.0", "cpu": "Example 8-core"}),
+            targets: vec![TargetRecord {
+                name: target.to_owned(),
+                facts,
+                health_before: None,
+                health_after: Some(json!({"temperature_c": 41})),
+            }],
+            workloads: workloads.collect(),
+            plan: json!({"seconds": 40.0, "written_bytes": 5_000_000_000_u64}),
+        },
+        cells,
+        notebook: "/home/me/.local/share/iodyno/notebook.sqlite".into(),
+    }
+}
+
+const DRIVE: &str = "/dev/nvme1n1";
+
+/// The group that most people run first.
+pub fn four_corners() -> Run {
+    let ask = |name, threads, depth, block, kind, ops| Ask {
+        name,
+        target: DRIVE,
+        engine: "uring",
+        threads,
+        depth,
+        block,
+        mix: vec![(kind, ops)],
+        seconds: 10,
+    };
+    let mut cells: Vec<Cell> = [
+        ask("random-read", 1, 32, 4096, OpKind::Read, 412_000),
+        ask("random-write", 1, 32, 4096, OpKind::Write, 287_000),
+        ask("seq-read", 1, 8, 1 << 20, OpKind::Read, 6_870),
+        ask("seq-write", 1, 8, 1 << 20, OpKind::Write, 3_120),
+    ]
+    .iter()
+    .map(cell)
+    .collect();
+    for cell in &mut cells {
+        let facts = [
+            ("ring", "SINGLE_ISSUER, DEFER_TASKRUN, fixed buffers, registered file"),
+            ("alignment", "512 bytes"),
+        ];
+        cell.facts = facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    }
+    run("four-corners", DRIVE, nvme("Samsung SSD 990 PRO 2TB"), cells)
+}
+
+/// A mix in open loop that misses its rate, with flushes, buffered.
+pub fn open_loop() -> Run {
+    let mut cell = cell(&Ask {
+        name: "db-oltp",
+        target: "/var/tmp/scratch?size=8GiB",
+        engine: "uring",
+        threads: 2,
+        depth: 64,
+        block: 8192,
+        mix: vec![(OpKind::Read, 14_000), (OpKind::Write, 6_000), (OpKind::Flush, 60)],
+        seconds: 10,
+    });
+    cell.key.offered_iops = Some(25_000.0);
+    cell.key.blocks = vec![(8192, 0.8), (4096, 0.1), (16_384, 0.1)];
+    for interval in &mut cell.series {
+        for stats in interval.classes.iter_mut().flatten() {
+            stats.response = Some(latencies(stats.ops(), 9_000_000));
+        }
+    }
+    cell.lateness = Some(latencies(200_000, 3_000_000));
+    cell.backlog_ops = 41_873;
+    cell.evidence.direct = Some(false);
+    cell.evidence.why_not_direct = Some("asked for by --buffered".to_owned());
+    cell.evidence.active_bytes = 8 << 30;
+    finish(&mut cell);
+    let facts = json!({
+        "kind": "file",
+        "size_bytes": 8_u64 << 30,
+        "file_system": {"fs_type": "ext4", "mount_point": "/var"},
+        "physical": [{"kernel_name": "vda", "vendor": "Example", "model": "Disk"}, {}],
+    });
+    run("db-oltp", "/var/tmp/scratch?size=8GiB", facts, vec![cell])
+}
+
+/// Two targets and their sum. One fails now and then; the run was stopped by hand.
+pub fn several_targets() -> Run {
+    let targets = ["/dev/disk/by-id/nvme-Example_1TB_S6Z2NF0W512345", "ram:4GiB"];
+    let ask = |target, engine, ops, name, block| {
+        cell(&Ask {
+            name,
+            target,
+            engine,
+            threads: 2,
+            depth: 4,
+            block,
+            mix: vec![(OpKind::Read, ops), (OpKind::Trim, ops / 100)],
+            seconds: 3,
+        })
+    };
+    let mut cells = Vec::new();
+    for (name, block) in [("random-read", 4096), ("big-read", 256 * 1024)] {
+        let mut first = ask(targets[0], "uring", 80_000, name, block);
+        let failures = &mut first.series[1].class_mut(OpKind::Read).errors;
+        (0..17).for_each(|_| failures.add(ErrorKind::Io, 5));
+        failures.add(ErrorKind::Gone, 19);
+        first.ended = Ended::Interrupted;
+        finish(&mut first);
+        let mut second = ask(targets[1], "ram", 2_000_000, name, block);
+        second.ended = Ended::Interrupted;
+        second.evidence.in_process = true;
+        second.evidence.direct = None;
+        finish(&mut second);
+        let mut both = first.clone();
+        both.merge(&second);
+        both.key.target = "all (2 targets)".to_owned();
+        both.key.engine = "uring, ram".to_owned();
+        both.verdicts = verdict::judge(&both);
+        cells.extend([first, second, both]);
+    }
+    let mut run = run("random-read", targets[0], nvme("Example 1TB"), cells);
+    run.head.targets.push(TargetRecord {
+        name: targets[1].to_owned(),
+        facts: json!({"kind": "ram", "size_bytes": 4_u64 << 30}),
+        ..TargetRecord::default()
+    });
+    run.status = Status::Interrupted;
+    run
+}
+
+/// A run that crashed in its second cell before anything completed.
+pub fn crashed() -> Run {
+    let mut run = four_corners();
+    run.cells.truncate(2);
+    run.cells[1].series.clear();
+    run.cells[1].window_ns = 0;
+    run.cells[1].ended = Ended::Crashed;
+    finish(&mut run.cells[1]);
+    run.status = Status::Crashed;
+    run.ended = None;
+    run
+}
+
+/// Names that somebody chose to do harm.
+pub fn hostile() -> Run {
+    let long: &'static str = Box::leak("x".repeat(10_000).into_boxed_str());
+    let ask = |name, target| Ask {
+        name,
+        target,
+        engine: "psync",
+        threads: 1,
+        depth: 1,
+        block: 4096,
+        mix: vec![(OpKind::Read, 9_000)],
+        seconds: 4,
+    };
+    let cells: Vec<Cell> = [
+        ask("\u{1b}[2J\u{1b}]0;owned\u{7}clear", "<script>alert(1)</script>,\"q\""),
+        ask(long, "/dev/\u{202e}ten"),
+        ask("כונן מהיר", "日本語のとても長い名前のディスク装置/二番目"),
+        ask("two\nlines", long),
+    ]
+    .iter()
+    .map(cell)
+    .collect();
+    let mut run = run("a\r\nb\u{9b}31m", long, json!({"kind": 7, "physical": "none"}), cells);
+    run.cells[0].facts.insert("\u{1b}[1m".to_owned(), long.to_owned());
+    run.cells[0].verdicts[0].text.push_str(" \u{1b}[31mred");
+    run.status = Status::Failed("\u{7}the device\nis gone".to_owned());
+    run.notebook = "/tmp/\u{1b}[0m/notebook.sqlite".into();
+    run
+}
+
+/// A run as the notebook's list has it.
+pub fn summary(run: &Run) -> RunSummary {
+    let cells = run.cells.iter().map(|cell| CellSummary {
+        name: cell.key.name.clone(),
+        target: cell.key.target.clone(),
+        block_bytes: cell.key.block_bytes(),
+        iops: cell.per_second(cell.total().ops() as f64),
+        bytes_per_s: cell.per_second(cell.total().bytes() as f64),
+        level: cell.verdicts.iter().map(|v| v.level).max(),
+    });
+    RunSummary {
+        id: run.id.clone(),
+        started: run.started,
+        ended: run.ended,
+        status: run.status.clone(),
+        name: run.head.name.clone(),
+        targets: run.head.targets.iter().map(|t| t.name.clone()).collect(),
+        cells: cells.collect(),
+    }
+}
+
+/// All of them, with a name for the snapshot.
+pub fn all() -> Vec<(&'static str, Run)> {
+    vec![
+        ("four_corners", four_corners()),
+        ("open_loop", open_loop()),
+        ("several_targets", several_targets()),
+        ("crashed", crashed()),
+        ("hostile", hostile()),
+    ]
+}
