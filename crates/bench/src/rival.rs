@@ -51,11 +51,15 @@ fn iodyno(text: &str) -> Option<Figures> {
     let cell = cells.last()?;
     let iops = cell["total"]["iops"].as_f64()?;
     let ops = iops * cell["seconds"].as_f64()?;
-    let per_op = |key: &str| cell[key].as_f64().map_or(0.0, |s| s * 1e9 / ops);
+    let workers = cell["cpu_workers"].as_array()?;
+    let per_op = |key: &str| {
+        let seconds: f64 = workers.iter().filter_map(|w| w[key].as_f64()).sum();
+        seconds * 1e9 / ops
+    };
     Some(Figures {
         iops,
-        user_ns: per_op("cpu_user_seconds"),
-        system_ns: per_op("cpu_system_seconds"),
+        user_ns: per_op("user_seconds"),
+        system_ns: per_op("system_seconds"),
     })
 }
 

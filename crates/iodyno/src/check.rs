@@ -63,7 +63,7 @@ fn describe(i: &Inspection) -> String {
     line(&mut text, "would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
     if let Some(fs) = &i.file_system {
         let on = fs.mount_point.as_deref().map_or(String::new(), |m| format!(" mounted at {m}"));
-        line(&mut text, "file system", &format!("{}{on}", fs.kind.as_deref().unwrap_or("unknown")));
+        line(&mut text, "file system", &format!("{}{on}", fs.fs_type));
     }
     if let Some(extents) = i.extents {
         line(&mut text, "ever written", &format!("{:.1} %", extents.written_share * 100.0));

@@ -80,7 +80,11 @@ impl From<TargetError> for Failure {
 
 impl From<iodyno_notebook::Error> for Failure {
     fn from(e: iodyno_notebook::Error) -> Self {
-        let kind = if e.is_bad_selector() { Kind::Input } else { Kind::Notebook };
+        use iodyno_notebook::Error;
+        let kind = match e {
+            Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::AmbiguousRun { .. } => Kind::Input,
+            _ => Kind::Notebook,
+        };
         Self::new(kind, e.to_string())
     }
 }

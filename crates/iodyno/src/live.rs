@@ -1,10 +1,9 @@
 //! The live line on standard error while a run goes on. On a terminal one line is redrawn; in a
 //! log only the ends of cells are worth a line, and the results say those.
 
-use crate::style;
 use iodyno_drive::Progress;
 use iodyno_measure::Cell;
-use iodyno_report::terminal::{ProgressLine, progress_line};
+use iodyno_report::terminal::{Progress as Line, Style, progress_line};
 use iodyno_run::{Phase, Plan, Watch};
 use iodyno_units::human;
 use std::io::{IsTerminal as _, Write as _};
@@ -17,15 +16,16 @@ const REDRAW_EVERY: Duration = Duration::from_millis(250);
 pub(crate) struct Live {
     on_terminal: bool,
     quiet: bool,
+    style: Style,
     drawn: Option<Instant>,
     cell: String,
     position: (usize, usize),
 }
 
 impl Live {
-    pub(crate) fn new(quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool, style: Style) -> Self {
         let on_terminal = std::io::stderr().is_terminal();
-        Self { on_terminal, quiet, drawn: None, cell: String::new(), position: (0, 0) }
+        Self { on_terminal, quiet, style, drawn: None, cell: String::new(), position: (0, 0) }
     }
 
     fn draw(&mut self, text: &str) {
@@ -85,21 +85,22 @@ impl Watch for Live {
             let kinds = latest?.iter().map(|(_, class)| class.felt());
             kinds.filter_map(|h| h.quantile_ns(q)).max()
         };
-        let line = progress_line(&ProgressLine {
-            cell: &self.cell,
-            index: self.position.0,
-            count: self.position.1,
-            phase: if progress.ramping { "ramp" } else { "measuring" },
-            elapsed_ns: progress.elapsed_ns,
-            total_ns: progress.total_ns,
-            iops: latest.map(|i| rate(i.ops())),
-            bytes_per_s: latest.map(|i| rate(i.bytes())),
-            p50_ns: quantile(0.5),
-            p99_ns: quantile(0.99),
-            errors: progress.errors,
-            width: style::width(),
-            unicode: style::speaks_unicode(),
-        });
+        let line = progress_line(
+            &Line {
+                cell: &self.cell,
+                index: self.position.0 + 1,
+                count: self.position.1,
+                phase: if progress.ramping { "ramp" } else { "measuring" },
+                elapsed_ns: progress.elapsed_ns,
+                total_ns: progress.total_ns,
+                iops: latest.map_or(0.0, |i| rate(i.ops())),
+                bytes_per_s: latest.map_or(0.0, |i| rate(i.bytes())),
+                p50_ns: quantile(0.5),
+                p99_ns: quantile(0.99),
+                errors: progress.errors,
+            },
+            self.style,
+        );
         self.draw(&line);
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::{Cli, Run};
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::{catalog, print, print_json, signals, stored};
+use crate::{catalog, print, print_json, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
 use iodyno_report::json;
@@ -24,7 +24,7 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let request = request(flags, cli, words)?;
-    let mut live = Live::new(flags.quiet);
+    let mut live = Live::new(flags.quiet, style::for_stderr(cli.color));
     let outcome = iodyno_run::execute(&request, &mut live);
     live.clear();
     let outcome = outcome?;

@@ -5,7 +5,7 @@ use iodyno_report::terminal::Style;
 use std::io::IsTerminal;
 
 /// Width where none is known: what files, pipes and logs are read at.
-const WIDTH: u16 = 100;
+const WIDTH: usize = 100;
 
 /// Whether to colour what goes to `stream`.
 pub(crate) fn colors(when: When, stream: &impl IsTerminal) -> bool {
@@ -18,12 +18,16 @@ pub(crate) fn colors(when: When, stream: &impl IsTerminal) -> bool {
 
 /// The style of results.
 pub(crate) fn for_stdout(when: When) -> Style {
-    let stdout = std::io::stdout();
-    Style { color: colors(when, &stdout), width: width(), unicode: speaks_unicode() }
+    Style { color: colors(when, &std::io::stdout()), width: width(), unicode: speaks_unicode() }
+}
+
+/// The style of the live line.
+pub(crate) fn for_stderr(when: When) -> Style {
+    Style { color: colors(when, &std::io::stderr()), ..for_stdout(When::Never) }
 }
 
 /// Columns of the terminal, from the terminal itself or from COLUMNS.
-pub(crate) fn width() -> u16 {
+fn width() -> usize {
     for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: an all-zero winsize is valid, and the ioctl fills it or fails.
         let size = unsafe {
@@ -33,14 +37,14 @@ pub(crate) fn width() -> u16 {
         if let Some(size) = size
             && size.ws_col > 0
         {
-            return size.ws_col;
+            return usize::from(size.ws_col);
         }
     }
     std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH)
 }
 
 /// Whether the locale says UTF-8. A pipe has no locale of its own; who reads it shares ours.
-pub(crate) fn speaks_unicode() -> bool {
+fn speaks_unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()))

@@ -433,7 +433,7 @@ fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
                 "FEW_SAMPLES",
                 Level::Note,
                 format!(
-                    "{} {}s can't support {name} (which needs {needed:.0}): it is not printed",
+                    "{} {} operations can't support {name} (which needs {needed:.0}): it is not printed",
                     h.count(),
                     kind.name()
                 ),

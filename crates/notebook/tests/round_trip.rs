@@ -174,7 +174,7 @@ fn head() -> impl Strategy<Value = RunHead> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn a_run_comes_back_as_it_was(

@@ -2,8 +2,9 @@
 //! schema, CSV, HdrHistogram's percentile text, fio's JSON.
 //!
 //! Every figure is computed in one place (`figures.rs`) from merged histograms, so the same
-//! percentile is the same number in every form; and what the samples can't support is absent from
-//! all of them.
+//! percentile is the same number in every form. What the samples can't support is absent from
+//! tables, JSON and CSV; the two foreign forms, HdrHistogram's and fio's, have everything that their
+//! readers expect, with the counts beside it.
 //!
 //! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no
 //! environment: an old run is shown the same for ever, and judged by the verdicts stored with it.

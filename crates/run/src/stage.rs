@@ -55,14 +55,15 @@ impl Prop {
             Medium::File(file) => Some(file.direct),
             _ => None,
         };
-        json!({
-            "inspection": self.inspection,
+        let mut facts = serde_json::to_value(&self.inspection).unwrap_or(Value::Null);
+        facts["opened"] = json!({
             "capacity_bytes": self.medium.capacity_bytes(),
             "align_bytes": self.align_bytes,
             "direct": direct,
             "why_not_direct": self.why_not_direct,
             "destroy_confirmed": self.lifted,
-        })
+        });
+        facts
     }
 
     /// Puts what is known of the target into a cell's evidence.

@@ -89,7 +89,11 @@ impl fmt::Display for RefusedTarget {
             return Ok(());
         };
         if !self.given.is_empty() {
-            write!(f, "\n  `--destroy {}` names something else.", self.given.join("`, `--destroy "))?;
+            write!(
+                f,
+                "\n  `--destroy {}` names something else.",
+                self.given.join("`, `--destroy ")
+            )?;
         }
         write!(f, "\n  If its content may be lost, say so by its own name: `--destroy {first}`")?;
         for other in others {
@@ -170,7 +174,10 @@ pub enum TargetError {
         help: String,
     },
     /// Between inspection and opening, another file or device took the name.
-    #[error("{path}: {problem} while it was being opened; nothing was written\n  help: run `iodyno check` on it and try again")]
+    #[error(
+        "{path}: {problem} while it was being opened; nothing was written\n  \
+         help: run `iodyno check` on it and try again"
+    )]
     Changed {
         /// The target.
         path: String,
@@ -205,16 +212,20 @@ impl TargetError {
         use rustix::io::Errno;
         let path = path.display().to_string();
         match errno {
-            Errno::NOENT => Self::NotFound { path, help: "check the spelling of the path.".to_owned() },
+            Errno::NOENT => {
+                Self::NotFound { path, help: "check the spelling of the path.".to_owned() }
+            }
             Errno::ACCESS | Errno::PERM => Self::Permission {
                 op: op.to_owned(),
-                help: "run as a user who may, such as root or a member of the group that owns it (`ls -l` shows which)."
+                help: "run as a user who may, such as root or a member of the group \
+                       that owns it (`ls -l` shows which)."
                     .to_owned(),
                 path,
             },
             Errno::NXIO | Errno::NODEV => Self::NotFound {
                 path,
-                help: "the node is there but no device answers behind it; is the device plugged in, and its driver loaded?"
+                help: "the node is there but no device answers behind it; is the device plugged \
+                       in, and its driver loaded?"
                     .to_owned(),
             },
             _ => Self::Io { op: op.to_owned(), path, errno: errno.raw_os_error() },

@@ -48,7 +48,8 @@ fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<R
         Kind::Other => refusals.push(Refusal {
             code: RefusalCode::NotStorage,
             found: format!("{} is a directory, a pipe or a socket.", shown(inspection)),
-            mend: "Name a file or a device; in a directory, `scratch:@DIR` makes a file.".to_owned(),
+            mend: "Name a file or a device; in a directory, `scratch:@DIR` makes a file."
+                .to_owned(),
         }),
         Kind::File => check_file(inspection, root, &mut refusals),
         Kind::Block => check_block(inspection, root, look_elsewhere, &mut refusals),
@@ -158,13 +159,18 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let len_bytes = inspection.whole_bytes.unwrap_or(0);
     let found = match inspection.marker {
         Some(marker) if marker.fits(len_bytes) => return,
-        Some(_) => "iodyno made a file of this name, but its length has changed since: somebody else wrote to it.",
+        Some(_) => {
+            "iodyno made a file of this name, but its length has changed since: \
+             somebody else wrote to it."
+        }
         None => "It is a file that iodyno did not make.",
     };
     refusals.push(Refusal {
         code: RefusalCode::ForeignFile,
         found: found.to_owned(),
-        mend: "Name a file that is not there yet, with a size, and iodyno makes it; or measure with --read-only.".to_owned(),
+        mend: "Name a file that is not there yet, with a size, and iodyno makes it; or measure \
+               with --read-only."
+            .to_owned(),
     });
 }
 
@@ -217,9 +223,15 @@ fn check_block(
     }
     check_loop_backing(root, &target, refusals);
     if look_elsewhere && root.is_real() {
-        let already_explained = refusals
-            .iter()
-            .any(|refusal| matches!(refusal.code, RefusalCode::SystemDisk | RefusalCode::Mounted | RefusalCode::Swap | RefusalCode::Member));
+        let already_explained = refusals.iter().any(|refusal| {
+            matches!(
+                refusal.code,
+                RefusalCode::SystemDisk
+                    | RefusalCode::Mounted
+                    | RefusalCode::Swap
+                    | RefusalCode::Member
+            )
+        });
         elsewhere::check(&relatives, already_explained, refusals);
     }
 }
@@ -253,7 +265,10 @@ fn check_use(root: &SysRoot, relatives: &[Relative], refusals: &mut Vec<Refusal>
             refusals.push(Refusal {
                 code: RefusalCode::ReadOnly,
                 found: "It is set read-only.".to_owned(),
-                mend: format!("Measure with --read-only, or allow writing with `blockdev --setrw {}`.", node.node_path()),
+                mend: format!(
+                    "Measure with --read-only, or allow writing with `blockdev --setrw {}`.",
+                    node.node_path()
+                ),
             });
         }
         let points: Vec<&str> = mounts
@@ -300,7 +315,11 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
         .filter(|mount| mount.dev == holder.dev)
         .map(|mount| mount.point.clone())
         .collect();
-    let mounted = if points.is_empty() { String::new() } else { format!(", mounted at {}", points.join(" and ")) };
+    let mounted = if points.is_empty() {
+        String::new()
+    } else {
+        format!(", mounted at {}", points.join(" and "))
+    };
     let kind = if holder.name.starts_with("loop") { "the loop device " } else { "" };
     Refusal {
         code: RefusalCode::Member,
@@ -308,7 +327,10 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
         mend: if kind.is_empty() {
             format!("Stop {} first, or measure that device itself.", holder.name)
         } else {
-            format!("Detach it with `losetup -d {}`, or measure that device itself.", holder.node_path())
+            format!(
+                "Detach it with `losetup -d {}`, or measure that device itself.",
+                holder.node_path()
+            )
         },
     }
 }
@@ -316,7 +338,8 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
 /// True when `path` is the inspected file or device, under whatever name.
 fn is_same(root: &SysRoot, inspection: &Inspection, path: &str) -> bool {
     let Some(relative) = path.strip_prefix('/') else { return false };
-    let (Some(identity), Ok(meta)) = (inspection.identity, fs::metadata(root.path(relative))) else {
+    let (Some(identity), Ok(meta)) = (inspection.identity, fs::metadata(root.path(relative)))
+    else {
         return inspection.canonical_path.as_deref() == Some(path);
     };
     let other = crate::inspect::Identity::of(&meta);
@@ -329,14 +352,17 @@ fn loops_on(root: &SysRoot, inspection: &Inspection) -> Vec<BlockNode> {
     let loops = names.iter().filter(|name| name.starts_with("loop"));
     let nodes = loops.filter_map(|name| BlockNode::by_name(root, name));
     nodes
-        .filter(|node| node.attr("loop/backing_file").is_some_and(|file| is_same(root, inspection, &file)))
+        .filter(|node| {
+            node.attr("loop/backing_file").is_some_and(|file| is_same(root, inspection, &file))
+        })
         .collect()
 }
 
 /// A loop device writes into its file or device: whoever else uses that would be hit.
 fn check_loop_backing(root: &SysRoot, target: &BlockNode, refusals: &mut Vec<Refusal>) {
     let Some(file) = target.attr("loop/backing_file") else { return };
-    let Some(meta) = file.strip_prefix('/').and_then(|path| fs::metadata(root.path(path)).ok()) else {
+    let Some(meta) = file.strip_prefix('/').and_then(|path| fs::metadata(root.path(path)).ok())
+    else {
         return;
     };
     if rustix::fs::FileType::from_raw_mode(meta.mode()).is_block_device() {
@@ -345,7 +371,8 @@ fn check_loop_backing(root: &SysRoot, target: &BlockNode, refusals: &mut Vec<Ref
             let mut on_backing = Vec::new();
             check_use(root, &topology::relatives(root, &below), &mut on_backing);
             for refusal in &mut on_backing {
-                refusal.found = format!("Its blocks lie in {file}, for which holds: {}", refusal.found);
+                refusal.found =
+                    format!("Its blocks lie in {file}, for which holds: {}", refusal.found);
             }
             refusals.append(&mut on_backing);
         }
@@ -356,7 +383,8 @@ fn check_loop_backing(root: &SysRoot, target: &BlockNode, refusals: &mut Vec<Ref
         other.is_some_and(|other| crate::inspect::Identity::of(&other) == backing)
     };
     for name in root.list("sys/class/block").iter().filter(|name| name.starts_with("loop")) {
-        let Some(other) = BlockNode::by_name(root, name).filter(|other| other.dev != target.dev) else {
+        let Some(other) = BlockNode::by_name(root, name).filter(|other| other.dev != target.dev)
+        else {
             continue;
         };
         if other.attr("loop/backing_file").is_some_and(|path| same_file(&path)) {

@@ -45,7 +45,11 @@ struct Fiemap {
 }
 
 /// The next extents at or after `start_bytes`, at most one batch; empty at the end.
-pub(crate) fn fiemap(fd: impl AsFd, start_bytes: u64, length_bytes: u64) -> Result<Vec<FiemapExtent>> {
+pub(crate) fn fiemap(
+    fd: impl AsFd,
+    start_bytes: u64,
+    length_bytes: u64,
+) -> Result<Vec<FiemapExtent>> {
     let mut map = Box::new(Fiemap {
         start: start_bytes,
         length: length_bytes,
@@ -108,7 +112,8 @@ pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Resul
     };
     // SAFETY: the structure has the kernel's layout, addr and data_len describe `page`, which is
     // borrowed mutably and outlives the call, and the opcode transfers from controller to host.
-    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
+    let rc =
+        unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
     match rc {
         0 => Ok(()),
         rc if rc < 0 => Err(last_errno()),

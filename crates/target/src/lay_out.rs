@@ -42,7 +42,9 @@ pub fn lay_out(
         return Ok(());
     };
     let taken_before = taken_bytes(opened);
-    match write(opened, from_bytes, to_bytes, fill, progress).and_then(|()| finish(opened, to_bytes)) {
+    match write(opened, from_bytes, to_bytes, fill, progress)
+        .and_then(|()| finish(opened, to_bytes))
+    {
         Ok(()) => {
             opened.undo = Undo::Nothing;
             opened.lay_out = LayOut::Complete;
@@ -52,8 +54,11 @@ pub fn lay_out(
         }
         Err(stop) => {
             let free_bytes = free_bytes(opened) + taken_bytes(opened).saturating_sub(taken_before);
+            // Blocks that hold the map of a file count as taken, but not towards its length.
+            let had_bytes = taken_before.min(opened.inspection.whole_bytes.unwrap_or(0));
             opened.take_back();
-            Err(explain(opened, &stop, to_bytes - from_bytes, to_bytes.saturating_sub(taken_before), free_bytes))
+            let total_bytes = to_bytes - from_bytes;
+            Err(explain(opened, &stop, total_bytes, to_bytes - had_bytes, free_bytes))
         }
     }
 }
@@ -74,7 +79,8 @@ fn write(
             .map_err(|errno| Stop::Failed("mark it", errno))?;
     }
     // Not every file system can reserve; there, writing shows soon enough.
-    let reserved = fallocate(&opened.fd, FallocateFlags::empty(), from_bytes, to_bytes - from_bytes);
+    let reserved =
+        fallocate(&opened.fd, FallocateFlags::empty(), from_bytes, to_bytes - from_bytes);
     if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
         return Err(Stop::Failed("reserve its space", errno));
     }
@@ -132,18 +138,33 @@ fn free_bytes(opened: &Opened) -> u64 {
     fstatvfs(&opened.fd).map_or(0, |stat| stat.f_frsize.saturating_mul(stat.f_bavail))
 }
 
-fn explain(opened: &Opened, stop: &Stop, total_bytes: u64, wanted_bytes: u64, free_bytes: u64) -> TargetError {
+fn explain(
+    opened: &Opened,
+    stop: &Stop,
+    total_bytes: u64,
+    wanted_bytes: u64,
+    free_bytes: u64,
+) -> TargetError {
     let path = opened.path();
     let shown = path.display().to_string();
     match *stop {
-        Stop::ByCaller(done_bytes) => TargetError::Interrupted { path: shown, done_bytes, total_bytes },
+        Stop::ByCaller(done_bytes) => {
+            TargetError::Interrupted { path: shown, done_bytes, total_bytes }
+        }
         Stop::Failed(_, errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-            let why = if errno == Errno::DQUOT { "The quota is used up" } else { "The file system is full" };
+            let why = if errno == Errno::DQUOT {
+                "The quota is used up"
+            } else {
+                "The file system is full"
+            };
             TargetError::NoSpace {
                 path: shown,
                 wanted_bytes,
                 free_bytes,
-                help: format!("{why}; nothing was left behind. Make room, name a smaller size, or choose another place."),
+                help: format!(
+                    "{why}; nothing was left behind. Make room, name a smaller size, or choose \
+                     another place."
+                ),
             }
         }
         Stop::Failed(_, Errno::FBIG) => TargetError::Unsupported {

@@ -6,7 +6,7 @@
 //! the one before, so that a command can stop at any of them (`iodyno check` stops at the third),
 //! and what was found goes into the notebook as it is.
 //!
-//! **Invariants.** Nothing is opened for writing outside [`mod@open`] and `scratch`. A refusal to
+//! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. A refusal to
 //! write is lifted only by the target's own name. Unsafe code is in `ioctl` alone. `/proc` and
 //! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
 
@@ -29,8 +29,8 @@ pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 pub use guard::{Confirm, check_writable, confirm};
 pub use health::{Health, health};
 pub use inspect::{
-    Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection, Kind,
-    PcieLink, inspect, inspect_in,
+    Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
+    Kind, PcieLink, inspect, inspect_in,
 };
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};

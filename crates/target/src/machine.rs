@@ -153,7 +153,8 @@ fn cgroup_limits(root: &SysRoot) -> CgroupLimits {
         let quota = v1_number("cpu", "cpu.cfs_quota_us").filter(|&quota| quota > 0)?;
         Some(format!("{quota} {}", v1_number("cpu", "cpu.cfs_period_us")?))
     };
-    let v2_memory = v2.iter().filter_map(|dir| sysroot::read(&dir.join("memory.max"))?.parse().ok());
+    let v2_memory =
+        v2.iter().filter_map(|dir| sysroot::read(&dir.join("memory.max"))?.parse().ok());
     // Version 1 writes "no limit" as the largest number of pages.
     let v1_memory = cgroup_folders(root, "memory")
         .into_iter()
@@ -170,7 +171,10 @@ fn cgroup_limits(root: &SysRoot) -> CgroupLimits {
 /// more than its control groups leave. `None` when `/proc/meminfo` can't be read.
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
     let mut available = meminfo(root, "MemAvailable").or_else(|| meminfo(root, "MemFree"))?;
-    let files = [("", "memory.max", "memory.current"), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes")];
+    let files = [
+        ("", "memory.max", "memory.current"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ];
     for (controller, limit, used) in files {
         for dir in cgroup_folders(root, controller) {
             let number = |file: &str| sysroot::read(&dir.join(file))?.parse::<u64>().ok();
@@ -186,7 +190,9 @@ fn governors(root: &SysRoot) -> Option<String> {
     let cpus = root.list("sys/devices/system/cpu");
     let governors: BTreeSet<String> = cpus
         .iter()
-        .filter_map(|cpu| root.read(format!("sys/devices/system/cpu/{cpu}/cpufreq/scaling_governor")))
+        .filter_map(|cpu| {
+            root.read(format!("sys/devices/system/cpu/{cpu}/cpufreq/scaling_governor"))
+        })
         .collect();
     (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(","))
 }
@@ -201,14 +207,18 @@ fn container(root: &SysRoot) -> Option<String> {
         return Some("docker".to_owned());
     }
     if let Some(text) = root.read("run/.containerenv") {
-        let engine = text.lines().find_map(|line| line.strip_prefix("engine=\"")?.strip_suffix('"'));
+        let engine =
+            text.lines().find_map(|line| line.strip_prefix("engine=\"")?.strip_suffix('"'));
         return Some(engine.unwrap_or("podman").to_owned());
     }
     if let Some(kind) = root.read("run/systemd/container") {
         return Some(kind);
     }
     let cgroup = root.read("proc/self/cgroup").unwrap_or_default();
-    ["kubepods", "docker", "libpod", "lxc"].into_iter().find(|word| cgroup.contains(word)).map(str::to_owned)
+    ["kubepods", "docker", "libpod", "lxc"]
+        .into_iter()
+        .find(|word| cgroup.contains(word))
+        .map(str::to_owned)
 }
 
 impl MachineFacts {
@@ -225,7 +235,8 @@ impl MachineFacts {
         let release = root.read("etc/os-release").unwrap_or_default();
         let pretty = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
         let dmi = |file: &str| root.read(format!("sys/class/dmi/id/{file}"));
-        let product: Vec<String> = [dmi("sys_vendor"), dmi("product_name")].into_iter().flatten().collect();
+        let product: Vec<String> =
+            [dmi("sys_vendor"), dmi("product_name")].into_iter().flatten().collect();
         let vulnerabilities = "sys/devices/system/cpu/vulnerabilities";
         let huge = meminfo(root, "HugePages_Free").zip(meminfo(root, "Hugepagesize"));
         Self {
@@ -235,18 +246,23 @@ impl MachineFacts {
             architecture: std::env::consts::ARCH.to_owned(),
             cpu_model: cpuinfo(&cpu, &["model name", "Model", "cpu", "uarch"]).map(str::to_owned),
             microcode: cpuinfo(&cpu, &["microcode"]).map(str::to_owned),
-            cores_online: root.read("sys/devices/system/cpu/online").and_then(|list| count_list(&list)),
+            cores_online: root
+                .read("sys/devices/system/cpu/online")
+                .and_then(|list| count_list(&list)),
             cores_usable: std::thread::available_parallelism().ok().map(|n| n.get() as u64),
             smt: root.read_u64("sys/devices/system/cpu/smt/active").map(|on| on != 0),
             cores_isolated: root.read("sys/devices/system/cpu/isolated"),
-            numa_nodes: root.read("sys/devices/system/node/online").and_then(|list| count_list(&list)),
+            numa_nodes: root
+                .read("sys/devices/system/node/online")
+                .and_then(|list| count_list(&list)),
             ram_bytes: meminfo(root, "MemTotal"),
             ram_available_bytes: memory_available_bytes(root),
             swap_bytes: meminfo(root, "SwapTotal"),
             huge_pages_free_bytes: huge.map(|(pages, bytes)| pages * bytes),
             governor: governors(root),
             turbo: turbo(root),
-            clocksource: root.read("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clocksource: root
+                .read("sys/devices/system/clocksource/clocksource0/current_clocksource"),
             tsc_stable: (!flags.is_empty() && cfg!(target_arch = "x86_64"))
                 .then(|| flags.contains("constant_tsc") && flags.contains("nonstop_tsc")),
             hypervisor: (!flags.is_empty() && cfg!(target_arch = "x86_64"))
@@ -262,7 +278,9 @@ impl MachineFacts {
             mitigations: root
                 .list(vulnerabilities)
                 .into_iter()
-                .filter_map(|flaw| Some((flaw.clone(), root.read(format!("{vulnerabilities}/{flaw}"))?)))
+                .filter_map(|flaw| {
+                    Some((flaw.clone(), root.read(format!("{vulnerabilities}/{flaw}"))?))
+                })
                 .collect(),
             cgroup: cgroup_limits(root),
             container: container(root),
@@ -279,8 +297,15 @@ mod tests {
     fn a_fake_machine_is_read_whole() {
         let tree = Tree::new();
         tree.file("proc/sys/kernel/osrelease", "6.1.0\n");
-        tree.file("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu constant_tsc nonstop_tsc hypervisor\n");
-        tree.file("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 800 kB\nHugePages_Free: 3\nHugepagesize: 2048 kB\n");
+        tree.file(
+            "proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: Fast CPU\n\
+             flags\t\t: fpu constant_tsc nonstop_tsc hypervisor\n",
+        );
+        tree.file(
+            "proc/meminfo",
+            "MemTotal: 1000 kB\nMemAvailable: 800 kB\nHugePages_Free: 3\nHugepagesize: 2048 kB\n",
+        );
         tree.file("sys/devices/system/cpu/online", "0-3,8\n");
         tree.file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
         tree.file("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");

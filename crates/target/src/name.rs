@@ -29,7 +29,8 @@ pub const SIZE_STEP_BYTES: u64 = 512;
 /// Names that later issues give a meaning to, so that no file takes them by accident.
 const RESERVED_SCHEMES: [&str; 6] = ["nbd", "nbds", "nbd+unix", "model", "live", "pcie"];
 
-const FORMS: &str = "write null:, ram:4GiB, scratch: or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+const FORMS: &str =
+    "write null:, ram:4GiB, scratch: or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
 /// Whether the page cache is to be bypassed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -85,7 +86,11 @@ struct Options {
     direct: Direct,
 }
 
-fn bad<T>(name: &str, problem: impl Into<String>, help: impl Into<String>) -> Result<T, TargetError> {
+fn bad<T>(
+    name: &str,
+    problem: impl Into<String>,
+    help: impl Into<String>,
+) -> Result<T, TargetError> {
     Err(TargetError::BadName { name: name.to_owned(), problem: problem.into(), help: help.into() })
 }
 
@@ -95,7 +100,9 @@ fn size(name: &str, text: &str) -> Result<u64, TargetError> {
         Ok(0) => bad(name, "a size of 0 leaves nothing to measure.", "write a size such as 4GiB."),
         Ok(bytes) if bytes % SIZE_STEP_BYTES != 0 => bad(
             name,
-            format!("{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector."),
+            format!(
+                "{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector."
+            ),
             format!("write {}.", size_text(bytes.next_multiple_of(SIZE_STEP_BYTES))),
         ),
         Ok(bytes) => Ok(bytes),
@@ -132,7 +139,8 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`direct={value}` is not a choice."),
-                    "write direct=no to go through the page cache, direct=yes to insist on bypassing it, or direct=auto.",
+                    "write direct=no to go through the page cache, direct=yes to insist on \
+                     bypassing it, or direct=auto.",
                 );
             }
             _ => {
@@ -140,7 +148,8 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`{key}` is not an option of a target."),
-                    "after `?` write size=8GiB, direct=no or both joined by `&`; a path that contains `?` itself ends in one more `?`.",
+                    "after `?` write size=8GiB, direct=no or both joined by `&`; a path that contains `?` \
+                     itself ends in one more `?`.",
                 );
             }
         }
@@ -191,14 +200,22 @@ impl TargetName {
     fn parse_scratch(text: &str, rest: &str) -> Result<Self, TargetError> {
         let (body, options) = split_options(text, rest)?;
         if options.size_bytes.is_some() {
-            return bad(text, "the size of a scratch file follows the colon.", "write scratch:2GiB.");
+            return bad(
+                text,
+                "the size of a scratch file follows the colon.",
+                "write scratch:2GiB.",
+            );
         }
         let (size_part, dir) = match body.split_once('@') {
             Some((size_part, dir)) => (size_part, Some(dir)),
             None => (body, None),
         };
         if dir == Some("") || dir.is_some_and(|dir| dir.contains('\0')) {
-            return bad(text, "no directory follows the `@`.", "write scratch:2GiB@/mnt/disk, or scratch: for the current directory.");
+            return bad(
+                text,
+                "no directory follows the `@`.",
+                "write scratch:2GiB@/mnt/disk, or scratch: for the current directory.",
+            );
         }
         Ok(Self::Scratch {
             size_bytes: if size_part.is_empty() { None } else { Some(size(text, size_part)?) },
@@ -297,7 +314,11 @@ mod tests {
 
     #[test]
     fn each_form_means_what_it_says() {
-        let path = |path: &str, size_bytes, direct| TargetName::Path { path: path.into(), size_bytes, direct };
+        let path = |path: &str, size_bytes, direct| TargetName::Path {
+            path: path.into(),
+            size_bytes,
+            direct,
+        };
         for (text, name) in [
             ("null:", TargetName::Null { size_bytes: 1 << 40 }),
             ("null:64MiB", TargetName::Null { size_bytes: 64 << 20 }),
@@ -357,8 +378,13 @@ mod tests {
     }
 
     fn sizes() -> impl Strategy<Value = u64> {
-        prop_oneof![1_u64..1 << 40, Just(1_u64), Just(1 << 50), (0_u32..44).prop_map(|bit| 1 << bit)]
-            .prop_map(|sectors| sectors * SIZE_STEP_BYTES)
+        prop_oneof![
+            1_u64..1 << 40,
+            Just(1_u64),
+            Just(1 << 50),
+            (0_u32..44).prop_map(|bit| 1 << bit)
+        ]
+        .prop_map(|sectors| sectors * SIZE_STEP_BYTES)
     }
 
     fn names() -> impl Strategy<Value = TargetName> {
@@ -368,10 +394,16 @@ mod tests {
         prop_oneof![
             sizes().prop_map(|size_bytes| TargetName::Null { size_bytes }),
             sizes().prop_map(|size_bytes| TargetName::Ram { size_bytes }),
-            (path, proptest::option::of(sizes()), direct())
-                .prop_map(|(path, size_bytes, direct)| TargetName::Path { path: path.into(), size_bytes, direct }),
-            (proptest::option::of(sizes()), dir, direct())
-                .prop_map(|(size_bytes, dir, direct)| TargetName::Scratch { size_bytes, dir, direct }),
+            (path, proptest::option::of(sizes()), direct()).prop_map(
+                |(path, size_bytes, direct)| TargetName::Path {
+                    path: path.into(),
+                    size_bytes,
+                    direct
+                }
+            ),
+            (proptest::option::of(sizes()), dir, direct()).prop_map(|(size_bytes, dir, direct)| {
+                TargetName::Scratch { size_bytes, dir, direct }
+            }),
         ]
     }
 

@@ -7,13 +7,14 @@
 //! are opened here and written by [`lay_out`](crate::lay_out).
 
 mod direct;
+mod file;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use iodyno_units::human;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Refusal, RefusalCode, TargetError};
@@ -21,12 +22,8 @@ use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection, Kind};
 use crate::marker::{self, Marker};
 use crate::name::{Direct, TargetName};
-use crate::scratch;
 use crate::sysroot::SysRoot;
 use direct::PageCache;
-
-/// The length of a file that iodyno makes is a multiple of this, so that its last page is whole.
-const FILE_STEP_BYTES: u64 = 4096;
 
 /// What a target is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +80,11 @@ pub(crate) enum Undo {
     /// A new file is removed.
     Remove(PathBuf),
     /// A file that was there gets its length and its mark back.
-    Restore { path: PathBuf, len_bytes: u64, marker: Option<Marker> },
+    Restore {
+        path: PathBuf,
+        len_bytes: u64,
+        marker: Option<Marker>,
+    },
 }
 
 /// An open target.
@@ -174,7 +175,10 @@ pub fn open(name: &TargetName, options: &OpenOptions) -> Result<Opened, TargetEr
 /// file or device has its name by now, [`TargetError::Unsupported`] when it can't be opened as
 /// asked (`null:` and `ram:` have no descriptor; a device without direct I/O that was required),
 /// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
-pub fn open_inspected(inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
+pub fn open_inspected(
+    inspection: Inspection,
+    options: &OpenOptions,
+) -> Result<Opened, TargetError> {
     let root = SysRoot::real();
     let lifted = match options.access {
         Access::ReadWrite => allowed(&inspection, &root, options)?,
@@ -189,15 +193,19 @@ pub fn open_inspected(inspection: Inspection, options: &OpenOptions) -> Result<O
             problem: "it lives inside the program and has no descriptor to open.".to_owned(),
             help: "use the engine of the same name.".to_owned(),
         }),
-        Kind::File if inspection.is_scratch() => open_scratch(inspection, options),
-        Kind::File if !inspection.exists => create_file(inspection, options),
-        Kind::File => open_file(inspection, options, &root),
+        Kind::File if inspection.is_scratch() => file::scratch(inspection, options),
+        Kind::File if !inspection.exists => file::create(inspection, options),
+        Kind::File => file::existing(inspection, options, &root),
         Kind::Block => open_block(inspection, options, lifted, &root),
         Kind::Char | Kind::Other => open_char(inspection, options),
     }
 }
 
-fn allowed(inspection: &Inspection, root: &SysRoot, options: &OpenOptions) -> Result<Vec<Refusal>, TargetError> {
+fn allowed(
+    inspection: &Inspection,
+    root: &SysRoot,
+    options: &OpenOptions,
+) -> Result<Vec<Refusal>, TargetError> {
     guard::confirm(inspection, guard::check_writable(inspection, root), &options.confirm)
 }
 
@@ -237,7 +245,8 @@ fn verb(options: &OpenOptions) -> &'static str {
 fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     // Through `File` for its metadata; the duplicate is closed again at once.
     let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
-    let meta = meta.map_err(|error| TargetError::from_errno("look at it", path, inspect::errno_of(&error)))?;
+    let meta = meta
+        .map_err(|error| TargetError::from_errno("look at it", path, inspect::errno_of(&error)))?;
     if Some(Identity::of(&meta)) == inspection.identity {
         return Ok(());
     }
@@ -384,161 +393,6 @@ fn look_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetErr
         }
     }
     Ok(())
-}
-
-fn open_file(mut inspection: Inspection, options: &OpenOptions, root: &SysRoot) -> Result<Opened, TargetError> {
-    let path = inspect::open_path(&inspection);
-    let fd = rustix::fs::open(&path, flags(options), Mode::empty())
-        .map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
-    check_identity(&fd, &inspection, &path)?;
-    let mut lifted = Vec::new();
-    if options.access == Access::ReadWrite {
-        lock(&fd, &inspection, &path)?;
-        look_again(&mut inspection, &fd)?;
-        let refusals = guard::check_through_descriptor(&inspection, root);
-        lifted = guard::confirm(&inspection, refusals, &options.confirm)?;
-    }
-    let cache = direct::set(&fd, &mut inspection, options, &path)?;
-    let len_bytes = inspection.whole_bytes.unwrap_or(0);
-    let wanted_bytes = inspection.size_bytes.unwrap_or(len_bytes);
-    if options.access == Access::ReadOnly && wanted_bytes > len_bytes {
-        return Err(TargetError::Unsupported {
-            path: path.display().to_string(),
-            problem: format!(
-                "it has {}, {} were asked for, and --read-only does not grow it.",
-                human::size(len_bytes),
-                human::size(wanted_bytes)
-            ),
-            help: "leave the size out to use all of it.".to_owned(),
-        });
-    }
-    if wanted_bytes < cache.align_bytes {
-        return Err(TargetError::Unsupported {
-            path: path.display().to_string(),
-            problem: format!("it has {}, too little to measure.", human::size(wanted_bytes)),
-            help: format!("say how large it should be: {}?size=8GiB", path.display()),
-        });
-    }
-    let is_ours = inspection.marker.is_some_and(|marker| marker.fits(len_bytes));
-    let lay_out = if options.access == Access::ReadOnly {
-        LayOut::NotNeeded
-    } else {
-        needed(&inspection, is_ours, len_bytes, file_len(wanted_bytes, cache.align_bytes), cache.align_bytes)
-    };
-    let undo = match lay_out {
-        LayOut::Needed { .. } => Undo::Restore {
-            path: path.clone(),
-            len_bytes,
-            marker: inspection.marker.filter(|_| is_ours),
-        },
-        _ => Undo::Nothing,
-    };
-    let ready = Ready { fd, cache, capacity_bytes: wanted_bytes, made_here: false, lay_out, lifted, undo };
-    Ok(opened(inspection, options, ready))
-}
-
-/// The length of a file in which `wanted_bytes` can be used.
-fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
-    wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
-}
-
-/// What of an existing file must be written: nothing when every byte already was, the rest when
-/// it is to grow, all of it when it has holes or its making was cut short.
-fn needed(inspection: &Inspection, is_ours: bool, len_bytes: u64, to_bytes: u64, align_bytes: u64) -> LayOut {
-    let cut_short = is_ours && matches!(inspection.marker, Some(Marker::Making(_)));
-    let has_holes = inspection.extents.is_some_and(|extents| extents.written_share < 1.0);
-    if cut_short || has_holes {
-        return LayOut::Needed { from_bytes: 0, to_bytes: to_bytes.max(len_bytes.next_multiple_of(align_bytes)) };
-    }
-    let whole_bytes = len_bytes / align_bytes * align_bytes;
-    if len_bytes >= to_bytes || inspection.size_bytes.is_none_or(|wanted| wanted <= len_bytes) {
-        LayOut::Complete
-    } else {
-        LayOut::Needed { from_bytes: whole_bytes, to_bytes }
-    }
-}
-
-/// Two runs on one file would measure each other.
-fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
-    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            let refusal = Refusal {
-                code: RefusalCode::OpenElsewhere,
-                found: "Another run, or another target of this run, has it locked.".to_owned(),
-                mend: format!("Wait until it is done; `lsof {}` shows who.", path.display()),
-            };
-            guard::confirm(inspection, vec![refusal], &Confirm::default()).map(|_| ())
-        }
-        // Some network file systems have no locks; then nobody can be warned.
-        _ => Ok(()),
-    }
-}
-
-fn create_file(mut inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
-    let path = inspect::open_path(&inspection);
-    let flags = flags(options) | OFlags::CREATE | OFlags::EXCL;
-    let fd = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
-        Err(Errno::EXIST) => {
-            return Err(TargetError::Changed {
-                path: path.display().to_string(),
-                problem: "somebody made a file of that name".to_owned(),
-            });
-        }
-        result => result.map_err(|errno| TargetError::from_errno("make it", &path, errno))?,
-    };
-    let mut undo = Undo::Remove(path.clone());
-    let made = (|| {
-        lock(&fd, &inspection, &path)?;
-        let wanted_bytes = inspection.size_bytes.unwrap_or(0);
-        let cache = direct::set(&fd, &mut inspection, options, &path)?;
-        let to_bytes = file_len(wanted_bytes, cache.align_bytes);
-        // From here on a run that is killed leaves a file that says whose it is.
-        marker::write(&fd, &path, Marker::Making(to_bytes))
-            .map_err(|errno| TargetError::from_errno("mark it as made by iodyno", &path, errno))?;
-        inspection.marker = Some(Marker::Making(to_bytes));
-        let meta = fs::symlink_metadata(&path)
-            .map_err(|error| TargetError::from_errno("look at it", &path, inspect::errno_of(&error)))?;
-        inspection.identity = Some(Identity::of(&meta));
-        Ok((cache, wanted_bytes, to_bytes))
-    })();
-    match made {
-        Ok((cache, wanted_bytes, to_bytes)) => {
-            inspection.exists = true;
-            let ready = Ready {
-                fd,
-                cache,
-                capacity_bytes: wanted_bytes,
-                made_here: true,
-                lay_out: LayOut::Needed { from_bytes: 0, to_bytes },
-                lifted: Vec::new(),
-                undo: core::mem::replace(&mut undo, Undo::Nothing),
-            };
-            Ok(opened(inspection, options, ready))
-        }
-        Err(error) => {
-            marker::remove(&path);
-            Err(error)
-        }
-    }
-}
-
-fn open_scratch(mut inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
-    let dir = inspect::open_path(&inspection);
-    let fd = scratch::create(&dir)
-        .map_err(|errno| TargetError::from_errno("make a scratch file in it", &dir, errno))?;
-    let cache = direct::set(&fd, &mut inspection, options, &dir)?;
-    let wanted_bytes = inspection.size_bytes.unwrap_or(0);
-    let lay_out = LayOut::Needed { from_bytes: 0, to_bytes: file_len(wanted_bytes, cache.align_bytes) };
-    let ready = Ready {
-        fd,
-        cache,
-        capacity_bytes: wanted_bytes,
-        made_here: true,
-        lay_out,
-        lifted: Vec::new(),
-        undo: Undo::Nothing,
-    };
-    Ok(opened(inspection, options, ready))
 }
 
 #[cfg(test)]

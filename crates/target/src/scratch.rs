@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::TargetError;
-use crate::inspect::Inspection;
+use crate::inspect::{FileSystem, Inspection};
 
 const MIB: u64 = 1 << 20;
 /// The size where nothing else limits it.
@@ -36,35 +36,58 @@ pub(crate) fn size(
     asked_bytes: Option<u64>,
     memory_bytes: Option<u64>,
 ) -> Result<u64, TargetError> {
-    let fs = inspection.file_system.as_ref();
-    let free = fs.and_then(|fs| fs.free_bytes);
-    let memory = memory_bytes.filter(|_| fs.is_some_and(super::inspect::FileSystem::is_memory));
-    let no_space = |wanted_bytes, free_bytes, help: String| TargetError::NoSpace {
-        path: inspection.canonical_path.clone().unwrap_or_default(),
-        wanted_bytes,
-        free_bytes,
-        help,
-    };
     if let Some(asked) = asked_bytes {
-        let room = free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX));
-        if asked > room {
-            let help = "name a smaller size, or another place with scratch:SIZE@DIR.";
-            return Err(no_space(asked, room, help.to_owned()));
-        }
-        return Ok(asked);
+        return check_room(inspection, asked, memory_bytes).map(|()| asked);
     }
+    let (free, memory) = room(inspection, memory_bytes);
     let by_free = free.map_or(u64::MAX, |bytes| bytes / SHARE_OF_FREE);
     let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
     let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
     if chosen < LEAST_BYTES {
         let help = format!(
-            "unasked, iodyno takes a tenth of the free space and no less than {}; name another place with scratch:@DIR, or a size with scratch:SIZE.",
+            "unasked, iodyno takes a tenth of the free space and no less than {}; name \
+             another place with scratch:@DIR, or a size with scratch:SIZE.",
             human::size(LEAST_BYTES)
         );
-        let room = free.unwrap_or(0).min(memory.unwrap_or(u64::MAX));
-        return Err(no_space(LEAST_BYTES * SHARE_OF_FREE, room, help));
+        return Err(TargetError::NoSpace {
+            path: inspection.canonical_path.clone().unwrap_or_default(),
+            wanted_bytes: LEAST_BYTES * SHARE_OF_FREE,
+            free_bytes: free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX)),
+            help,
+        });
     }
     Ok(chosen)
+}
+
+/// Free space of the file system, and available memory where its files are memory.
+fn room(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
+    let fs = inspection.file_system.as_ref();
+    let memory = memory_bytes.filter(|_| fs.is_some_and(FileSystem::is_memory));
+    (fs.and_then(|fs| fs.free_bytes), memory)
+}
+
+/// Refuses a new file that there is no room for, before anything is made.
+///
+/// # Errors
+/// [`TargetError::NoSpace`].
+pub(crate) fn check_room(
+    inspection: &Inspection,
+    wanted_bytes: u64,
+    memory_bytes: Option<u64>,
+) -> Result<(), TargetError> {
+    let (free, memory) = room(inspection, memory_bytes);
+    // ramfs has no limit of its own and says that nothing is free.
+    let free = free.filter(|&bytes| bytes > 0 || memory.is_none());
+    let free_bytes = free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX));
+    if wanted_bytes <= free_bytes {
+        return Ok(());
+    }
+    Err(TargetError::NoSpace {
+        path: inspection.canonical_path.clone().unwrap_or_default(),
+        wanted_bytes,
+        free_bytes,
+        help: "make room, name a smaller size, or choose another place.".to_owned(),
+    })
 }
 
 /// Makes an unnamed file in a directory, readable and writable by its owner.
@@ -102,7 +125,7 @@ fn create_unlinked(dir: &Path) -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::{FileSystem, inspect};
+    use crate::inspect::inspect;
     use crate::name::TargetName;
 
     fn on(fs_type: &str, free_bytes: u64) -> Inspection {
@@ -133,7 +156,11 @@ mod tests {
             ("tmpfs", 2 * gib, 64 * gib, 204 * MIB),
             ("ext4", 640 * MIB, gib, 64 * MIB),
         ] {
-            assert_eq!(size(&on(fs_type, free), None, Some(memory)), Ok(expected), "{fs_type} {free}");
+            assert_eq!(
+                size(&on(fs_type, free), None, Some(memory)),
+                Ok(expected),
+                "{fs_type} {free}"
+            );
         }
         for (fs_type, free, memory) in [("ext4", 639 * MIB, gib), ("tmpfs", 100 * gib, 255 * MIB)] {
             let error = size(&on(fs_type, free), None, Some(memory)).unwrap_err();

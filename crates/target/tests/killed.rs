@@ -41,8 +41,10 @@ fn be_killed(target: &str, stop_bytes: u64) -> ! {
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -53,7 +55,8 @@ fn scratch_space_vanishes() {
         be_killed(&target, 4 << 20);
     }
     let dir = tempfile::tempdir().unwrap();
-    let mut child = start("scratch_space_vanishes", &format!("scratch:8MiB@{}", dir.path().display()));
+    let mut child =
+        start("scratch_space_vanishes", &format!("scratch:8MiB@{}", dir.path().display()));
     // The child holds the file open, yet it has no name ...
     let links: Vec<_> = std::fs::read_dir(format!("/proc/{}/fd", child.id()))
         .unwrap()

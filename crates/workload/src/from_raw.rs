@@ -136,14 +136,13 @@ impl Reader {
     fn spec(&mut self, raw: RawSpec) -> Spec {
         let mut tables: [Table; Scope::COUNT] = Default::default();
         if let Some(all) = self.take("all", raw.all) {
-            let table = &mut tables[Scope::All as usize];
-            table.given = true;
-            table.addresses = self.addresses(Scope::All, all.addresses);
+            tables[Scope::All as usize].addresses = self.addresses(Scope::All, all.addresses);
         }
         if tables[Scope::All as usize].addresses.is_empty() {
             let pattern = Pattern::Uniform { once_per_pass: false };
             tables[Scope::All as usize].addresses = vec![Address { pattern, share: 1.0 }];
         }
+        tables[Scope::All as usize].given = true;
         for (scope, kind) in [
             (Scope::Read, raw.read),
             (Scope::Trim, raw.trim),

@@ -126,6 +126,7 @@ impl Spec {
 
     /// The same operations as fast as they can be drawn, for `time_ns` after a quarter of that: what
     /// a generator is calibrated with.
+    #[must_use]
     pub fn for_calibration(&self, time_ns: u64) -> Self {
         let mut spec = self.clone();
         spec.arrivals = ArrivalKind::Closed { think_time_ns: 0, think_drains: false };

@@ -87,13 +87,13 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
             faults.share(&format!("mix.{}", kind.name()), share);
         }
     }
-    let mut kinds = spec.kinds().map(|(kind, _)| kind);
-    match (kinds.next(), kinds.next()) {
-        (None, _) => {
+    let of_kinds = OpKind::ALL.into_iter().filter(|kind| spec.mix[kind.index()] != 0.0);
+    match of_kinds.collect::<Vec<_>>().as_slice() {
+        [] => {
             let help = "say what is issued, such as `mix = { read = 70, write = 30 }`";
             faults.add("mix", "the mix issues nothing", help);
         }
-        (Some(OpKind::Flush), None) => {
+        [OpKind::Flush] => {
             let help = "a flush without writes has nothing to do: add `write`";
             faults.add("mix", "the mix is of flushes only", help);
         }

@@ -371,7 +371,8 @@ impl Scope {
     }
 }
 
-/// What a table of one kind says; empty lists where it says nothing.
+/// What a table of one kind says; empty lists where it says nothing. `[all]` is always given, if
+/// only by its default.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Table {
     pub(crate) given: bool,

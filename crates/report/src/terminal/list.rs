@@ -6,6 +6,7 @@ use super::table::{self, Column, Field};
 use super::text::{Role, clean, clean_path, cut, width};
 use super::verdicts::sign;
 use crate::figures::headline;
+use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
 
 const NAME_COLUMNS_MAX: usize = 24;
@@ -20,9 +21,9 @@ pub fn list(runs: &[RunSummary], style: Style) -> String {
     }
     let mut mark = Column::new("", 0);
     let mut id = Column::new("run", 0);
-    let mut when = Column::new("began (UTC)", 0);
+    let mut when = Column::new("began (UTC)", 1);
     let mut name = Column::new("what", 0);
-    let mut target = Column::new("on", 1);
+    let mut target = Column::new("on", 2);
     for run in runs {
         mark.fields.push(mark_of(run, style));
         id.fields.push(Field::Text(run.id.clone(), Role::Plain));
@@ -38,26 +39,27 @@ pub fn list(runs: &[RunSummary], style: Style) -> String {
         result.fields.extend(runs.iter().map(|run| result_of(run, left, style)));
         columns.push(result);
     }
-    let lines = table::lines(&columns, style);
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    let mut out = String::new();
+    for line in table::lines(&columns, style) {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
 }
 
-/// The gravest verdict of a run that has ended.
+/// How far its figures can be used, at a glance; blank while it runs.
 fn mark_of(run: &RunSummary, style: Style) -> Field {
-    let level = run.cells.iter().filter_map(|c| c.level).max();
-    match (&run.status, level) {
-        (Status::Finished, Some(level)) => {
-            let level = level.max(iodyno_measure::Level::Note);
-            let level = if level == iodyno_measure::Level::Note {
-                iodyno_measure::Level::Valid
-            } else {
-                level
-            };
-            let (mark, _, role) = sign(level, style);
-            Field::Text(mark.to_owned(), role)
+    let gravest = run.cells.iter().filter_map(|c| c.level).max();
+    let level = match (&run.status, gravest) {
+        (Status::Running, _) | (Status::Finished, None) => {
+            return Field::Text(" ".to_owned(), Role::Plain);
         }
-        _ => Field::Text(" ".to_owned(), Role::Plain),
-    }
+        (Status::Crashed | Status::Failed(_), _) | (_, Some(Level::Invalid)) => Level::Invalid,
+        (Status::Interrupted, _) | (_, Some(Level::Warning)) => Level::Warning,
+        (Status::Finished, _) => Level::Valid,
+    };
+    let (mark, _, role) = sign(level, style);
+    Field::Text(mark.to_owned(), role)
 }
 
 fn targets(run: &RunSummary, style: Style) -> String {

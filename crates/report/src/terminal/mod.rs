@@ -89,14 +89,20 @@ fn title(run: &Run, style: Style) -> Vec<String> {
         Status::Interrupted => Role::Yellow,
         Status::Crashed | Status::Failed(_) => Role::Red,
     };
-    let mut lines = vec![format!(
-        "{}{}{}",
-        paint(&name, Role::Bold, style),
-        paint(&format!("  {}{}", rest.join(style.dot()), style.dot()), Role::Dim, style),
-        paint(run.status.name(), role, style),
-    )];
+    let status = run.status.name();
+    let about = format!("{}{}", rest.join(style.dot()), style.dot());
+    let painted = paint(&about, Role::Dim, style) + &paint(status, role, style);
+    let bold = paint(&name, Role::Bold, style);
+    let columns = text::width(&name) + 2 + text::width(&about) + status.len();
+    let mut lines = if columns <= style.columns() {
+        vec![format!("{bold}  {painted}")]
+    } else {
+        let mut lines = vec![format!("{bold}  {}", paint(status, role, style))];
+        lines.extend(rest.iter().map(|part| format!("  {}", paint(part, Role::Dim, style))));
+        lines
+    };
     if let Status::Failed(reason) = &run.status {
-        let reason = clean(reason, usize::MAX, style);
+        let reason = clean(reason, 1000, style);
         let wrapped = text::wrap(&reason, style.columns() - 2);
         lines.extend(wrapped.iter().map(|l| format!("  {}", paint(l, Role::Red, style))));
     }
@@ -105,7 +111,7 @@ fn title(run: &Run, style: Style) -> Vec<String> {
 
 /// Where it is kept, and how to see it again.
 fn footer(run: &Run, style: Style) -> Vec<String> {
-    let path = clean(&run.notebook.to_string_lossy(), usize::MAX, style);
+    let path = clean(&run.notebook.to_string_lossy(), 1000, style);
     let again = format!("iodyno show {}", run.id);
     let kept = format!("kept in {path}");
     let one = format!("{kept}{}{again}", style.dot());

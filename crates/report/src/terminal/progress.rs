@@ -36,7 +36,7 @@ pub struct Progress<'a> {
 const BAR_COLUMNS: usize = 16;
 
 /// The line, never wider than the terminal. What does not fit is left out: first the bar, then the
-/// median, then the throughput, then the 99th percentile.
+/// median, the throughput, the 99th percentile, the phase.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;
     let words = |text: String| clean(&text, usize::MAX, style);
@@ -63,14 +63,14 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
     // Each with its rank: the larger, the sooner it goes.
     let mut parts: Vec<(u8, String, Role)> = vec![
         (0, name, Role::Bold),
-        (0, clean(p.phase, 16, style), Role::Plain),
-        (5, bar(p, style), Role::Dim),
+        (3, clean(p.phase, 16, style), Role::Plain),
+        (7, bar(p, style), Role::Dim),
         (0, time, Role::Plain),
         (1, errors, Role::Red),
-        (1, pad(&format!("{} IOPS", human::count(p.iops)), 11, true), Role::Plain),
-        (3, pad(&human::throughput(p.bytes_per_s), 9, true), Role::Plain),
-        (4, latency("p50", p.p50_ns), Role::Plain),
-        (2, latency("p99", p.p99_ns), Role::Plain),
+        (2, pad(&format!("{} IOPS", human::count(p.iops)), 11, true), Role::Plain),
+        (5, pad(&human::throughput(p.bytes_per_s), 9, true), Role::Plain),
+        (6, latency("p50", p.p50_ns), Role::Plain),
+        (4, latency("p99", p.p99_ns), Role::Plain),
     ];
     parts.retain(|(_, text, _)| !text.is_empty());
     let total = |parts: &[(u8, String, Role)]| {

@@ -7,7 +7,7 @@
 use super::Style;
 use super::spark;
 use super::table::{self, Column, Field};
-use super::text::{Role, clean, clean_path, paint, width};
+use super::text::{Role, clean, clean_path, paint, width, wrap};
 use crate::figures::{Figures, KindFigures, Latency, PERCENTILES, is_about_bandwidth};
 use iodyno_measure::Cell;
 use iodyno_notebook::Run;
@@ -91,11 +91,16 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
             column.fields.push(time(latency.percentiles_ns[*i].map(|ns| ns as f64), role));
         }
         max.fields.push(time(latency.max_ns.map(|ns| ns as f64), role));
-        oio.fields.push(if row.is_first { oio_field(run, row.cell) } else { Field::Empty });
+        oio.fields.push(if row.is_first {
+            Field::figure(&oio_text(run, row.cell), Role::Plain)
+        } else {
+            Field::Empty
+        });
         match row.kind {
             Some(_) if row.is_service => {
-                [&mut iops, &mut throughput, &mut errors]
-                    .map(|column| column.fields.push(Field::Empty));
+                for column in [&mut iops, &mut throughput, &mut errors] {
+                    column.fields.push(Field::Empty);
+                }
             }
             Some(kind) => {
                 iops.fields.push(Field::figure(&human::count(kind.iops), of_iops));
@@ -126,18 +131,14 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
 }
 
 /// Achieved outstanding I/Os, and those asked for where that is a promise.
-fn oio_field(run: &Run, cell: &Cell) -> Field {
-    Field::Text(oio(run, cell), Role::Plain)
-}
-
-fn oio(run: &Run, cell: &Cell) -> String {
+fn oio_text(run: &Run, cell: &Cell) -> String {
     let achieved = human::three_digits(cell.oio_mean());
     if cell.key.offered_iops.is_some() {
         return achieved;
     }
     let targets = if is_merged(cell) { run.head.targets.len().max(1) as u64 } else { 1 };
     let asked = u64::from(cell.key.threads) * u64::from(cell.key.depth) * targets;
-    format!("{achieved}/{asked}")
+    format!("{achieved} of {asked}")
 }
 
 fn is_merged(cell: &Cell) -> bool {
@@ -146,45 +147,46 @@ fn is_merged(cell: &Cell) -> bool {
 
 /// The columns in front: cell, target where there are several, conditions, kind.
 fn names(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
-    let mut cell = Column::new("", 0);
-    let mut target = Column::new("", 0);
-    let mut conditions = Column::new("", 0);
-    let mut kind = Column::new("", 0);
+    let [mut cell, mut target, mut depth, mut block, mut kind] =
+        std::array::from_fn(|_| Column::new("", 0));
     let mut last = None;
     for row in rows {
         let key = &row.cell.key;
-        if row.is_first {
-            let name = if last == Some(&key.name) { "" } else { &key.name };
-            last = Some(&key.name);
-            cell.fields.push(Field::Text(clean(name, NAME_COLUMNS_MAX, style), Role::Bold));
-            let name = clean_path(&key.target, TARGET_COLUMNS_MAX, style);
-            target.fields.push(Field::Text(name, Role::Plain));
-            conditions.fields.push(Field::Text(conditions_of(row.cell, style), Role::Dim));
-        } else {
-            [&mut cell, &mut target, &mut conditions].map(|c| c.fields.push(Field::Empty));
-        }
         kind.fields.push(kind_field(row));
+        if !row.is_first {
+            for column in [&mut cell, &mut target, &mut depth, &mut block] {
+                column.fields.push(Field::Empty);
+            }
+            continue;
+        }
+        let name = if last == Some(&key.name) { "" } else { &key.name };
+        last = Some(&key.name);
+        cell.fields.push(Field::Text(clean(name, NAME_COLUMNS_MAX, style), Role::Bold));
+        let name = clean_path(&key.target, TARGET_COLUMNS_MAX, style);
+        target.fields.push(Field::Text(name, Role::Plain));
+        let (in_flight, blocks) = conditions(row.cell);
+        depth.fields.push(Field::Text(in_flight, Role::Dim));
+        block.fields.push(Field::Text(blocks, Role::Dim));
     }
-    let mut columns = vec![cell];
     if has_several_targets(run) {
-        columns.push(target);
+        vec![cell, target, depth, block, kind]
+    } else {
+        vec![cell, depth, block, kind]
     }
-    columns.extend([conditions, kind]);
-    columns
 }
 
 fn has_several_targets(run: &Run) -> bool {
     run.cells.iter().any(|c| c.key.target != run.cells[0].key.target)
 }
 
-/// `T1Q32 4 KiB`; in open loop with the rate that was offered.
-fn conditions_of(cell: &Cell, style: Style) -> String {
+/// `T1Q32`, and `4 KiB`; in open loop with the rate that was offered.
+fn conditions(cell: &Cell) -> (String, String) {
     let key = &cell.key;
-    let mut text = format!("T{}Q{} {}", key.threads, key.depth, blocks(&key.blocks));
+    let mut block = blocks(&key.blocks);
     if let Some(rate) = key.offered_iops {
-        text += &format!(" at {}/s", human::count(rate));
+        block = format!("{block} at {}/s", human::count(rate));
     }
-    clean(&text, 48, style)
+    (format!("T{}Q{}", key.threads, key.depth), block)
 }
 
 /// `4 KiB`, `4/8/16 KiB`, or the smallest and the largest of many.
@@ -272,12 +274,13 @@ fn heading(run: &Run, cell: &Cell, style: Style) -> String {
     }
     let mut used = width(&name);
     let mut line = paint(&name, Role::Bold, style);
-    let parts = [Some(conditions_of(cell, style)), Some(format!("OIO {}", oio(run, cell)))];
+    let (in_flight, block) = conditions(cell);
+    let parts = [format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
     let spark = if style.unicode { spark::line(cell, SPARK_COLUMNS_MAX) } else { None };
-    for part in parts.into_iter().chain([spark]).flatten() {
+    for part in parts.into_iter().chain(spark) {
         if used + 2 + width(&part) <= style.columns() {
             used += 2 + width(&part);
-            line += &format!("  {}", paint(&part, Role::Dim, style));
+            line = format!("{line}  {}", paint(&part, Role::Dim, style));
         }
     }
     line
@@ -288,7 +291,7 @@ fn with_remark(mut lines: Vec<String>, left_out: &[&str], style: Style) -> Vec<S
     let figures: Vec<&str> = left_out.iter().copied().filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
         let text = format!("no room here for {}", figures.join(", "));
-        lines.push(paint(&text, Role::Dim, style));
+        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)));
     }
     lines
 }

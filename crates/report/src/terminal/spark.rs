@@ -1,7 +1,7 @@
 //! A cell's throughput over its intervals, in a few characters.
 
 use crate::figures::interval_lengths_ns;
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, Interval};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -13,7 +13,7 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
         return None;
     }
     // Flushes and trims move no bytes: then operations are what there is.
-    let bytes: u64 = cell.series.iter().map(|i| i.bytes()).sum();
+    let bytes: u64 = cell.series.iter().map(Interval::bytes).sum();
     let amounts: Vec<f64> =
         cell.series.iter().map(|i| if bytes > 0 { i.bytes() } else { i.ops() } as f64).collect();
     let lengths: Vec<f64> = interval_lengths_ns(cell).map(|ns| ns.max(1) as f64).collect();

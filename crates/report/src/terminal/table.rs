@@ -107,16 +107,16 @@ pub(super) fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> 
 }
 
 /// Keeps the columns that fit into `available`, the lowest ranks first; gives the heads of those
-/// that were left out.
+/// that were left out, in their order.
 pub(super) fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<&'static str> {
     let mut left_out = Vec::new();
+    let heads: Vec<&str> = columns.iter().map(|c| c.head).collect();
     while total_width(columns.iter()) > available {
-        let last =
-            columns.iter().enumerate().filter(|(_, c)| c.rank > 0).max_by_key(|(_, c)| c.rank);
-        let Some((i, _)) = last else { break };
+        let ranked = columns.iter().enumerate().filter(|(_, c)| c.rank > 0);
+        let Some((i, _)) = ranked.max_by_key(|(_, c)| c.rank) else { break };
         left_out.push(columns.remove(i).head);
     }
-    left_out.reverse();
+    left_out.sort_by_key(|head| heads.iter().position(|h| h == head));
     left_out
 }
 

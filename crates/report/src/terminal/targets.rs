@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 
 /// Columns that a target's name may take here.
 const NAME_COLUMNS_MAX: usize = 40;
+/// Columns of what is said of a target, in all its lines.
+const WORDS_COLUMNS_MAX: usize = 400;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let max = NAME_COLUMNS_MAX.min(style.columns() / 2);
@@ -20,8 +22,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let columns = names.iter().map(|n| width(n)).max().unwrap_or(0);
     let mut lines = Vec::new();
     for (target, name) in run.head.targets.iter().zip(&names) {
-        let words = words(run, target).join(" · ");
-        let words = clean(&words, usize::MAX, style);
+        let words = clean(&words(run, target).join(" · "), WORDS_COLUMNS_MAX, style);
         let indent = 2 + columns + 2;
         for (i, line) in wrap(&words, style.columns().saturating_sub(indent)).iter().enumerate() {
             let start = if i == 0 { pad(name, columns, false) } else { " ".repeat(columns) };

@@ -17,7 +17,7 @@ pub(super) enum Role {
 /// `text` in the colour of its role.
 pub(super) fn paint(text: &str, role: Role, style: Style) -> String {
     let code = match role {
-        _ if !style.color || text.is_empty() => return text.to_owned(),
+        _ if !style.color || text.trim().is_empty() => return text.to_owned(),
         Role::Plain => return text.to_owned(),
         Role::Bold => "1",
         Role::Dim => "2",

@@ -8,6 +8,11 @@ use iodyno_notebook::Run;
 
 /// Names that a group lists before it says how many more there are.
 const NAMES_MAX: usize = 3;
+/// Columns of a text in all its lines: ours are shorter, and one that is longer tells nobody
+/// anything.
+const TEXT_COLUMNS_MAX: usize = 1000;
+/// Columns of what took effect, for each fact.
+const FACT_COLUMNS_MAX: usize = 240;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut groups: Vec<(&Verdict, Vec<usize>)> = Vec::new();
@@ -23,12 +28,12 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (verdict, cells) in groups {
         let (mark, word, role) = sign(verdict.level, style);
-        let mut text = clean(&verdict.text, usize::MAX, style);
+        let mut text = clean(&verdict.text, TEXT_COLUMNS_MAX, style);
         if let Some(whose) = whose(run, &cells, style) {
             text = format!("{whose}: {text}");
         }
         if verdict.level != Level::Valid {
-            text += &format!(" ({})", clean(&verdict.code, 40, style));
+            text = format!("{text} ({})", clean(&verdict.code, 40, style));
         }
         let head = format!("{mark} {word:<7}");
         let indent = width(&head) + 2;
@@ -52,7 +57,7 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
         seen.push(fact);
         let has = |(_, c): &(usize, &Cell)| c.facts.get(fact.0) == Some(fact.1);
         let cells: Vec<usize> = run.cells.iter().enumerate().filter(has).map(|(i, _)| i).collect();
-        let text = format!("{} {}", fact.0, fact.1);
+        let text = clean(&format!("{} {}", fact.0, fact.1), FACT_COLUMNS_MAX, style);
         match groups.iter_mut().find(|(of, _)| *of == cells) {
             Some((_, facts)) => facts.push(text),
             None => groups.push((cells, vec![text])),
@@ -60,10 +65,10 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for (cells, facts) in groups {
-        let text = clean(&facts.join(" · "), usize::MAX, style);
+        let text = facts.join(style.dot());
         let text = match whose(run, &cells, style) {
-            Some(whose) => format!("{whose}: {text}"),
-            None => text,
+            Some(whose) if cells.len() < run.cells.len() => format!("{whose}: {text}"),
+            _ => text,
         };
         let head = "in effect  ";
         for (i, line) in wrap(&text, style.columns() - width(head)).iter().enumerate() {
@@ -103,7 +108,20 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
         return None;
     }
     if cells.len() == count {
-        return Some(format!("all {count} cells"));
+        return Some(if count == 2 {
+            "both cells".to_owned()
+        } else {
+            format!("all {count} cells")
+        });
+    }
+    let target = &run.cells[cells[0]].key.target;
+    let of_target: Vec<usize> =
+        (0..count).filter(|&i| run.cells[i].key.target == *target).collect();
+    if of_target == cells && cells.len() > 1 {
+        let name = super::text::clean_path(target, 24, style);
+        // The merged cells have a name that says all already.
+        let is_merged = target.starts_with("all (");
+        return Some(if is_merged { name } else { format!("all cells on {name}") });
     }
     let name = |i: &usize| {
         let key = &run.cells[*i].key;

@@ -12,7 +12,7 @@ use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
 /// `count` latencies around `base_ns` with a tail: one in 10^k is about 2^k times as long.
-pub fn latencies(count: u64, base_ns: u64) -> Histogram {
+pub(crate) fn latencies(count: u64, base_ns: u64) -> Histogram {
     let mut h = Histogram::new();
     let mut left = count;
     let mut share = 100;
@@ -32,23 +32,23 @@ pub fn latencies(count: u64, base_ns: u64) -> Histogram {
 }
 
 /// What a cell is made of.
-pub struct Ask {
-    pub name: &'static str,
-    pub target: &'static str,
-    pub engine: &'static str,
-    pub threads: u32,
-    pub depth: u32,
-    pub block: u32,
+pub(crate) struct Ask {
+    pub(crate) name: &'static str,
+    pub(crate) target: &'static str,
+    pub(crate) engine: &'static str,
+    pub(crate) threads: u32,
+    pub(crate) depth: u32,
+    pub(crate) block: u32,
     /// Kind and operations in an interval of a second.
-    pub mix: Vec<(OpKind, u64)>,
-    pub seconds: u64,
+    pub(crate) mix: Vec<(OpKind, u64)>,
+    pub(crate) seconds: u64,
 }
 
 /// A cell that went well: the rate waves by a tenth, outstanding I/Os are as asked.
-pub fn cell(ask: &Ask) -> Cell {
+pub(crate) fn cell(ask: &Ask) -> Cell {
     let total: u64 = ask.mix.iter().map(|m| m.1).sum();
     let in_flight = u64::from(ask.threads * ask.depth);
-    let base_ns = in_flight * 945_000_000 / total.max(1);
+    let base_ns = in_flight * 827_000_000 / total.max(1);
     let mut cell = Cell {
         key: CellKey {
             name: ask.name.to_owned(),
@@ -90,7 +90,7 @@ pub fn cell(ask: &Ask) -> Cell {
 }
 
 /// Makes a cell's books balance, and judges it.
-pub fn finish(cell: &mut Cell) {
+pub(crate) fn finish(cell: &mut Cell) {
     let total = cell.total();
     cell.resources.outstanding_area_ns = total.iter().map(|(_, c)| c.service.sum_ns()).sum();
     cell.resources.moved_bytes = total.bytes();
@@ -105,7 +105,7 @@ pub fn finish(cell: &mut Cell) {
 }
 
 /// The facts of an NVMe drive as the room of targets writes them.
-pub fn nvme(model: &str) -> Value {
+pub(crate) fn nvme(model: &str) -> Value {
     json!({
         "kind": "block",
         "size_bytes": 2_000_398_934_016_u64,
@@ -114,7 +114,7 @@ pub fn nvme(model: &str) -> Value {
     })
 }
 
-pub fn run(name: &str, target: &str, facts: Value, cells: Vec<Cell>) -> Run {
+pub(crate) fn run(name: &str, target: &str, facts: Value, cells: Vec<Cell>) -> Run {
     let command = ["iodyno", "run", name, "--on", target].map(str::to_owned).to_vec();
     let mut names: Vec<String> = cells.iter().map(|c| c.key.workload.clone()).collect();
     names.dedup();
@@ -152,7 +152,7 @@ pub fn run(name: &str, target: &str, facts: Value, cells: Vec<Cell>) -> Run {
 const DRIVE: &str = "/dev/nvme1n1";
 
 /// The group that most people run first.
-pub fn four_corners() -> Run {
+pub(crate) fn four_corners() -> Run {
     let ask = |name, threads, depth, block, kind, ops| Ask {
         name,
         target: DRIVE,
@@ -183,7 +183,7 @@ pub fn four_corners() -> Run {
 }
 
 /// A mix in open loop that misses its rate, with flushes, buffered.
-pub fn open_loop() -> Run {
+pub(crate) fn open_loop() -> Run {
     let mut cell = cell(&Ask {
         name: "db-oltp",
         target: "/var/tmp/scratch?size=8GiB",
@@ -217,7 +217,7 @@ pub fn open_loop() -> Run {
 }
 
 /// Two targets and their sum. One fails now and then; the run was stopped by hand.
-pub fn several_targets() -> Run {
+pub(crate) fn several_targets() -> Run {
     let targets = ["/dev/disk/by-id/nvme-Example_1TB_S6Z2NF0W512345", "ram:4GiB"];
     let ask = |target, engine, ops, name, block| {
         cell(&Ask {
@@ -246,8 +246,8 @@ pub fn several_targets() -> Run {
         finish(&mut second);
         let mut both = first.clone();
         both.merge(&second);
-        both.key.target = "all (2 targets)".to_owned();
-        both.key.engine = "uring, ram".to_owned();
+        "all (2 targets)".clone_into(&mut both.key.target);
+        "uring, ram".clone_into(&mut both.key.engine);
         both.verdicts = verdict::judge(&both);
         cells.extend([first, second, both]);
     }
@@ -262,7 +262,7 @@ pub fn several_targets() -> Run {
 }
 
 /// A run that crashed in its second cell before anything completed.
-pub fn crashed() -> Run {
+pub(crate) fn crashed() -> Run {
     let mut run = four_corners();
     run.cells.truncate(2);
     run.cells[1].series.clear();
@@ -275,7 +275,7 @@ pub fn crashed() -> Run {
 }
 
 /// Names that somebody chose to do harm.
-pub fn hostile() -> Run {
+pub(crate) fn hostile() -> Run {
     let long: &'static str = Box::leak("x".repeat(10_000).into_boxed_str());
     let ask = |name, target| Ask {
         name,
@@ -305,7 +305,7 @@ pub fn hostile() -> Run {
 }
 
 /// A run as the notebook's list has it.
-pub fn summary(run: &Run) -> RunSummary {
+pub(crate) fn summary(run: &Run) -> RunSummary {
     let cells = run.cells.iter().map(|cell| CellSummary {
         name: cell.key.name.clone(),
         target: cell.key.target.clone(),
@@ -326,7 +326,7 @@ pub fn summary(run: &Run) -> RunSummary {
 }
 
 /// All of them, with a name for the snapshot.
-pub fn all() -> Vec<(&'static str, Run)> {
+pub(crate) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("four_corners", four_corners()),
         ("open_loop", open_loop()),

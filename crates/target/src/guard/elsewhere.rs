@@ -38,7 +38,8 @@ pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &
 
 fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    let own = relatives.iter().filter(|r| matches!(r.relation, Relation::Itself | Relation::Partition));
+    let own =
+        relatives.iter().filter(|r| matches!(r.relation, Relation::Itself | Relation::Partition));
     // Opening the whole disk meets its partitions' holders as well; asking those says which.
     let held: Vec<&Relative> = if already_explained {
         Vec::new()
@@ -55,7 +56,11 @@ fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
         refusals.push(Refusal {
             code: RefusalCode::OpenElsewhere,
             found: format!("{who} is held open exclusively by somebody else."),
-            mend: format!("Find the holder with `lsof {}` and end it; a mount in another namespace shows nowhere else.", relative.node.node_path()),
+            mend: format!(
+                "Find the holder with `lsof {}` and end it; a mount in another namespace shows \
+                 nowhere else.",
+                relative.node.node_path()
+            ),
         });
     }
     let numbers: Vec<DevNo> = own.map(|relative| relative.node.dev).collect();
@@ -92,12 +97,14 @@ fn writers(devices: &[DevNo]) -> Vec<String> {
             // Asking only links below /dev leaves files on servers that don't answer alone.
             fs::read_link(&link).is_ok_and(|path| path.starts_with("/dev"))
                 && fs::metadata(&link).is_ok_and(|meta| {
-                    meta.file_type().is_block_device() && devices.contains(&DevNo::from_packed(meta.rdev()))
+                    meta.file_type().is_block_device()
+                        && devices.contains(&DevNo::from_packed(meta.rdev()))
                 })
                 && is_for_writing(&process.join("fdinfo").join(fd))
         });
         if has_it {
-            let name = crate::sysroot::read(&process.join("comm")).unwrap_or_else(|| "A process".to_owned());
+            let name = crate::sysroot::read(&process.join("comm"))
+                .unwrap_or_else(|| "A process".to_owned());
             found.push(format!("{name} (process {pid})"));
         }
     }

@@ -19,7 +19,8 @@ fn block(tree: &Tree, dev: &str) -> Inspection {
     let node = inspection.device.as_ref().unwrap().node_path();
     inspection.path = Some("/dev/disk/by-id/some-name".to_owned());
     inspection.canonical_path = Some(node.to_string_lossy().into_owned());
-    inspection.identity = Some(Identity { dev: DevNo { major: 0, minor: 6 }, inode: 1, device: Some(dev) });
+    inspection.identity =
+        Some(Identity { dev: DevNo { major: 0, minor: 6 }, inode: 1, device: Some(dev) });
     inspection.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
     inspection
 }
@@ -52,7 +53,10 @@ fn a_disk_whose_partition_is_mounted() {
     // By number: the name in the mount table is an alias.
     tree.mounts(&[("8:2", "/srv/data", "ext4", "/dev/disk/by-label/data")]);
     let found = refusals(&tree, "8:0");
-    assert_eq!(found, [(RefusalCode::Mounted, "Its partition sda2 is mounted at /srv/data.".to_owned())]);
+    assert_eq!(
+        found,
+        [(RefusalCode::Mounted, "Its partition sda2 is mounted at /srv/data.".to_owned())]
+    );
     // The sibling shares nothing with it; the partition itself does.
     assert_eq!(codes(&tree, "8:1"), []);
     assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted]);
@@ -63,7 +67,13 @@ fn a_partition_of_a_disk_that_is_used_whole() {
     let tree = partitioned();
     tree.mounts(&[("8:0", "/srv", "ext4", "/dev/sda")]);
     let found = refusals(&tree, "8:1");
-    assert_eq!(found, [(RefusalCode::Mounted, "The disk that it is a part of, sda, is mounted at /srv.".to_owned())]);
+    assert_eq!(
+        found,
+        [(
+            RefusalCode::Mounted,
+            "The disk that it is a part of, sda, is mounted at /srv.".to_owned()
+        )]
+    );
 }
 
 #[test]
@@ -82,7 +92,10 @@ fn the_system_disk_can_t_be_confirmed_away() {
 fn swap_by_node_name_and_through_a_partition() {
     let tree = partitioned();
     tree.swaps(&["/dev/sda1", "/var/swap\\040file"]);
-    assert_eq!(refusals(&tree, "8:0"), [(RefusalCode::Swap, "Its partition sda1 is in use as swap space.".to_owned())]);
+    assert_eq!(
+        refusals(&tree, "8:0"),
+        [(RefusalCode::Swap, "Its partition sda1 is in use as swap space.".to_owned())]
+    );
     assert_eq!(codes(&tree, "8:1"), [RefusalCode::Swap]);
     assert_eq!(codes(&tree, "8:2"), []);
 }
@@ -96,13 +109,10 @@ fn lvm_on_a_partition_is_found_from_the_disk() {
     tree.stack("virtual/block/dm-0", &format!("{SDA}/sda2"));
     tree.mounts(&[("252:0", "/home", "xfs", "/dev/mapper/vg0-home")]);
     let found = refusals(&tree, "8:0");
-    assert_eq!(
-        found,
-        [
-            (RefusalCode::Mounted, "What is built on it, the LVM volume vg0-home (dm-0) (on sda2), is mounted at /home.".to_owned()),
-            (RefusalCode::Member, "Its partition sda2 is in use below the LVM volume vg0-home (dm-0), mounted at /home.".to_owned()),
-        ]
-    );
+    let volume = "the LVM volume vg0-home (dm-0)";
+    let mounted = format!("What is built on it, {volume} (on sda2), is mounted at /home.");
+    let member = format!("Its partition sda2 is in use below {volume}, mounted at /home.");
+    assert_eq!(found, [(RefusalCode::Mounted, mounted), (RefusalCode::Member, member)]);
     assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted, RefusalCode::Member]);
     assert_eq!(codes(&tree, "8:1"), []);
     // The volume itself is mounted, but member of nothing.
@@ -142,9 +152,10 @@ fn encryption_on_a_raid_set_on_two_disks() {
 fn multipath_paths_are_members_and_its_partitions_count() {
     let tree = partitioned();
     tree.disk("virtual/block/sdb", "8:32", 8192);
-    for (name, number, uuid, mapped) in
-        [("dm-5", "252:5", "mpath-3600508b", "mpatha"), ("dm-6", "252:6", "part1-mpath-3600508b", "mpatha-part1")]
-    {
+    for (name, number, uuid, mapped) in [
+        ("dm-5", "252:5", "mpath-3600508b", "mpatha"),
+        ("dm-6", "252:6", "part1-mpath-3600508b", "mpatha-part1"),
+    ] {
         tree.disk(&format!("virtual/block/{name}"), number, 8192);
         tree.file(&format!("sys/devices/virtual/block/{name}/dm/uuid"), uuid);
         tree.file(&format!("sys/devices/virtual/block/{name}/dm/name"), mapped);
@@ -169,10 +180,16 @@ fn every_member_of_a_mounted_btrfs_counts() {
     for name in ["sda1", "sdb"] {
         tree.file(&format!("sys/fs/btrfs/1234-5678/devices/{name}"), "");
     }
-    assert_eq!(refusals(&tree, "8:0"), [(RefusalCode::Mounted, "Its partition sda1 is mounted at /pool.".to_owned())]);
+    assert_eq!(
+        refusals(&tree, "8:0"),
+        [(RefusalCode::Mounted, "Its partition sda1 is mounted at /pool.".to_owned())]
+    );
     assert_eq!(
         refusals(&tree, "8:32"),
-        [(RefusalCode::Mounted, "It belongs to a mounted file system (btrfs 1234-5678).".to_owned())]
+        [(
+            RefusalCode::Mounted,
+            "It belongs to a mounted file system (btrfs 1234-5678).".to_owned()
+        )]
     );
 }
 
@@ -194,8 +211,10 @@ fn content_and_read_only_devices() {
     let tree = partitioned();
     let mut inspection = block(&tree, "8:0");
     let signature = |kind, name: &str| Signature { kind, name: name.to_owned(), offset_bytes: 512 };
-    inspection.content.as_mut().unwrap().signatures =
-        vec![signature(SignatureKind::FileSystem, "xfs"), signature(SignatureKind::PartitionTable, "GPT")];
+    inspection.content.as_mut().unwrap().signatures = vec![
+        signature(SignatureKind::FileSystem, "xfs"),
+        signature(SignatureKind::PartitionTable, "GPT"),
+    ];
     let found = check_writable(&inspection, &tree.root());
     assert_eq!(found[0].code, RefusalCode::PartitionTable);
     assert_eq!(found[1].found, "It holds a file system (xfs, found at byte 512).");
@@ -219,7 +238,10 @@ fn content_and_read_only_devices() {
 fn only_the_device_s_own_names_confirm() {
     let tree = partitioned();
     tree.mounts(&[("8:2", "/srv", "ext4", "/dev/sda2")]);
-    tree.file("sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda/serial", " S3R14L  \n");
+    tree.file(
+        "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda/serial",
+        " S3R14L  \n",
+    );
     let disk = block(&tree, "8:0");
     let partition = block(&tree, "8:2");
     let lifts = |inspection: &Inspection, name: &str| {
@@ -240,7 +262,13 @@ fn only_the_device_s_own_names_confirm() {
     let error = confirm(&disk, found, &Confirm(vec!["sdb".to_owned()])).unwrap_err();
     assert_eq!(error.exit_code(), 3);
     let text = error.to_string();
-    for part in ["mounted at /srv", "umount /srv", "`--destroy sdb` names something else", "--destroy sda", "--destroy S3R14L"] {
+    for part in [
+        "mounted at /srv",
+        "umount /srv",
+        "`--destroy sdb` names something else",
+        "--destroy sda",
+        "--destroy S3R14L",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

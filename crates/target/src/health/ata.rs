@@ -36,7 +36,9 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
     let mut error = None;
     for number in [0x01, 0x03, 0x04, 0x05, 0x07] {
         match fetch(&read_log_ext(0x04, number)) {
-            Ok(page) if take_statistics(&mut health, number, &page) => sources.push("ATA device statistics"),
+            Ok(page) if take_statistics(&mut health, number, &page) => {
+                sources.push("ATA device statistics");
+            }
             Ok(_) => {}
             Err(errno) => error = Some(errno),
         }
@@ -75,12 +77,15 @@ fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> 
         0x01 => {
             health.power_cycles = statistic(page, 8, 4);
             health.power_on_hours = statistic(page, 16, 4);
-            health.data_written_bytes = statistic(page, 24, 6).map(|sectors| sectors * SECTOR_BYTES);
+            health.data_written_bytes =
+                statistic(page, 24, 6).map(|sectors| sectors * SECTOR_BYTES);
             health.data_read_bytes = statistic(page, 40, 6).map(|sectors| sectors * SECTOR_BYTES);
         }
         0x03 => health.reallocated_sectors = statistic(page, 32, 4),
         0x04 => health.media_errors = statistic(page, 8, 4),
-        0x05 => health.temperature_c = statistic(page, 8, 1).map(|byte| i64::from(byte as u8 as i8)),
+        0x05 => {
+            health.temperature_c = statistic(page, 8, 1).map(|byte| i64::from(byte as u8 as i8));
+        }
         0x07 => health.percentage_used = statistic(page, 8, 1),
         _ => return false,
     }
@@ -90,7 +95,9 @@ fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> 
 /// Fills gaps from the table of SMART attributes: 30 entries of 12 bytes from byte 2 on, each with
 /// its id first and a raw value of 6 bytes at 5. False when the page's checksum is wrong.
 fn take_attributes(health: &mut Health, page: &[u8; PAGE_BYTES]) -> bool {
-    if page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) != 0 || page.iter().all(|&byte| byte == 0) {
+    if page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) != 0
+        || page.iter().all(|&byte| byte == 0)
+    {
         return false;
     }
     for entry in page[2..362].chunks_exact(12) {
@@ -105,7 +112,9 @@ fn take_attributes(health: &mut Health, page: &[u8; PAGE_BYTES]) -> bool {
             9 => health.power_on_hours = health.power_on_hours.or(Some(raw(4))),
             12 => health.power_cycles = health.power_cycles.or(Some(raw(4))),
             // Minimum and maximum are packed into the upper bytes.
-            190 | 194 => health.temperature_c = health.temperature_c.or(Some(i64::from(entry[5] as i8))),
+            190 | 194 => {
+                health.temperature_c = health.temperature_c.or(Some(i64::from(entry[5] as i8)));
+            }
             _ => {}
         }
     }

@@ -84,7 +84,9 @@ impl Health {
             warnings.push(format!("It has used {used} % of its rated life."));
         }
         if let Some(errors) = self.media_errors.filter(|&errors| errors > 0) {
-            warnings.push(format!("It counts {errors} errors of its medium that it could not correct."));
+            warnings.push(format!(
+                "It counts {errors} errors of its medium that it could not correct."
+            ));
         }
         warnings
     }

@@ -32,8 +32,10 @@ impl PcieLink {
         let speed = |text: &Option<String>| -> Option<f64> {
             text.as_ref()?.split_whitespace().next()?.parse().ok()
         };
-        let slower = matches!((speed(&self.current_speed), speed(&self.max_speed)), (Some(now), Some(max)) if now < max);
-        let narrower = matches!((self.current_width, self.max_width), (Some(now), Some(max)) if now < max);
+        let speeds = (speed(&self.current_speed), speed(&self.max_speed));
+        let slower = matches!(speeds, (Some(now), Some(max)) if now < max);
+        let narrower =
+            matches!((self.current_width, self.max_width), (Some(now), Some(max)) if now < max);
         slower || narrower
     }
 }
@@ -76,7 +78,8 @@ impl DiskStats {
 
     fn of(node: &BlockNode) -> Option<Self> {
         let text = node.attr("stat")?;
-        let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+        let fields: Vec<u64> =
+            text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
         // Kernels before 4.18 have no discards, before 5.5 no flushes.
         let field = |i: usize| fields.get(i).copied().unwrap_or(0);
         if fields.len() < 11 {
@@ -261,8 +264,10 @@ fn transport(disk: &BlockNode) -> Option<String> {
 fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     let device = disk.dir.join("device").canonicalize().ok()?;
     let dir = device.ancestors().find(|dir| dir.join("current_link_speed").exists())?;
-    let text = |name: &str| sysroot::read(&dir.join(name)).filter(|text| !text.starts_with("Unknown"));
-    let width = |name: &str| text(name)?.parse().ok().filter(|&lanes: &u64| lanes != 0 && lanes != 255);
+    let text =
+        |name: &str| sysroot::read(&dir.join(name)).filter(|text| !text.starts_with("Unknown"));
+    let width =
+        |name: &str| text(name)?.parse().ok().filter(|&lanes: &u64| lanes != 0 && lanes != 255);
     Some(PcieLink {
         address: dir.file_name()?.to_string_lossy().into_owned(),
         current_speed: text("current_link_speed"),
@@ -283,7 +288,8 @@ fn temperature_c(disk: &BlockNode) -> Option<f64> {
             for file in sysroot::list(&sensors) {
                 if file.starts_with("temp")
                     && file.ends_with("_input")
-                    && let Some(milli) = sysroot::read(&sensors.join(&file)).and_then(|t| t.parse::<f64>().ok())
+                    && let Some(milli) =
+                        sysroot::read(&sensors.join(&file)).and_then(|t| t.parse::<f64>().ok())
                 {
                     let degrees = milli / 1000.0;
                     hottest = Some(hottest.map_or(degrees, |hottest| hottest.max(degrees)));
@@ -358,7 +364,8 @@ impl BlockDevice {
             write_zeroes_offload: flag("queue/write_zeroes_max_bytes"),
             zoned: disk.attr("queue/zoned"),
             dax: flag("queue/dax"),
-            numa_node: first(&["device/numa_node", "device/device/numa_node"]).and_then(|n| n.parse().ok()),
+            numa_node: first(&["device/numa_node", "device/device/numa_node"])
+                .and_then(|n| n.parse().ok()),
             pcie: pcie(disk),
             temperature_c: temperature_c(disk),
             holders: names(node.holders(root)),

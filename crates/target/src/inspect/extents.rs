@@ -96,7 +96,9 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();
         let Some(empty) = extents(&file, 4 << 20) else {
-            println!("skipped: the file system of the temporary folder tells nothing about extents");
+            println!(
+                "skipped: the file system of the temporary folder tells nothing about extents"
+            );
             return;
         };
         assert!(empty.written_share.abs() < 1e-9);
@@ -104,9 +106,11 @@ mod tests {
         file.flush().unwrap();
         let quarter = extents(&file, 4 << 20).unwrap();
         assert!((quarter.written_share - 0.25).abs() < 1e-9, "{quarter:?}");
-        // Only the range asked about counts.
+        // Only the range asked about counts, also where an extent reaches beyond it.
         let half = extents(&file, 2 << 20).unwrap();
         assert!((half.written_share - 0.5).abs() < 1e-9, "{half:?}");
+        let third = extents(&file, 3 << 19).unwrap();
+        assert!((third.written_share - 1.0 / 3.0).abs() < 1e-9, "{third:?}");
         // Allocated but never written is not data either. Both ways of asking must say so.
         let mode = rustix::fs::FallocateFlags::empty();
         if rustix::fs::fallocate(&file, mode, 2 << 20, 2 << 20).is_ok() {

@@ -55,8 +55,14 @@ impl Tree {
     /// `upper` is built on `lower`.
     pub(crate) fn stack(&self, upper: &str, lower: &str) {
         let name = |place: &str| place.rsplit('/').next().unwrap().to_owned();
-        self.link(&format!("sys/devices/{lower}/holders/{}", name(upper)), &format!("sys/devices/{upper}"));
-        self.link(&format!("sys/devices/{upper}/slaves/{}", name(lower)), &format!("sys/devices/{lower}"));
+        self.link(
+            &format!("sys/devices/{lower}/holders/{}", name(upper)),
+            &format!("sys/devices/{upper}"),
+        );
+        self.link(
+            &format!("sys/devices/{upper}/slaves/{}", name(lower)),
+            &format!("sys/devices/{lower}"),
+        );
     }
 
     /// `(device number, mount point, type, source)` for each mount.

@@ -38,8 +38,20 @@ const MAGIC: [(i64, &str); 22] = [
 
 /// File systems that hold no user's files. A file made there would be memory, or an error.
 const NOT_FOR_FILES: [&str; 14] = [
-    "proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs",
-    "configfs", "bpf", "efivarfs", "mqueue", "pstore",
+    "proc",
+    "sysfs",
+    "devtmpfs",
+    "devpts",
+    "cgroup",
+    "cgroup2",
+    "debugfs",
+    "tracefs",
+    "securityfs",
+    "configfs",
+    "bpf",
+    "efivarfs",
+    "mqueue",
+    "pstore",
 ];
 
 /// What is known of the file system that a file or directory lies on.
@@ -90,7 +102,8 @@ fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     if let Some(mount) = id.and_then(|id| mounts.iter().find(|mount| mount.id == id)) {
         return Some(mount.clone());
     }
-    let holding = mounts.into_iter().filter(|mount| mount.dev == dev && path.starts_with(&mount.point));
+    let holding =
+        mounts.into_iter().filter(|mount| mount.dev == dev && path.starts_with(&mount.point));
     holding.max_by_key(|mount| mount.point.len())
 }
 

@@ -112,7 +112,8 @@ impl Mount {
 /// `(device, file system)`.
 pub(crate) fn multi_device_members(root: &SysRoot) -> Vec<(DevNo, String)> {
     let mut members = Vec::new();
-    let number = |path: &Path| crate::sysroot::read(&path.join("dev")).and_then(|text| text.parse().ok());
+    let number =
+        |path: &Path| crate::sysroot::read(&path.join("dev")).and_then(|text| text.parse().ok());
     for id in root.list("sys/fs/btrfs") {
         let devices = root.path("sys/fs/btrfs").join(&id).join("devices");
         for name in crate::sysroot::list(&devices) {

@@ -95,7 +95,9 @@ impl BlockNode {
         let dir = self.dir.join(folder);
         sysroot::list(&dir)
             .iter()
-            .filter_map(|name| Self::from_dir(&dir.join(name)).or_else(|| Self::by_name(root, name)))
+            .filter_map(|name| {
+                Self::from_dir(&dir.join(name)).or_else(|| Self::by_name(root, name))
+            })
             .collect()
     }
 
@@ -142,8 +144,7 @@ impl BlockNode {
 /// a partition of, and whatever is built on any of these, up to the top.
 pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
     let mut seen = BTreeSet::from([target.dev]);
-    let mut found =
-        vec![Relative { node: target.clone(), relation: Relation::Itself, on: None }];
+    let mut found = vec![Relative { node: target.clone(), relation: Relation::Itself, on: None }];
     // The disk's other partitions don't overlap with this one, so only the disk itself counts.
     if let Some(disk) = target.whole_disk()
         && seen.insert(disk.dev)
@@ -156,8 +157,11 @@ pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
         next += 1;
         if relation != Relation::WholeDisk {
             for partition in node.partitions() {
-                let relation =
-                    if relation == Relation::Itself { Relation::Partition } else { Relation::Holder };
+                let relation = if relation == Relation::Itself {
+                    Relation::Partition
+                } else {
+                    Relation::Holder
+                };
                 if seen.insert(partition.dev) {
                     found.push(Relative { node: partition, relation, on: Some(node.name.clone()) });
                 }

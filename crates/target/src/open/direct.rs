@@ -45,7 +45,9 @@ pub(super) fn refused(path: &Path, why: &str) -> TargetError {
     TargetError::Unsupported {
         path: path.display().to_string(),
         problem: format!("direct I/O was required, but {why}"),
-        help: "leave direct=yes out to go through the page cache where nothing else works, or choose another place.".to_owned(),
+        help: "leave direct=yes out to go through the page cache where nothing else works, or \
+               choose another place."
+            .to_owned(),
     }
 }
 
@@ -89,7 +91,8 @@ pub(super) fn set(
         }
         Err(why) if wish == Direct::Require => Err(refused(path, &format!("{place} {why}."))),
         Err(why) => {
-            set_flag(fd, false).map_err(|errno| TargetError::from_errno("leave direct I/O", path, errno))?;
+            set_flag(fd, false)
+                .map_err(|errno| TargetError::from_errno("leave direct I/O", path, errno))?;
             let mut place = place;
             if let Some(first) = place.get_mut(0..1) {
                 first.make_ascii_uppercase();
@@ -103,7 +106,8 @@ pub(super) fn set(
 /// nothing is written.
 fn stated_bytes(inspection: &Inspection, options: &OpenOptions) -> Option<u64> {
     let alignment = &inspection.alignment;
-    let for_reads = alignment.direct_read_offset_bytes.filter(|_| options.access == Access::ReadOnly);
+    let for_reads =
+        alignment.direct_read_offset_bytes.filter(|_| options.access == Access::ReadOnly);
     let stated = for_reads.or(alignment.direct_offset_bytes);
     // A block device never takes less than its logical block.
     if inspection.kind == Kind::Block { stated.max(alignment.logical_block_bytes) } else { stated }
@@ -121,4 +125,29 @@ fn aligned_by_trial(fd: &OwnedFd, from: u64) -> Option<u64> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    /// Nothing is stated here, so that the trial itself must find what the file system wants.
+    #[test]
+    fn the_trial_finds_the_smallest_alignment_that_works() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&vec![1; 1 << 17], 0).unwrap();
+        let fd = OwnedFd::from(file);
+        if set_flag(&fd, true).is_err() {
+            println!("skipped: no direct I/O in the temporary folder");
+            return;
+        }
+        let found = aligned_by_trial(&fd, 1).unwrap() as usize;
+        let mut buf = AlignedBuf::zeroed(BUFFER_ALIGN_BYTES);
+        let mut read = |len: usize| rustix::io::pread(&fd, &mut buf[..len], 0);
+        assert_eq!(read(found), Ok(found));
+        if found > 1 {
+            assert_eq!(read(found / 2), Err(Errno::INVAL));
+        }
+    }
 }

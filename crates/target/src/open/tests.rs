@@ -41,7 +41,8 @@ fn make(name: &TargetName) -> Opened {
 
 /// Access mode and flags as the kernel has them.
 fn kernel_flags(opened: &Opened) -> u32 {
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", opened.fd.as_raw_fd())).unwrap();
+    let info =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", opened.fd.as_raw_fd())).unwrap();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
     u32::from_str_radix(flags.trim(), 8).unwrap()
 }
@@ -87,7 +88,8 @@ fn a_new_file_is_written_whole_and_then_reused() {
     let part = open(&super::tests::name(&path, "?size=4MiB"), &OpenOptions::read_write()).unwrap();
     assert_eq!((part.capacity_bytes, &part.lay_out), (4 * MIB, &LayOut::Complete));
     drop(part);
-    let mut grown = open(&super::tests::name(&path, "?size=11MiB"), &OpenOptions::read_write()).unwrap();
+    let mut grown =
+        open(&super::tests::name(&path, "?size=11MiB"), &OpenOptions::read_write()).unwrap();
     assert_eq!(grown.lay_out, LayOut::Needed { from_bytes: 9 * MIB, to_bytes: 11 * MIB });
     assert_eq!(laid_out(&mut grown), [2 * MIB]);
     drop(grown);
@@ -121,14 +123,20 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     let stop_after = |opened: &mut Opened, bytes: u64| {
-        let mut progress = |done, _| if done >= bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let mut progress = |done, _| {
+            if done >= bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
         lay_out(opened, &mut fill, &mut progress).unwrap_err()
     };
     let mut opened = open(&name(&path, "?size=12MiB"), &OpenOptions::read_write()).unwrap();
     let error = stop_after(&mut opened, 8 * MIB);
     assert_eq!(
         error,
-        TargetError::Interrupted { path: path.display().to_string(), done_bytes: 8 * MIB, total_bytes: 12 * MIB }
+        TargetError::Interrupted {
+            path: path.display().to_string(),
+            done_bytes: 8 * MIB,
+            total_bytes: 12 * MIB
+        }
     );
     assert_eq!(crate::sysroot::list(dir.path()), [""; 0]);
 
@@ -142,7 +150,10 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     stop_after(&mut grown, 4 * MIB);
     drop(grown);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), MIB);
-    assert_eq!(open(&name(&path, ""), &OpenOptions::read_write()).unwrap().lay_out, LayOut::Complete);
+    assert_eq!(
+        open(&name(&path, ""), &OpenOptions::read_write()).unwrap().lay_out,
+        LayOut::Complete
+    );
 }
 
 #[test]
@@ -207,7 +218,9 @@ fn read_only_never_opens_for_writing() {
     assert_eq!(kernel_flags(&opened) & libc::O_ACCMODE as u32, libc::O_RDONLY as u32);
     assert_eq!(pwrite(&opened.fd, &direct_buf(&opened), 0), Err(Errno::BADF));
     assert_eq!(pread(&opened.fd, &mut direct_buf(&opened)[..], 0), Ok(4096));
-    let opened = open(&TargetName::parse("/dev/zero?size=1MiB").unwrap(), &OpenOptions::read_only()).unwrap();
+    let opened =
+        open(&TargetName::parse("/dev/zero?size=1MiB").unwrap(), &OpenOptions::read_only())
+            .unwrap();
     assert_eq!(kernel_flags(&opened) & libc::O_ACCMODE as u32, libc::O_RDONLY as u32);
     // Neither makes nor grows.
     for rest in ["2?size=1MiB", "?size=2MiB"] {
@@ -229,7 +242,8 @@ fn harmless_devices_only() {
     let sizeless = open(&TargetName::parse("/dev/zero").unwrap(), &OpenOptions::read_write());
     assert!(matches!(sizeless, Err(TargetError::Unsupported { .. })), "{sizeless:?}");
     let tty = TargetName::parse("/dev/tty?size=1MiB").unwrap();
-    let named = OpenOptions { confirm: Confirm(vec!["/dev/tty".to_owned()]), ..OpenOptions::read_write() };
+    let named =
+        OpenOptions { confirm: Confirm(vec!["/dev/tty".to_owned()]), ..OpenOptions::read_write() };
     for options in [OpenOptions::read_only(), OpenOptions::read_write(), named] {
         is_refused(open(&tty, &options), RefusalCode::CharDevice);
     }
@@ -259,7 +273,10 @@ fn the_page_cache_is_used_when_asked_and_only_then() {
         Ok(opened) => assert!(opened.direct),
         Err(error) => assert!(matches!(error, TargetError::Unsupported { .. }), "{error}"),
     }
-    let zero = open(&TargetName::parse("/dev/zero?size=1MiB&direct=yes").unwrap(), &OpenOptions::read_only());
+    let zero = open(
+        &TargetName::parse("/dev/zero?size=1MiB&direct=yes").unwrap(),
+        &OpenOptions::read_only(),
+    );
     assert!(matches!(zero, Err(TargetError::Unsupported { .. })));
 }
 

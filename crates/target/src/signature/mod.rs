@@ -161,7 +161,8 @@ pub(crate) fn probe(
 ) -> io::Result<Content> {
     let mut head = vec![0; size_bytes.min(HEAD_BYTES) as usize];
     read(0, &mut head)?;
-    let tail_start = (size_bytes.saturating_sub(TAIL_BYTES) / STEP_BYTES * STEP_BYTES).max(head.len() as u64);
+    let tail_start =
+        (size_bytes.saturating_sub(TAIL_BYTES) / STEP_BYTES * STEP_BYTES).max(head.len() as u64);
     let mut tail = vec![0; (size_bytes - tail_start) as usize];
     if !tail.is_empty() {
         read(tail_start, &mut tail)?;

@@ -115,11 +115,13 @@ fn ext(ends: &Ends) -> Option<&'static str> {
     if ends.le16(KIB + 56)? != 0xEF53 {
         return None;
     }
-    let (blocks, log_block_size, revision) = (ends.le32(KIB + 4)?, ends.le32(KIB + 24)?, ends.le32(KIB + 76)?);
+    let (blocks, log_block_size, revision) =
+        (ends.le32(KIB + 4)?, ends.le32(KIB + 24)?, ends.le32(KIB + 76)?);
     if blocks == 0 || log_block_size > 6 || revision > 1 {
         return None;
     }
-    let (compat, incompat, ro_compat) = (ends.le32(KIB + 92)?, ends.le32(KIB + 96)?, ends.le32(KIB + 100)?);
+    let (compat, incompat, ro_compat) =
+        (ends.le32(KIB + 92)?, ends.le32(KIB + 96)?, ends.le32(KIB + 100)?);
     Some(if incompat & INCOMPAT_JOURNAL_DEV != 0 {
         "ext journal"
     } else if incompat & !INCOMPAT_OF_EXT3 != 0 || ro_compat & !RO_COMPAT_OF_EXT3 != 0 {

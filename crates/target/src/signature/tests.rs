@@ -70,8 +70,28 @@ fn what_real_formatters_write_is_recognised() {
         ("mkfs.reiserfs", &["-qff", "IMAGE"], "", &["reiserfs"]),
         ("mkfs.udf", &["IMAGE"], "", &["udf"]),
         ("make-bcache", &["-B", "IMAGE"], "", &["bcache"]),
-        ("cryptsetup", &["luksFormat", "-q", "--type", "luks1", "--pbkdf-force-iterations", "1000", "IMAGE"], "secret", &["LUKS"]),
-        ("cryptsetup", &["luksFormat", "-q", "--type", "luks2", "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "IMAGE"], "secret", &["LUKS"]),
+        (
+            "cryptsetup",
+            &["luksFormat", "-q", "--type", "luks1", "--pbkdf-force-iterations", "1000", "IMAGE"],
+            "secret",
+            &["LUKS"],
+        ),
+        (
+            "cryptsetup",
+            &[
+                "luksFormat",
+                "-q",
+                "--type",
+                "luks2",
+                "--pbkdf",
+                "pbkdf2",
+                "--pbkdf-force-iterations",
+                "1000",
+                "IMAGE",
+            ],
+            "secret",
+            &["LUKS"],
+        ),
         ("sfdisk", &["-q", "IMAGE"], "label: gpt\n,10M\n,\n", &["GPT", "GPT backup"]),
         ("sfdisk", &["-q", "IMAGE"], "label: dos\n,10M\n,\n", &["MBR"]),
         ("sfdisk", &["-q", "IMAGE"], "label: dos\n", &[]),
@@ -143,7 +163,9 @@ fn labels_at_the_start() {
         assert_eq!(names(&probe_bytes(size, &[(offset, bytes)])), [name], "at {offset}");
     }
     // The magic alone, without what must stand with it, is chance.
-    for (offset, bytes) in [(512, &b"LABELONE"[..]), (1080, &[0x53, 0xEF]), (1024, b"H+"), (1030, &[0x34, 0x34])] {
+    for (offset, bytes) in
+        [(512, &b"LABELONE"[..]), (1080, &[0x53, 0xEF]), (1024, b"H+"), (1030, &[0x34, 0x34])]
+    {
         assert_eq!(names(&probe_bytes(size, &[(offset, bytes)])), [""; 0], "at {offset}");
     }
 }

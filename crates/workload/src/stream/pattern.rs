@@ -65,7 +65,7 @@ pub(crate) enum Pattern {
     },
     Zipf {
         rng: Generator,
-        zipf: Zipf,
+        zipf: Arc<Zipf>,
         scatter: Arc<Permutation>,
     },
     HotSpots {

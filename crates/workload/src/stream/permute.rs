@@ -7,7 +7,12 @@
 
 use iodyno_units::rng::splitmix64;
 
-const ROUNDS: usize = 6;
+/// Pairs of rounds. Four rounds are as good as random once a half has enough values to mix; the
+/// halves of a small range need six.
+const PAIRS_SMALL: usize = 3;
+const PAIRS: usize = 2;
+/// From this size on, a range is not small.
+const SMALL_BELOW: u64 = 1 << 16;
 
 /// A bijection of 0 .. n.
 #[derive(Clone, Debug)]
@@ -17,7 +22,8 @@ pub(crate) struct Permutation {
     low_bits: u32,
     /// b, at most 2³² as n is below 2⁶³.
     highs: u64,
-    keys: [u64; ROUNDS],
+    keys: [[u64; 2]; PAIRS_SMALL],
+    pairs: usize,
 }
 
 impl Permutation {
@@ -25,13 +31,14 @@ impl Permutation {
     pub(crate) fn new(count: u64, key: u64) -> Self {
         debug_assert!((1..=1 << 62).contains(&count));
         let low_bits = count.ilog2() / 2;
-        let mut keys = [0; ROUNDS];
+        let mut keys = [[0; 2]; PAIRS_SMALL];
         let mut state = key;
-        for round_key in &mut keys {
+        for round_key in keys.as_flattened_mut() {
             state = splitmix64(state);
             *round_key = state;
         }
-        Self { count, low_bits, highs: count.div_ceil(1 << low_bits), keys }
+        let pairs = if count < SMALL_BELOW { PAIRS_SMALL } else { PAIRS };
+        Self { count, low_bits, highs: count.div_ceil(1 << low_bits), keys, pairs }
     }
 
     /// How many values it permutes.
@@ -53,7 +60,7 @@ impl Permutation {
     fn network(&self, value: u64) -> u64 {
         let mask = (1_u64 << self.low_bits) - 1;
         let (mut low, mut high) = (value & mask, value >> self.low_bits);
-        for [odd, even] in self.keys.as_chunks().0 {
+        for [odd, even] in &self.keys[..self.pairs] {
             // A number below b, as even as 2³² values over b can be.
             high += ((mix(low ^ odd) >> 32) * self.highs) >> 32;
             if high >= self.highs {
@@ -104,30 +111,41 @@ mod tests {
     }
 
     /// Over many keys, where a value goes is even over the range, and so is how far its neighbour
-    /// lands from it: what a scatter needs, and what weak rounds would fail. 8 and 64 are the
-    /// sizes with the fewest halves to mix; 1000 has cycles to walk.
+    /// lands from it: what a scatter needs, and what weak rounds would fail. 8 and 64 have the
+    /// fewest values in a half, 1000 has cycles to walk, 70,000 has four rounds only.
     #[test]
     fn images_and_distances_are_even() {
-        for count in [8_u64, 64, 1000] {
-            let trials = 400 * count;
-            let mut images = vec![0_u64; count as usize];
-            let mut distances = vec![0_u64; count as usize];
+        for count in [8_u64, 64, 1000, 70_000] {
+            let cells = count.min(1000);
+            let trials = 400 * cells;
+            let mut images = vec![0_u64; cells as usize];
+            let mut distances = vec![0_u64; cells as usize];
             for key in 0..trials {
                 let permutation = Permutation::new(count, key);
                 let value = key % (count - 1);
                 let (a, b) = (permutation.apply(value), permutation.apply(value + 1));
-                images[a as usize] += 1;
-                distances[((a + count - b) % count) as usize] += 1;
+                images[(a * cells / count) as usize] += 1;
+                // 1 to count - 1; counted from 0 in as many cells as fit evenly.
+                let distance = (a + count - b) % count;
+                distances[((distance - 1) * cells / (count - 1)) as usize] += 1;
             }
-            assert_eq!(distances[0], 0);
-            let chi = |hits: &[u64]| {
-                let mean = trials as f64 / hits.len() as f64;
-                let sum: f64 = hits.iter().map(|&h| (h as f64 - mean).powi(2) / mean).sum();
+            let chi = |hits: &[u64], of: u64| {
+                let sum: f64 = hits
+                    .iter()
+                    .enumerate()
+                    .map(|(cell, &hits)| {
+                        // How many of the `of` values fall into this cell.
+                        let start = |cell: u64| (cell * of).div_ceil(cells);
+                        let values = start(cell as u64 + 1) - start(cell as u64);
+                        let mean = trials as f64 * values as f64 / of as f64;
+                        if values == 0 { hits as f64 } else { (hits as f64 - mean).powi(2) / mean }
+                    })
+                    .sum();
                 // Standard deviations above the mean of chi squared.
-                let freedom = hits.len() as f64 - 1.0;
+                let freedom = cells as f64 - 1.0;
                 (sum - freedom) / (2.0 * freedom).sqrt()
             };
-            let (image, distance) = (chi(&images), chi(&distances[1..]));
+            let (image, distance) = (chi(&images, count), chi(&distances, count - 1));
             assert!(image < 4.5 && distance < 4.5, "{count}: {image:.2} {distance:.2}");
         }
     }

@@ -52,7 +52,7 @@ pub(super) enum PatternPlan {
     Shared(Arc<Cursor>),
     Sequential,
     Runs(u64),
-    Zipf(Zipf, Arc<Permutation>),
+    Zipf(Arc<Zipf>, Arc<Permutation>),
     HotSpots(Weighted, Box<[(u64, u64)]>, Option<Arc<Permutation>>),
     Recent(usize, u32),
     Strided(u64, u64),
@@ -179,7 +179,7 @@ impl TablePlan {
                 block_units,
             },
             PatternPlan::Zipf(zipf, scatter) => {
-                Pattern::Zipf { rng: rng(), zipf: zipf.clone(), scatter: Arc::clone(scatter) }
+                Pattern::Zipf { rng: rng(), zipf: Arc::clone(zipf), scatter: Arc::clone(scatter) }
             }
             PatternPlan::HotSpots(choice, spots, scatter) => Pattern::HotSpots {
                 rng: rng(),
@@ -228,7 +228,7 @@ impl PatternPlan {
                 Self::Runs(blocks.min(*run))
             }
             spec::Pattern::Zipf { theta } => {
-                Self::Zipf(Zipf::new(places, *theta), scatter(seed, places))
+                Self::Zipf(Arc::new(Zipf::new(places, *theta)), scatter(seed, places))
             }
             spec::Pattern::HotSpots { spots, scatter: scatters } => {
                 let mut bounds = Vec::with_capacity(spots.len());

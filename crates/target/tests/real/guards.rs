@@ -1,153 +1,17 @@
-//! Guards and faults on real loop devices, mounts and swap. They need root, so they are ignored
-//! unless asked for: `cargo test -p iodyno-target -- --ignored`. Only loop devices over files in a
-//! temporary folder are written.
+//! What the guard refuses, what lifts it, and what it holds on to once a device is open.
 
-use std::fs::{File, OpenOptions as FileOptions};
+use std::fs::OpenOptions as FileOptions;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::Command;
 
 use iodyno_target::{
-    Confirm, Inspection, LayOut, Marker, OpenOptions, Opened, Refusal, RefusalCode, SysRoot, TargetError,
-    TargetName, check_writable, inspect, lay_out, open, open_inspected,
+    Confirm, LayOut, OpenOptions, RefusalCode, SysRoot, TargetError, check_writable, inspect,
+    lay_out, open, open_inspected,
 };
 
-const MIB: u64 = 1 << 20;
-/// What claims a block device, when it is opened without `O_CREAT`.
-const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
-
-/// Lets one test at a time go on: `losetup --find` opens every loop device on its way, and a child
-/// process that is just being started holds its parent's descriptors.
-fn alone() -> File {
-    let lock = File::open(std::env::current_exe().unwrap()).unwrap();
-    lock.lock().unwrap();
-    lock
-}
-
-fn run(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(args)
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-        .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-/// A loop device that is detached again.
-struct Loop {
-    node: String,
-}
-
-impl Loop {
-    fn on(file: &Path, extra: &[&str]) -> Self {
-        let args = [&["--find", "--show"], extra, &[file.to_str().unwrap()]].concat();
-        Self { node: run("losetup", &args) }
-    }
-
-    fn kernel_name(&self) -> &str {
-        self.node.strip_prefix("/dev/").unwrap()
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        run("losetup", &["--detach", &self.node]);
-    }
-}
-
-/// A partition that is removed again; the kernel keeps it when its loop device is detached.
-struct Partition<'a>(&'a Loop);
-
-impl<'a> Partition<'a> {
-    /// Tells the kernel of partition 1, as its own scan would: not every kernel is built to read
-    /// every table, nor scans loop devices.
-    fn on(disk: &'a Loop, first_sector: u32, sectors: u32) -> Self {
-        run("addpart", &[&disk.node, "1", &first_sector.to_string(), &sectors.to_string()]);
-        Self(disk)
-    }
-
-    fn node(&self) -> String {
-        format!("{}p1", self.0.node)
-    }
-}
-
-impl Drop for Partition<'_> {
-    fn drop(&mut self) {
-        run("delpart", &[&self.0.node, "1"]);
-    }
-}
-
-/// A mount that is undone again.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn at(point: PathBuf, args: &[&str]) -> Self {
-        std::fs::create_dir_all(&point).unwrap();
-        run("mount", &[args, &[point.to_str().unwrap()]].concat());
-        Self(point)
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        run("umount", &[self.0.to_str().unwrap()]);
-    }
-}
-
-/// A child process that is ended again.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-fn blank(dir: &Path, name: &str) -> PathBuf {
-    let path = dir.join(name);
-    File::create(&path).unwrap().set_len(64 * MIB).unwrap();
-    path
-}
-
-fn name(text: &str) -> TargetName {
-    TargetName::parse(text).unwrap()
-}
-
-fn look(node: &str) -> Inspection {
-    inspect(&name(node)).unwrap()
-}
-
-fn refusals(node: &str) -> Vec<Refusal> {
-    check_writable(&look(node), &SysRoot::real())
-}
-
-fn codes(node: &str) -> Vec<RefusalCode> {
-    refusals(node).into_iter().map(|refusal| refusal.code).collect()
-}
-
-fn destroy(given: &str) -> OpenOptions {
-    OpenOptions { confirm: Confirm(vec![given.to_owned()]), ..OpenOptions::read_write() }
-}
-
-fn is_refused(result: Result<Opened, TargetError>, code: RefusalCode) {
-    match result {
-        Err(TargetError::Refused(refused)) => {
-            assert!(refused.refusals.iter().any(|refusal| refusal.code == code), "{refused}");
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Writes 4 KiB of `byte` at the start, through the page-aligned part of a larger buffer.
-fn write_block(opened: &Opened, byte: u8) -> std::io::Result<usize> {
-    let buf = vec![byte; 12 << 10];
-    let start = buf.as_ptr().align_offset(4096);
-    let file = File::from(opened.fd.try_clone()?);
-    file.write_at(&buf[start..start + 4096], 0)
-}
+use crate::common::*;
 
 #[test]
 #[ignore = "needs root and loop devices"]
@@ -222,7 +86,10 @@ fn a_formatted_and_mounted_device_needs_its_own_name() {
     is_refused(open(&name(&disk.node), &OpenOptions::read_write()), RefusalCode::Signature);
     for right in [disk.kernel_name(), &disk.node] {
         let opened = open(&name(&disk.node), &destroy(right)).unwrap();
-        assert_eq!(opened.lifted.iter().map(|r| r.code).collect::<Vec<_>>(), [RefusalCode::Signature]);
+        assert_eq!(
+            opened.lifted.iter().map(|r| r.code).collect::<Vec<_>>(),
+            [RefusalCode::Signature]
+        );
     }
     let opened = open(&name(&disk.node), &destroy(disk.kernel_name())).unwrap();
     assert_eq!(write_block(&opened, 0).unwrap(), 4096);
@@ -292,11 +159,19 @@ fn a_device_that_is_open_elsewhere() {
     drop((held, opened));
     assert_eq!(codes(&disk.node), []);
     // A process that has it open for writing without claiming it, as a virtual machine does.
-    let script = format!("exec 3<>{}; echo; exec sleep 1000", disk.node);
-    let mut child = Command::new("sh").args(["-c", &script]).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut word = [0];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut word).unwrap();
-    let child = Ended(child);
+    let open_by = |redirection: &str| {
+        let script = format!("exec 3{redirection}{}; echo; exec sleep 1000", disk.node);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut word = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut word).unwrap();
+        Ended(child)
+    };
+    let reader = open_by("<");
+    assert_eq!(codes(&disk.node), []);
+    drop(reader);
+    let child = open_by("<>");
     let found = refusals(&disk.node);
     assert_eq!(found[0].code, RefusalCode::OpenElsewhere);
     assert!(found[0].found.contains(&format!("process {}", child.0.id())), "{found:?}");
@@ -358,113 +233,15 @@ fn a_file_below_a_loop_device_and_its_twin() {
     let _mount = Mount::at(dir.path().join("m"), &[&disk.node]);
     let twin = Loop::on(&path, &[]);
     let found = refusals(&twin.node);
-    assert_eq!(found.iter().map(|r| r.code).collect::<Vec<_>>(), [RefusalCode::Member, RefusalCode::Signature]);
+    assert_eq!(
+        found.iter().map(|r| r.code).collect::<Vec<_>>(),
+        [RefusalCode::Member, RefusalCode::Signature]
+    );
     assert!(found[0].found.contains("mounted at"), "{found:?}");
     // A loop device on the device.
     let upper = Loop::on(Path::new(&disk.node), &[]);
     assert!(codes(&disk.node).contains(&RefusalCode::Member));
     assert_eq!(codes(&upper.node)[0], RefusalCode::Mounted);
-}
-
-fn fill(buf: &mut [u8], _offset: u64) {
-    buf.fill(0xA5);
-}
-
-fn go_on(_done: u64, _total: u64) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
-/// On a file system of 64 MiB: a new file that does not fit leaves nothing, an old one that can't
-/// grow stays as it was, scratch space says what it lacks.
-fn fill_up(point: &Path) {
-    let before = names(point);
-    let at = |rest: &str| name(&format!("{}/{rest}", point.display()));
-    let no_space = |target: &TargetName| {
-        let mut opened = open(target, &OpenOptions::read_write()).unwrap();
-        match lay_out(&mut opened, &mut fill, &mut go_on) {
-            Err(error @ TargetError::NoSpace { wanted_bytes, free_bytes, .. }) => {
-                assert!(wanted_bytes > free_bytes && free_bytes > 0, "{error}");
-                assert!(free_bytes <= 64 * MIB, "{error}");
-            }
-            other => panic!("{other:?}"),
-        }
-    };
-    no_space(&at("t?size=128MiB"));
-    assert_eq!(names(point), before);
-    let mut opened = open(&at("t?size=16MiB"), &OpenOptions::read_write()).unwrap();
-    lay_out(&mut opened, &mut fill, &mut go_on).unwrap();
-    drop(opened);
-    no_space(&at("t?size=128MiB"));
-    let kept = inspect(&at("t")).unwrap();
-    assert_eq!((kept.whole_bytes, kept.marker), (Some(16 * MIB), Some(Marker::LaidOut(16 * MIB))));
-    assert!(std::fs::read(point.join("t")).unwrap() == vec![0xA5; 16 << 20]);
-    for scratch in ["scratch:", "scratch:128MiB"] {
-        let result = inspect(&name(&format!("{scratch}@{}", point.display())));
-        assert!(matches!(result, Err(TargetError::NoSpace { .. })), "{result:?}");
-    }
-}
-
-#[test]
-#[ignore = "needs root and a tmpfs"]
-fn a_full_tmpfs() {
-    let _alone = alone();
-    let dir = tempfile::tempdir().unwrap();
-    let mount = Mount::at(dir.path().join("m"), &["-t", "tmpfs", "-o", "size=64m", "tmpfs"]);
-    fill_up(&mount.0);
-}
-
-#[test]
-#[ignore = "needs root and loop devices"]
-fn a_full_ext4_and_its_device() {
-    let _alone = alone();
-    let dir = tempfile::tempdir().unwrap();
-    let disk = Loop::on(&blank(dir.path(), "disk"), &["--direct-io=on"]);
-    run("mkfs.ext4", &["-q", &disk.node]);
-    let mount = Mount::at(dir.path().join("m"), &[&disk.node]);
-    fill_up(&mount.0);
-    // The file's device is the loop device, and below that whatever holds the image.
-    let found = inspect(&name(&format!("{}/t", mount.0.display()))).unwrap();
-    assert_eq!(found.device.as_ref().unwrap().kernel_name, disk.kernel_name());
-    assert!(found.physical.iter().all(|device| device.kernel_name != disk.kernel_name()));
-    // Remounted read-only, it is refused before anything is tried.
-    run("mount", &["-o", "remount,ro", mount.0.to_str().unwrap()]);
-    let target = name(&format!("{}/t", mount.0.display()));
-    is_refused(open(&target, &destroy("t")), RefusalCode::ReadOnly);
-    assert!(open(&target, &OpenOptions::read_only()).is_ok());
-}
-
-/// ramfs has neither direct I/O nor attributes.
-#[test]
-#[ignore = "needs root and a ramfs"]
-fn without_direct_io_and_without_attributes() {
-    let _alone = alone();
-    let dir = tempfile::tempdir().unwrap();
-    let mount = Mount::at(dir.path().join("m"), &["-t", "ramfs", "ramfs"]);
-    let target = name(&format!("{}/t?size=1MiB", mount.0.display()));
-    let mut opened = open(&target, &OpenOptions::read_write()).unwrap();
-    assert!(!opened.direct && opened.page_cache);
-    assert_eq!(opened.why_not_direct.as_deref(), Some("Ramfs refuses O_DIRECT."));
-    lay_out(&mut opened, &mut fill, &mut go_on).unwrap();
-    drop(opened);
-    // The mark lies beside the file, and vouches for it in the next run.
-    assert_eq!(names(&mount.0), ["t", "t.iodyno"]);
-    let again = open(&target, &OpenOptions::read_write()).unwrap();
-    assert_eq!(again.lay_out, LayOut::Complete);
-    drop(again);
-    let insisting = name(&format!("{}/t?direct=yes", mount.0.display()));
-    let result = open(&insisting, &OpenOptions::read_write());
-    assert!(matches!(result, Err(TargetError::Unsupported { .. })), "{result:?}");
-    // A file that was to be made and could not be opened as asked is not left behind.
-    let fresh = name(&format!("{}/new?size=1MiB&direct=yes", mount.0.display()));
-    assert!(open(&fresh, &OpenOptions::read_write()).is_err());
-    assert_eq!(names(&mount.0), ["t", "t.iodyno"]);
 }
 
 /// The device that this machine runs from, if `/` is on one: never allowed, whatever is confirmed.

@@ -1,0 +1,227 @@
+//! The forms that other tools read: CSV, HdrHistogram's text, fio's JSON.
+
+#![expect(clippy::float_cmp, reason = "the same figure must be the same number in every form")]
+
+mod samples;
+
+use iodyno_measure::Histogram;
+use iodyno_report::{csv, fio_json, hgrm, json};
+use iodyno_units::OpKind;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows of a CSV text by RFC 4180, each by the names of its columns.
+fn parse(text: &str) -> Vec<BTreeMap<String, String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut quoted = false;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut field)),
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => field.push(c),
+        }
+    }
+    assert!(field.is_empty() && row.is_empty(), "the last line ends");
+    let head = rows.remove(0);
+    rows.into_iter()
+        .map(|row| {
+            assert_eq!(row.len(), head.len());
+            head.iter().cloned().zip(row).collect()
+        })
+        .collect()
+}
+
+/// A JSON number as CSV writes it: null is empty.
+fn number(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Number(n) if n.is_f64() => n.as_f64().unwrap().to_string(),
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn csv_has_the_numbers_of_the_json() {
+    for (name, run) in samples::all() {
+        let document = json::document(&run, json::Options { series: true });
+        let mut rows = parse(&csv::cells(&run)).into_iter();
+        let mut series = parse(&csv::series(&run)).into_iter();
+        for cell in document["cells"].as_array().unwrap() {
+            let kinds: Vec<&str> = OpKind::ALL
+                .map(OpKind::name)
+                .into_iter()
+                .filter(|k| cell[k]["ops"].as_u64().is_some_and(|n| n > 0))
+                .collect();
+            if kinds.is_empty() {
+                let row = rows.next().unwrap();
+                assert_eq!((row["kind"].as_str(), row["ops"].as_str()), ("", "0"), "{name}");
+            }
+            for kind in &kinds {
+                let (row, object) = (rows.next().unwrap(), &cell[kind]);
+                for key in ["target", "workload", "engine", "ended", "level"] {
+                    assert_eq!(row[key], cell[key].as_str().unwrap(), "{name}");
+                }
+                assert_eq!(row["cell"], cell["name"].as_str().unwrap(), "{name}");
+                assert_eq!(row["kind"], *kind);
+                for key in ["threads", "depth", "block_bytes", "offered_iops", "oio_mean"] {
+                    assert_eq!(row[key], number(&cell[key]), "{name} {key}");
+                }
+                for key in ["ops", "iops", "bytes", "bytes_per_s", "errors"] {
+                    assert_eq!(row[key], number(&object[key]), "{name} {key}");
+                }
+                for (key, value) in object["latency_ns"].as_object().unwrap() {
+                    assert_eq!(row[&format!("latency_{key}_ns")], number(value), "{name} {key}");
+                    let service = &object["service_ns"][key];
+                    assert_eq!(row[&format!("service_{key}_ns")], number(service), "{name} {key}");
+                }
+            }
+            for interval in cell["series"].as_array().unwrap() {
+                for kind in &kinds {
+                    let (row, object) = (series.next().unwrap(), &interval[kind]);
+                    for key in ["ops", "bytes", "errors"] {
+                        assert_eq!(row[key], number(&object[key]), "{name} {key}");
+                    }
+                    assert_eq!(row["seconds"], number(&interval["seconds"]));
+                    assert_eq!(row["latency_p99_ns"], number(&object["latency_ns"]["p99"]));
+                }
+            }
+        }
+        assert!(rows.next().is_none() && series.next().is_none(), "{name}: rows left");
+    }
+    insta::assert_snapshot!("cells_csv", csv::cells(&samples::several_targets()));
+    insta::assert_snapshot!("series_csv", csv::series(&samples::open_loop()));
+}
+
+/// The oracle is the reference implementation with as many buckets an octave as ours: two digits.
+#[test]
+fn hgrm_is_what_hdrhistogram_writes() {
+    let run = samples::four_corners();
+    let text = hgrm::text(&run);
+    insta::assert_snapshot!("hgrm", text.split("\n\n# ").next().unwrap());
+    assert_eq!(text.matches("TotalCount").count(), 4);
+    for (section, cell) in text.split("# iodyno").skip(1).zip(&run.cells) {
+        let total = cell.total();
+        let ours: &Histogram = &total.iter().next().unwrap().1.service;
+        let mut theirs = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1 << 42, 2).unwrap();
+        for bucket in ours.buckets() {
+            theirs.record_n(bucket.middle_ns() as u64, bucket.count).unwrap();
+        }
+        let rows: Vec<Vec<f64>> = section
+            .lines()
+            .skip(3)
+            .take_while(|l| !l.starts_with('#'))
+            .map(|l| l.split_whitespace().map(|w| w.parse().unwrap()).collect())
+            .collect();
+        let expected: Vec<_> = theirs.iter_quantiles(5).collect();
+        assert_eq!(rows.len(), expected.len());
+        let mut seen = 0;
+        for (row, step) in rows.iter().zip(&expected) {
+            seen += step.count_since_last_iteration();
+            assert!((row[1] - step.quantile_iterated_to()).abs() < 1e-9, "{row:?} {step:?}");
+            assert_eq!(row[2], seen as f64);
+            // Theirs is the upper end of a bucket, ours its middle or the exact maximum.
+            let ns = step.value_iterated_to() as f64;
+            assert!((row[0] * 1e3 - ns).abs() <= ns / 100.0, "{row:?} {step:?}");
+        }
+        assert_eq!((rows.last().unwrap()[0] * 1e3).round() as u64, ours.max_ns().unwrap());
+    }
+    let open = hgrm::text(&samples::open_loop());
+    assert!(open.contains("read response time in microseconds"));
+    assert!(open.contains("read service time in microseconds"));
+    let hostile = hgrm::text(&samples::hostile());
+    assert!(!hostile.contains(|c: char| c.is_control() && c != '\n'));
+}
+
+/// Paths of all values; what is under `job options` differs from job to job.
+fn paths(value: &Value, at: &str, found: &mut BTreeSet<String>) {
+    match value {
+        _ if at.ends_with("/job options") => {
+            found.insert(at.to_owned());
+        }
+        Value::Object(map) if !map.is_empty() => {
+            map.iter().for_each(|(key, value)| paths(value, &format!("{at}/{key}"), found));
+        }
+        Value::Array(list) => list.iter().for_each(|v| paths(v, &format!("{at}/*"), found)),
+        _ => {
+            found.insert(at.to_owned());
+        }
+    }
+}
+
+/// The keys of a real fio: two jobs of its null engine, one of reads and writes and one with
+/// syncs, `fio --output-format=json`.
+#[test]
+fn fio_json_has_the_keys_of_fio() {
+    let real: BTreeSet<String> =
+        include_str!("data/fio-3.33-keys.txt").lines().map(str::to_owned).collect();
+    let mut ours = BTreeSet::new();
+    paths(&fio_json::document(&samples::open_loop()), "", &mut ours);
+    let missing: Vec<_> = real.difference(&ours).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    let more: Vec<_> = ours.difference(&real).map(String::as_str).collect();
+    // fio has job_start since 3.36, the error counts with --continue_on_error, and percentiles of
+    // lat_ns with --lat_percentiles; global options with a job file.
+    let known =
+        ["/global options", "/jobs/*/first_error", "/jobs/*/job_start", "/jobs/*/total_err"];
+    let unknown: Vec<_> =
+        more.iter().filter(|p| !known.contains(p) && !p.contains("/lat_ns/percentile/")).collect();
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
+#[test]
+fn fio_json_has_the_numbers_of_the_json() {
+    for (name, run) in samples::all() {
+        let ours = json::document(&run, json::Options::default());
+        let fio = fio_json::document(&run);
+        let jobs = fio["jobs"].as_array().unwrap();
+        for (job, cell) in jobs.iter().zip(ours["cells"].as_array().unwrap()) {
+            for (direction, kind) in [("read", "read"), ("write", "write"), ("trim", "trim")] {
+                let (theirs, ours) = (&job[direction], &cell[kind]);
+                let f64_of = |v: &Value| v.as_f64().unwrap_or(0.0);
+                assert_eq!(f64_of(&theirs["iops"]), f64_of(&ours["iops"]), "{name}");
+                assert_eq!(f64_of(&theirs["total_ios"]), f64_of(&ours["ops"]), "{name}");
+                let bytes_per_s = f64_of(&ours["bytes_per_s"]);
+                assert!((f64_of(&theirs["bw_bytes"]) - bytes_per_s).abs() < 1.0, "{name}");
+                assert!((f64_of(&theirs["bw"]) * 1024.0 - bytes_per_s).abs() <= 1024.0, "{name}");
+                assert_eq!(f64_of(&theirs["lat_ns"]["mean"]), f64_of(&ours["latency_ns"]["mean"]));
+                if let Some(p99) = ours["latency_ns"]["p99"].as_u64() {
+                    assert_eq!(theirs["lat_ns"]["percentile"]["99.000000"], p99);
+                }
+            }
+            assert_eq!(job["sync"]["total_ios"], cell["flush"]["ops"]);
+            let buckets = ["latency_ns", "latency_us", "latency_ms"].iter();
+            let percent: f64 = buckets
+                .flat_map(|k| job[k].as_object().unwrap().values())
+                .map(|v| v.as_f64().unwrap())
+                .sum();
+            let ops: u64 = ["read", "write", "trim"]
+                .iter()
+                .map(|k| job[k]["total_ios"].as_u64().unwrap())
+                .sum();
+            assert!((percent - if ops > 0 { 100.0 } else { 0.0 }).abs() < 1e-6, "{name} {percent}");
+        }
+    }
+    let fio = fio_json::document(&samples::four_corners());
+    assert_eq!(fio["fio version"], "fio-3.36 (iodyno 0.1.0)");
+    assert_eq!(fio["time"], "Sat Nov 21 09:54:45 2026");
+    let patterns = ["randread", "randwrite", "read", "write"];
+    for (job, pattern) in fio["jobs"].as_array().unwrap().iter().zip(patterns) {
+        assert_eq!(job["job options"]["rw"], pattern);
+        assert_eq!(job["job options"]["ioengine"], "io_uring");
+        assert!(job["job options"].as_object().unwrap().values().all(Value::is_string));
+    }
+    assert_eq!(fio["jobs"][0]["iodepth_level"]["32"], 100.0);
+    assert_eq!(fio["jobs"][2]["iodepth_level"]["8"], 100.0);
+    // 10 s of one worker at 5 % user and 12.5 % kernel time.
+    assert_eq!(fio["jobs"][0]["usr_cpu"], 5.0);
+    assert_eq!(fio["jobs"][0]["sys_cpu"], 12.5);
+}

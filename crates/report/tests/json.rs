@@ -1,0 +1,200 @@
+//! The documents that programs read: by the published schemas, with the keys that were promised,
+//! and the numbers of the cells.
+
+mod samples;
+
+use iodyno_measure::Evidence;
+use iodyno_report::json::{Options, SCHEMA_LIST, SCHEMA_RUN, document, list};
+use iodyno_units::OpKind;
+use serde_json::{Value, json};
+
+fn validator(schema: &str) -> jsonschema::Validator {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    jsonschema::meta::validate(&schema).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+#[track_caller]
+fn assert_valid(validator: &jsonschema::Validator, document: &Value) {
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|e| format!("{} at {}", e, e.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+#[test]
+fn documents_follow_their_schemas() {
+    let (of_run, of_list) = (validator(SCHEMA_RUN), validator(SCHEMA_LIST));
+    for (_, run) in samples::all() {
+        for series in [false, true] {
+            let document = document(&run, Options { series });
+            assert_valid(&of_run, &document);
+            // What was printed and read again is the same document.
+            let text = serde_json::to_string(&document).unwrap();
+            assert_valid(&of_run, &serde_json::from_str(&text).unwrap());
+        }
+    }
+    let runs: Vec<_> = samples::all().iter().map(|(_, run)| samples::summary(run)).collect();
+    assert_valid(&of_list, &list(&runs));
+    assert_valid(&of_list, &list(&[]));
+}
+
+/// A schema that lets everything pass would pass every test.
+#[test]
+fn the_schema_is_strict() {
+    let validator = validator(SCHEMA_RUN);
+    let good = document(&samples::several_targets(), Options { series: true });
+    let mut count = 0;
+    // Every object that is ours: a key more and each key less.
+    for path in [
+        "",
+        "/run",
+        "/run/targets/0",
+        "/run/workloads/0",
+        "/cells/0",
+        "/cells/0/blocks/0",
+        "/cells/0/read",
+        "/cells/0/read/latency_ns",
+        "/cells/0/total",
+        "/cells/0/stamps",
+        "/cells/0/evidence",
+        "/cells/0/cpu_workers/0",
+        "/cells/0/verdicts/0",
+        "/cells/0/series/0",
+        "/cells/0/series/0/read",
+        "/cells/0/series/0/read/latency_ns",
+    ] {
+        let mut more = good.clone();
+        more.pointer_mut(path).unwrap()["surprise"] = json!(1);
+        assert!(!validator.is_valid(&more), "a key more in {path}");
+        let optional = ["trim", "series"];
+        let series_kinds = path == "/cells/0/series/0";
+        for key in good.pointer(path).unwrap().as_object().unwrap().keys() {
+            if optional.contains(&key.as_str()) || (series_kinds && key != "seconds") {
+                continue;
+            }
+            let mut less = good.clone();
+            less.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(key);
+            assert!(!validator.is_valid(&less), "{path} without {key}");
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count}");
+}
+
+/// The keys that the contract names, and the figures behind them.
+#[test]
+fn the_contract_holds() {
+    let run = samples::several_targets();
+    let doc = document(&run, Options::default());
+    assert_eq!(doc["schema"], 1);
+    assert_eq!(doc["run"]["id"], "k3m9x2p7ha");
+    assert_eq!(doc["cells"].as_array().unwrap().len(), run.cells.len());
+    for (object, cell) in doc["cells"].as_array().unwrap().iter().zip(&run.cells) {
+        let total = cell.total();
+        let seconds = cell.window_ns as f64 / 1e9;
+        assert_eq!(object["name"], json!(cell.key.name));
+        assert_eq!(object["threads"], 2);
+        assert_eq!(object["depth"], 4);
+        assert_eq!(object["block_bytes"], json!(cell.key.blocks[0].0));
+        assert_eq!(object["seconds"], seconds);
+        assert_eq!(object["generator_ns_per_io"], 28.5);
+        assert_eq!(object["total"]["iops"], total.ops() as f64 / seconds);
+        assert_eq!(object["total"]["bytes_per_s"], total.bytes() as f64 / seconds);
+        let read = total.class(OpKind::Read).unwrap();
+        assert_eq!(object["read"]["ops"], read.ops());
+        assert_eq!(object["read"]["iops"], read.ops() as f64 / seconds);
+        assert_eq!(object["read"]["bytes_per_s"], read.bytes as f64 / seconds);
+        assert_eq!(object["read"]["errors"], read.errors.total());
+        let latency = &object["read"]["latency_ns"];
+        assert_eq!(latency["min"], json!(read.service.min_ns()));
+        assert_eq!(latency["mean"], json!(read.service.mean_ns()));
+        assert_eq!(latency["max"], json!(read.service.max_ns()));
+        for (key, q) in [
+            ("p50", 0.5),
+            ("p90", 0.9),
+            ("p99", 0.99),
+            ("p99_9", 0.999),
+            ("p99_99", 0.9999),
+            ("p99_999", 0.99999),
+        ] {
+            assert_eq!(latency[key], json!(read.service.supported_quantile_ns(q)), "{key}");
+        }
+        // Always there, with zeroes and nulls where nothing happened.
+        assert_eq!(object["write"]["ops"], 0);
+        assert_eq!(object["write"]["latency_ns"]["p50"], Value::Null);
+        assert_eq!(object["flush"]["iops"], 0.0);
+        // There only where it happened.
+        assert!(object.get("trim").is_some() && object.get("write_zeroes").is_none());
+        assert!(object.get("series").is_none());
+        for verdict in object["verdicts"].as_array().unwrap() {
+            assert!(["code", "level", "text"].iter().all(|k| verdict[k].is_string()));
+        }
+    }
+    assert_eq!(doc["cells"][0]["read"]["errors_by_kind"], json!({"io": 17, "gone": 1}));
+    assert_eq!(doc["cells"][0]["read"]["latency_ns"]["p99_999"], Value::Null);
+}
+
+/// In open loop the latency is the response time, and the service time is beside it.
+#[test]
+fn open_loop_latency_is_response_time() {
+    let run = samples::open_loop();
+    let doc = document(&run, Options::default());
+    let read = &doc["cells"][0]["read"];
+    let stats = run.cells[0].total();
+    let stats = stats.class(OpKind::Read).unwrap();
+    assert_eq!(read["latency_ns"]["max"], json!(stats.response.as_ref().unwrap().max_ns()));
+    assert_eq!(read["service_ns"]["max"], json!(stats.service.max_ns()));
+    assert_ne!(read["latency_ns"]["max"], read["service_ns"]["max"]);
+    assert_eq!(doc["cells"][0]["offered_iops"], 25_000.0);
+    assert_eq!(doc["cells"][0]["backlog_ops"], 41_873);
+    assert!(doc["cells"][0]["lateness_ns"]["p99"].is_u64());
+}
+
+/// The series never skips an interval, adds up to the cell, and its last interval ends with the
+/// window.
+#[test]
+fn the_series_adds_up() {
+    let mut run = samples::several_targets();
+    run.cells[0].series.insert(1, iodyno_measure::Interval::default());
+    run.cells[0].window_ns = 3_250_000_000;
+    let doc = document(&run, Options { series: true });
+    let cell = &doc["cells"][0];
+    let series = cell["series"].as_array().unwrap();
+    assert_eq!(series.len(), 4);
+    let lengths: Vec<f64> = series.iter().map(|i| i["seconds"].as_f64().unwrap()).collect();
+    assert_eq!(lengths, [1.0, 1.0, 1.0, 0.25]);
+    for key in ["ops", "bytes", "errors"] {
+        let sum: u64 = series.iter().map(|i| i["read"][key].as_u64().unwrap()).sum();
+        assert_eq!(json!(sum), cell["read"][key], "{key}");
+    }
+    assert_eq!(series[1]["trim"]["ops"], 0);
+    assert_eq!(series[1]["trim"]["latency_ns"]["max"], Value::Null);
+}
+
+/// A field that is added to the evidence must be added to the schema.
+#[test]
+fn all_evidence_is_in_the_schema() {
+    let schema: Value = serde_json::from_str(SCHEMA_RUN).unwrap();
+    let described = schema["$defs"]["evidence"]["properties"].as_object().unwrap();
+    let stored = serde_json::to_value(Evidence::default()).unwrap();
+    let mut keys: Vec<&String> = stored.as_object().unwrap().keys().collect();
+    let mut described: Vec<&String> = described.keys().collect();
+    keys.sort();
+    described.sort();
+    assert_eq!(keys, described);
+}
+
+#[test]
+fn lists_are_in_the_order_given() {
+    let runs = [samples::summary(&samples::open_loop()), samples::summary(&samples::crashed())];
+    let doc = list(&runs);
+    assert_eq!(doc["runs"][0]["name"], "db-oltp");
+    assert_eq!(doc["runs"][0]["level"], "warning");
+    assert_eq!(doc["runs"][1]["status"], "crashed");
+    assert_eq!(doc["runs"][1]["ended"], Value::Null);
+    assert_eq!(doc["runs"][1]["cells"], 2);
+    let failed = list(&[samples::summary(&samples::hostile())]);
+    assert_eq!(failed["runs"][0]["reason"], "\u{7}the device\nis gone");
+}

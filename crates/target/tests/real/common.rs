@@ -1,0 +1,151 @@
+//! Loop devices, partitions and mounts that are undone when a test ends, however it ends.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use iodyno_target::{
+    Confirm, Inspection, OpenOptions, Opened, Refusal, RefusalCode, SysRoot, TargetError,
+    TargetName, check_writable, inspect,
+};
+
+pub(crate) const MIB: u64 = 1 << 20;
+/// What claims a block device, when it is opened without `O_CREAT`.
+pub(crate) const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
+
+/// Lets one test at a time go on: `losetup --find` opens every loop device on its way, and a child
+/// process that is just being started holds its parent's descriptors.
+pub(crate) fn alone() -> File {
+    let lock = File::open(std::env::current_exe().unwrap()).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+pub(crate) fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(args)
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program} {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A loop device that is detached again.
+pub(crate) struct Loop {
+    pub(crate) node: String,
+}
+
+impl Loop {
+    pub(crate) fn on(file: &Path, extra: &[&str]) -> Self {
+        let args = [&["--find", "--show"], extra, &[file.to_str().unwrap()]].concat();
+        Self { node: run("losetup", &args) }
+    }
+
+    pub(crate) fn kernel_name(&self) -> &str {
+        self.node.strip_prefix("/dev/").unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        run("losetup", &["--detach", &self.node]);
+    }
+}
+
+/// A partition that is removed again; the kernel keeps it when its loop device is detached.
+pub(crate) struct Partition<'a>(&'a Loop);
+
+impl<'a> Partition<'a> {
+    /// Tells the kernel of partition 1, as its own scan would: not every kernel is built to read
+    /// every table, nor scans loop devices.
+    pub(crate) fn on(disk: &'a Loop, first_sector: u32, sectors: u32) -> Self {
+        run("addpart", &[&disk.node, "1", &first_sector.to_string(), &sectors.to_string()]);
+        Self(disk)
+    }
+
+    pub(crate) fn node(&self) -> String {
+        format!("{}p1", self.0.node)
+    }
+}
+
+impl Drop for Partition<'_> {
+    fn drop(&mut self) {
+        run("delpart", &[&self.0.node, "1"]);
+    }
+}
+
+/// A mount that is undone again.
+pub(crate) struct Mount(pub(crate) PathBuf);
+
+impl Mount {
+    pub(crate) fn at(point: PathBuf, args: &[&str]) -> Self {
+        std::fs::create_dir_all(&point).unwrap();
+        run("mount", &[args, &[point.to_str().unwrap()]].concat());
+        Self(point)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run("umount", &[self.0.to_str().unwrap()]);
+    }
+}
+
+/// A child process that is ended again.
+pub(crate) struct Ended(pub(crate) Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+pub(crate) fn blank(dir: &Path, name: &str) -> PathBuf {
+    let path = dir.join(name);
+    File::create(&path).unwrap().set_len(64 * MIB).unwrap();
+    path
+}
+
+pub(crate) fn name(text: &str) -> TargetName {
+    TargetName::parse(text).unwrap()
+}
+
+pub(crate) fn look(node: &str) -> Inspection {
+    inspect(&name(node)).unwrap()
+}
+
+pub(crate) fn refusals(node: &str) -> Vec<Refusal> {
+    check_writable(&look(node), &SysRoot::real())
+}
+
+pub(crate) fn codes(node: &str) -> Vec<RefusalCode> {
+    refusals(node).into_iter().map(|refusal| refusal.code).collect()
+}
+
+pub(crate) fn destroy(given: &str) -> OpenOptions {
+    OpenOptions { confirm: Confirm(vec![given.to_owned()]), ..OpenOptions::read_write() }
+}
+
+pub(crate) fn is_refused(result: Result<Opened, TargetError>, code: RefusalCode) {
+    match result {
+        Err(TargetError::Refused(refused)) => {
+            assert!(refused.refusals.iter().any(|refusal| refusal.code == code), "{refused}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes 4 KiB of `byte` at the start, through the page-aligned part of a larger buffer.
+pub(crate) fn write_block(opened: &Opened, byte: u8) -> std::io::Result<usize> {
+    let buf = vec![byte; 12 << 10];
+    let start = buf.as_ptr().align_offset(4096);
+    let file = File::from(opened.fd.try_clone()?);
+    file.write_at(&buf[start..start + 4096], 0)
+}

@@ -1,0 +1,273 @@
+//! What a wrong workload file is told: every message with its line and column, and the way to mend
+//! it. The texts are part of the product.
+
+use iodyno_workload::{Spec, Workload};
+
+/// `LINE:COLUMN message (help)` for each error, with the text that the caret is under.
+fn errors(text: &str) -> String {
+    let found = match Workload::from_toml(text) {
+        Ok(_) => return "accepted".to_owned(),
+        Err(found) => found,
+    };
+    let lines = found.into_iter().map(|error| {
+        let before = &text[..error.span.start];
+        let line = before.split('\n').count();
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let under = text[error.span.clone()].lines().next().unwrap_or_default();
+        let help = error.help.map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{line}:{column} [{under}] {}{help}\n", error.message)
+    });
+    lines.collect()
+}
+
+/// Each case is a file, without its first line `schema = 1`, and what it is told.
+#[test]
+fn every_rule_names_its_place_and_its_remedy() {
+    let mut wrong = String::new();
+    for (text, told) in CASES {
+        let found = errors(&format!("schema = 1\n{text}"));
+        if found.trim_end() != told.trim() {
+            wrong += &format!("--- {text}\ntold:\n{found}\nexpected:\n{told}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+const CASES: &[(&str, &str)] = &[
+    (
+        "",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)",
+    ),
+    (
+        "threads = 0\ndepth = 65537\nmix = { read = 1 }",
+        "2:11 [0] the number of threads is a whole number from 1 to 1024\n\
+         3:9 [65537] the depth is a whole number from 1 to 65536",
+    ),
+    (
+        "mix = { read = 70, write = 0 }",
+        "2:28 [0] a share of 0 issues nothing (leave `write` out of the mix)",
+    ),
+    (
+        "mix = { read = -1 }",
+        "2:16 [-1] a share is a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)",
+    ),
+    (
+        "mix = { flush = 1 }",
+        "2:7 [{ flush = 1 }] the mix is of flushes only (a flush without writes has nothing to do: add `write`)",
+    ),
+    (
+        "block = \"4000B\"\nmix = { read = 1 }",
+        "2:9 [\"4000B\"] a block is a multiple of 512 B, from 512 B to 64 MiB",
+    ),
+    (
+        "block = \"6KiB\"\nalign = \"4KiB\"\nmix = { read = 1 }",
+        "2:9 [\"6KiB\"] a block of 6 KiB is not a multiple of the alignment, 4 KiB (`align = \"2KiB\"` fits this block)",
+    ),
+    (
+        "align = \"3KiB\"\nmix = { read = 1 }",
+        "2:9 [\"3KiB\"] the alignment is a power of two from 512 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+    ),
+    (
+        "align = \"256B\"\nmix = { read = 1 }",
+        "2:9 [\"256B\"] the alignment is a power of two from 512 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+    ),
+    (
+        "block = [{ size = \"4k\", share = 0 }, { size = 4096, share = 2 }]\nmix = { read = 1 }",
+        "2:33 [0] a share is a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)\n\
+         2:47 [4096] 4 KiB is listed already (add the shares up)",
+    ),
+    (
+        "block = []\nmix = { read = 1 }",
+        "2:9 [[]] no block size is given (write a size such as `\"4KiB\"`)",
+    ),
+    (
+        "active = \"50%..50%\"\nmix = { read = 1 }",
+        "2:10 [\"50%..50%\"] the active range is empty (write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)",
+    ),
+    (
+        "block = \"64KiB\"\nactive = \"1KiB..100KiB\"\nmix = { read = 1 }",
+        "3:10 [\"1KiB..100KiB\"] the active range 1KiB..100KiB does not hold one block of 64 KiB (make the range larger or the block smaller)",
+    ),
+    (
+        "active = \"0..8x\"\nmix = { read = 1 }",
+        "2:10 [\"0..8x\"] `8x` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
+    ),
+    (
+        "mix = { read = 1 }\n[write]\nfua = \"10%\"",
+        "3:1 [[write]] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"uniform\", theta = 1 } }",
+        "3:52 [1] `theta` means nothing for the pattern `uniform` (it belongs to `zipf`; leave the key out)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = \"zipf\" }",
+        "3:21 [\"zipf\"] the key `theta` is missing (`theta = 0.9` is a common exponent)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"zipf\", theta = 5.5 } }",
+        "3:49 [5.5] `theta` is above 0 and at most 5 (0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = [{ pattern = \"uniform\" }, { pattern = \"strided\", share = 1 }] }",
+        "3:22 [{ pattern = \"uniform\" }] this pattern has no `share` (each of several patterns needs one)\n\
+         3:59 [\"strided\"] the key `stride` is missing (such as `stride = \"64KiB\"`)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"6KiB\", start = 512 } }",
+        "3:53 [\"6KiB\"] the stride is above 0 and a multiple of the alignment, 4 KiB\n\
+         3:69 [512] the start is a multiple of the alignment, 4 KiB",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", shared = true, run = 0 } }",
+        "3:68 [0] a run's length in blocks is a whole number from 1 to 1099511627776\n\
+         3:68 [0] a shared cursor has no runs (leave `shared` out: each worker then has runs of its own)",
+    ),
+    (
+        "block = [{ size = \"4k\", share = 1 }, { size = \"8k\", share = 1 }]\nmix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", shared = true } }",
+        "4:56 [true] a shared cursor moves by one block size (use one block size, or leave the key out)",
+    ),
+    (
+        "block = [{ size = \"4k\", share = 1 }, { size = \"8k\", share = 1 }]\nmix = { read = 1 }\nall = { addresses = { pattern = \"uniform\", once_per_pass = true } }",
+        "4:60 [true] blocks of several sizes can't each be visited once per pass (use one block size, or leave the key out)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 80, range = \"20%\" }] } }",
+        "3:54 [[{ share = 80, range = \"20%\" }]] the spots' ranges add up to 20%, not to 100% (a part that is never used is a spot too: `{ share = 0, range = \"10%\" }`)",
+    ),
+    (
+        "mix = { read = 1 }\nread = { addresses = { pattern = \"recently-read\", window = 0 } }",
+        "3:34 [\"recently-read\"] `recently-read` has nothing to repeat (every address that is to be repeated must come from somewhere first: give reads a share of another pattern, such as `uniform`)\n\
+         3:60 [0] the window, in addresses, is a whole number from 1 to 1048576",
+    ),
+    (
+        "mix = { read = 1 }\nread = { addresses = [{ pattern = \"uniform\", share = 1 }, { pattern = \"recently-written\", share = 1 }] }",
+        "3:71 [\"recently-written\"] `recently-written` repeats what the mix never does: it has no `write`",
+    ),
+    (
+        "mix = { read = 1, write = 1 }\nread = { addresses = \"recently-written\" }\nwrite = { addresses = \"recently-read\" }",
+        "3:22 [\"recently-written\"] `recently-written` has nothing to repeat (every address that is to be repeated must come from somewhere first: give writes a share of another pattern, such as `uniform`)\n\
+         4:23 [\"recently-read\"] `recently-read` has nothing to repeat (every address that is to be repeated must come from somewhere first: give reads a share of another pattern, such as `uniform`)",
+    ),
+    (
+        "mix = { read = 1 }\narrivals = { kind = \"open\", think_time = \"1ms\" }",
+        "3:21 [\"open\"] the key `rate` is missing (such as `rate = \"50k/s\"`)\n\
+         3:42 [\"1ms\"] `think_time` means nothing for an open loop (think time belongs to `kind = \"closed\"`: an open loop does not wait for completions; leave the key out)",
+    ),
+    (
+        "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",
+        "3:38 [\"5k/s\"] `rate` means nothing for a closed loop (a rate belongs to `kind = \"open\"`; leave the key out)",
+    ),
+    (
+        "mix = { read = 1 }\narrivals = { kind = \"closed\", think_drains = true }",
+        "3:46 [true] there is no think time to drain for (add a `think_time`, or leave `think_drains` out)",
+    ),
+    (
+        "mix = { read = 1 }\narrivals = { kind = \"open\", rate = 2e9 }",
+        "3:36 [2e9] the rate is from 0.001 to 10^9 operations a second",
+    ),
+    (
+        "mix = { write = 1, trim = 1 }\ncontent = { kind = \"verifiable\" }",
+        "2:27 [1] content can't be verified next to `trim` (a unit that reads as zeroes would be either discarded or lost, and nobody could say which)",
+    ),
+    (
+        "mix = { write = 1 }\ncontent = { kind = \"compressible\" }",
+        "3:20 [\"compressible\"] nothing is compressible or dedupable (say `compressible = \"50%\"`, `dedupable = \"20%\"`, or both; content that is neither is `incompressible`)",
+    ),
+    (
+        "mix = { write = 1 }\ncontent = { kind = \"zeroes\", dedupable = \"20%\" }",
+        "3:42 [\"20%\"] `dedupable` means nothing for content of the kind `zeroes` (it belongs to `compressible`; leave the key out)",
+    ),
+    (
+        "mix = { read = 1 }\nlimits = { time = \"0s\", ops = 0, bytes = 0, ramp = \"400d\" }",
+        "3:19 [\"0s\"] the time is above 0 and at most 365 d (for a run without such a limit leave `time` out and give `ops` or `bytes`)\n\
+         3:31 [0] a limit of 0 operations measures nothing\n\
+         3:42 [0] a limit of 0 bytes measures nothing\n\
+         3:52 [\"400d\"] the ramp is at most 365 d",
+    ),
+    (
+        "group = [\"a\", \"b\", \"a\"]\nthreads = 4",
+        "2:20 [\"a\"] `a` is a member already (each member is one cell, and cells go by their names)\n\
+         3:11 [4] `threads` means nothing in a group (a group has `schema`, `about`, `source` and `group` only; set this in its members, or by a flag for all of them)",
+    ),
+    (
+        "group = []",
+        "2:9 [[]] a group has 1 to 64 members, not 0 (such as `group = [\"random-read\", \"random-write\"]`)",
+    ),
+    // The parsers' own words, with the place of the value.
+    ("mix = { read = \"all\" }", "2:16 [\"all\"] invalid type: string \"all\", expected a number"),
+    (
+        "limits = { time = 5 }",
+        "2:19 [5] invalid value: integer `5`, expected a duration with its unit, such as `\"10s\"` or `\"100us\"`",
+    ),
+    (
+        "limits = { time = \"5\" }",
+        "2:19 [\"5\"] `5` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`",
+    ),
+    (
+        "block = true",
+        "2:9 [true] invalid type: boolean `true`, expected a size such as `\"4KiB\"`, or an array such as `[{ size = \"4KiB\", share = 60 }, …]`",
+    ),
+    (
+        "all = { addresses = \"unifrom\" }",
+        "2:21 [\"unifrom\"] unknown variant `unifrom`, expected one of `uniform`, `sequential`, `zipf`, `hot-spots`, `recently-read`, `recently-written`, `strided`",
+    ),
+    ("read = { fua = \"1%\" }", "2:10 [fua] unknown field `fua`, expected `block` or `addresses`"),
+    (
+        "write = { fua = 0.5 }",
+        "2:17 [0.5] invalid type: floating point `0.5`, expected a share with its sign, such as `\"20%\"`",
+    ),
+];
+
+#[test]
+fn the_schema_is_looked_at() {
+    let newer = errors("schema = 2\nmix = { read = 1 }");
+    assert_eq!(
+        newer,
+        "1:10 [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)\n"
+    );
+    assert_eq!(errors("mix = { read = 1 }"), "1:1 [] missing field `schema`\n");
+}
+
+#[test]
+fn a_group_is_not_one_workload_and_knows_which_members_are_unknown() {
+    let text = "schema = 1\ngroup = [\"random-read\", \"postgres\"]";
+    assert_eq!(Spec::from_toml(text).unwrap_err()[0].message, "this is a group, not one workload");
+    let Ok(Workload::Group(group)) = Workload::from_toml(text) else { panic!("a group") };
+    let unknown = group.unknown_members(|name| name == "random-read");
+    assert_eq!(unknown.len(), 1);
+    assert_eq!(&text[unknown[0].span.clone()], "\"postgres\"");
+    assert_eq!(unknown[0].message, "there is no workload named `postgres`");
+}
+
+/// A flag is refused by the rule that the file would break.
+#[test]
+fn overrides_obey_the_rules() {
+    let spec = || {
+        Spec::from_toml("schema = 1\nmix = { read = 1 }\nlimits = { ops = 5 }\nactive = \"0..64k\"")
+            .unwrap()
+    };
+    assert_eq!(
+        spec().with_threads(0).unwrap_err(),
+        "the number of threads is a whole number from 1 to 1024"
+    );
+    let large = iodyno_workload::Block::parse_list("128KiB").unwrap();
+    assert_eq!(
+        spec().with_block(large).unwrap_err(),
+        "the active range 0B..64KiB does not hold one block of 128 KiB; make the range larger or \
+         the block smaller"
+    );
+    assert!(spec().with_block(Vec::new()).is_err());
+    assert!(spec().with_rate(f64::NAN, None).is_err());
+    assert!(spec().with_rate(5e4, None).is_ok());
+    assert!(spec().with_time(0).is_err());
+    assert!(spec().without_time().is_ok());
+    let timed = Spec::from_toml("schema = 1\nmix = { read = 1 }").unwrap();
+    assert_eq!(timed.limits().time_ns, Some(10_000_000_000));
+    assert!(timed.without_time().unwrap_err().contains("needs one of operations or bytes"));
+    let thinking =
+        "schema = 1\nmix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\" }";
+    assert!(
+        Spec::from_toml(thinking).unwrap().with_rate(5e4, None).unwrap_err().contains("think time")
+    );
+}

@@ -1,0 +1,198 @@
+//! The workloads of the catalog: each is read, says what it is, fits a target, and issues the
+//! stream that it issued when it was published. The stored form reads back as the same workload.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use iodyno_workload::{Geometry, Shared, Spec, Stream, Workload};
+use proptest::prelude::*;
+
+fn catalog() -> BTreeMap<String, Workload> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalog/workloads");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let workload = Workload::from_toml(&fs::read_to_string(&path).unwrap());
+            (name.clone(), workload.unwrap_or_else(|errors| panic!("{name}: {errors:?}")))
+        })
+        .collect()
+}
+
+/// FNV-1a of the first 20,000 operations of each of two workers on 64 GiB, from seed 1.
+fn stream_hash(spec: &Spec) -> u64 {
+    let geometry = Geometry { capacity_bytes: 64 << 30, align_bytes: 4096, workers: 2 };
+    let shared = Shared::new(spec, 1, &geometry).unwrap();
+    let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+    for worker in 0..2 {
+        let mut stream = Stream::new(&shared, worker);
+        for _ in 0..20_000 {
+            let op = stream.next_op();
+            for word in
+                [op.offset_bytes, op.len_bytes.into(), op.kind.index() as u64, op.fua.into()]
+            {
+                for byte in word.to_le_bytes() {
+                    hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+                }
+            }
+        }
+    }
+    hash
+}
+
+/// A stream is part of the format: a stored seed must replay. If a hash changes, the change breaks
+/// every run that was ever stored, and wants a new schema.
+#[test]
+fn streams_are_pinned() {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, workload) in catalog() {
+        if let Workload::Single(spec) = workload {
+            found.insert(name, stream_hash(&spec));
+        }
+    }
+    for (name, text) in PATTERNS {
+        let text = format!("schema = 1\nmix = {{ read = 2, write = 1 }}\n{text}");
+        found.insert((*name).to_owned(), stream_hash(&Spec::from_toml(&text).unwrap()));
+    }
+    let pinned: BTreeMap<String, u64> =
+        PINNED.iter().map(|&(name, hash)| (name.to_owned(), hash)).collect();
+    assert_eq!(found, pinned, "{found:#x?}");
+}
+
+/// The patterns and draws that no catalog workload has.
+const PATTERNS: &[(&str, &str)] = &[
+    (
+        "pass",
+        "all = { addresses = { pattern = \"uniform\", once_per_pass = true } }\nactive = \"0..8MiB\"",
+    ),
+    ("zipf", "all = { addresses = { pattern = \"zipf\", theta = 0.99 } }"),
+    (
+        "spots",
+        "all = { addresses = { pattern = \"hot-spots\", scatter = true, spots = \
+         [{ share = 9, range = \"10%\" }, { share = 1, range = \"90%\" }] } }",
+    ),
+    ("strided", "all = { addresses = { pattern = \"strided\", stride = \"1MiB\" } }"),
+    (
+        "sizes",
+        "block = [{ size = \"4k\", share = 60 }, { size = \"8k\", share = 40 }]\n\
+         write = { fua = \"25%\", flush_every = 7, addresses = \"sequential\" }",
+    ),
+];
+
+const PINNED: &[(&str, u64)] = &[
+    ("db-oltp", 0x9628_b391_9655_05da),
+    ("log-80-20", 0x5951_e6a5_65bd_547c),
+    ("log-write", 0x1c83_e5ec_0f02_3e25),
+    ("oltp-67-33-16k", 0x9bf0_b315_87d9_4bcb),
+    ("oltp-67-33-4k", 0x7a6c_6fb3_6118_4c7b),
+    ("oltp-67-33-8k", 0xc810_9c96_e0c0_594b),
+    ("oltp1", 0x2f2c_41d4_0885_af6f),
+    ("oltp2", 0x3432_a95c_9ba1_e922),
+    ("oltp3", 0xe87e_6a19_87b3_5aef),
+    ("pass", 0x3eb3_198e_876a_df06),
+    ("random-read", 0xc3a8_b182_8c4c_13ce),
+    ("random-write", 0x7949_43de_5813_0716),
+    ("seq-read", 0xfc7c_2a49_6d62_f8e5),
+    ("seq-write", 0xa1c2_ba84_5822_a325),
+    ("sizes", 0x802b_e63d_d78e_e8c9),
+    ("spots", 0xb9f5_48bb_35d6_8cad),
+    ("strided", 0x96c5_f043_2be7_70c0),
+    ("zipf", 0x6375_a24b_93e7_71ad),
+];
+
+#[test]
+fn every_file_says_what_it_is_and_where_it_is_from() {
+    let catalog = catalog();
+    let known: Vec<&str> = catalog
+        .iter()
+        .filter(|(_, workload)| matches!(workload, Workload::Single(_)))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    for (name, workload) in &catalog {
+        let source = match workload {
+            Workload::Single(spec) => {
+                assert!(spec.limits().time_ns.is_some() && spec.limits().ramp_ns == 1_000_000_000);
+                spec.source()
+            }
+            Workload::Group(group) => {
+                assert_eq!(group.unknown_members(|name| known.contains(&name)), []);
+                group.source.as_deref()
+            }
+        };
+        assert!(source.is_some_and(|source| source.len() > 10), "{name}");
+        assert!((10..120).contains(&workload.about().len()), "{name}: {}", workload.about());
+    }
+    let Workload::Group(corners) = &catalog["four-corners"] else { panic!("a group") };
+    let members: Vec<&str> = corners.members.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(members, ["random-read", "random-write", "seq-read", "seq-write"]);
+}
+
+/// Through the stored text, and through JSON, as the notebook keeps it.
+fn assert_reads_back(spec: &Spec) {
+    let text = spec.to_toml();
+    let read = Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+    assert_eq!(&read, spec, "{text}");
+    let json = serde_json::to_string(spec).unwrap();
+    assert_eq!(&serde_json::from_str::<Spec>(&json).unwrap(), spec, "{json}");
+    let value = serde_json::to_value(spec).unwrap();
+    assert_eq!(&serde_json::from_value::<Spec>(value).unwrap(), spec);
+}
+
+#[test]
+fn stored_workloads_read_back_the_same() {
+    for workload in catalog().values() {
+        if let Workload::Single(spec) = workload {
+            assert_reads_back(spec);
+        }
+    }
+    for (_, text) in PATTERNS {
+        let text = format!("schema = 1\nmix = {{ read = 2, write = 1 }}\n{text}");
+        assert_reads_back(&Spec::from_toml(&text).unwrap());
+    }
+    assert_reads_back(
+        &Spec::from_toml(
+            "schema = 1\nabout = \"quotes \\\" and\\nlines \\u0007\"\nsource = '''a\\'b'''\n\
+             align = 512\nmix = { trim = 1, write_zeroes = 2 }\n\
+             trim = { block = \"1GiB\", addresses = { pattern = \"sequential\", run = 3 } }\n\
+             arrivals = { kind = \"open\", rate = 0.1, process = \"constant\" }\n\
+             limits = { ops = 5, bytes = \"10GB\", ramp = \"0s\" }",
+        )
+        .unwrap(),
+    );
+    let refused = serde_json::from_str::<Spec>("{\"schema\":1,\"mix\":{\"read\":1},\"depth\":0}");
+    assert!(refused.unwrap_err().to_string().contains("the depth is a whole number"));
+}
+
+/// What version 1 stored must be readable for ever: this text is never to be edited.
+#[test]
+fn an_old_stored_workload_is_readable() {
+    let stored = include_str!("stored-1.toml");
+    let spec = Spec::from_toml(stored).unwrap();
+    assert_eq!(spec.threads(), 2);
+    assert_eq!(spec.to_toml(), stored, "and it is still stored in the same way");
+}
+
+proptest! {
+    #[test]
+    fn numbers_read_back_exactly(
+        share in prop_oneof![1e-9..1e9_f64, 0.0..100.0_f64],
+        theta in 1e-6..5.0_f64,
+        percent in 1_u64..=1_000_000_000,
+        rate in prop_oneof![0.001..10.0_f64, 1.0..1e9_f64],
+        blocks in 1_u64..2048,
+        time_ns in 1_u64..1 << 50,
+        bytes in 1_u64..1 << 62,
+        start in 0_u64..1 << 40,
+    ) {
+        prop_assume!(share > 0.0);
+        let percent = percent as f64 / 1e7;
+        assert_reads_back(&Spec::from_toml(&format!(
+            "schema = 1\nblock = {}\nactive = \"{start}..{percent}%\"\nmix = {{ read = {share:?}, write = 1 }}\n\
+             [all]\naddresses = {{ pattern = \"zipf\", theta = {theta:?} }}\n[write]\nfua = \"{percent}%\"\n\
+             [arrivals]\nkind = \"open\"\nrate = {rate:?}\n\
+             [limits]\ntime = \"{time_ns}ns\"\nbytes = {bytes}",
+            blocks * 512,
+        )).unwrap());
+    }
+}

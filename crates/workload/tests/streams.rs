@@ -1,0 +1,482 @@
+//! Laws of the streams: each pattern against its definition, its exact probabilities or a direct
+//! count, on geometries that do not divide evenly.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use iodyno_units::{Op, OpKind};
+use iodyno_workload::{Geometry, GeometryError, Shared, Spec, Stream};
+use proptest::prelude::*;
+
+const KIB: u64 = 1024;
+
+fn spec(text: &str) -> Spec {
+    Spec::from_toml(&format!("schema = 1\n{text}")).unwrap()
+}
+
+/// A workload of 4 KiB reads with these addresses.
+fn reads(addresses: &str) -> Spec {
+    spec(&format!("mix = {{ read = 1 }}\nall = {{ addresses = {addresses} }}"))
+}
+
+fn shared(spec: &Spec, blocks: u64, workers: u32) -> Arc<Shared> {
+    let geometry = Geometry { capacity_bytes: blocks * 4 * KIB, align_bytes: 512, workers };
+    Shared::new(spec, 7, &geometry).unwrap()
+}
+
+fn take(shared: &Arc<Shared>, worker: u32, count: usize) -> Vec<Op> {
+    let mut stream = Stream::new(shared, worker);
+    (0..count).map(|_| stream.next_op()).collect()
+}
+
+/// Numbers of the 4 KiB blocks at which operations start.
+fn blocks(ops: &[Op]) -> Vec<u64> {
+    ops.iter().map(|op| op.offset_bytes / (4 * KIB)).collect()
+}
+
+/// Standard deviations by which chi squared exceeds its mean.
+fn chi(hits: &[u64], expected: impl Fn(usize) -> f64) -> f64 {
+    let sum: f64 = hits
+        .iter()
+        .enumerate()
+        .map(|(i, &hits)| (hits as f64 - expected(i)).powi(2) / expected(i))
+        .sum();
+    let freedom = hits.len() as f64 - 1.0;
+    (sum - freedom) / (2.0 * freedom).sqrt()
+}
+
+fn near(found: usize, of: usize, share: f64) {
+    let deviation = (of as f64 * share * (1.0 - share)).sqrt();
+    let off = (found as f64 - of as f64 * share).abs() / deviation;
+    assert!(off < 5.0, "{found} of {of} is {off:.1} deviations off {share}");
+}
+
+#[test]
+fn uniform_draws_are_even_and_independent() {
+    // The plain path and the general one, which a second pattern forces.
+    for addresses in [
+        "\"uniform\"",
+        "[{ pattern = \"uniform\", share = 1 }, { pattern = \"uniform\", share = 1 }]",
+    ] {
+        let drawn = blocks(&take(&shared(&reads(addresses), 300, 1), 0, 60_000));
+        let mut hits = vec![0; 300];
+        // Pairs that follow one another, by tenths of the range: dependence would show here.
+        let mut pairs = vec![0; 100];
+        for (&first, &second) in drawn.iter().zip(&drawn[1..]) {
+            hits[first as usize] += 1;
+            pairs[(first / 30 * 10 + second / 30) as usize] += 1;
+        }
+        assert!(chi(&hits, |_| 59_999.0 / 300.0) < 4.0);
+        assert!(chi(&pairs, |_| 59_999.0 / 100.0) < 4.0);
+    }
+}
+
+#[test]
+fn a_pass_visits_each_block_once_and_the_next_in_another_order() {
+    let shared = shared(&reads("{ pattern = \"uniform\", once_per_pass = true }"), 1003, 4);
+    // Worker w of 4 has the blocks w, w + 4, … of a pass: 251, 251, 251 and 250.
+    let mut passes = [Vec::new(), Vec::new(), Vec::new()];
+    for (worker, count) in [251, 251, 251, 250].into_iter().enumerate() {
+        let mut drawn = blocks(&take(&shared, worker as u32, 3 * count)).into_iter();
+        for pass in &mut passes {
+            pass.extend(drawn.by_ref().take(count));
+        }
+    }
+    for pass in &passes {
+        let mut sorted = pass.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..1003).collect::<Vec<u64>>());
+    }
+    let same = passes[0].iter().zip(&passes[1]).filter(|(a, b)| a == b).count();
+    assert!(same < 10, "two random orders agree in about one place: {same}");
+    assert_ne!(passes[1], passes[2]);
+}
+
+#[test]
+fn sequential_workers_start_apart_and_go_around() {
+    let shared = shared(&reads("\"sequential\""), 10, 3);
+    assert_eq!(blocks(&take(&shared, 0, 12)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]);
+    assert_eq!(blocks(&take(&shared, 1, 12)), [3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4]);
+    assert_eq!(blocks(&take(&shared, 2, 5)), [6, 7, 8, 9, 0]);
+}
+
+#[test]
+fn sequential_blocks_of_several_sizes_leave_no_gap() {
+    let mixed = spec(
+        "block = [{ size = \"4k\", share = 1 }, { size = \"8k\", share = 1 }, { size = \"12k\", share = 1 }]\n\
+         mix = { read = 1 }\nall = { addresses = \"sequential\" }",
+    );
+    let mut wraps = 0;
+    let mut sizes = HashSet::new();
+    let mut end_bytes = 0;
+    for op in take(&shared(&mixed, 101, 1), 0, 5000) {
+        sizes.insert(op.len_bytes);
+        if op.offset_bytes != end_bytes {
+            assert_eq!(op.offset_bytes, 0);
+            assert!(end_bytes + u64::from(op.len_bytes) > 101 * 4 * KIB, "it would have fitted");
+            wraps += 1;
+        }
+        end_bytes = op.offset_bytes + u64::from(op.len_bytes);
+    }
+    assert!(wraps > 50 && sizes.len() == 3);
+}
+
+/// Four threads advance one cursor: together they take each block of each pass once, and each of
+/// them sees only ascending places.
+#[test]
+fn a_shared_cursor_is_sequential_over_all_threads() {
+    const EACH: usize = 50_000;
+    let shared = shared(&reads("{ pattern = \"sequential\", shared = true }"), 1013, 4);
+    let threads: Vec<_> = (0..4)
+        .map(|worker| {
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(move || blocks(&take(&shared, worker, EACH)))
+        })
+        .collect();
+    let mut visits = vec![0_usize; 1013];
+    for thread in threads {
+        for block in thread.join().unwrap() {
+            visits[block as usize] += 1;
+        }
+    }
+    // 200,000 operations are 197 whole passes and the first 439 blocks of another.
+    for (block, &visits) in visits.iter().enumerate() {
+        assert_eq!(visits, 197 + usize::from(block < 4 * EACH - 197 * 1013), "block {block}");
+    }
+    // Alone, the order is exact.
+    assert_eq!(
+        blocks(&take(
+            &self::shared(&reads("{ pattern = \"sequential\", shared = true }"), 3, 2),
+            1,
+            7
+        )),
+        [0, 1, 2, 0, 1, 2, 0]
+    );
+}
+
+#[test]
+fn runs_are_sequential_jump_anywhere_and_stay_inside() {
+    let shared = shared(&reads("{ pattern = \"sequential\", run = 16 }"), 1000, 1);
+    let drawn = blocks(&take(&shared, 0, 16 * 2000));
+    let mut starts = HashSet::new();
+    for run in drawn.chunks(16) {
+        assert!(run.windows(2).all(|pair| pair[1] == pair[0] + 1), "{run:?}");
+        assert!(run[15] < 1000);
+        starts.insert(run[0]);
+    }
+    // 2000 draws of 985 places leave 985 e^-2.03 = 129 of them out, ± 10.
+    assert!((800..=910).contains(&starts.len()), "{}", starts.len());
+    assert!(starts.contains(&0) || starts.contains(&1));
+    // A run that is longer than the range is the range.
+    let short = self::shared(&reads("{ pattern = \"sequential\", run = 16 }"), 3, 1);
+    assert_eq!(blocks(&take(&short, 0, 7)), [0, 1, 2, 0, 1, 2, 0]);
+}
+
+#[test]
+fn strides_of_all_workers_are_one_comb() {
+    let shared =
+        shared(&reads("{ pattern = \"strided\", stride = \"12KiB\", start = \"8KiB\" }"), 100, 3);
+    let mut all = vec![0; 90];
+    for worker in 0..3 {
+        for (i, block) in blocks(&take(&shared, worker, 30)).into_iter().enumerate() {
+            all[3 * i + worker as usize] = block;
+        }
+    }
+    let expected: Vec<u64> = (0..90).map(|k| (2 + 3 * k) % 100).collect();
+    assert_eq!(all, expected);
+}
+
+/// The number of different blocks that are touched is what the probabilities say, so no two ranks
+/// share a block and no block is out of reach; and the hot blocks are the same for every worker
+/// and kind.
+#[test]
+fn zipf_ranks_have_blocks_of_their_own() {
+    const DRAWS: usize = 200_000;
+    let blocks_in_range = 50_000_u64;
+    let zipf = "addresses = { pattern = \"zipf\", theta = 0.9 }";
+    let both = spec(&format!(
+        "mix = {{ read = 1, write = 1 }}\nread = {{ {zipf} }}\nwrite = {{ {zipf} }}"
+    ));
+    let shared = shared(&both, blocks_in_range, 2);
+    let weights: Vec<f64> = (1..=blocks_in_range).map(|k| (k as f64).powf(-0.9)).collect();
+    let total: f64 = weights.iter().sum();
+    let mut hottest = HashSet::new();
+    for worker in 0..2 {
+        let ops = take(&shared, worker, 2 * DRAWS);
+        for kind in [OpKind::Read, OpKind::Write] {
+            let mut hits: HashMap<u64, u64> = HashMap::new();
+            let of_kind: Vec<Op> = ops.iter().copied().filter(|op| op.kind == kind).collect();
+            for block in blocks(&of_kind) {
+                *hits.entry(block).or_default() += 1;
+            }
+            let draws = of_kind.len() as f64;
+            let unique: f64 = weights.iter().map(|w| 1.0 - (1.0 - w / total).powf(draws)).sum();
+            // The variance of the number of unique blocks is below that number.
+            let off = (hits.len() as f64 - unique).abs() / unique.sqrt();
+            assert!(off < 4.0, "{} unique, expected {unique:.0}", hits.len());
+            hottest.insert(hits.iter().max_by_key(|(_, hits)| **hits).map(|(block, _)| *block));
+        }
+    }
+    assert_eq!(hottest.len(), 1, "{hottest:?}");
+}
+
+#[test]
+fn hot_spots_have_their_shares() {
+    const DRAWS: usize = 100_000;
+    let spots = "spots = [{ share = 80, range = \"20%\" }, { share = 0, range = \"30%\" }, { share = 20, range = \"50%\" }]";
+    let plain = reads(&format!("{{ pattern = \"hot-spots\", {spots} }}"));
+    let drawn = blocks(&take(&shared(&plain, 1000, 1), 0, DRAWS));
+    near(drawn.iter().filter(|&&block| block < 200).count(), DRAWS, 0.8);
+    assert!(drawn.iter().all(|block| !(200..500).contains(block)), "the gap");
+    let mut hot = vec![0; 200];
+    drawn.iter().filter(|&&block| block < 200).for_each(|&block| hot[block as usize] += 1);
+    let mean = hot.iter().sum::<u64>() as f64 / 200.0;
+    assert!(chi(&hot, |_| mean) < 4.0);
+    // Scattered: as many blocks, as often, but not side by side.
+    let scattered = reads(&format!("{{ pattern = \"hot-spots\", scatter = true, {spots} }}"));
+    let mut hits: HashMap<u64, usize> = HashMap::new();
+    for block in blocks(&take(&shared(&scattered, 1000, 1), 0, DRAWS)) {
+        *hits.entry(block).or_default() += 1;
+    }
+    assert_eq!(hits.len(), 700);
+    let hot: Vec<u64> = hits.iter().filter(|(_, hits)| **hits > 200).map(|(b, _)| *b).collect();
+    assert_eq!(hot.len(), 200);
+    assert!(hot.iter().filter(|&&block| block < 200).count() < 80, "spread out");
+}
+
+/// Against a model that keeps the whole history.
+#[test]
+fn recent_addresses_are_of_the_window_and_misses_are_counted() {
+    let spec = spec(
+        "mix = { read = 50, write = 50 }\n\
+         [read]\naddresses = [{ pattern = \"uniform\", share = 50 }, { pattern = \"recently-written\", share = 50, window = 100 }]\n\
+         [write]\naddresses = { pattern = \"sequential\" }",
+    );
+    let shared = shared(&spec, 1 << 40, 1);
+    let mut stream = Stream::new(&shared, 0);
+    let (mut written, mut repeated, mut reads, mut ages) = (Vec::new(), 0, 0, HashMap::new());
+    let mut before_first_write = 0;
+    for _ in 0..40_000 {
+        let op = stream.next_op();
+        if op.kind == OpKind::Write {
+            written.push(op.offset_bytes);
+            continue;
+        }
+        reads += 1;
+        before_first_write += u64::from(written.is_empty());
+        // Sequential writes lie at the start of a range so large that a uniform read is never there.
+        if op.offset_bytes < 1 << 27 {
+            repeated += 1;
+            let age = written.iter().rev().position(|&at| at == op.offset_bytes);
+            *ages.entry(age.expect("was written")).or_insert(0) += 1;
+        }
+    }
+    near(repeated, reads, 0.5);
+    let oldest = ages.keys().max().copied();
+    assert_eq!(oldest, Some(99), "the whole window, and no more");
+    assert_eq!(ages.len(), 100);
+    assert!(stream.recent_misses() <= before_first_write);
+
+    // The other way round there is nothing to repeat until the first read.
+    let cold = self::shared(
+        &self::spec(
+            "mix = { read = 1, write = 1000 }\nread = { addresses = \"uniform\" }\n\
+             write = { addresses = [{ pattern = \"recently-read\", share = 1 }] }",
+        ),
+        1 << 20,
+        1,
+    );
+    let mut stream = Stream::new(&cold, 0);
+    let first_read = (0..100_000).position(|_| stream.next_op().kind == OpKind::Read).unwrap();
+    assert!(first_read > 0);
+    assert_eq!(stream.recent_misses(), first_read as u64);
+    for _ in 0..1000 {
+        stream.next_op();
+    }
+    assert_eq!(stream.recent_misses(), first_read as u64);
+}
+
+/// What is repeated is not remembered again: half of the reads repeat, and yet the window holds
+/// its full number of different addresses.
+#[test]
+fn repeating_does_not_narrow_the_window() {
+    let spec = reads(
+        "[{ pattern = \"uniform\", share = 50 }, { pattern = \"recently-read\", share = 50, window = 512 }]",
+    );
+    let ops = blocks(&take(&shared(&spec, 1 << 40, 1), 0, 60_000));
+    let mut seen = HashSet::new();
+    let fresh: Vec<u64> = ops.iter().copied().filter(|&block| seen.insert(block)).collect();
+    near(fresh.len(), ops.len(), 0.5);
+    let last: HashSet<u64> = fresh[fresh.len() - 700..].iter().copied().collect();
+    let repeated: HashSet<u64> =
+        ops[ops.len() - 300..].iter().copied().filter(|block| last.contains(block)).collect();
+    // About 150 of the last 300 repeat one of 512; a narrowed window would repeat few.
+    assert!(repeated.len() > 200, "{}", repeated.len());
+}
+
+#[test]
+fn kinds_sizes_and_fua_have_their_shares() {
+    const OPS: usize = 100_000;
+    let spec = spec(
+        "block = [{ size = \"4k\", share = 3 }, { size = \"64k\", share = 1 }]\n\
+         mix = { read = 60, write = 25, flush = 5, trim = 6, write_zeroes = 4 }\n\
+         write = { fua = \"20%\", block = \"8k\" }",
+    );
+    let ops = take(&shared(&spec, 1 << 20, 1), 0, OPS);
+    let count = |test: &dyn Fn(&Op) -> bool| ops.iter().filter(|op| test(op)).count();
+    for (kind, share) in [
+        (OpKind::Read, 0.6),
+        (OpKind::Write, 0.25),
+        (OpKind::Flush, 0.05),
+        (OpKind::Trim, 0.06),
+        (OpKind::WriteZeroes, 0.04),
+    ] {
+        near(count(&|op| op.kind == kind), OPS, share);
+    }
+    let reads = count(&|op| op.kind == OpKind::Read);
+    near(count(&|op| op.kind == OpKind::Read && op.len_bytes == 65_536), reads, 0.25);
+    let writes = count(&|op| op.kind == OpKind::Write);
+    assert_eq!(count(&|op| op.kind == OpKind::Write && op.len_bytes == 8192), writes);
+    near(count(&|op| op.fua), writes, 0.2);
+    assert_eq!(count(&|op| op.fua && op.kind != OpKind::Write), 0);
+    assert!(ops.iter().all(|op| op.kind != OpKind::Flush || *op == Op::FLUSH));
+}
+
+#[test]
+fn a_flush_follows_every_so_many_writes() {
+    let spec = spec("mix = { read = 1, write = 1 }\nwrite = { flush_every = 3, fua = \"100%\" }");
+    let mut writes = 0;
+    for op in take(&shared(&spec, 1000, 1), 0, 10_000) {
+        match op.kind {
+            OpKind::Write => {
+                writes += 1;
+                assert!(writes <= 3 && op.fua);
+            }
+            OpKind::Flush => assert_eq!(std::mem::take(&mut writes), 3),
+            _ => assert!(writes < 3, "the flush comes at once"),
+        }
+    }
+    assert!(spec.issues(OpKind::Flush) && !spec.issues(OpKind::Trim));
+}
+
+/// Reads and writes under `[all]` advance one cursor; in tables of their own, each has one.
+#[test]
+fn a_cursor_belongs_to_its_table() {
+    let one = spec("mix = { read = 1, write = 1 }\nall = { addresses = \"sequential\" }");
+    assert_eq!(blocks(&take(&shared(&one, 100, 1), 0, 50)), (0..50).collect::<Vec<u64>>());
+    let two = spec(
+        "mix = { read = 1, write = 1 }\nread = { addresses = \"sequential\" }\n\
+         write = { addresses = \"sequential\" }",
+    );
+    let ops = take(&shared(&two, 100, 1), 0, 50);
+    for kind in [OpKind::Read, OpKind::Write] {
+        let of_kind: Vec<Op> = ops.iter().copied().filter(|op| op.kind == kind).collect();
+        assert_eq!(blocks(&of_kind), (0..of_kind.len() as u64).collect::<Vec<u64>>());
+    }
+}
+
+/// A worker's stream is a function of seed and number: who else is there, and in which order the
+/// streams are made and used, changes nothing.
+#[test]
+fn streams_do_not_know_of_each_other() {
+    let spec = Spec::from_toml(include_str!("../../../catalog/workloads/oltp3.toml")).unwrap();
+    let alone = take(&shared(&spec, 1 << 20, 8), 5, 2000);
+    let together = shared(&spec, 1 << 20, 8);
+    let mut streams: Vec<Stream> = (0..8).map(|worker| Stream::new(&together, worker)).collect();
+    let mut interleaved = vec![Vec::new(); 8];
+    for _ in 0..2000 {
+        for (stream, ops) in streams.iter_mut().zip(&mut interleaved).rev() {
+            ops.push(stream.next_op());
+        }
+    }
+    assert_eq!(interleaved[5], alone);
+    let common: HashSet<u64> = blocks(&interleaved[0]).into_iter().collect();
+    let met = blocks(&interleaved[1]).into_iter().filter(|block| common.contains(block)).count();
+    assert!(met < 20, "two random walks over a million blocks meet about four times: {met}");
+}
+
+#[test]
+fn a_workload_that_does_not_fit_is_told_why() {
+    let fit = |text: &str, capacity_bytes: u64, align_bytes: u32, workers: u32| {
+        let geometry = Geometry { capacity_bytes, align_bytes, workers };
+        Shared::new(&spec(text), 1, &geometry).map(|shared| shared.active_bytes())
+    };
+    let reads = "mix = { read = 1 }";
+    assert_eq!(fit(reads, 1 << 20, 1, 1), Ok((0, 1 << 20)));
+    assert_eq!(fit(reads, 1 << 20, 512, 0), Err(GeometryError::NoWorkers));
+    let fine = fit("block = 512\nmix = { read = 1 }", 1 << 20, 4096, 1).unwrap_err();
+    assert_eq!(
+        fine.to_string(),
+        "the target needs addresses and lengths in multiples of 4 KiB, but the workload's are \
+         multiples of 512 B; make block and align multiples of 4 KiB"
+    );
+    let small = fit("block = \"64k\"\nmix = { read = 1 }", 65_535, 1, 1).unwrap_err();
+    assert_eq!(small, GeometryError::TooSmall { range_bytes: 0, block_bytes: 65_536 });
+    let beyond = fit("active = \"0..2MiB\"\nmix = { read = 1 }", 1 << 20, 1, 1).unwrap_err();
+    assert!(beyond.to_string().contains("ends at 2 MiB, beyond the target's capacity of 1 MiB"));
+    // Both ends move inward to the alignment.
+    let inner = "active = \"1KiB..50%\"\nmix = { read = 1 }";
+    assert_eq!(fit(inner, 100_000, 1, 1), Ok((4096, 49_152 - 4096)));
+    let once =
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"uniform\", once_per_pass = true } }";
+    assert_eq!(
+        fit(once, 16_384, 1, 5).unwrap_err(),
+        GeometryError::FewerBlocksThanWorkers { blocks: 4, workers: 5 }
+    );
+    assert!(fit(once, 16_384, 1, 4).is_ok());
+    let spots = "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = \
+                 [{ share = 1, range = \"1%\" }, { share = 1, range = \"99%\" }] } }";
+    assert!(matches!(fit(spots, 65_536, 1, 1), Err(GeometryError::EmptySpot { number: 1, .. })));
+}
+
+/// Every pattern, on ranges from one block up that nothing divides.
+const PATTERNS: [&str; 10] = [
+    "\"uniform\"",
+    "{ pattern = \"uniform\", once_per_pass = true }",
+    "\"sequential\"",
+    "{ pattern = \"sequential\", shared = true }",
+    "{ pattern = \"sequential\", run = 5 }",
+    "{ pattern = \"zipf\", theta = 1 }",
+    "{ pattern = \"hot-spots\", scatter = true, spots = [{ share = 1, range = \"100%\" }] }",
+    "[{ pattern = \"uniform\", share = 1 }, { pattern = \"recently-read\", share = 9, window = 7 }]",
+    "{ pattern = \"strided\", stride = \"7KiB\", start = \"1KiB\" }",
+    "[{ pattern = \"sequential\", share = 1 }, { pattern = \"zipf\", theta = 0.5, share = 2 }]",
+];
+
+proptest! {
+    #[test]
+    fn every_operation_lies_in_the_active_range_and_is_aligned(
+        pattern in proptest::sample::select(&PATTERNS[..]),
+        several_sizes: bool,
+        start in 0_u64..100_000,
+        units in 13_u64..4000,
+        rest in 0_u64..1024,
+        workers in 1_u32..4,
+        seed: u64,
+    ) {
+        let several = several_sizes && !pattern.contains("true");
+        let block = if several {
+            "[{ size = \"3k\", share = 1 }, { size = \"1k\", share = 1 }, { size = \"13k\", share = 1 }]"
+        } else {
+            "\"3k\""
+        };
+        // The range as the workload sees it, and room for a block for each worker.
+        let first = start.next_multiple_of(1024);
+        let end = first + units * 1024 + rest;
+        let spec = spec(&format!(
+            "align = 1024\nblock = {block}\nactive = \"{start}..{end}\"\nmix = {{ read = 1 }}\n\
+             all = {{ addresses = {pattern} }}"
+        ));
+        let geometry = Geometry { capacity_bytes: end, align_bytes: 1024, workers };
+        let shared = Shared::new(&spec, seed, &geometry).unwrap();
+        for worker in 0..workers {
+            let mut stream = Stream::new(&shared, worker);
+            for _ in 0..200 {
+                let op = stream.next_op();
+                prop_assert_eq!(op.offset_bytes % 1024, 0);
+                prop_assert!(op.offset_bytes >= first, "{:?}", op);
+                prop_assert!(op.offset_bytes + u64::from(op.len_bytes) <= first + units * 1024, "{:?}", op);
+            }
+        }
+    }
+}
