@@ -9,7 +9,8 @@ use std::{env, fs, io};
 const FOLDERS: [&str; 5] = ["workloads", "methods", "devices", "systems", "studies"];
 
 fn main() -> io::Result<()> {
-    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../catalog");
+    let root =
+        Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../catalog");
     let root = root.canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut list = String::from("&[\n");
@@ -19,9 +20,8 @@ fn main() -> io::Result<()> {
             continue;
         }
         println!("cargo::rerun-if-changed={}", path.display());
-        let entries: Vec<PathBuf> = fs::read_dir(&path)?
-            .map(|entry| entry.map(|e| e.path()))
-            .collect::<io::Result<_>>()?;
+        let entries: Vec<PathBuf> =
+            fs::read_dir(&path)?.map(|entry| entry.map(|e| e.path())).collect::<io::Result<_>>()?;
         let mut named: Vec<(&str, &PathBuf)> = entries
             .iter()
             .filter(|path| path.extension().is_some_and(|e| e == "toml"))
@@ -31,7 +31,8 @@ fn main() -> io::Result<()> {
         named.sort_unstable();
         for (name, path) in named {
             let path = path.to_str().expect("a UTF-8 path");
-            writeln!(list, "    ({folder:?}, {name:?}, include_str!({path:?})),").expect("a String");
+            writeln!(list, "    ({folder:?}, {name:?}, include_str!({path:?})),")
+                .expect("a String");
         }
     }
     list.push_str("]\n");

@@ -70,7 +70,13 @@ fn run_cases(options: &Options, site: &Site) -> Result<(), String> {
         print!("{table}");
         summary.push_str(&table);
         for contender in &case.contenders {
-            let _ = writeln!(commands, "{} / {}: {}", case.name, contender.name, contender.command.join(" "));
+            let _ = writeln!(
+                commands,
+                "{} / {}: {}",
+                case.name,
+                contender.name,
+                contender.command.join(" ")
+            );
         }
         write(&options.out.join("raw.csv"), &csv)?;
         write(&options.out.join("commands.txt"), &commands)?;

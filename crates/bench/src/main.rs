@@ -66,7 +66,11 @@ fn options(args: &mut Vec<String>) -> Result<Options, String> {
             "--out" => options.out = value.into(),
             "--disk-dir" => options.disk_dir = value.into(),
             "--tmpfs-dir" => options.tmpfs_dir = value.into(),
-            _ => return Err(format!("unknown option {flag}: --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir exist")),
+            _ => {
+                return Err(format!(
+                    "unknown option {flag}: --reps, --seconds, --only, --out, --disk-dir and --tmpfs-dir exist"
+                ));
+            }
         }
     }
     Ok(options)

@@ -56,11 +56,7 @@ fn iodyno(text: &str) -> Option<Figures> {
         let seconds: f64 = workers.iter().filter_map(|w| w[key].as_f64()).sum();
         seconds * 1e9 / ops
     };
-    Some(Figures {
-        iops,
-        user_ns: per_op("user_seconds"),
-        system_ns: per_op("system_seconds"),
-    })
+    Some(Figures { iops, user_ns: per_op("user_seconds"), system_ns: per_op("system_seconds") })
 }
 
 fn fio(text: &str) -> Option<Figures> {

@@ -132,8 +132,10 @@ fn read(kind: Kind, path: &str) -> Result<File, Problem> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..valid].split(|&byte| byte == b'\n').count();
-        problem(format!("the file is not UTF-8 text: byte {valid} (line {line}) begins no character"))
-            .with_help(format!("a {noun} file is TOML, which is always UTF-8; save it as such"))
+        problem(format!(
+            "the file is not UTF-8 text: byte {valid} (line {line}) begins no character"
+        ))
+        .with_help(format!("a {noun} file is TOML, which is always UTF-8; save it as such"))
     })?;
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
     Ok(File {

@@ -44,7 +44,8 @@ fn translate(serde: &str) -> Said {
     if let Some(name) = serde.strip_prefix("duplicate field `").and_then(|r| r.strip_suffix('`')) {
         return plain(format!("the key `{name}` is given twice"));
     }
-    let wrong = serde.strip_prefix("invalid type: ").or_else(|| serde.strip_prefix("invalid value: "));
+    let wrong =
+        serde.strip_prefix("invalid type: ").or_else(|| serde.strip_prefix("invalid value: "));
     if let Some((found, expected)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) {
         return Said {
             message: format!("expected {}", in_words(expected)),

@@ -63,7 +63,11 @@ fn pair() -> (u64, u64) {
             let before = ticks();
             let system = system_ns();
             let after = ticks();
-            (after.wrapping_sub(before), before.wrapping_add(after.wrapping_sub(before) / 2), system)
+            (
+                after.wrapping_sub(before),
+                before.wrapping_add(after.wrapping_sub(before) / 2),
+                system,
+            )
         })
         .min()
         .map_or((0, 0), |(_, tsc, system)| (tsc, system))
@@ -71,17 +75,17 @@ fn pair() -> (u64, u64) {
 
 fn kernel_trusts_tsc() -> bool {
     cfg!(target_arch = "x86_64")
-        && std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-            .is_ok_and(|s| s.trim() == "tsc")
+        && std::fs::read_to_string(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        )
+        .is_ok_and(|s| s.trim() == "tsc")
 }
 
 impl Clock {
     /// The process's clock, calibrated at the first call (20 ms). All copies agree.
     pub fn new() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
-        *CLOCK.get_or_init(|| {
-            if kernel_trusts_tsc() { Self::calibrated() } else { Self::system() }
-        })
+        *CLOCK.get_or_init(|| if kernel_trusts_tsc() { Self::calibrated() } else { Self::system() })
     }
 
     /// The system's clock, for `--clock system`.

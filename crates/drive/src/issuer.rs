@@ -36,10 +36,22 @@ enum Mode {
     Closed,
     /// When each idle slot may be used again, earliest first: with one constant think time,
     /// completions become ready in the order in which they came.
-    Think { think_ns: u64, ready_ns: VecDeque<u64> },
+    Think {
+        think_ns: u64,
+        ready_ns: VecDeque<u64>,
+    },
     /// `left` more may be issued in this batch; the next batch begins at `ready_ns`.
-    Drain { think_ns: u64, depth: u32, left: u32, in_flight: u32, ready_ns: u64 },
-    Open { arrivals: Arrivals, next_ns: u64 },
+    Drain {
+        think_ns: u64,
+        depth: u32,
+        left: u32,
+        in_flight: u32,
+        ready_ns: u64,
+    },
+    Open {
+        arrivals: Arrivals,
+        next_ns: u64,
+    },
 }
 
 impl Issuer {

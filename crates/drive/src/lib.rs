@@ -22,6 +22,4 @@ pub mod worker;
 
 pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
-pub use plan::{
-    CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range,
-};
+pub use plan::{CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range};

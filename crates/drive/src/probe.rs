@@ -1,8 +1,8 @@
 //! Finds out what suits a target: whether io_uring works here at all, and whether the kernel starts
 //! requests of this target in line or hands them to worker threads.
 
-use crate::engine::{EngineKind, EngineOptions, FileMedium, Medium, Wait, uring::UringSetup};
 use crate::engine::Engine as _;
+use crate::engine::{EngineKind, EngineOptions, FileMedium, Medium, Wait, uring::UringSetup};
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;

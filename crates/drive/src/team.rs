@@ -80,7 +80,8 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
                 fills: plan.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
-            let worker = recruit(plan, index, number, &shared, &control, &interval_sender, &verify);
+            let worker =
+                recruit(plan, index, number, &shared, &control, &interval_sender, verify.as_ref());
             let name = format!("worker-{index}-{number}");
             let thread = std::thread::Builder::new().name(name).spawn(move || seat.work(worker));
             threads.push(thread.map_err(|source| DriveError::SetUp {
@@ -105,7 +106,7 @@ fn recruit(
     shared: &Arc<Shared>,
     control: &Arc<Control>,
     sender: &Sender<IntervalMessage>,
-    verify: &Option<Arc<VerifyMap>>,
+    verify: Option<&Arc<VerifyMap>>,
 ) -> Worker {
     let spec = plan.spec;
     let workers = spec.threads();
@@ -140,7 +141,7 @@ fn recruit(
         stream: Stream::new(shared, number),
         issuer,
         filler: Some(Filler::new(spec, plan.seed, number)),
-        verify: verify.clone(),
+        verify: verify.cloned(),
         recorder: Recorder::new(target, open, plan.interval_ns, sender.clone()),
         slots,
     }
@@ -168,12 +169,14 @@ impl Seat {
             Medium::Null(_) => {
                 worker.filler = None;
                 let mut engine = NullEngine::new(worker.slots);
-                return self.run(worker, &mut engine, None, BTreeMap::new());
+                self.run(worker, &mut engine, None, BTreeMap::new());
+                return Ok(());
             }
             Medium::Ram(region) => {
                 let buffers = self.buffers(&worker, 4096)?;
                 let mut engine = RamEngine::new(Arc::clone(region), &buffers);
-                return self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
+                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
+                return Ok(());
             }
             Medium::File(file) => file.clone(),
         };
@@ -183,24 +186,25 @@ impl Seat {
             EngineKind::Uring => {
                 let mut set_up = UringSetup::new(file, &buffers, self.options)?;
                 let (mut engine, facts) = set_up.engine();
-                self.run(worker, &mut engine, Some(&buffers), facts)
+                self.run(worker, &mut engine, Some(&buffers), facts);
             }
             EngineKind::Libaio => {
                 let mut engine = LibaioEngine::new(file, &buffers)?;
                 let reaps = if engine.reaps_in_user_space { "mapped ring" } else { "io_getevents" };
                 facts.insert("libaio.completions".to_owned(), reaps.to_owned());
-                self.run(worker, &mut engine, Some(&buffers), facts)
+                self.run(worker, &mut engine, Some(&buffers), facts);
             }
             EngineKind::Mmap => {
                 let mut engine = MmapEngine::new(file, &buffers)?;
                 let flag = if engine.synchronous { "MAP_SYNC" } else { "MAP_SHARED" };
                 facts.insert("mmap.flags".to_owned(), flag.to_owned());
-                self.run(worker, &mut engine, Some(&buffers), facts)
+                self.run(worker, &mut engine, Some(&buffers), facts);
             }
             EngineKind::Psync | EngineKind::Ram | EngineKind::Null => {
-                self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts)
+                self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
             }
         }
+        Ok(())
     }
 
     fn buffers(&self, worker: &Worker, align: usize) -> io::Result<Buffers> {
@@ -223,26 +227,22 @@ impl Seat {
         engine: &mut E,
         buffers: Option<&Buffers>,
         facts: BTreeMap<String, String>,
-    ) -> io::Result<()> {
+    ) {
         let _ = self.messages.send(WorkerMessage::Ready);
         let report = worker.run(engine, buffers);
         let uring = self.target.engine == EngineKind::Uring;
         let kernel_workers = if uring { probe::kernel_workers() } else { 0 };
         let done = Done { target: self.index, report, facts, kernel_workers };
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
-        Ok(())
     }
 }
 
 pub(crate) fn wait_until_ready(plan: &CellPlan<'_>, team: &Team) -> Result<(), DriveError> {
     for _ in 0..team.threads.len() {
-        match team.messages.recv() {
-            Ok(WorkerMessage::SetUpFailed { target, source }) => {
-                // The others are waiting for a start that won't come.
-                team.control.stop.store(true, Ordering::Relaxed);
-                return Err(set_up_error(plan, target, source));
-            }
-            Ok(_) | Err(_) => {}
+        if let Ok(WorkerMessage::SetUpFailed { target, source }) = team.messages.recv() {
+            // The others are waiting for a start that won't come.
+            team.control.stop.store(true, Ordering::Relaxed);
+            return Err(set_up_error(plan, target, source));
         }
     }
     Ok(())

@@ -238,7 +238,7 @@ impl Loop {
                 self.ended = if by_errors { Ended::Errors } else { Ended::Interrupted };
                 break Ok(());
             }
-            if let Some(ended) = self.share_done(w) {
+            if let Some(ended) = Self::share_done(w) {
                 self.ended = ended;
                 break Ok(());
             }
@@ -284,7 +284,7 @@ impl Loop {
 
     /// Whether this worker's share of operations or bytes is complete.
     #[inline]
-    fn share_done(&self, w: &Worker) -> Option<Ended> {
+    fn share_done(w: &Worker) -> Option<Ended> {
         if w.limits.ops.is_some_and(|n| w.recorder.ops + w.recorder.errors >= n) {
             return Some(Ended::Ops);
         }
@@ -311,7 +311,8 @@ impl Loop {
         buffers: Option<&Buffers>,
     ) -> Wait {
         while self.batch.len() < self.batch_max && !self.share_issued(w) {
-            let step = self.owed.take().unwrap_or_else(|| w.issuer.step(self.now_ns, self.free.len()));
+            let step =
+                self.owed.take().unwrap_or_else(|| w.issuer.step(self.now_ns, self.free.len()));
             let intended_ns = match step {
                 Step::Issue(intended_ns) => intended_ns,
                 Step::WaitCompletion => break,
@@ -409,8 +410,13 @@ impl Loop {
         let (slots, free) = (&self.slots, &mut self.free);
         let first_corruption = &mut self.first_corruption;
         let (mut reaped, mut reaped_bytes, mut moved_bytes) = (0, 0, 0);
-        let mut run =
-            Run { kind: OpKind::Read, ops: 0, bytes: 0, submitted_ns: 0, intended_ns: AT_SUBMISSION };
+        let mut run = Run {
+            kind: OpKind::Read,
+            ops: 0,
+            bytes: 0,
+            submitted_ns: 0,
+            intended_ns: AT_SUBMISSION,
+        };
         engine.drain(|index, result| {
             let slot = &slots[index as usize];
             let len_bytes = slot.op.len_bytes;

@@ -42,7 +42,7 @@ fn scratch(bytes: u64) -> File {
     file
 }
 
-fn plan<'a>(spec: &'a Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'a> {
+fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
     let targets = targets.into_iter().enumerate().map(|(i, (medium, engine))| TargetPlan {
         name: format!("target-{i}"),
         medium,
@@ -140,7 +140,8 @@ fn damage_is_found_on_every_engine() {
 #[test]
 fn limits_are_exact_and_the_books_agree() {
     for engine in FILE_ENGINES.into_iter().chain([EngineKind::Ram, EngineKind::Null]) {
-        let text = format!("threads = 3\ndepth = {}\nblock = \"8KiB\"\n[mix]\nread = 1", depth(engine));
+        let text =
+            format!("threads = 3\ndepth = {}\nblock = \"8KiB\"\n[mix]\nread = 1", depth(engine));
         let new_medium = || match engine {
             EngineKind::Ram => Medium::Ram(Arc::new(Region::new(8 * MIB as usize).unwrap())),
             EngineKind::Null => Medium::Null(8 * MIB),
@@ -209,7 +210,9 @@ fn no_space_is_counted_by_kind_and_stops_the_run() {
 /// Several targets at once: a cell for each, and each has its own workers.
 #[test]
 fn targets_run_side_by_side() {
-    let spec = spec("threads = 2\ndepth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\nops = 5000\nramp = \"0s\"");
+    let spec = spec(
+        "threads = 2\ndepth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\nops = 5000\nramp = \"0s\"",
+    );
     let targets = vec![
         (medium(scratch(MIB), MIB), EngineKind::Libaio),
         (Medium::Null(MIB), EngineKind::Null),
@@ -240,7 +243,11 @@ fn an_open_loop_keeps_its_schedule() {
         let reads = total.class(OpKind::Read).unwrap();
         let response = reads.response.as_ref().unwrap();
         // Poisson: 4000 expected, standard deviation 63.
-        assert!((3600..4400).contains(&(reads.ops() + cell.backlog_ops)), "{engine:?}: {}", reads.ops());
+        assert!(
+            (3600..4400).contains(&(reads.ops() + cell.backlog_ops)),
+            "{engine:?}: {}",
+            reads.ops()
+        );
         assert_eq!(response.count(), reads.ops());
         assert!(response.sum_ns() >= reads.service.sum_ns(), "{engine:?}");
         let lateness = cell.lateness.as_ref().unwrap();
@@ -269,7 +276,9 @@ impl Observer for StopAfter {
 /// A stop ends the cell soon, keeps what was counted and says so.
 #[test]
 fn a_stop_keeps_what_was_counted() {
-    let spec = spec("depth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1h\"\nramp = \"0s\"");
+    let spec = spec(
+        "depth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1h\"\nramp = \"0s\"",
+    );
     let stop = Arc::new(AtomicBool::new(false));
     let mut observer = StopAfter { intervals: 0, stop: Arc::clone(&stop) };
     let plan = plan(&spec, vec![(Medium::Null(MIB), EngineKind::Null)]);
@@ -283,7 +292,8 @@ fn a_stop_keeps_what_was_counted() {
 /// places.
 #[test]
 fn the_stream_does_not_depend_on_the_engine() {
-    let text = "block = \"4KiB\"\n[mix]\nread = 30\nwrite = 70\n[limits]\nops = 3000\nramp = \"0s\"";
+    let text =
+        "block = \"4KiB\"\n[mix]\nread = 30\nwrite = 70\n[limits]\nops = 3000\nramp = \"0s\"";
     let mut images = Vec::new();
     for engine in FILE_ENGINES {
         let spec = spec(&format!("depth = 1\n{text}"));

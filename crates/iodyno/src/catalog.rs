@@ -15,7 +15,7 @@ pub(crate) fn workload(name_or_path: &str) -> Result<(File, Workload), Failure> 
     let raw: RawSpec = parse(&file)?;
     let workload = Workload::from_raw(raw).map_err(|errors| problem(&file, &errors))?;
     if let Workload::Group(group) = &workload {
-        let unknown = group.unknown_members(|name| is_single(name));
+        let unknown = group.unknown_members(is_single);
         if !unknown.is_empty() {
             return Err(problem(&file, &unknown).into());
         }
@@ -89,7 +89,9 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
         return print_json(&json!({"schema": 1, "entries": entries}));
     }
     let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = String::from("Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):\n");
+    let mut text = String::from(
+        "Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):\n",
+    );
     for (name, workload) in &entries {
         let _ = writeln!(text, "  {name:<width$}  {}", workload.about());
     }

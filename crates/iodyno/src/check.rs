@@ -3,7 +3,9 @@
 use crate::args::Check;
 use crate::failure::Failure;
 use crate::{print, print_json};
-use iodyno_target::{Confirm, Inspection, Refusal, SysRoot, check_writable, confirm, health, inspect};
+use iodyno_target::{
+    Confirm, Inspection, Refusal, SysRoot, check_writable, confirm, health, inspect,
+};
 use iodyno_units::human;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -18,7 +20,8 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
     let lifted = !refusals.is_empty()
         && confirm(&inspection, refusals.clone(), &Confirm(flags.destroy.clone())).is_ok();
     let health = inspection.physical.first().and_then(|device| health(device).ok());
-    let code = if refusals.is_empty() || lifted { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) };
+    let code =
+        if refusals.is_empty() || lifted { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) };
     if flags.json {
         print_json(&json!({
             "schema": 1,
@@ -90,7 +93,9 @@ fn describe(i: &Inspection) -> String {
         }
     }
     match i.alignment.direct_offset_bytes {
-        Some(0) => line(&mut text, "direct I/O", "not possible: the page cache would be in the path"),
+        Some(0) => {
+            line(&mut text, "direct I/O", "not possible: the page cache would be in the path");
+        }
         Some(bytes) => {
             line(&mut text, "direct I/O", &format!("yes, in multiples of {}", human::size(bytes)));
         }

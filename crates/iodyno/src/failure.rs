@@ -82,7 +82,9 @@ impl From<iodyno_notebook::Error> for Failure {
     fn from(e: iodyno_notebook::Error) -> Self {
         use iodyno_notebook::Error;
         let kind = match e {
-            Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::AmbiguousRun { .. } => Kind::Input,
+            Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::AmbiguousRun { .. } => {
+                Kind::Input
+            }
             _ => Kind::Notebook,
         };
         Self::new(kind, e.to_string())
@@ -94,9 +96,8 @@ impl From<RunError> for Failure {
         match e {
             RunError::Target(e) => e.into(),
             RunError::Notebook(e) => e.into(),
-            RunError::Drive(iodyno_drive::DriveError::DoesNotFit { .. }) | RunError::Impossible(_) => {
-                Self::input(e.to_string())
-            }
+            RunError::Drive(iodyno_drive::DriveError::DoesNotFit { .. })
+            | RunError::Impossible(_) => Self::input(e.to_string()),
             RunError::Drive(_) => Self::new(Kind::Target, e.to_string()),
             RunError::System { .. } => Self::new(Kind::Fault, e.to_string()),
             RunError::Interrupted => Self::new(Kind::Interrupted, e.to_string()),

@@ -33,7 +33,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     let color = cli.color;
-    match dispatch(cli, &words) {
+    match dispatch(&cli, &words) {
         Ok(code) => code,
         Err(failure) => {
             eprint!("{}", failure.render(style::colors(color, &std::io::stderr())));
@@ -42,25 +42,23 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
+fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     let style = style::for_stdout(cli.color);
-    match cli.command {
-        Command::Run(ref flags) => run::command(flags, &cli, words, style),
-        Command::Check(ref flags) => check::command(flags),
-        Command::Ls { json } => stored::list(cli.notebook.as_deref(), json, style),
-        Command::Show { ref run, json, series } => {
-            stored::show(cli.notebook.as_deref(), run, json, series, style)
+    match &cli.command {
+        Command::Run(flags) => run::command(flags, cli, words, style),
+        Command::Check(flags) => check::command(flags),
+        Command::Ls { json } => stored::list(cli.notebook.as_deref(), *json, style),
+        Command::Show { run, json, series } => {
+            stored::show(cli.notebook.as_deref(), run, *json, *series, style)
         }
-        Command::Export { ref run, format } => {
-            stored::export(cli.notebook.as_deref(), run, format)
-        }
-        Command::Catalog { ref name, json } => catalog::command(name.as_deref(), json),
+        Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
+        Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
         Command::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "iodyno", &mut text);
+            clap_complete::generate(*shell, &mut Cli::command(), "iodyno", &mut text);
             print_bytes(&text)
         }
-        Command::Man { ref folder } => man(folder),
+        Command::Man { folder } => man(folder),
     }
 }
 

@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::live::Live;
 use crate::{catalog, print, print_json, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
-use iodyno_report::terminal::{self, Style};
 use iodyno_report::json;
+use iodyno_report::terminal::{self, Style};
 use iodyno_run::{CellRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
@@ -46,7 +46,8 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     let (name, members) = catalog::members(&flags.workload)?;
     let mut cells = Vec::new();
     for (name, spec) in members {
-        let spec = overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
+        let spec =
+            overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
         cells.push(CellRequest { name, spec });
     }
     let notebook =

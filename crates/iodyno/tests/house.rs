@@ -49,7 +49,10 @@ fn crates_import_downward_only() {
         }
         let floor = *floors.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no floor"));
         for dependency in ours {
-            assert!(floors[dependency] < floor, "{name} imports {dependency}, which is not below it");
+            assert!(
+                floors[dependency] < floor,
+                "{name} imports {dependency}, which is not below it"
+            );
             let forbidden = FORBIDDEN.iter().any(|(n, f)| *n == name && f.contains(&dependency));
             assert!(!forbidden, "{name} must not import {dependency}");
         }
@@ -81,7 +84,8 @@ fn run_readme(block: &str) {
     assert!(!commands.is_empty(), "the README has no `{block}` block");
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_iodyno"));
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path =
+        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     for (command, code) in commands {
         if command == "./test" {
             continue;

@@ -70,7 +70,7 @@ impl std::fmt::Debug for Histogram {
 #[inline]
 const fn bucket(value_ns: u64) -> usize {
     // Below 256 the shift is 0 and the bucket is the value itself.
-    let shift = 63 - (value_ns | (2 * SUB as u64 - 1)).leading_zeros() - SUB_BITS;
+    let shift = (value_ns | (2 * SUB as u64 - 1)).ilog2() - SUB_BITS;
     ((shift as usize) << SUB_BITS) + (value_ns >> shift) as usize
 }
 
@@ -423,7 +423,7 @@ mod tests {
             q in 0.0_f64..=1.0,
         ) {
             let mut h = Histogram::new();
-            values.iter().for_each(|&v| h.record(v));
+            for &v in &values { h.record(v); }
             values.sort_unstable();
             let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1] as f64;
@@ -442,7 +442,7 @@ mod tests {
             let (mut left, mut right) = (Histogram::new(), Histogram::new());
             for part in &parts {
                 let mut h = Histogram::new();
-                part.iter().for_each(|&v| { h.record(v); whole.record(v); });
+                for &v in part { h.record(v); whole.record(v); }
                 left.merge(&h);
                 let mut turned = h.clone();
                 turned.merge(&right);
@@ -463,7 +463,7 @@ mod tests {
         ) {
             let of = |values: &[u64]| {
                 let mut h = Histogram::new();
-                values.iter().for_each(|&v| h.record(v));
+                for &v in values { h.record(v); }
                 h
             };
             let (mut whole, mut trimmed) = (of(&before), of(&before));
@@ -475,7 +475,7 @@ mod tests {
             let (mut left, mut right) = (trimmed.clone(), other.clone());
             left.merge(&other);
             right.merge(&trimmed);
-            after.iter().for_each(|&v| { whole.record(v); trimmed.record(v); });
+            for &v in &after { whole.record(v); trimmed.record(v); }
             prop_assert!(whole == trimmed && left == whole && right == whole);
             prop_assert_eq!(whole.to_bytes(), left.to_bytes());
             prop_assert!(Histogram::from_bytes(&left.to_bytes()).unwrap() == right);

@@ -5,7 +5,7 @@
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
 use crate::cell::{Cell, Ended};
-use crate::interval::Interval;
+use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 use serde::{Deserialize, Serialize};
 
@@ -303,7 +303,7 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
-    let reads = total.class(OpKind::Read).map_or(0, |c| c.ops());
+    let reads = total.class(OpKind::Read).map_or(0, ClassStats::ops);
     let unwritten = e.written_share.is_some_and(|s| s < 0.999);
     let zeroes =
         e.blocks_sampled >= 16 && f64::from(e.blocks_zero) > 0.05 * f64::from(e.blocks_sampled);

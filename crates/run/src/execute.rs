@@ -52,17 +52,14 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         Ok(()) => notebook::Outcome::Finished,
     };
     let health_after: Vec<Option<Value>> = props.iter().map(health_now).collect();
-    let run = match (notebook, writer) {
-        (Some(notebook), Some(writer)) => {
-            let id = writer.id().to_owned();
-            writer.finish(&ending, &health_after)?;
-            result?;
-            notebook.load(&id)?
-        }
-        _ => {
-            result?;
-            unkept(head, started, &ending, health_after, cells)
-        }
+    let run = if let (Some(notebook), Some(writer)) = (notebook, writer) {
+        let id = writer.id().to_owned();
+        writer.finish(&ending, &health_after)?;
+        result?;
+        notebook.load(&id)?
+    } else {
+        result?;
+        unkept(head, started, &ending, health_after, cells)
     };
     Ok(Outcome { run, interrupted, too_many_errors })
 }
@@ -158,7 +155,8 @@ fn run_cells(
         if request.stop.load(Ordering::Relaxed) {
             return if cells.is_empty() { Err(RunError::Interrupted) } else { Ok(()) };
         }
-        let done = run_cell(request, cell, position, props, writer.as_deref_mut(), watch, cells.len())?;
+        let done =
+            run_cell(request, cell, position, props, writer.as_deref_mut(), watch, cells.len())?;
         let stopped = done.iter().any(|c| matches!(c.ended, Ended::Interrupted | Ended::Errors));
         if let Some(writer) = writer.as_deref_mut() {
             for (i, cell) in done.iter().enumerate() {

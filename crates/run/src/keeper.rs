@@ -33,7 +33,15 @@ impl<'a> Keeper<'a> {
         position: (usize, usize),
     ) -> Self {
         let written = Instant::now();
-        Self { writer, watch, first_cell, position, pending: BTreeMap::new(), written, failure: None }
+        Self {
+            writer,
+            watch,
+            first_cell,
+            position,
+            pending: BTreeMap::new(),
+            written,
+            failure: None,
+        }
     }
 
     fn attempt(&mut self, work: impl FnOnce(&mut RunWriter) -> Result<(), Error>) {
@@ -50,7 +58,8 @@ impl<'a> Keeper<'a> {
     fn write(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let first = self.first_cell;
-        let batch: Vec<_> = pending.iter().map(|(&(t, i), interval)| (first + t, i, interval)).collect();
+        let batch: Vec<_> =
+            pending.iter().map(|(&(t, i), interval)| (first + t, i, interval)).collect();
         if !batch.is_empty() {
             self.attempt(|w| w.add_intervals(&batch));
         }

@@ -92,8 +92,10 @@ impl Plan {
 
     fn sentences(&self, targets: u64) -> Vec<String> {
         let mut words = Vec::new();
-        let cells = if self.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", self.cells) };
-        let on = if targets == 1 { String::new() } else { format!(" on {targets} targets at once") };
+        let cells =
+            if self.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", self.cells) };
+        let on =
+            if targets == 1 { String::new() } else { format!(" on {targets} targets at once") };
         let long = if self.open_ended { "at least " } else { "" };
         words.push(format!("{cells}{on}, {long}{}", human::duration_ns(self.time_ns)));
         let mut writes = Vec::new();

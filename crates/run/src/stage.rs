@@ -90,7 +90,12 @@ impl Prop {
             let at = (start.div_ceil(step) + below(&mut random, blocks)) * step;
             // SAFETY: the buffer holds `step` bytes; the descriptor is open.
             let n = unsafe {
-                libc::pread(file.fd.as_raw_fd(), buffer.slot(0).cast(), step as usize, at as libc::off_t)
+                libc::pread(
+                    file.fd.as_raw_fd(),
+                    buffer.slot(0).cast(),
+                    step as usize,
+                    at as libc::off_t,
+                )
             };
             if n <= 0 {
                 continue;
@@ -157,8 +162,9 @@ fn open_one(
             return Ok(prop);
         }
         TargetName::Ram { size_bytes } => {
-            let region = Region::new(*size_bytes as usize).map_err(|source| {
-                RunError::System { what: format!("mapping {} of memory", human::size(*size_bytes)), source }
+            let region = Region::new(*size_bytes as usize).map_err(|source| RunError::System {
+                what: format!("mapping {} of memory", human::size(*size_bytes)),
+                source,
             })?;
             prop.medium = Medium::Ram(Arc::new(region));
             return Ok(prop);

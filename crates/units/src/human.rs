@@ -53,7 +53,7 @@ pub fn size(bytes: u64) -> String {
         return "0 B".to_owned();
     }
     let largest_whole =
-        (0..UNITS.len()).rev().find(|&i| bytes % (1_u64 << (10 * i)) == 0).unwrap_or(0);
+        (0..UNITS.len()).rev().find(|&i| bytes.is_multiple_of(1_u64 << (10 * i))).unwrap_or(0);
     let whole = bytes >> (10 * largest_whole);
     if whole < 10_240 {
         return format!("{whole} {}", UNITS[largest_whole]);
@@ -67,9 +67,9 @@ pub fn duration_ns(ns: u64) -> String {
     let s = ns / 1_000_000_000;
     match s {
         0 => format!("{} ms", ns / 1_000_000),
-        1..=9 if ns % 1_000_000_000 != 0 => format!("{:.1} s", ns as f64 / 1e9),
+        1..=9 if !ns.is_multiple_of(1_000_000_000) => format!("{:.1} s", ns as f64 / 1e9),
         1..=119 => format!("{s} s"),
-        120..=7199 if s % 60 == 0 => format!("{} min", s / 60),
+        120..=7199 if s.is_multiple_of(60) => format!("{} min", s / 60),
         120..=7199 => format!("{} min {} s", s / 60, s % 60),
         _ => format!("{} h {} min", s / 3600, s / 60 % 60),
     }

@@ -12,8 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::SpecError;
 use crate::from_raw::SCHEMA;
 use crate::group::Workload;
+use crate::range::size_text;
 use crate::raw::{ArrivalsName, ContentName, PatternName, ProcessName, RawSpec};
-use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec, size_text};
+use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec};
 
 impl Spec {
     /// The specification as a workload file with every key written out.

@@ -19,6 +19,7 @@ mod error;
 mod from_raw;
 mod group;
 mod overrides;
+mod range;
 mod raw;
 mod rules;
 mod spec;

@@ -3,9 +3,10 @@
 
 use iodyno_units::{OpKind, human};
 
+use crate::range::size_text;
 use crate::spec::{
     Address, ArrivalKind, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, Pattern, Percent, Scope,
-    Spec, size_text,
+    Spec,
 };
 
 /// Operations that carry data are at most this large: each outstanding one needs a buffer.

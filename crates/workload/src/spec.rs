@@ -5,127 +5,16 @@
 //! (`rules.rs`), so whoever holds a `Spec` may rely on them. What can be known only with the
 //! target (does the range fit, does the alignment suffice) is checked when a stream is made.
 
-use core::fmt;
 use core::str::FromStr;
 
 use iodyno_units::{OpKind, parse_percent, parse_size};
+
+pub use crate::range::{ActiveRange, Edge, Percent};
 
 /// The most worker threads of one target.
 pub const MAX_THREADS: u32 = 1024;
 /// The most outstanding operations of one worker.
 pub const MAX_DEPTH: u32 = 65_536;
-
-/// A share in parts of 10⁹, from 0 to 1: exact in text and back, and the same on every machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Percent(u32);
-
-impl Percent {
-    /// None of it.
-    pub const ZERO: Self = Self(0);
-    /// All of it.
-    pub const ALL: Self = Self(1_000_000_000);
-
-    /// The share nearest to `fraction`, which is cut to 0 to 1.
-    pub fn from_fraction(fraction: f64) -> Self {
-        Self((fraction.clamp(0.0, 1.0) * 1e9 + 0.5) as u32)
-    }
-
-    /// As a fraction from 0 to 1.
-    pub fn fraction(self) -> f64 {
-        f64::from(self.0) / 1e9
-    }
-
-    /// As parts of 10⁹.
-    pub const fn parts_per_billion(self) -> u32 {
-        self.0
-    }
-
-    /// This share of `whole`, rounded down.
-    pub const fn of(self, whole: u64) -> u64 {
-        (whole as u128 * self.0 as u128 / 1_000_000_000) as u64
-    }
-}
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0 / 10_000_000, self.0 % 10_000_000);
-        if rest == 0 {
-            return write!(f, "{whole}%");
-        }
-        let digits = format!("{rest:07}");
-        write!(f, "{whole}.{}%", digits.trim_end_matches('0'))
-    }
-}
-
-/// One end of the active range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edge {
-    /// That many bytes from the start of the target.
-    Bytes(u64),
-    /// That share of the target's capacity.
-    Share(Percent),
-}
-
-impl Edge {
-    /// The edge on a target of this capacity, in bytes from its start.
-    pub const fn on(self, capacity_bytes: u64) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Share(share) => share.of(capacity_bytes),
-        }
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        if text.trim_end().ends_with('%') {
-            let share = parse_percent(text).map_err(|e| e.to_string())?;
-            return Ok(Self::Share(Percent::from_fraction(share)));
-        }
-        parse_size(text).map(Self::Bytes).map_err(|e| e.to_string())
-    }
-}
-
-impl fmt::Display for Edge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(bytes) => f.write_str(&size_text(*bytes)),
-            Self::Share(share) => share.fmt(f),
-        }
-    }
-}
-
-/// The part of the target that operations go to. Its start is rounded up and its end down to the
-/// workload's alignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ActiveRange {
-    /// Where it starts.
-    pub start: Edge,
-    /// Where it ends; the first byte that is not in it.
-    pub end: Edge,
-}
-
-impl ActiveRange {
-    /// The whole target.
-    pub const WHOLE: Self =
-        Self { start: Edge::Share(Percent::ZERO), end: Edge::Share(Percent::ALL) };
-}
-
-impl FromStr for ActiveRange {
-    type Err = String;
-
-    /// `START..END`, each a size or a percentage; one alone is the end.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let Some((start, end)) = text.split_once("..") else {
-            return Ok(Self { start: Edge::Bytes(0), end: Edge::parse(text)? });
-        };
-        Ok(Self { start: Edge::parse(start)?, end: Edge::parse(end)? })
-    }
-}
-
-impl fmt::Display for ActiveRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..{}", self.start, self.end)
-    }
-}
 
 /// One block size of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -513,33 +402,12 @@ impl Spec {
     }
 }
 
-/// A size in the largest binary unit that it is a whole number of: exact, and read back the same.
-pub(crate) fn size_text(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let unit = if bytes == 0 { 0 } else { (bytes.trailing_zeros() / 10).min(5) as usize };
-    format!("{}{}", bytes >> (10 * unit), UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn percents_are_exact_in_text_and_back() {
-        for text in ["0%", "0.1%", "33%", "33.3333333%", "66.67%", "99.9999999%", "100%"] {
-            let percent = Percent::from_fraction(parse_percent(text).unwrap());
-            assert_eq!(percent.to_string(), text);
-        }
-        assert_eq!(Percent::from_fraction(0.1).of(u64::MAX), u64::MAX / 10);
-    }
-
-    #[test]
-    fn ranges_and_flags_read_what_they_print() {
-        for text in ["0%..100%", "0B..8GiB", "10%..20GiB", "1537B..12.5%"] {
-            assert_eq!(text.parse::<ActiveRange>().unwrap().to_string(), text);
-        }
-        assert_eq!("8GiB".parse::<ActiveRange>().unwrap().to_string(), "0B..8GiB");
-        assert!("0..8x".parse::<ActiveRange>().unwrap_err().contains("`8x` is not a size"));
+    fn flags_read_what_they_say() {
         let list = Block::parse_list("4k:60, 8k:40").unwrap();
         assert_eq!(list, [Block { bytes: 4096, share: 60.0 }, Block { bytes: 8192, share: 40.0 }]);
         assert!(Block::parse_list("4k:x").unwrap_err().contains("`x` is not a share"));

@@ -110,9 +110,8 @@ impl<'a> MmapEngine<'a> {
     fn sync(&self, offset: usize, len: usize) -> i32 {
         let from = offset & !(PAGE - 1);
         // SAFETY: the range lies in our mapping, from a page's start.
-        let r = unsafe {
-            libc::msync(self.start.add(from).cast(), offset + len - from, libc::MS_SYNC)
-        };
+        let r =
+            unsafe { libc::msync(self.start.add(from).cast(), offset + len - from, libc::MS_SYNC) };
         if r < 0 { negative_errno() } else { 0 }
     }
 

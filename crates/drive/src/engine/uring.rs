@@ -59,7 +59,11 @@ fn build(entries: u32, depth: u32, from: usize, poll: bool) -> io::Result<IoUrin
 
 impl<'a> UringSetup<'a> {
     /// Sets a ring up for one worker on one file. Fails only where a plain ring fails too.
-    pub fn new(medium: FileMedium, buffers: &'a Buffers, options: EngineOptions) -> io::Result<Self> {
+    pub fn new(
+        medium: FileMedium,
+        buffers: &'a Buffers,
+        options: EngineOptions,
+    ) -> io::Result<Self> {
         let depth = buffers.slots();
         let entries = depth.clamp(1, SQ_ENTRIES_MAX).next_power_of_two();
         let mut facts = BTreeMap::new();
@@ -80,7 +84,8 @@ impl<'a> UringSetup<'a> {
         }
         facts.insert("uring.poll".to_owned(), yes_no(options.poll));
 
-        let mut setup = Self { ring, medium, buffers, fixed_file: false, fixed_buffers: false, facts };
+        let mut setup =
+            Self { ring, medium, buffers, fixed_file: false, fixed_buffers: false, facts };
         if !options.plain {
             setup.register();
         }
@@ -276,7 +281,9 @@ impl Engine for UringEngine<'_> {
             Wait::No => self.enter(0)?,
             Wait::One => self.enter(want)?,
             Wait::AtMostNs(ns) => {
-                let limit = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+                let limit = types::Timespec::new()
+                    .sec(ns / 1_000_000_000)
+                    .nsec((ns % 1_000_000_000) as u32);
                 let args = types::SubmitArgs::new().timespec(&limit);
                 let taken = self.submitter.submit_with_args(want as usize, &args);
                 self.settle(taken)?;
