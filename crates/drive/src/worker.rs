@@ -460,7 +460,10 @@ impl Loop {
         self.in_flight_bytes -= reaped_bytes;
         self.moved_bytes += moved_bytes;
         if reaped > 0 && counts {
-            w.recorder.stamps.add(reaped, now_ns - looked_ns);
+            // One that comes alone is seen when it comes: either it was waited for, or the engine
+            // carried it out in this very turn.
+            let span_ns = if reaped > 1 { now_ns - looked_ns } else { 0 };
+            w.recorder.stamps.add(reaped, span_ns);
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match dispatch(&cli, &words) {
         Ok(code) => code,
         Err(failure) => {
-            eprint!("{}", failure.render(style::colors(color, &std::io::stderr())));
+            complain(&failure.render(style::colors(color, &std::io::stderr())));
             ExitCode::from(failure.exit_code())
         }
     }
@@ -70,6 +70,13 @@ fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(e) => Err(Failure::output("standard output", &e)),
     }
+}
+
+/// Writes to standard error. Whoever reads it may have gone, and a measurement must not end for
+/// want of an audience, as it would by `eprint!`, which panics then.
+fn complain(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
 fn print(text: &str) -> Result<ExitCode, Failure> {

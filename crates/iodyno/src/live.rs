@@ -1,12 +1,13 @@
 //! The live line on standard error while a run goes on. On a terminal one line is redrawn; in a
 //! log only the ends of cells are worth a line, and the results say those.
 
+use crate::complain;
 use iodyno_drive::Progress;
 use iodyno_measure::Cell;
 use iodyno_report::terminal::{Progress as Line, Style, progress_line};
 use iodyno_run::{Phase, Plan, Watch};
 use iodyno_units::human;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 /// A line that changes more often than this is hard to read.
@@ -37,15 +38,13 @@ impl Live {
         }
         self.drawn = Some(Instant::now());
         // Return, clear to the end, and no line end: the next one goes over it.
-        eprint!("\r\x1b[K{text}");
-        let _ = std::io::stderr().flush();
+        complain(&format!("\r\x1b[K{text}"));
     }
 
     /// Takes the live line away; results follow.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
-            eprint!("\r\x1b[K");
-            let _ = std::io::stderr().flush();
+            complain("\r\x1b[K");
         }
     }
 }
@@ -53,7 +52,7 @@ impl Live {
 impl Watch for Live {
     fn planned(&mut self, plan: &Plan) {
         if !self.quiet && plan.is_notable() {
-            eprintln!("plan: {}", plan.words.join("; "));
+            complain(&format!("plan: {}\n", plan.words.join("; ")));
         }
     }
 
@@ -62,7 +61,7 @@ impl Watch for Live {
             Phase::LayingOut { target, done_bytes, total_bytes } => {
                 let share = 100.0 * done_bytes as f64 / total_bytes.max(1) as f64;
                 self.draw(&format!(
-                    "laying out {target}: {} of {} ({share:.0} %)",
+                    "laying out {target}  {} of {} ({share:.0} %)",
                     human::size(done_bytes),
                     human::size(total_bytes)
                 ));

@@ -5,10 +5,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// A signal came. The flag above does not tell: too many failed operations raise it as well.
+static CAME: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(signal: libc::c_int) {
-    let again = STOP.get().is_some_and(|stop| stop.swap(true, Ordering::Relaxed));
-    if again {
+    if let Some(stop) = STOP.get() {
+        stop.store(true, Ordering::Relaxed);
+    }
+    if CAME.swap(true, Ordering::Relaxed) {
         // SAFETY: both calls may be made in a handler. The default action ends the process.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);

@@ -58,7 +58,8 @@ pub enum Ended {
 }
 
 /// How coarse the completion stamps are. Completions that are reaped together share one stamp;
-/// each may have happened at any time since the engine last looked.
+/// each may have happened at any time since the engine last looked. One that is reaped alone is
+/// exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampQuality {
@@ -66,14 +67,15 @@ pub struct StampQuality {
     pub reaps: u64,
     /// Completions taken.
     pub completions: u64,
-    /// Sum over completions of the time since the engine last looked, ns.
+    /// Sum over completions reaped together of the time since the engine last looked, ns.
     pub span_sum_ns: u128,
     /// The longest such time, ns.
     pub span_max_ns: u64,
 }
 
 impl StampQuality {
-    /// Counts a reap of `completions` that may have happened at any time in the last `span_ns`.
+    /// Counts a reap of `completions` that may have happened at any time in the last `span_ns`; 0
+    /// for one that came alone.
     #[inline]
     pub fn add(&mut self, completions: u64, span_ns: u64) {
         self.reaps += 1;

@@ -2,13 +2,14 @@
 
 use crate::keeper::Keeper;
 use crate::plan::Plan;
+use crate::refuse;
 use crate::request::{CellRequest, Outcome, Phase, Request, RunError, Watch};
 use crate::stage::{self, Prop};
 use crate::surroundings::{Surroundings, ram_bytes};
 use iodyno_drive::probe::default_engine;
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_cell};
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended};
+use iodyno_measure::{Cell, Ended, Level};
 use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
     WorkloadRecord,
@@ -19,13 +20,16 @@ use iodyno_workload::ArrivalKind;
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
+/// How the name of the merged cell's target begins.
+const ALL_TARGETS: &str = "all";
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
 /// Makes a run. What was measured before an error is in the notebook, with the error as reason.
 pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-    refuse_impossible(request)?;
+    refuse::impossible(request)?;
     let mut props = stage::set(request)?;
+    refuse::misfits(request, &props)?;
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let health: Vec<_> = props.iter().map(|p| p.health.clone()).collect();
     let plan = Plan::new(request, &inspections, &health, stage::lay_out_bytes(&props));
@@ -40,16 +44,16 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let result = stage::lay_all_out(request, &mut props, watch)
         .and_then(|()| run_cells(request, &mut props, writer.as_mut(), watch, &mut cells));
 
-    let interrupted = cells.iter().any(|c| c.ended == Ended::Interrupted)
-        || matches!(result, Err(RunError::Interrupted));
+    let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
+    let interrupted = cut_short || cells.iter().any(|c| c.ended == Ended::Interrupted);
     let too_many_errors = cells.iter().any(|c| c.ended == Ended::Errors);
     let ending = match &result {
         _ if interrupted => notebook::Outcome::Interrupted,
         Err(e) => notebook::Outcome::Failed(e.to_string()),
-        Ok(()) if too_many_errors => {
+        Ok(_) if too_many_errors => {
             notebook::Outcome::Failed("too many operations failed".to_owned())
         }
-        Ok(()) => notebook::Outcome::Finished,
+        Ok(_) => notebook::Outcome::Finished,
     };
     let health_after: Vec<Option<Value>> = props.iter().map(health_now).collect();
     let run = if let (Some(notebook), Some(writer)) = (notebook, writer) {
@@ -62,23 +66,6 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         unkept(head, started, &ending, health_after, cells)
     };
     Ok(Outcome { run, interrupted, too_many_errors })
-}
-
-/// What can't be together, whatever the targets are.
-fn refuse_impossible(request: &Request) -> Result<(), RunError> {
-    let Some(engine) = request.engine else { return Ok(()) };
-    for cell in &request.cells {
-        let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
-        if !engine.queues() && cell.spec.depth() > 1 && closed {
-            return Err(RunError::Impossible(format!(
-                "{}: the {name} engine does one I/O at a time, so depth {depth} can't be: use `--depth 1 --threads {depth}` for as many outstanding I/Os, or `--engine libaio`",
-                cell.name,
-                name = engine.name(),
-                depth = cell.spec.depth(),
-            )));
-        }
-    }
-    Ok(())
 }
 
 fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
@@ -144,16 +131,24 @@ fn unkept(
     }
 }
 
+/// How far a run came.
+enum Ran {
+    /// As far as its cells say.
+    AllCells,
+    /// A signal came between two cells, so that no cell tells of it.
+    CutShort,
+}
+
 fn run_cells(
     request: &Request,
     props: &mut [Prop],
     mut writer: Option<&mut RunWriter>,
     watch: &mut dyn Watch,
     cells: &mut Vec<Cell>,
-) -> Result<(), RunError> {
+) -> Result<Ran, RunError> {
     for (position, cell) in request.cells.iter().enumerate() {
         if request.stop.load(Ordering::Relaxed) {
-            return if cells.is_empty() { Err(RunError::Interrupted) } else { Ok(()) };
+            return if cells.is_empty() { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
         let done =
             run_cell(request, cell, position, props, writer.as_deref_mut(), watch, cells.len())?;
@@ -168,7 +163,7 @@ fn run_cells(
             break;
         }
     }
-    Ok(())
+    Ok(Ran::AllCells)
 }
 
 fn run_cell(
@@ -184,7 +179,7 @@ fn run_cell(
     let mut targets = Vec::new();
     let mut choices = Vec::new();
     for prop in props.iter() {
-        let (engine, why) = engine_for(request, cell, prop)?;
+        let (engine, why) = engine_for(request, cell, prop);
         choices.push(why);
         targets.push(TargetPlan {
             name: prop.name.clone(),
@@ -246,36 +241,24 @@ fn run_cell(
             done.evidence.generator_ns_per_io = Some(ns);
         }
         done.verdicts = judge(done);
+        if done.key.target.starts_with(ALL_TARGETS) {
+            // What is remarkable about one target is said there.
+            done.verdicts.retain(|v| v.level != Level::Note || v.code == "RATE_MET");
+        }
     }
     Ok(cells)
 }
 
 /// The engine for one target, and why it is this one.
-fn engine_for(
-    request: &Request,
-    cell: &CellRequest,
-    prop: &Prop,
-) -> Result<(EngineKind, String), RunError> {
+fn engine_for(request: &Request, cell: &CellRequest, prop: &Prop) -> (EngineKind, String) {
     let block_bytes = cell.spec.align_bytes().max(prop.align_bytes);
     // An open loop wants a queue, whatever its cap is.
     let open = matches!(cell.spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { cell.spec.depth().max(2) } else { cell.spec.depth() };
-    let Some(asked) = request.engine else {
-        return Ok(default_engine(&prop.medium, depth, block_bytes));
-    };
-    let fits = match &prop.medium {
-        Medium::File(_) => !asked.in_process(),
-        Medium::Ram(_) => asked == EngineKind::Ram,
-        Medium::Null(_) => asked == EngineKind::Null,
-    };
-    if !fits {
-        return Err(RunError::Impossible(format!(
-            "the {} engine does not work on `{}`: leave --engine out, and the engine that suits the target is taken",
-            asked.name(),
-            prop.name
-        )));
+    match request.engine {
+        Some(asked) => (asked, "asked for".to_owned()),
+        None => default_engine(&prop.medium, depth, block_bytes),
     }
-    Ok((asked, "asked for".to_owned()))
 }
 
 /// The cells of all targets as one.
@@ -312,7 +295,7 @@ fn all_targets(cells: &[Cell]) -> Cell {
             all.ended = cell.ended;
         }
     }
-    all.key.target = format!("all ({} targets)", cells.len());
+    all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());
     all.key.offered_iops = all.key.offered_iops.map(|iops| iops * cells.len() as f64);
     all
 }

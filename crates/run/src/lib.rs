@@ -7,6 +7,7 @@
 mod execute;
 mod keeper;
 mod plan;
+mod refuse;
 mod request;
 mod stage;
 mod surroundings;

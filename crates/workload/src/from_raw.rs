@@ -46,7 +46,7 @@ impl Spec {
     /// Everything that is wrong with it; also that it is a group.
     pub fn from_raw(raw: RawSpec) -> Result<Self, Vec<SpecError>> {
         let mut reader = Reader::default();
-        reader.schema(&raw.schema);
+        reader.schema(raw.schema.as_ref());
         if let Some(group) = &raw.group {
             reader.refuse(group.span(), "this is a group, not one workload", None);
             return Err(reader.errors);
@@ -76,18 +76,18 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn schema(&mut self, schema: &Spanned<crate::raw::Count>) {
+    pub(crate) fn schema(&mut self, schema: Option<&Spanned<crate::raw::Count>>) {
+        let write = format!("write `schema = {SCHEMA}`");
+        let Some(schema) = schema else {
+            self.refuse(0..0, "the key `schema` is missing", Some(write));
+            return;
+        };
         let found = schema.get_ref().0;
         if found != SCHEMA {
-            self.refuse(
-                schema.span(),
-                format!("this file is of schema {found}; this program reads schema {SCHEMA}"),
-                Some(if found > SCHEMA {
-                    "use a newer iodyno".to_owned()
-                } else {
-                    format!("write `schema = {SCHEMA}`")
-                }),
-            );
+            let message =
+                format!("this file is of schema {found}; this program reads schema {SCHEMA}");
+            let help = if found > SCHEMA { "use a newer iodyno".to_owned() } else { write };
+            self.refuse(schema.span(), message, Some(help));
         }
     }
 

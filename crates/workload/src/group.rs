@@ -69,7 +69,7 @@ impl Group {
 
     pub(crate) fn from_raw(raw: RawSpec) -> Result<Self, Vec<SpecError>> {
         let mut reader = Reader::default();
-        reader.schema(&raw.schema);
+        reader.schema(raw.schema.as_ref());
         let beside = [
             ("threads", raw.threads.map(|given| given.span())),
             ("depth", raw.depth.map(|given| given.span())),

@@ -25,7 +25,7 @@ pub(crate) type Given<T> = Option<Spanned<T>>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSpec {
-    pub(crate) schema: Spanned<Count>,
+    pub(crate) schema: Given<Count>,
     pub(crate) about: Given<String>,
     pub(crate) source: Given<String>,
     pub(crate) group: Given<Vec<Spanned<String>>>,
@@ -58,14 +58,14 @@ pub(crate) struct RawMix {
 
 /// `[all]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as `{ addresses = \"uniform\" }`")]
 pub(crate) struct RawAll {
     pub(crate) addresses: Given<RawAddresses>,
 }
 
 /// `[read]`, `[trim]` or `[write_zeroes]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as `{ addresses = \"uniform\" }`")]
 pub(crate) struct RawKind {
     pub(crate) block: Given<RawBlocks>,
     pub(crate) addresses: Given<RawAddresses>,
@@ -73,7 +73,10 @@ pub(crate) struct RawKind {
 
 /// `[write]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as `{ addresses = \"uniform\", fua = \"10%\" }`"
+)]
 pub(crate) struct RawWrite {
     pub(crate) block: Given<RawBlocks>,
     pub(crate) addresses: Given<RawAddresses>,
@@ -83,7 +86,7 @@ pub(crate) struct RawWrite {
 
 /// `[arrivals]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as `{ kind = \"open\", rate = \"50k/s\" }`")]
 pub(crate) struct RawArrivals {
     pub(crate) kind: Spanned<ArrivalsName>,
     pub(crate) think_time: Given<Duration>,
@@ -94,7 +97,7 @@ pub(crate) struct RawArrivals {
 
 /// `[content]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as `{ kind = \"verifiable\" }`")]
 pub(crate) struct RawContent {
     pub(crate) kind: Spanned<ContentName>,
     pub(crate) compressible: Given<Percent>,
@@ -103,7 +106,7 @@ pub(crate) struct RawContent {
 
 /// `[limits]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table such as `{ time = \"10s\" }`")]
 pub(crate) struct RawLimits {
     pub(crate) time: Given<Duration>,
     pub(crate) ops: Given<Count>,

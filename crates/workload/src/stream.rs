@@ -165,7 +165,7 @@ struct General {
     tables: Box<[Table]>,
     /// Recently read and recently written addresses, where some pattern repeats them.
     rings: [Option<Ring>; 2],
-    /// Writes with a draw below this have FUA; `None` for no write, and all ones for every write.
+    /// Writes with a draw below this have FUA; `None` where no write has.
     fua_below: Option<u64>,
     flush_every: u32,
     writes_since_flush: u32,
@@ -219,7 +219,7 @@ impl General {
             kinds: kinds.collect(),
             tables: tables.collect(),
             rings: windows.map(|window| (window > 0).then(|| Ring::new(window))),
-            // The conversion saturates at a share of 1.
+            // The conversion saturates at a share of 1, which misses one draw of 2⁶⁴.
             fua_below: (fua > Percent::ZERO)
                 .then(|| (fua.fraction() * 18_446_744_073_709_551_616.0) as u64),
             flush_every: shared.spec.flush_every(),
@@ -249,7 +249,7 @@ impl General {
                 remember(&mut self.rings, 1, pattern, place);
                 self.writes_since_flush += 1;
                 if let Some(below) = self.fua_below {
-                    fua = below == u64::MAX || self.fua_rng.next_u64() < below;
+                    fua = self.fua_rng.next_u64() < below;
                 }
             }
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => {}

@@ -129,6 +129,11 @@ const CASES: &[(&str, &str)] = &[
         "3:54 [[{ share = 80, range = \"20%\" }]] the spots' ranges add up to 20%, not to 100% (a part that is never used is a spot too: `{ share = 0, range = \"10%\" }`)",
     ),
     (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }] } }",
+        "3:54 [[{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }]] no spot has a share\n\
+         3:76 [\"0%\"] a spot has a range above 0%",
+    ),
+    (
         "mix = { read = 1 }\nread = { addresses = { pattern = \"recently-read\", window = 0 } }",
         "3:34 [\"recently-read\"] `recently-read` has nothing to repeat (every address that is to be repeated must come from somewhere first: give reads a share of another pattern, such as `uniform`)\n\
          3:60 [0] the window, in addresses, is a whole number from 1 to 1048576",
@@ -205,6 +210,10 @@ const CASES: &[(&str, &str)] = &[
         "all = { addresses = \"unifrom\" }",
         "2:21 [\"unifrom\"] unknown variant `unifrom`, expected one of `uniform`, `sequential`, `zipf`, `hot-spots`, `recently-read`, `recently-written`, `strided`",
     ),
+    (
+        "all = \"zipf\"",
+        "2:7 [\"zipf\"] invalid type: string \"zipf\", expected a table such as `{ addresses = \"uniform\" }`",
+    ),
     ("read = { fua = \"1%\" }", "2:10 [fua] unknown field `fua`, expected `block` or `addresses`"),
     (
         "write = { fua = 0.5 }",
@@ -219,7 +228,10 @@ fn the_schema_is_looked_at() {
         newer,
         "1:10 [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)\n"
     );
-    assert_eq!(errors("mix = { read = 1 }"), "1:1 [] missing field `schema`\n");
+    assert_eq!(
+        errors("mix = { read = 1 }"),
+        "1:1 [] the key `schema` is missing (write `schema = 1`)\n"
+    );
 }
 
 #[test]
@@ -251,6 +263,10 @@ fn overrides_obey_the_rules() {
          the block smaller"
     );
     assert!(spec().with_block(Vec::new()).is_err());
+    let own = "schema = 1\nmix = { read = 1 }\nread = { block = \"64k\" }";
+    let small = iodyno_workload::Block::parse_list("8KiB").unwrap();
+    let small = Spec::from_toml(own).unwrap().with_block(small).unwrap();
+    assert_eq!(small.max_data_bytes(), 8192, "also where a kind had a size of its own");
     assert!(spec().with_rate(f64::NAN, None).is_err());
     assert!(spec().with_rate(5e4, None).is_ok());
     assert!(spec().with_time(0).is_err());

@@ -164,6 +164,15 @@ fn stored_workloads_read_back_the_same() {
     assert!(refused.unwrap_err().to_string().contains("the depth is a whole number"));
 }
 
+/// The example of the format's description is a workload.
+#[test]
+fn the_documented_example_is_right() {
+    let text = include_str!("../../../docs/formats/workload.md");
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let spec = Spec::from_toml(example.expect("an example")).unwrap();
+    assert_eq!(spec.depth(), 24);
+}
+
 /// What version 1 stored must be readable for ever: this text is never to be edited.
 #[test]
 fn an_old_stored_workload_is_readable() {

@@ -296,22 +296,26 @@ fn recent_addresses_are_of_the_window_and_misses_are_counted() {
     assert_eq!(stream.recent_misses(), first_read as u64);
 }
 
-/// What is repeated is not remembered again: half of the reads repeat, and yet the window holds
-/// its full number of different addresses.
+/// What is repeated is not remembered again: half of the reads repeat, and yet each of the last 512
+/// addresses that were new is repeated as often as any other, and none that is older.
 #[test]
 fn repeating_does_not_narrow_the_window() {
     let spec = reads(
         "[{ pattern = \"uniform\", share = 50 }, { pattern = \"recently-read\", share = 50, window = 512 }]",
     );
-    let ops = blocks(&take(&shared(&spec, 1 << 40, 1), 0, 60_000));
-    let mut seen = HashSet::new();
-    let fresh: Vec<u64> = ops.iter().copied().filter(|&block| seen.insert(block)).collect();
-    near(fresh.len(), ops.len(), 0.5);
-    let last: HashSet<u64> = fresh[fresh.len() - 700..].iter().copied().collect();
-    let repeated: HashSet<u64> =
-        ops[ops.len() - 300..].iter().copied().filter(|block| last.contains(block)).collect();
-    // About 150 of the last 300 repeat one of 512; a narrowed window would repeat few.
-    assert!(repeated.len() > 200, "{}", repeated.len());
+    let mut first_seen: HashMap<u64, usize> = HashMap::new();
+    let mut ages = vec![0; 512];
+    for block in blocks(&take(&shared(&spec, 1 << 40, 1), 0, 200_000)) {
+        let fresh = first_seen.len();
+        match first_seen.get(&block) {
+            Some(number) if fresh > 512 => ages[fresh - 1 - number] += 1,
+            Some(_) => {}
+            None => drop(first_seen.insert(block, fresh)),
+        }
+    }
+    near(first_seen.len(), 200_000, 0.5);
+    let mean = ages.iter().sum::<u64>() as f64 / 512.0;
+    assert!(chi(&ages, |_| mean) < 4.0, "{ages:?}");
 }
 
 #[test]

@@ -32,17 +32,35 @@ impl<'a> PsyncEngine<'a> {
         // the completion is drained; the descriptor is open as long as `medium` lives.
         let n = unsafe {
             match op.kind {
-                OpKind::Read => libc::pread(self.fd, buffer.cast(), len, offset),
+                OpKind::Read => transfer(libc::SYS_pread64, self.fd, buffer, len, offset),
                 OpKind::Write if op.fua => {
                     let iov = libc::iovec { iov_base: buffer.cast(), iov_len: len };
                     libc::pwritev2(self.fd, &raw const iov, 1, offset, libc::RWF_DSYNC)
                 }
-                OpKind::Write => libc::pwrite(self.fd, buffer.cast(), len, offset),
+                OpKind::Write => transfer(libc::SYS_pwrite64, self.fd, buffer, len, offset),
                 _ => return range_ops::carry_out(&self.medium, op),
             }
         };
         if n < 0 { negative_errno() } else { n as i32 }
     }
+}
+
+/// The system call itself. The C library's pread and pwrite are cancellation points, which costs
+/// some 30 ns a call in a process with threads.
+///
+/// # Safety
+/// `buffer` is valid for `len` bytes.
+#[inline]
+unsafe fn transfer(
+    number: libc::c_long,
+    fd: i32,
+    buffer: *mut u8,
+    len: usize,
+    offset: libc::off_t,
+) -> isize {
+    const { assert!(usize::BITS == 64, "on 32 bits the offset takes two registers") };
+    // SAFETY: the caller's promise; the kernel checks everything else.
+    unsafe { libc::syscall(number, fd, buffer, len, offset) as isize }
 }
 
 impl Engine for PsyncEngine<'_> {

@@ -1,0 +1,283 @@
+//! What programs may rely on: one JSON document on standard output and nothing else there, by the
+//! published schema, with the keys that were promised and figures that agree with each other; runs
+//! listed oldest first and found again by id, prefix and `last`.
+
+use crate::place::{Place, Running, SHORT, Told, cells, codes, number, whole};
+use iodyno_notebook::{Notebook, Outcome, RunHead};
+use serde_json::{Value, json};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::process::Stdio;
+
+const RUN_SCHEMA: &str = include_str!("../../../../docs/schema/run-v1.schema.json");
+const LIST_SCHEMA: &str = include_str!("../../../../docs/schema/list-v1.schema.json");
+
+#[track_caller]
+fn assert_valid(schema: &str, document: &Value) {
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(document)
+        .map(|e| format!("{e} at {}", e.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+const PERCENTILES: [&str; 6] = ["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"];
+
+/// The keys of the contract, and what must hold between them.
+#[track_caller]
+fn assert_contract(document: &Value) {
+    assert_valid(RUN_SCHEMA, document);
+    assert_eq!(document["schema"], 1);
+    assert!(document["run"]["id"].is_string());
+    for cell in cells(document) {
+        for key in ["name", "target", "workload", "engine"] {
+            assert!(cell[key].is_string(), "{key}: {cell}");
+        }
+        for key in ["threads", "depth", "block_bytes"] {
+            assert!(cell[key].is_u64(), "{key}: {cell}");
+        }
+        let seconds = number(&cell["seconds"]);
+        for key in ["oio_mean", "cpu_seconds", "generator_ns_per_io"] {
+            assert!(number(&cell[key]) > 0.0, "{key}: {cell}");
+        }
+        let (mut iops, mut bytes_per_s) = (0.0, 0.0);
+        for kind in ["read", "write", "flush"] {
+            let kind = &cell[kind];
+            let ops = whole(&kind["ops"]);
+            assert!((number(&kind["iops"]) * seconds - ops as f64).abs() < 1e-6 * ops as f64 + 1e-9);
+            iops += number(&kind["iops"]);
+            bytes_per_s += number(&kind["bytes_per_s"]);
+            assert!(kind["errors"].is_u64());
+            assert_latency(&kind["latency_ns"], ops);
+        }
+        assert!((number(&cell["total"]["iops"]) - iops).abs() <= 1e-9 * iops);
+        let total = number(&cell["total"]["bytes_per_s"]);
+        assert!((total - bytes_per_s).abs() <= 1e-9 * bytes_per_s);
+        let verdicts = cell["verdicts"].as_array().unwrap();
+        assert!(!verdicts.is_empty());
+        for verdict in verdicts {
+            assert!(["code", "level", "text"].iter().all(|key| verdict[key].is_string()));
+        }
+    }
+}
+
+/// Nothing where there are no samples; otherwise in order, and none that fewer than ten samples
+/// lie beyond.
+#[track_caller]
+fn assert_latency(latency: &Value, ops: u64) {
+    let known: Vec<u64> = PERCENTILES.iter().filter_map(|p| latency[p].as_u64()).collect();
+    if ops == 0 {
+        let all = ["min", "mean", "max"].iter().chain(&PERCENTILES);
+        assert!(all.into_iter().all(|key| latency[key].is_null()), "{latency}");
+        return;
+    }
+    let (min, max) = (whole(&latency["min"]), whole(&latency["max"]));
+    assert!((min as f64..=max as f64).contains(&number(&latency["mean"])), "{latency}");
+    assert!(known.is_sorted(), "{latency}");
+    // Percentiles are the middles of buckets that are at most 0.8 % wide.
+    assert!(known.iter().all(|&p| p as f64 >= min as f64 * 0.99), "{latency}");
+    assert!(known.iter().all(|&p| p as f64 <= max as f64 * 1.01), "{latency}");
+    for (key, beyond) in PERCENTILES.iter().zip([0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5]) {
+        // One sample more or less is a matter of rounding.
+        let samples = ops as f64 * beyond;
+        if samples >= 11.0 {
+            assert!(latency[key].is_u64(), "{key} of {ops}: {latency}");
+        } else if samples < 9.0 {
+            assert!(latency[key].is_null(), "{key} of {ops}: {latency}");
+        }
+    }
+}
+
+#[test]
+fn a_group_on_several_targets_is_one_document() {
+    let place = Place::new();
+    let words = format!("run four-corners --on scratch:16MiB --on ram:16MiB {SHORT}");
+    let document = place.document(&words);
+    assert_contract(&document);
+    let members = ["random-read", "random-write", "seq-read", "seq-write"];
+    let targets = ["scratch:16MiB", "ram:16MiB", "all (2 targets)"];
+    let expected: Vec<(&str, &str)> =
+        members.iter().flat_map(|m| targets.iter().map(move |t| (*m, *t))).collect();
+    let found: Vec<(&str, &str)> = cells(&document)
+        .iter()
+        .map(|c| (c["name"].as_str().unwrap(), c["target"].as_str().unwrap()))
+        .collect();
+    assert_eq!(found, expected);
+    for cell in cells(&document) {
+        let kind = if cell["name"].as_str().unwrap().ends_with("read") { "read" } else { "write" };
+        assert!(whole(&cell[kind]["ops"]) > 0, "{cell}");
+        assert_eq!(cell["workload"], cell["name"]);
+    }
+    let run = &document["run"];
+    assert_eq!((&run["status"], &run["name"]), (&json!("finished"), &json!("four-corners")));
+    assert_eq!(run["command"][1], "run");
+    assert_eq!(run["workloads"].as_array().unwrap().len(), 4);
+    assert_eq!(run["targets"][1]["name"], "ram:16MiB");
+    assert!(run["machine"]["kernel"].is_string());
+}
+
+#[test]
+fn percentiles_that_the_samples_can_t_support_are_null() {
+    let place = Place::new();
+    let document = place.document("run random-read --on ram:1MiB --ops 150 --ramp 0s");
+    assert_contract(&document);
+    let cell = &cells(&document)[0];
+    assert_eq!(cell["read"]["ops"], 150);
+    let latency = &cell["read"]["latency_ns"];
+    assert!(latency["p50"].is_u64() && latency["p90"].is_u64() && latency["max"].is_u64());
+    assert!(PERCENTILES[2..].iter().all(|p| latency[p].is_null()), "{latency}");
+    assert!(codes(cell).contains(&"FEW_SAMPLES"));
+}
+
+/// A run that nobody keeps is told in the same form.
+#[test]
+fn a_run_that_is_not_kept_follows_the_schema_too() {
+    let place = Place::new();
+    let document = place.document("run random-read --on null: --ops 1000 --no-notebook");
+    assert_valid(RUN_SCHEMA, &document);
+    assert_eq!(cells(&document)[0]["read"]["ops"], 1000);
+    assert!(!place.notebook().exists());
+    let told = place.iodyno("run random-read --on null: --ops 1000 --no-notebook -q");
+    assert!(!told.succeeds().stdout.contains("kept in"), "{}", told.stdout);
+    assert!(!told.stdout.contains("iodyno show"), "{}", told.stdout);
+}
+
+#[test]
+fn the_cost_is_told_first_and_on_standard_error_alone() {
+    let place = Place::new();
+    let words = format!("run random-write --on scratch:16MiB {SHORT} --json");
+    let told = place.iodyno(&words);
+    let document = told.succeeds().json();
+    assert!(told.stderr.starts_with("plan: 1 cell, 110 ms; writes 16 MiB to lay"), "{told:?}");
+    assert_eq!(told.stderr.lines().count(), 1, "not on a terminal: {told:?}");
+    assert_eq!(document["run"]["plan"]["lay_out_bytes"], 16 << 20);
+    assert_eq!(document["run"]["plan"]["time_ns"], 110_000_000);
+    let told = place.iodyno(&format!("{words} --quiet"));
+    assert_eq!(told.succeeds().stderr, "");
+    // What goes wrong is said, however quiet.
+    let told = place.iodyno(&format!("run random-write --on nowhere {SHORT} --json --quiet"));
+    told.fails(2, &["nowhere", "not found", "help:"]);
+}
+
+/// Failed operations are a result, not a reason to print anything but the document.
+#[test]
+fn a_run_that_fails_prints_its_document_and_nothing_else() {
+    let place = Place::new();
+    let words = "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 0s --time 10s";
+    let told = place.iodyno(&format!("{words} --json --quiet"));
+    let document = told.exits(4).json();
+    assert_valid(RUN_SCHEMA, &document);
+    assert_eq!(document["run"]["status"], "failed");
+    assert_eq!(told.stderr, "");
+}
+
+/// The live line is for terminals; the document next to it stays whole.
+#[test]
+fn a_terminal_sees_progress() {
+    let place = Place::new();
+    let words = "run four-corners --on ram:8MiB --time 600ms --ramp 0s --json";
+    let (told, screen) = on_a_terminal(&place, words);
+    assert_contract(&told.succeeds().json());
+    for word in ["random-read", "seq-write", "1/4", "\r\u{1b}[K"] {
+        assert!(screen.contains(word), "`{word}` is missing: {screen:?}");
+    }
+    // The line is taken away at the end: the prompt that follows starts at the left.
+    assert!(screen.ends_with("\r\u{1b}[K"), "{screen:?}");
+    let (told, screen) = on_a_terminal(&place, &format!("{words} --quiet"));
+    told.succeeds().json();
+    assert_eq!(screen, "");
+}
+
+/// Runs with standard error on a terminal; gives what the terminal saw.
+fn on_a_terminal(place: &Place, words: &str) -> (Told, String) {
+    let (mut ours, mut theirs) = (0, 0);
+    // SAFETY: both out-parameters are valid; no name, settings or size are given.
+    let result = unsafe {
+        let nothing = std::ptr::null_mut();
+        libc::openpty(&raw mut ours, &raw mut theirs, nothing, nothing.cast(), nothing.cast())
+    };
+    assert_eq!(result, 0);
+    // SAFETY: both descriptors were just made and are nobody else's.
+    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let screen = std::thread::spawn(move || {
+        let mut pipe = std::fs::File::from(ours);
+        let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
+        // The end of a terminal is an error: nobody has the other side open any more.
+        while let Ok(count @ 1..) = std::io::Read::read(&mut pipe, &mut bytes) {
+            seen.extend_from_slice(&bytes[..count]);
+        }
+        String::from_utf8(seen).unwrap()
+    });
+    let mut command = place.command(words);
+    command.stdout(Stdio::piped()).stderr(theirs);
+    let running = Running::of(&mut command);
+    // The command holds the other side of the terminal too.
+    drop(command);
+    (running.finish(), screen.join().unwrap())
+}
+
+#[test]
+fn runs_are_listed_oldest_first_and_found_again() {
+    let place = Place::new();
+    let documents: Vec<Value> = (1..=3)
+        .map(|seed| {
+            place.document(&format!("run random-read --on ram:1MiB --ops 500 --ramp 0s --seed {seed}"))
+        })
+        .collect();
+    let id = |document: &Value| document["run"]["id"].as_str().unwrap().to_owned();
+    let list = place.iodyno("ls --json").succeeds().json();
+    assert_valid(LIST_SCHEMA, &list);
+    let listed: Vec<String> = list["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(listed, documents.iter().map(id).collect::<Vec<_>>());
+    let table = place.iodyno("ls");
+    let at = |id: &String| table.succeeds().stdout.find(id.as_str()).expect("it is listed");
+    assert!(listed.iter().map(at).is_sorted(), "{}", table.stdout);
+    // A run is the same document for ever: by its id, in capitals, by its beginning, as `last`.
+    for document in &documents {
+        let id = id(document);
+        for name in [&id, &id.to_uppercase(), &id[..9].to_owned()] {
+            let shown = place.iodyno(&format!("show {name} --json")).succeeds().json();
+            assert_eq!(&shown, document, "{name}");
+        }
+    }
+    assert_eq!(&place.iodyno("show last --json").succeeds().json(), &documents[2]);
+    let exported = place.iodyno("export last --format json").succeeds().json();
+    assert_contract(&exported);
+    assert_eq!(exported, place.iodyno("show last --json --series").succeeds().json());
+    assert!(cells(&exported)[0]["series"].is_array());
+}
+
+#[test]
+fn a_run_that_is_not_one_is_bad_input() {
+    let place = Place::new();
+    // Before the first run there is nothing to show, and that is said kindly.
+    place.iodyno("show last").fails(5, &["no notebook", "iodyno run"]);
+    let notebook = Notebook::open(&place.notebook()).unwrap();
+    place.iodyno("show last").fails(2, &["no run", "yet"]);
+    let list = place.iodyno("ls --json").succeeds().json();
+    assert_eq!(list, json!({ "schema": 1, "runs": [] }));
+    // Two of 33 ids begin with the same of the 32 letters.
+    let mut ids: Vec<String> = (0..33)
+        .map(|_| {
+            let writer = notebook.begin(&RunHead::default()).unwrap();
+            let id = writer.id().to_owned();
+            writer.finish(&Outcome::Finished, &[]).unwrap();
+            id
+        })
+        .collect();
+    ids.sort();
+    let twins = ids.windows(2).find(|pair| pair[0][..1] == pair[1][..1]).unwrap();
+    for command in ["show", "export --format csv"] {
+        let letter = &twins[0][..1];
+        let told = place.iodyno(&format!("{command} {letter}"));
+        told.fails(2, &["beginning of several runs", &twins[0], &twins[1], "one more character"]);
+        for unknown in ["zzzzzzzzzz", "lost", "00000000000", "é", "*"] {
+            place.iodyno(&format!("{command} {unknown}")).fails(2, &[unknown, "iodyno ls"]);
+        }
+    }
+}

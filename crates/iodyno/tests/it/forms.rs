@@ -1,0 +1,294 @@
+//! The other forms of what the program tells: tables, CSV, HdrHistogram text, fio's JSON, all with
+//! the same numbers; the catalog, completions and man pages; pipes whose reader has gone; colours;
+//! the place of the notebook.
+
+use crate::place::{Place, Running, SHORT, cells, names, number, whole};
+use iodyno_units::human;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+/// Rows of a CSV text by the names of their columns. No field of these tests is quoted.
+fn rows(csv: &str) -> Vec<BTreeMap<&str, &str>> {
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let heads = lines.next().unwrap();
+    lines
+        .map(|fields| {
+            assert_eq!(fields.len(), heads.len());
+            heads.iter().copied().zip(fields).collect()
+        })
+        .collect()
+}
+
+#[track_caller]
+fn is_same(field: &str, value: &Value) {
+    match value {
+        Value::Null => assert_eq!(field, ""),
+        Value::String(text) => assert_eq!(field, text),
+        _ => assert_eq!(field.parse::<f64>().unwrap(), number(value)),
+    }
+}
+
+#[test]
+fn every_form_has_the_same_numbers() {
+    let place = Place::new();
+    let told = place.iodyno("run db-oltp --on ram:8MiB --time 300ms --ramp 0s --interval 50ms -q");
+    let table = &told.succeeds().stdout;
+    assert_eq!(told.stderr, "");
+    let document = place.iodyno("show last --json --series").succeeds().json();
+    let export = |form: &str| {
+        let told = place.iodyno(&format!("export last --format {form}"));
+        told.succeeds();
+        told.stdout
+    };
+    let cell = &cells(&document)[0];
+
+    // What `run` prints is what `show` prints, and its figures are rounded, not others.
+    assert_eq!(&place.iodyno("show last").stdout, table);
+    for kind in ["read", "write"] {
+        let (figures, latency) = (&cell[kind], &cell[kind]["latency_ns"]);
+        for text in [
+            human::count(number(&figures["iops"])),
+            human::throughput(number(&figures["bytes_per_s"])),
+            human::time_ns(number(&latency["mean"])),
+            human::time_ns(number(&latency["max"])),
+        ] {
+            // Numbers and units stand in columns of their own.
+            let row = table.lines().find(|line| line.contains(&format!(" {kind} "))).unwrap();
+            let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(row.contains(&text), "`{text}` is missing: {row}");
+        }
+    }
+    assert!(table.contains("VALID") && table.contains("db-oltp") && table.contains("T1Q"));
+
+    let csv = export("csv");
+    let rows_of_csv = rows(&csv);
+    assert_eq!(rows_of_csv.len(), 2);
+    for row in &rows_of_csv {
+        let kind = &cell[row["kind"]];
+        for key in ["ops", "iops", "bytes", "bytes_per_s", "errors"] {
+            is_same(row[key], &kind[key]);
+        }
+        for (key, value) in kind["latency_ns"].as_object().unwrap() {
+            is_same(row[format!("latency_{key}_ns").as_str()], value);
+        }
+        let of_cell =
+            ["target", "engine", "threads", "depth", "block_bytes", "seconds", "oio_mean", "level"];
+        of_cell.iter().for_each(|key| is_same(row[key], &cell[*key]));
+        is_same(row["run"], &document["run"]["id"]);
+    }
+
+    // The series by interval adds up, in both forms.
+    let csv = export("csv-series");
+    let series = cell["series"].as_array().unwrap();
+    assert_eq!(series.len(), 6);
+    for kind in ["read", "write"] {
+        let ops: Vec<u64> = rows(&csv)
+            .iter()
+            .filter(|row| row["kind"] == kind)
+            .map(|row| row["ops"].parse().unwrap())
+            .collect();
+        let in_json: Vec<u64> = series.iter().map(|i| whole(&i[kind]["ops"])).collect();
+        assert_eq!(ops, in_json);
+        assert_eq!(ops.iter().sum::<u64>(), whole(&cell[kind]["ops"]));
+    }
+
+    // fio has one job a cell; its bandwidth is in KiB/s and in bytes.
+    let fio: Value = serde_json::from_str(&export("fio-json")).unwrap();
+    assert_eq!(fio["jobs"].as_array().unwrap().len(), 1);
+    for kind in ["read", "write"] {
+        let (fio, ours) = (&fio["jobs"][0][kind], &cell[kind]);
+        assert_eq!(number(&fio["iops"]), number(&ours["iops"]));
+        assert_eq!(fio["total_ios"], ours["ops"]);
+        assert_eq!(fio["io_bytes"], ours["bytes"]);
+        assert!((number(&fio["bw_bytes"]) - number(&ours["bytes_per_s"])).abs() <= 1.0);
+        assert_eq!(fio["lat_ns"]["max"], ours["latency_ns"]["max"]);
+        assert_eq!(fio["clat_ns"]["percentile"]["50.000000"], ours["latency_ns"]["p50"]);
+    }
+
+    // HdrHistogram's text: one table a kind, which ends with all samples and the maximum in µs.
+    let hgrm = export("hgrm");
+    for kind in ["read", "write"] {
+        let (_, mine) = hgrm.split_once(&format!(": {kind} service time")).unwrap();
+        let mine = mine.split("\n\n#").next().unwrap().split("# iodyno").next().unwrap();
+        let lines: Vec<Vec<f64>> = mine
+            .lines()
+            .map(|line| line.split_whitespace().filter_map(|w| w.parse().ok()).collect())
+            .filter(|numbers: &Vec<f64>| numbers.len() >= 3)
+            .collect();
+        assert!(lines.len() > 10 && lines.is_sorted_by_key(|line| (line[1], line[2])), "{mine}");
+        let (last, ours) = (lines.last().unwrap(), &cell[kind]);
+        assert_eq!((last[1], last[2] as u64), (1.0, whole(&ours["ops"])));
+        assert_eq!((last[0] * 1e3).round() as u64, whole(&ours["latency_ns"]["max"]));
+    }
+}
+
+/// `| head -1`, a closed terminal, a full disk: a measurement does not end for want of an audience,
+/// and nothing panics.
+#[test]
+fn a_reader_that_has_gone_is_no_fault() {
+    let place = Place::new();
+    let gone = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    let run = format!("run four-corners --on scratch:8MiB {SHORT}");
+    for words in ["ls", "ls --json", "catalog", "catalog oltp1", "--help", "run --help", &run] {
+        let mut command = place.command(words);
+        let told = Running::of(command.stdout(gone()).stderr(Stdio::piped())).finish();
+        told.succeeds();
+    }
+    for words in [&run, "run nosuch", "show last --json --nosuch", "run random-read --on nowhere"] {
+        let mut command = place.command(words);
+        let told = Running::of(command.stdout(Stdio::piped()).stderr(gone())).finish();
+        told.exits(if words.starts_with(&run) { 0 } else { 2 });
+    }
+    let list = place.iodyno("ls --json").succeeds().json();
+    let finished = |run: &Value| run["status"] == "finished";
+    assert_eq!(list["runs"].as_array().unwrap().iter().filter(|run| finished(run)).count(), 2);
+    // What could not be written is said.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = place.command("ls --json");
+    let told = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
+    told.exits(4).says(&["standard output", "No space left"]);
+}
+
+/// The workloads that were promised, each of which is told, runs, and can be saved and changed.
+#[test]
+fn the_catalog_can_be_read_run_and_copied() {
+    let place = Place::new();
+    let catalog = place.iodyno("catalog --json").succeeds().json();
+    let text = place.iodyno("catalog");
+    let entries = catalog["entries"].as_array().unwrap();
+    let names: Vec<&str> = entries.iter().map(|e| e["name"].as_str().unwrap()).collect();
+    assert!(names.is_sorted());
+    for name in [
+        "random-read", "random-write", "seq-read", "seq-write", "oltp1", "oltp2", "oltp3",
+        "oltp-67-33", "db-oltp", "log-write", "log-80-20", "four-corners",
+    ] {
+        assert!(names.contains(&name), "{name}");
+    }
+    for (name, entry) in names.iter().zip(entries) {
+        assert!(text.succeeds().stdout.contains(entry["about"].as_str().unwrap()), "{name}");
+        let one = place.iodyno(&format!("catalog {name} --json")).succeeds().json();
+        assert_eq!((&one["name"], &one["about"]), (&entry["name"], &entry["about"]));
+        // The text is a file that says the same when it is named by its path.
+        let told = place.iodyno(&format!("catalog {name}"));
+        assert!(told.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
+        place.write(&format!("my-{name}.toml"), &told.stdout);
+        let words = "--on null:1GiB --ops 300 --ramp 0s --no-notebook";
+        let by_name = place.document(&format!("run {name} {words}"));
+        let by_path = place.document(&format!("run my-{name}.toml {words}"));
+        assert_eq!(by_name["run"]["name"], *name);
+        assert_eq!(by_path["run"]["name"], format!("my-{name}"));
+        for (a, b) in cells(&by_name).iter().zip(cells(&by_path)) {
+            for kind in ["read", "write", "flush"] {
+                assert_eq!(a[kind]["ops"], b[kind]["ops"], "the same stream: {name}");
+            }
+            assert_eq!(a["blocks"], b["blocks"]);
+        }
+    }
+    place.iodyno("catalog oltp4").fails(2, &["no workload named `oltp4`", "did you mean `oltp"]);
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_same_definition() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let told = place.iodyno(&format!("completions {shell}"));
+        for word in ["iodyno", "four-corners-is-not-a-flag", "read-only", "max-errors", "catalog"] {
+            assert_eq!(told.succeeds().stdout.contains(word), word != "four-corners-is-not-a-flag");
+        }
+        place.write(shell, &told.stdout);
+    }
+    place.iodyno("completions tcsh").exits(2);
+    let check = Command::new("bash").args(["-n", "bash"]).current_dir(place.work()).status();
+    assert!(check.unwrap().success(), "the script is not valid bash");
+
+    place.iodyno("man pages/here").succeeds();
+    let pages = names(&place.path("pages/here"));
+    for command in ["run", "check", "ls", "show", "export", "catalog", "completions", "man"] {
+        assert!(pages.contains(&format!("iodyno-{command}.1")), "{pages:?}");
+    }
+    let page = std::fs::read_to_string(place.path("pages/here/iodyno-run.1")).unwrap();
+    // In a man page a minus sign is written `\-`.
+    assert!(page.contains("destroy") && page.contains(".TH"), "{page}");
+    let page = std::fs::read_to_string(place.path("pages/here/iodyno.1")).unwrap();
+    assert!(page.contains("130 interrupted"), "{page}");
+    place.write("a-file", "");
+    place.iodyno("man a-file/below").fails(4, &["a-file/below"]);
+}
+
+/// Every word of the command line that the manual promises.
+#[test]
+fn the_help_tells_what_there_is() {
+    let place = Place::new();
+    let help = place.iodyno("--help").succeeds().stdout.clone();
+    for word in ["run", "check", "ls", "show", "export", "catalog", "--notebook", "IODYNO_NOTEBOOK"] {
+        assert!(help.contains(word), "{word}");
+    }
+    for code in ["0 done", "1 a fault", "2 bad input", "3 refused", "4 the target", "5 the notebook", "130"] {
+        assert!(help.contains(code), "{code}");
+    }
+    let help = place.iodyno("run --help").succeeds().stdout.clone();
+    for flag in [
+        "--on", "--threads", "--depth", "--block", "--time", "--ramp", "--ops", "--bytes", "--rate",
+        "--seed", "--engine", "--json", "--quiet", "--read-only", "--destroy", "--max-errors",
+        "--content", "--active",
+    ] {
+        assert!(help.contains(flag), "{flag}");
+    }
+    let version = place.iodyno("--version").succeeds().stdout.clone();
+    assert_eq!(version, format!("iodyno {}\n", env!("CARGO_PKG_VERSION")));
+    place.iodyno("").exits(2);
+}
+
+#[test]
+fn colours_only_where_they_are_wanted() {
+    let place = Place::new();
+    let words = "run random-read --on null: --ops 100 --ramp 0s";
+    let is_painted = |words: &str| place.iodyno(words).succeeds().stdout.contains('\u{1b}');
+    assert!(!is_painted(words), "a pipe");
+    assert!(is_painted(&format!("{words} --color always")));
+    assert!(is_painted("ls --color always") && !is_painted("ls --color never"));
+    assert!(!is_painted("show last --json --color always"), "a document is never painted");
+    let told = place.iodyno("run nosuch --color always");
+    assert!(told.exits(2).stderr.contains('\u{1b}'));
+    let told = place.iodyno("run nosuch");
+    assert!(!told.exits(2).stderr.contains('\u{1b}'));
+    // A terminal without UTF-8 gets no symbols that it can't show.
+    let mut command = place.command("show last");
+    let running = Running::of(command.env("LC_ALL", "C").stdout(Stdio::piped()));
+    assert!(running.finish().succeeds().stdout.is_ascii());
+}
+
+#[test]
+fn the_notebook_is_where_it_was_asked_for() {
+    let place = Place::new();
+    let run = "run random-read --on null: --ops 100 --ramp 0s -q";
+    let with = |words: &str, variables: &[(&str, &str)]| {
+        let mut command = place.command(words);
+        command.env_remove("IODYNO_NOTEBOOK").envs(variables.iter().copied());
+        Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish()
+    };
+    let (home, data) = (place.path("home"), place.path("data"));
+    let (home, data) = (home.to_str().unwrap(), data.to_str().unwrap());
+    // Nothing was kept yet: that is no fault, and nothing is made by looking.
+    assert!(with("ls", &[("HOME", home)]).succeeds().stdout.contains("no runs yet"));
+    assert!(place.names().is_empty());
+    with("show last", &[("HOME", home)]).fails(2, &["no notebook yet", "iodyno run four-corners"]);
+    with(run, &[("HOME", home)]).succeeds();
+    assert!(place.path("home/.local/share/iodyno/notebook.sqlite").is_file());
+    with(run, &[("HOME", home), ("XDG_DATA_HOME", data)]).succeeds();
+    assert!(place.path("data/iodyno/notebook.sqlite").is_file());
+    with(run, &[]).fails(5, &["XDG_DATA_HOME", "HOME", "--notebook"]);
+    with(&format!("{run} --notebook deep/down/own"), &[("HOME", home)]).succeeds();
+    assert!(place.path("deep/down/own").is_file());
+    for file in ["home/.local/share/iodyno/notebook.sqlite", "data/iodyno/notebook.sqlite"] {
+        let list = with(&format!("ls --json --notebook {file}"), &[]).succeeds().json();
+        assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{file}");
+    }
+    // The flag goes before the variable.
+    place.iodyno("ls --json --notebook elsewhere").fails(5, &["no notebook at `elsewhere`"]);
+}

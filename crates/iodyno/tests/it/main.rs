@@ -1,0 +1,20 @@
+//! The program as its users meet it: the real binary, in a folder of its own, with a notebook of
+//! its own, judged by what it prints, how it exits and what it leaves behind.
+//!
+//! Every module opens with what it holds. One crate, so that the tests are linked once. What needs
+//! root and loop devices is ignored unless asked for (`--include-ignored`, as `./test` does).
+//! Nothing here asserts how fast anything is: a busy machine must not fail a test.
+
+mod contract;
+mod devices;
+mod faults;
+mod files;
+mod flags;
+mod forms;
+mod input;
+mod interruption;
+mod measuring;
+mod place;
+mod safety;
+mod streams;
+mod verdicts;

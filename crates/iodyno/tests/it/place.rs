@@ -1,0 +1,284 @@
+//! A place to run the program in, and what it told when it ended.
+//!
+//! Each place has a work folder, which is the program's current one and holds nothing that the
+//! test did not put there, and a notebook beside it. The environment is the same on every machine.
+
+use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A program that has not ended by then hangs. Far beyond what the slowest machine needs.
+const PATIENCE: Duration = Duration::from_secs(150);
+/// How often something is looked at again.
+pub(crate) const A_MOMENT: Duration = Duration::from_millis(10);
+
+/// A few cells, as short as they can be.
+pub(crate) const SHORT: &str = "--time 100ms --ramp 10ms";
+
+/// A folder to work in and a notebook.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    /// On the file system of the build: a real one where the machine has one.
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::fs::create_dir(dir.path().join("work")).unwrap();
+        Self { dir }
+    }
+
+    /// The program's current folder.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// A path in the program's current folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.work().join(name)
+    }
+
+    /// The notebook; not there before the first run.
+    pub(crate) fn notebook(&self) -> PathBuf {
+        self.dir.path().join("notebook.sqlite")
+    }
+
+    /// Writes a file into the program's current folder.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Names in the program's current folder, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(&self.work())
+    }
+
+    /// The program with these words, which are separated by blanks.
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
+        command
+            .args(words.split_whitespace())
+            .current_dir(self.work())
+            .env("IODYNO_NOTEBOOK", self.notebook())
+            .env("LC_ALL", "C.UTF-8")
+            .env("COLUMNS", "200")
+            .stdin(Stdio::null());
+        for name in ["XDG_DATA_HOME", "HOME", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn iodyno(&self, words: &str) -> Told {
+        self.start(words).finish()
+    }
+
+    /// Runs a workload that succeeds; the document of `--json --quiet`.
+    pub(crate) fn document(&self, words: &str) -> Value {
+        self.iodyno(&format!("{words} --json --quiet")).succeeds().json()
+    }
+
+    /// Starts the program.
+    pub(crate) fn start(&self, words: &str) -> Running {
+        Running::of(self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// Waits until the latest run in the notebook has begun this many cells.
+    pub(crate) fn wait_for_cells(&self, running: &mut Running, count: u64) {
+        running.wait_until("the cell begins", || {
+            // Before the first run there is no notebook, and that is no failure here.
+            let told = self.iodyno("ls --json");
+            told.code == Some(0)
+                && told.json()["runs"].as_array().unwrap().last().is_some_and(|run| {
+                    run["status"] == "running" && run["cells"].as_u64() >= Some(count)
+                })
+        });
+    }
+}
+
+/// Names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The program while it runs. It is killed when a test fails meanwhile.
+pub(crate) struct Running {
+    child: Option<Child>,
+    stdout: Option<JoinHandle<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+    words: String,
+}
+
+impl Running {
+    /// Starts a command; what it prints into pipes is gathered.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let words: Vec<_> = command.get_args().map(|w| w.to_string_lossy().into_owned()).collect();
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().map(gather);
+        let stderr = child.stderr.take().map(gather);
+        Self { child: Some(child), stdout, stderr, words: words.join(" ") }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: libc::c_int) {
+        // SAFETY: sends a signal to our own child, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.id() as libc::pid_t, signal) }, 0);
+    }
+
+    /// Waits until something holds that the program brings about, and never after its end.
+    pub(crate) fn wait_until(&mut self, what: &str, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            if self.child.as_mut().unwrap().try_wait().unwrap().is_some() {
+                let told = self.take();
+                panic!("ended before {what}: {told:?}");
+            }
+            assert!(Instant::now() < deadline, "`{}`: waited in vain until {what}", self.words);
+            std::thread::sleep(A_MOMENT);
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) fn finish(mut self) -> Told {
+        let deadline = Instant::now() + PATIENCE;
+        while self.child.as_mut().unwrap().try_wait().unwrap().is_none() {
+            assert!(Instant::now() < deadline, "`iodyno {}` hangs", self.words);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.take()
+    }
+
+    fn take(&mut self) -> Told {
+        let status = self.child.take().unwrap().wait().unwrap();
+        let text = |gathered: Option<JoinHandle<Vec<u8>>>| {
+            gathered.map_or_else(String::new, |g| String::from_utf8(g.join().unwrap()).unwrap())
+        };
+        Told::new(status, text(self.stdout.take()), text(self.stderr.take()), &self.words)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// What the program told at its end.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) code: Option<i32>,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    words: String,
+}
+
+impl Told {
+    fn new(status: ExitStatus, stdout: String, stderr: String, words: &str) -> Self {
+        let (code, signal) = (status.code(), status.signal());
+        assert!(!stderr.contains("panicked"), "`iodyno {words}` panicked: {stderr}");
+        Self { code, signal, stdout, stderr, words: words.to_owned() }
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn succeeds(&self) -> &Self {
+        self.exits(0)
+    }
+
+    /// It exits with `code`, prints nothing on standard output, and says all of `words` as an
+    /// error on standard error.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, words: &[&str]) -> &Self {
+        self.exits(code);
+        assert_eq!(self.stdout, "", "{self:?}");
+        assert!(self.stderr.starts_with("error: "), "{self:?}");
+        self.says(words)
+    }
+
+    /// Standard error holds all of `words`.
+    #[track_caller]
+    pub(crate) fn says(&self, words: &[&str]) -> &Self {
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is missing: {}", self.stderr);
+        }
+        self
+    }
+
+    /// Standard output as exactly one JSON document.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        match serde_json::from_str(&self.stdout) {
+            Ok(document) => document,
+            Err(e) => panic!("not one JSON document ({e}): {self:?}"),
+        }
+    }
+}
+
+/// The cells of a document.
+#[track_caller]
+pub(crate) fn cells(document: &Value) -> &Vec<Value> {
+    document["cells"].as_array().unwrap()
+}
+
+/// The codes of a cell's verdicts.
+#[track_caller]
+pub(crate) fn codes(cell: &Value) -> Vec<&str> {
+    cell["verdicts"].as_array().unwrap().iter().map(|v| v["code"].as_str().unwrap()).collect()
+}
+
+/// An integer of a document.
+#[track_caller]
+pub(crate) fn whole(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a whole number: {value}"))
+}
+
+/// A number of a document.
+#[track_caller]
+pub(crate) fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+/// Engines that work on a file here. Where io_uring is switched off, as in many containers, the
+/// program must say so, and the others must do.
+pub(crate) fn engines(place: &Place) -> Vec<&'static str> {
+    let told = place.iodyno("run random-read --on scratch:1MiB --engine uring --ops 1 --ramp 0s -q");
+    if told.code == Some(0) {
+        return vec!["uring", "libaio", "psync", "mmap"];
+    }
+    told.fails(4, &["io_uring", "--engine libaio or psync"]);
+    vec!["libaio", "psync", "mmap"]
+}
