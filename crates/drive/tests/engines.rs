@@ -104,6 +104,50 @@ fn every_engine_reads_what_was_written() {
     }
 }
 
+/// A ring without any of its optional parts does the same.
+#[test]
+fn a_plain_ring_reads_what_was_written() {
+    let spec = spec(
+        "threads = 2\ndepth = 8\nblock = \"4KiB\"\n[mix]\nread = 50\nwrite = 50\n\
+         [content]\nkind = \"verifiable\"\n[limits]\nops = 4000\nramp = \"0s\"",
+    );
+    let mut plan = plan(&spec, vec![(medium(scratch(MIB), MIB), EngineKind::Uring)]);
+    plan.options.plain = true;
+    let stop = Arc::new(AtomicBool::new(false));
+    let cell = drive_cell(&plan, &stop, &mut Unobserved).unwrap().remove(0);
+    assert_eq!(cell.total().errors().total(), 0, "{:?}", cell.evidence.first_corruption);
+    assert_eq!(cell.facts["uring.flags"], "none");
+    assert_eq!(cell.facts["uring.registered_buffers"], "no");
+}
+
+/// Trim and write-zeroes leave zeroes where they went and nothing else changed, or say that the
+/// file system can't.
+#[test]
+fn trim_and_write_zeroes_leave_zeroes() {
+    for kind in ["trim", "write_zeroes"] {
+        for engine in FILE_ENGINES {
+            let spec = spec(&format!(
+                "depth = {}\nblock = \"8KiB\"\nactive = \"0..2MiB\"\n[mix]\n{kind} = 1\n\
+                 [all]\naddresses = [{{ pattern = \"sequential\" }}]\n\
+                 [limits]\nops = 256\nramp = \"0s\"",
+                depth(engine)
+            ));
+            let file = scratch(4 * MIB);
+            let copy = file.try_clone().unwrap();
+            let total = run(&spec, medium(file, 4 * MIB), engine).total();
+            if total.errors().total() > 0 {
+                assert_eq!(total.errors().of(ErrorKind::Unsupported), 256, "{kind} {engine:?}");
+                continue;
+            }
+            let mut image = vec![1; 4 * MIB as usize];
+            copy.read_exact_at(&mut image, 0).unwrap();
+            let (zeroed, kept) = image.split_at(2 * MIB as usize);
+            assert!(zeroed.iter().all(|&b| b == 0), "{kind} {engine:?}");
+            assert!(kept.iter().all(|&b| b == 0x5A), "{kind} {engine:?}");
+        }
+    }
+}
+
 /// The same content, damaged behind the engine's back, is found.
 #[test]
 fn damage_is_found_on_every_engine() {

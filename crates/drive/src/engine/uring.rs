@@ -160,6 +160,45 @@ fn join_or_none(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
+/// Entries on a file that is registered, or on a plain descriptor: the crate has a type for each,
+/// and no name for both.
+trait OnFile {
+    fn read(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry;
+    fn read_fixed(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry;
+    fn write(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
+    fn write_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
+    fn datasync(self) -> squeue::Entry;
+}
+
+macro_rules! on_file {
+    ($file:ty) => {
+        impl OnFile for $file {
+            #[inline]
+            fn read(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry {
+                opcode::Read::new(self, buffer, len).offset(at).build()
+            }
+            #[inline]
+            fn read_fixed(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry {
+                opcode::ReadFixed::new(self, buffer, len, 0).offset(at).build()
+            }
+            #[inline]
+            fn write(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry {
+                opcode::Write::new(self, buffer, len).offset(at).rw_flags(flags).build()
+            }
+            #[inline]
+            fn write_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry {
+                opcode::WriteFixed::new(self, buffer, len, 0).offset(at).rw_flags(flags).build()
+            }
+            #[inline]
+            fn datasync(self) -> squeue::Entry {
+                opcode::Fsync::new(self).flags(types::FsyncFlags::DATASYNC).build()
+            }
+        }
+    };
+}
+on_file!(types::Fixed);
+on_file!(types::Fd);
+
 /// See the module.
 pub struct UringEngine<'a> {
     submitter: io_uring::Submitter<'a>,
@@ -185,41 +224,24 @@ impl std::fmt::Debug for UringEngine<'_> {
 impl UringEngine<'_> {
     #[inline]
     fn entry(&self, slot: u32, op: &Op) -> squeue::Entry {
-        let buffer = self.buffers.slot(slot);
-        macro_rules! on_fd {
-            ($build:expr) => {
-                if self.fixed_file { $build(types::Fixed(0)) } else { self.plain(slot, op) }
-            };
-        }
-        if !self.fixed_buffers {
-            return self.plain(slot, op);
-        }
-        match op.kind {
-            OpKind::Read => on_fd!(|fd| opcode::ReadFixed::new(fd, buffer, op.len_bytes, 0)
-                .offset(op.offset_bytes)
-                .build()),
-            OpKind::Write => on_fd!(|fd| opcode::WriteFixed::new(fd, buffer, op.len_bytes, 0)
-                .offset(op.offset_bytes)
-                .rw_flags(if op.fua { libc::RWF_DSYNC } else { 0 })
-                .build()),
-            _ => self.plain(slot, op),
+        if self.fixed_file {
+            self.entry_on(types::Fixed(0), slot, op)
+        } else {
+            self.entry_on(types::Fd(self.fd), slot, op)
         }
     }
 
-    /// The same without registered parts: off the fast path.
-    #[cold]
-    fn plain(&self, slot: u32, op: &Op) -> squeue::Entry {
-        let fd = types::Fd(self.fd);
+    #[inline]
+    fn entry_on<F: OnFile>(&self, file: F, slot: u32, op: &Op) -> squeue::Entry {
         let buffer = self.buffers.slot(slot);
-        match op.kind {
-            OpKind::Read => {
-                opcode::Read::new(fd, buffer, op.len_bytes).offset(op.offset_bytes).build()
-            }
-            OpKind::Write => opcode::Write::new(fd, buffer, op.len_bytes)
-                .offset(op.offset_bytes)
-                .rw_flags(if op.fua { libc::RWF_DSYNC } else { 0 })
-                .build(),
-            _ => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        let flags = if op.fua { libc::RWF_DSYNC } else { 0 };
+        let (len, at) = (op.len_bytes, op.offset_bytes);
+        match (op.kind, self.fixed_buffers) {
+            (OpKind::Read, true) => file.read_fixed(buffer, len, at),
+            (OpKind::Read, false) => file.read(buffer, len, at),
+            (OpKind::Write, true) => file.write_fixed(buffer, len, at, flags),
+            (OpKind::Write, false) => file.write(buffer, len, at, flags),
+            _ => file.datasync(),
         }
     }
 

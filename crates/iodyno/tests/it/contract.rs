@@ -14,10 +14,8 @@ const LIST_SCHEMA: &str = include_str!("../../../../docs/schema/list-v1.schema.j
 #[track_caller]
 fn assert_valid(schema: &str, document: &Value) {
     let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let errors: Vec<String> = validator
-        .iter_errors(document)
-        .map(|e| format!("{e} at {}", e.instance_path()))
-        .collect();
+    let errors: Vec<String> =
+        validator.iter_errors(document).map(|e| format!("{e} at {}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
@@ -37,14 +35,18 @@ fn assert_contract(document: &Value) {
             assert!(cell[key].is_u64(), "{key}: {cell}");
         }
         let seconds = number(&cell["seconds"]);
-        for key in ["oio_mean", "cpu_seconds", "generator_ns_per_io"] {
-            assert!(number(&cell[key]) > 0.0, "{key}: {cell}");
+        assert!(number(&cell["oio_mean"]) > 0.0, "{cell}");
+        // The kernel accounts by scheduler ticks: a very short cell may have used none.
+        for key in ["cpu_seconds", "generator_ns_per_io"] {
+            assert!(number(&cell[key]) >= 0.0, "{key}: {cell}");
         }
         let (mut iops, mut bytes_per_s) = (0.0, 0.0);
         for kind in ["read", "write", "flush"] {
             let kind = &cell[kind];
             let ops = whole(&kind["ops"]);
-            assert!((number(&kind["iops"]) * seconds - ops as f64).abs() < 1e-6 * ops as f64 + 1e-9);
+            assert!(
+                (number(&kind["iops"]) * seconds - ops as f64).abs() < 1e-6 * ops as f64 + 1e-9
+            );
             iops += number(&kind["iops"]);
             bytes_per_s += number(&kind["bytes_per_s"]);
             assert!(kind["errors"].is_u64());
@@ -163,7 +165,8 @@ fn the_cost_is_told_first_and_on_standard_error_alone() {
 #[test]
 fn a_run_that_fails_prints_its_document_and_nothing_else() {
     let place = Place::new();
-    let words = "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 0s --time 10s";
+    let words =
+        "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 0s --time 10s";
     let told = place.iodyno(&format!("{words} --json --quiet"));
     let document = told.exits(4).json();
     assert_valid(RUN_SCHEMA, &document);
@@ -221,7 +224,9 @@ fn runs_are_listed_oldest_first_and_found_again() {
     let place = Place::new();
     let documents: Vec<Value> = (1..=3)
         .map(|seed| {
-            place.document(&format!("run random-read --on ram:1MiB --ops 500 --ramp 0s --seed {seed}"))
+            place.document(&format!(
+                "run random-read --on ram:1MiB --ops 500 --ramp 0s --seed {seed}"
+            ))
         })
         .collect();
     let id = |document: &Value| document["run"]["id"].as_str().unwrap().to_owned();

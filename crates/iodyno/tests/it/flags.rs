@@ -118,7 +118,8 @@ fn an_open_loop_counts_from_the_intended_start() {
 fn what_took_effect_is_kept() {
     let place = Place::new();
     for engine in crate::place::engines(&place) {
-        let words = format!("run random-read --on scratch:4MiB --engine {engine} --depth 1 --ops 50");
+        let words =
+            format!("run random-read --on scratch:4MiB --engine {engine} --depth 1 --ops 50");
         let found = cell(&place, &words);
         assert_eq!(found["engine"], engine);
         assert_eq!(found["facts"]["engine.why"], "asked for");
@@ -133,5 +134,8 @@ fn what_took_effect_is_kept() {
     let found = cell(&place, "run random-read --on scratch:4MiB --engine sync --depth 1 --ops 50");
     assert_eq!(found["engine"], "psync");
     let found = cell(&place, "run random-read --on ram:1MiB --ops 50");
-    assert_eq!((&found["engine"], &found["facts"]["engine.why"]), (&json!("ram"), &json!("memory of this process")));
+    assert_eq!(
+        (&found["engine"], &found["facts"]["engine.why"]),
+        (&json!("ram"), &json!("memory of this process"))
+    );
 }

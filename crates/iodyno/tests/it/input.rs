@@ -1,1 +1,230 @@
-//! x
+//! Bad input: what is wrong, where it stands, and how to mend it; exit code 2, nothing on standard
+//! output, nothing measured, nothing made, nothing kept.
+
+use crate::place::{Place, SHORT};
+
+/// A file that is right but for what a test changes.
+const GOOD: &str = "schema = 1\nabout = \"a test\"\nblock = \"4KiB\"\ndepth = 4\n\n[mix]\nread = 70\nwrite = 30\n\n[all]\naddresses = \"uniform\"\n\n[limits]\nops = 100\n";
+
+/// The program says where: file, line and column, the line itself, and a caret below it.
+#[track_caller]
+fn is_drawn(place: &Place, text: &str, at: &str, words: &[&str]) {
+    place.write("w.toml", text);
+    let told = place.iodyno("run ./w.toml --on scratch:64MiB");
+    told.fails(2, words);
+    told.says(&[&format!("--> ./w.toml:{at}\n"), " | "]);
+    let line: usize = at.split(':').next().unwrap().parse().unwrap();
+    let source = text.lines().nth(line - 1).unwrap();
+    told.says(&[source.trim()]);
+    let column: usize = at.split(':').nth(1).unwrap().parse().unwrap();
+    let (_, drawn) = told.stderr.split_once(&format!("| {source}\n")).unwrap();
+    let carets = drawn.lines().next().unwrap();
+    let start = carets.find('|').unwrap() + 2;
+    assert_eq!(carets.find('^'), Some(start + column - 1), "{}", told.stderr);
+    assert!(!place.notebook().exists(), "nothing was kept");
+}
+
+#[test]
+fn a_workload_file_is_told_where_it_is_wrong() {
+    let place = Place::new();
+    place.write("w.toml", GOOD);
+    place.iodyno("run ./w.toml --on null: --no-notebook -q").succeeds();
+    for (from, to, at, words) in [
+        // Unknown keys, with the nearest that there is.
+        ("depth = 4", "deph = 4", "4:1", &["deph", "depth"][..]),
+        ("write = 30", "writes = 30", "8:1", &["writes", "write"]),
+        ("[limits]", "[limit]", "13:2", &["limit"]),
+        // Wrong units and kinds.
+        ("\"4KiB\"", "\"4KiX\"", "3:9", &["4KiX", "KiB"]),
+        ("\"4KiB\"", "\"4s\"", "3:9", &["4s"]),
+        ("\"4KiB\"", "true", "3:9", &["size"]),
+        ("ops = 100", "time = \"5 lightyears\"", "14:8", &["lightyears", "ns, us, ms, s"]),
+        ("ops = 100", "time = 5", "14:8", &["5s"]),
+        ("depth = 4", "depth = \"deep\"", "4:9", &["whole number"]),
+        ("depth = 4", "depth = -4", "4:9", &["-4"]),
+        ("depth = 4", "depth = 0", "4:9", &["1 to 65536"]),
+        ("\"uniform\"", "\"unifrom\"", "11:13", &["unifrom", "uniform"]),
+        ("schema = 1", "schema = 2", "1:10", &["2"]),
+        // What can't be together.
+        ("[limits]", "[trim]\nblock = \"8KiB\"\n[limits]", "13:1", &["[trim]", "no effect"]),
+        ("\"uniform\"", "\"recently-trimmed\"", "11:13", &["recently-trimmed"]),
+        ("\"4KiB\"", "\"4KiB\"\nalign = \"8KiB\"", "3:9", &["alignment", "align = \"4KiB\""]),
+        ("\"4KiB\"", "\"1000\"", "3:9", &["multiple of 512 B"]),
+        ("[limits]", "active = \"50%..10%\"", "13:10", &["active"]),
+        (
+            "\"uniform\"",
+            "{ pattern = \"hot-spots\", spots = [{ share = 1, range = \"90%\" }] }",
+            "11:44",
+            &["90%", "100%"],
+        ),
+        (
+            "[limits]",
+            "[content]\nkind = \"verifiable\"\n[limits]\nbytes = \"1KB\"\n[arrivals]\nkind = \"open\"\nthink_time = \"1s\"\nrate = 5\n#",
+            "19:14",
+            &["think"],
+        ),
+    ] {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD);
+        is_drawn(&place, &text, at, words);
+    }
+    // Not TOML at all.
+    is_drawn(&place, "schema = 1\nblock = = 4\n", "2:9", &[]);
+    is_drawn(&place, "schema = 1\nblock = \"4KiB\n", "2:14", &[]);
+    // Twice the same.
+    let twice = GOOD.replacen("depth = 4", "depth = 4\ndepth = 8", 1);
+    is_drawn(&place, &twice, "5:1", &["depth"]);
+}
+
+#[test]
+fn a_group_is_told_where_it_is_wrong() {
+    let place = Place::new();
+    let group = |members: &str| format!("schema = 1\ngroup = [{members}]\n");
+    let unknown = &["no workload named `random-raed`", "iodyno catalog"][..];
+    is_drawn(&place, &group("\"random-read\", \"random-raed\""), "2:25", unknown);
+    is_drawn(&place, &group(""), "2:9", &["members"]);
+    is_drawn(&place, &group("\"seq-read\", \"seq-read\""), "2:22", &["already"]);
+    is_drawn(&place, &group("\"four-corners\""), "2:10", &["four-corners"]);
+    is_drawn(&place, &(group("\"seq-read\"") + "depth = 4\n"), "3:9", &["depth", "group"]);
+}
+
+#[test]
+fn what_is_no_workload_file_is_said_to_be_none() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("folder.toml")).unwrap();
+    place.write("huge.toml", vec![b'#'; (1 << 20) + 1]);
+    place.write("binary.toml", [b'a', b'\n', 0xFF, 0xFE]);
+    place.write("empty.toml", "");
+    for (file, words) in [
+        ("missing.toml", &["no such file", "iodyno catalog"][..]),
+        ("./missing", &["no such file"]),
+        ("folder.toml", &["folder"]),
+        ("huge.toml", &["larger than 1 MiB"]),
+        ("/dev/zero", &["larger than 1 MiB"]),
+        ("binary.toml", &["UTF-8", "line 2"]),
+        ("empty.toml", &["schema"]),
+        ("nosuch", &["no workload named `nosuch`", "iodyno catalog"]),
+        ("random-raed", &["did you mean `random-read`"]),
+    ] {
+        let told = place.iodyno(&format!("run {file} --on scratch:64MiB"));
+        told.fails(2, words).says(&[file, "-->"]);
+    }
+    assert!(!place.notebook().exists());
+}
+
+#[test]
+fn flags_that_can_t_be_right() {
+    let place = Place::new();
+    for (flags, words) in [
+        ("--depth 0", &["depth", "1 to 65536"][..]),
+        ("--depth deep", &["--depth", "deep"]),
+        ("--threads 1025", &["threads", "1 to 1024"]),
+        ("--block 4KiX", &["--block", "4KiX"]),
+        ("--block 5000", &["multiple of 512 B"]),
+        ("--block 128MiB", &["64 MiB"]),
+        ("--block 4KiB:60,4KiB:40", &["4 KiB", "already"]),
+        ("--time 0s", &["time is above 0"]),
+        ("--time 10", &["--time", "no unit of time", "5s"]),
+        ("--ramp 1x", &["--ramp", "1x"]),
+        ("--ops 0", &["0 operations"]),
+        ("--rate 0", &["--rate", "50k/s"]),
+        ("--rate fast", &["--rate", "fast"]),
+        ("--constant", &["--rate"]),
+        ("--series", &["--json"]),
+        ("--active 50%..10%", &["active"]),
+        ("--content random", &["--content", "random"]),
+        ("--engine iouring", &["iouring", "uring, libaio, psync or mmap"]),
+        ("--seed -1", &["-1"]),
+        ("--nosuch", &["--nosuch"]),
+        ("--engine psync --depth 8", &["one I/O at a time", "--depth 1 --threads 8", "libaio"]),
+        ("--engine mmap --depth 2", &["mmap", "--depth 1 --threads 2"]),
+        ("--engine ram", &["ram", "scratch:64MiB", "--engine"]),
+        ("--active 1GiB..2GiB", &["scratch:64MiB", "2 GiB", "64 MiB"]),
+        ("--active 0..2KiB", &["active range"]),
+    ] {
+        let told = place.iodyno(&format!("run random-read --on scratch:64MiB --json {flags}"));
+        told.fails(2, words);
+    }
+    for words in
+        ["run", "run random-read four-corners", "export last", "export last --format xml", "lst"]
+    {
+        let told = place.iodyno(words);
+        told.exits(2);
+        assert!(told.stdout.is_empty() && !told.stderr.is_empty());
+    }
+    for (target, engine) in [("null:", "uring"), ("ram:1MiB", "psync"), ("null:", "ram")] {
+        let told = place.iodyno(&format!("run random-read --on {target} --engine {engine}"));
+        told.fails(2, &[engine, target]);
+    }
+    // All of it is known before anything is laid out or kept.
+    assert!(!place.notebook().exists());
+    assert!(place.names().is_empty());
+}
+
+#[test]
+fn targets_that_can_t_be_right() {
+    let place = Place::new();
+    place.write("data", vec![1; 1 << 20]);
+    std::os::unix::fs::symlink("data", place.path("link")).unwrap();
+    std::fs::hard_link(place.path("data"), place.path("twin")).unwrap();
+    for (targets, words) in [
+        ("--on nul:", &["nul:", "null:, ram:4GiB, scratch: or a path"][..]),
+        ("--on ram:", &["ram:4GiB"]),
+        ("--on ram:lots", &["lots"]),
+        ("--on ram:1000", &["1KiB"]),
+        ("--on nbd://localhost/disk", &["not in this version"]),
+        ("--on model:exflash-400g", &["not in this version"]),
+        ("--on data?sise=1MiB", &["sise", "size=8GiB"]),
+        ("--on missing", &["missing", "not found", "missing?size=8GiB"]),
+        ("--on missing/below?size=1MiB", &["missing"]),
+        // One target under several names.
+        ("--on data --on ./data", &["same target", "--threads"]),
+        ("--on data --on link", &["same target"]),
+        ("--on data --on twin", &["same target"]),
+        ("--on new?size=1MiB --on ./new?size=1MiB", &["same target"]),
+        // More than there is.
+        ("--on data --active 2MiB", &["data", "2 MiB", "1 MiB"]),
+    ] {
+        let told = place.iodyno(&format!("run random-read {targets} {SHORT} --json"));
+        told.fails(2, words);
+    }
+    assert!(!place.notebook().exists());
+    assert_eq!(place.names(), ["data", "link", "twin"]);
+    // Memory and nothing are as many as one likes.
+    place
+        .iodyno("run random-read --on ram:1MiB --on ram:1MiB --on null: --on null: --ops 9 -q")
+        .succeeds();
+}
+
+/// A run that could not be kept would be in vain: nothing is measured, made or destroyed.
+#[test]
+fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
+    let place = Place::new();
+    let text = place.write("text", "these are the only copy of somebody's notes\n");
+    let data = place.write("data", vec![7; 1 << 20]);
+    std::fs::create_dir(place.path("folder")).unwrap();
+    // An SQLite file of somebody else: the header, and another application's number.
+    let mut foreign = b"SQLite format 3\0\x10\0\x01\x01\0\x40\x20\x20".to_vec();
+    foreign.resize(4096, 0);
+    foreign[68..72].copy_from_slice(&0x1234_5678_u32.to_be_bytes());
+    place.write("foreign", &foreign);
+    for (notebook, words) in [
+        ("text", &["text", "not a notebook", "--notebook"][..]),
+        ("foreign", &["foreign", "--notebook"]),
+        ("folder", &["folder", "directory"]),
+        ("text/below", &["text/below", "--notebook"]),
+        ("/proc/nowhere/notebook", &["/proc/nowhere/notebook"]),
+    ] {
+        let words_of_run =
+            format!("run random-write --on new?size=64MiB --on data --destroy data {SHORT}");
+        let told = place.iodyno(&format!("{words_of_run} --json -q --notebook {notebook}"));
+        told.fails(5, words);
+        for reader in ["ls", "show last", "export last --format csv"] {
+            place.iodyno(&format!("{reader} --notebook {notebook}")).exits(5);
+        }
+    }
+    assert_eq!(std::fs::read(text).unwrap(), b"these are the only copy of somebody's notes\n");
+    assert!(std::fs::read(place.path("foreign")).unwrap() == foreign);
+    assert!(std::fs::read(data).unwrap() == vec![7; 1 << 20], "nothing was written");
+    assert_eq!(place.names(), ["data", "folder", "foreign", "text"]);
+}

@@ -275,7 +275,8 @@ pub(crate) fn number(value: &Value) -> f64 {
 /// Engines that work on a file here. Where io_uring is switched off, as in many containers, the
 /// program must say so, and the others must do.
 pub(crate) fn engines(place: &Place) -> Vec<&'static str> {
-    let told = place.iodyno("run random-read --on scratch:1MiB --engine uring --ops 1 --ramp 0s -q");
+    let told =
+        place.iodyno("run random-read --on scratch:1MiB --engine uring --ops 1 --ramp 0s -q");
     if told.code == Some(0) {
         return vec!["uring", "libaio", "psync", "mmap"];
     }
