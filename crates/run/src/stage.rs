@@ -5,7 +5,7 @@ use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::Evidence;
 use iodyno_target::{
-    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, OpenOptions, TargetError,
+    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, TargetError,
     TargetName, health, inspect, lay_out, open_inspected,
 };
 use iodyno_units::rng::{below, stream};
@@ -171,10 +171,8 @@ fn open_one(
         }
         TargetName::Path { .. } | TargetName::Scratch { .. } => {}
     }
-    let must_be_made = !request.read_only
-        && prop.inspection.kind == Kind::File
-        && (!prop.inspection.exists || prop.inspection.is_scratch());
-    let access = if writes || must_be_made { Access::ReadWrite } else { Access::ReadOnly };
+    let must_be_laid_out = !request.read_only && is_not_whole(&prop.inspection);
+    let access = if writes || must_be_laid_out { Access::ReadWrite } else { Access::ReadOnly };
     let confirm = Confirm(request.destroy.clone());
     let options = OpenOptions { access, direct: Direct::Auto, confirm };
     let opened = open_inspected(prop.inspection.clone(), &options)?;
@@ -198,6 +196,16 @@ fn open_one(
     prop.inspection = opened.inspection.clone();
     prop.opened = Some(opened);
     Ok(prop)
+}
+
+/// Whether a file is still to be made, was left half-made by a run that was killed, or is shorter
+/// than what was asked for: then even a workload that only reads writes to it first.
+fn is_not_whole(inspection: &Inspection) -> bool {
+    inspection.kind == Kind::File
+        && (!inspection.exists
+            || inspection.is_scratch()
+            || matches!(inspection.marker, Some(Marker::Making(_)))
+            || inspection.size_bytes > inspection.whole_bytes)
 }
 
 /// Bytes that laying out will write, over all targets.

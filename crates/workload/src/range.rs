@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn ranges_read_what_they_print() {
-        for text in ["0%..100%", "0B..8GiB", "10%..20GiB", "1537B..12.5%"] {
+        for text in ["0%..100%", "0B..8GiB", "0B..1024PiB", "10%..20GiB", "1537B..12.5%"] {
             assert_eq!(text.parse::<ActiveRange>().unwrap().to_string(), text);
         }
         assert_eq!("8GiB".parse::<ActiveRange>().unwrap().to_string(), "0B..8GiB");

@@ -8,7 +8,6 @@
 mod contract;
 mod devices;
 mod faults;
-mod files;
 mod flags;
 mod forms;
 mod input;

@@ -1,1 +1,147 @@
-//! x
+//! The measurement itself: what is counted adds up, whatever engine counts it; several targets are
+//! the sum of each; the default engine is the one that suits the target.
+
+use crate::place::{Place, SHORT, cells, codes, engines, number, whole};
+use serde_json::Value;
+use std::path::Path;
+
+/// The books of a cell: figures that were gathered in different ways must agree.
+#[track_caller]
+fn assert_books(cell: &Value) {
+    let found = codes(cell);
+    for wrong in ["LITTLES_LAW_BROKEN", "ERRORS", "NOTHING_COMPLETED", "CLOCK"] {
+        assert!(!found.contains(&wrong), "{wrong}: {cell}");
+    }
+    let asked = whole(&cell["threads"]) * whole(&cell["depth"]);
+    let oio = number(&cell["oio_mean"]);
+    assert!(oio > 0.0 && oio <= asked as f64 * 1.001, "{oio} of {asked}: {cell}");
+    let mut bytes = 0;
+    for kind in ["read", "write"] {
+        let (ops, moved) = (whole(&cell[kind]["ops"]), whole(&cell[kind]["bytes"]));
+        if cell["blocks"].as_array().unwrap().len() == 1 {
+            assert_eq!(moved, ops * whole(&cell["block_bytes"]), "{cell}");
+        }
+        bytes += moved;
+    }
+    // What engines moved, with the operations that the window did not count.
+    assert!(whole(&cell["moved_bytes"]) >= bytes, "{cell}");
+    assert_eq!(
+        cell["stamps"]["completions"],
+        whole(&cell["read"]["ops"]) + whole(&cell["write"]["ops"]) + whole(&cell["flush"]["ops"])
+    );
+}
+
+#[test]
+fn the_books_balance_by_every_engine() {
+    let place = Place::new();
+    for engine in engines(&place) {
+        let depth = if ["psync", "mmap"].contains(&engine) { 1 } else { 8 };
+        for workload in ["db-oltp", "log-80-20", "oltp3"] {
+            let flags = format!("--engine {engine} --depth {depth} --threads 2 {SHORT}");
+            let document = place.document(&format!("run {workload} --on scratch:8MiB {flags}"));
+            let cell = &cells(&document)[0];
+            assert_books(cell);
+            assert_eq!(cell["engine"], engine);
+            if depth == 1 {
+                // Depth 1 is never batched.
+                assert_eq!(cell["stamps"]["reaps"], cell["stamps"]["completions"]);
+            }
+        }
+    }
+    for target in ["ram:8MiB", "null:"] {
+        for depth in [1, 32] {
+            let words = format!("run db-oltp --on {target} --depth {depth} --threads 2 {SHORT}");
+            assert_books(&cells(&place.document(&words))[0]);
+        }
+    }
+}
+
+/// A flush, a think time, several sizes: the rest of what a file can say.
+#[test]
+fn every_kind_of_operation_is_counted_apart() {
+    let place = Place::new();
+    place.write(
+        "mixed.toml",
+        "schema = 1\nthreads = 2\ndepth = 2\nblock = [{ size = \"4KiB\", share = 3 }, { size = \"16KiB\", share = 1 }]\n\
+         [mix]\nread = 40\nwrite = 40\nflush = 5\ntrim = 10\nwrite_zeroes = 5\n\
+         [write]\nfua = \"10%\"\n[arrivals]\nkind = \"closed\"\nthink_time = \"20us\"\n[limits]\nops = 800\n",
+    );
+    let document = place.document("run mixed.toml --on scratch:8MiB");
+    let cell = &cells(&document)[0];
+    let ops = |kind: &str| cell.get(kind).map_or(0, |figures| whole(&figures["ops"]));
+    let failed = |kind: &str| cell.get(kind).map_or(0, |figures| whole(&figures["errors"]));
+    let kinds = ["read", "write", "flush", "trim", "write_zeroes"];
+    // A file system that can't punch holes counts those as failed, and as nothing else.
+    assert_eq!(kinds.map(|kind| ops(kind) + failed(kind)).iter().sum::<u64>(), 800);
+    for (kind, share) in kinds.into_iter().zip([0.4, 0.4, 0.05, 0.1, 0.05]) {
+        let done = (ops(kind) + failed(kind)) as f64;
+        // Four standard deviations of a binomial draw.
+        let tolerance = 4.0 * (800.0 * share * (1.0 - share) as f64).sqrt();
+        assert!((done - 800.0 * share).abs() < tolerance, "{done} {kind}");
+    }
+    assert_eq!(cell["flush"]["bytes"], 0);
+    assert!(number(&cell["oio_mean"]) < 4.0, "somebody thought: {cell}");
+}
+
+#[test]
+fn several_targets_are_the_sum_of_each() {
+    let place = Place::new();
+    let targets = "--on ram:4MiB --on scratch:4MiB --on null: --on b?size=4MiB";
+    let document =
+        place.document(&format!("run db-oltp {targets} --time 200ms --ramp 0s --series"));
+    let (all, each) = cells(&document).split_last().unwrap();
+    assert_eq!(each.len(), 4);
+    assert_eq!((&all["target"], &all["engine"]), (&"all (4 targets)".into(), &"several".into()));
+    for kind in ["read", "write"] {
+        for key in ["ops", "bytes", "errors"] {
+            let sum: u64 = each.iter().map(|cell| whole(&cell[kind][key])).sum();
+            assert_eq!(whole(&all[kind][key]), sum, "{kind} {key}");
+        }
+        let extreme =
+            |key: &'static str| each.iter().map(move |cell| whole(&cell[kind]["latency_ns"][key]));
+        assert_eq!(Some(whole(&all[kind]["latency_ns"]["min"])), extreme("min").min());
+        assert_eq!(Some(whole(&all[kind]["latency_ns"]["max"])), extreme("max").max());
+    }
+    // They ran at once, for the same time: rates and outstanding I/Os add up too.
+    for key in ["oio_mean", "cpu_seconds"] {
+        let sum: f64 = each.iter().map(|cell| number(&cell[key])).sum();
+        assert!((number(&all[key]) - sum).abs() <= 1e-6 * sum, "{key}");
+    }
+    let sum: f64 = each.iter().map(|cell| number(&cell["total"]["iops"])).sum();
+    assert!((number(&all["total"]["iops"]) - sum).abs() <= 1e-6 * sum);
+    assert_eq!(whole(&all["threads"]), whole(&each[0]["threads"]), "on each target");
+}
+
+/// Where the kernel hands ring requests to worker threads, the run says so, and the default engine
+/// is another one. Which file systems those are depends on the kernel.
+#[test]
+fn the_default_engine_suits_the_target() {
+    let place = Place::new();
+    let memory = Path::new("/dev/shm");
+    let folders = [place.work(), memory.to_owned()];
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        for depth in [1, 8] {
+            let scratch = format!("--on scratch:8MiB@{} --depth {depth}", folder.display());
+            let chosen = place.document(&format!("run random-read {scratch} {SHORT}"));
+            let chosen = &cells(&chosen)[0];
+            assert!(!codes(chosen).contains(&"KERNEL_WORKERS"), "{chosen}");
+            let why = chosen["facts"]["engine.why"].as_str().unwrap();
+            if !engines(&place).contains(&"uring") {
+                assert!(why.contains("io_uring can't be used here"), "{why}");
+                continue;
+            }
+            let asked =
+                place.document(&format!("run random-read {scratch} --engine uring {SHORT}"));
+            let asked = &cells(&asked)[0];
+            let hands_over = codes(asked).contains(&"KERNEL_WORKERS");
+            assert_eq!(hands_over, whole(&asked["evidence"]["kernel_workers"]) > 0);
+            let expected = match (hands_over, depth) {
+                (false, _) => "uring",
+                (true, 1) => "psync",
+                (true, _) => "libaio",
+            };
+            assert_eq!(chosen["engine"], expected, "{why}");
+            assert_eq!(why.contains("kernel worker thread"), hands_over, "{why}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! test did not put there, and a notebook beside it. The environment is the same on every machine.
 
 use serde_json::Value;
+use std::fmt;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -131,6 +132,16 @@ impl Running {
         Self { child: Some(child), stdout, stderr, words: words.join(" ") }
     }
 
+    /// A child that was started already; what it prints into pipes is the caller's.
+    pub(crate) fn of_child(child: Child, words: &str) -> Self {
+        Self { child: Some(child), stdout: None, stderr: None, words: words.to_owned() }
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.as_mut().unwrap().try_wait().unwrap().is_none()
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -145,7 +156,7 @@ impl Running {
     pub(crate) fn wait_until(&mut self, what: &str, mut holds: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
-            if self.child.as_mut().unwrap().try_wait().unwrap().is_some() {
+            if !self.is_running() {
                 let told = self.take();
                 panic!("ended before {what}: {told:?}");
             }
@@ -157,7 +168,7 @@ impl Running {
     /// Waits for the end.
     pub(crate) fn finish(mut self) -> Told {
         let deadline = Instant::now() + PATIENCE;
-        while self.child.as_mut().unwrap().try_wait().unwrap().is_none() {
+        while self.is_running() {
             assert!(Instant::now() < deadline, "`iodyno {}` hangs", self.words);
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -191,7 +202,6 @@ fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 }
 
 /// What the program told at its end.
-#[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
@@ -199,6 +209,15 @@ pub(crate) struct Told {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     words: String,
+}
+
+impl fmt::Debug for Told {
+    /// The beginning of a document tells enough.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, signal, stdout, stderr, words } = self;
+        let stdout: String = stdout.chars().take(2000).collect();
+        write!(f, "`iodyno {words}` ended with {code:?}, signal {signal:?}\n{stdout}\n{stderr}")
+    }
 }
 
 impl Told {

@@ -1,1 +1,228 @@
-//! x
+//! Nothing is destroyed by surprise: files that iodyno did not make are refused and left as they
+//! are, `--destroy` takes the target's own name and no other, reading never writes, what iodyno
+//! makes is reused or leaves no trace.
+
+use crate::place::{Place, Running, SHORT, cells, whole};
+use serde_json::json;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// A file that nobody could mistake for one of iodyno's.
+fn notes() -> Vec<u8> {
+    (0..1_u32 << 18).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
+}
+
+/// Content, times, mode, owner, size and blocks: everything that a careless program changes.
+fn state(path: &Path) -> (Vec<u8>, [i64; 7]) {
+    let meta = std::fs::metadata(path).unwrap();
+    let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+    let rest = [i64::from(meta.mode()), meta.size() as i64, meta.blocks() as i64];
+    let all = times.into_iter().chain(rest).collect::<Vec<_>>();
+    (std::fs::read(path).unwrap(), all.try_into().unwrap())
+}
+
+#[test]
+fn a_file_that_iodyno_did_not_make_is_refused() {
+    let place = Place::new();
+    let file = place.write("notes", notes());
+    let before = state(&file);
+    for engine in ["", "--engine psync --depth 1", "--engine mmap --depth 1"] {
+        let told = place.iodyno(&format!("run random-write --on notes {engine} {SHORT} --json"));
+        told.fails(
+            3,
+            &["notes is not written to", "did not make", "--read-only", "--destroy notes"],
+        );
+    }
+    // Not by a group in which only some members write, nor next to a target that may be written.
+    let others = "--on fresh?size=1MiB --on ram:1MiB";
+    place.iodyno(&format!("run four-corners {others} --on notes {SHORT}")).fails(3, &["notes"]);
+    // Not by another size, which would cut or grow it, nor through a link.
+    for size in ["64KiB", "8MiB"] {
+        place
+            .iodyno(&format!("run random-write --on notes?size={size} {SHORT}"))
+            .fails(3, &["notes"]);
+    }
+    std::os::unix::fs::symlink("notes", place.path("link")).unwrap();
+    place.iodyno(&format!("run random-write --on link {SHORT}")).fails(3, &["link"]);
+    // Every wrong name is no confirmation.
+    for wrong in ["note", "notes2", "/notes", "../notes", "yes", "ALL", "*"] {
+        let told = place.iodyno(&format!("run random-write --on notes --destroy {wrong} {SHORT}"));
+        told.fails(3, &[&format!("`--destroy {wrong}` names something else"), "--destroy notes"]);
+    }
+    // The confirmation of one target is none of another.
+    place.write("other", notes());
+    let both = "--on notes --on other --destroy other";
+    place
+        .iodyno(&format!("run random-write {both} {SHORT}"))
+        .fails(3, &["notes is not written to"]);
+    assert_eq!(state(&file), before);
+    assert!(std::fs::read(place.path("other")).unwrap() == notes(), "refused as a whole");
+    assert_eq!(place.names(), ["link", "notes", "other"], "the fresh file is gone again");
+    assert!(!place.notebook().exists(), "a run that was refused is none");
+}
+
+#[test]
+fn the_target_s_own_name_lets_it_through() {
+    let place = Place::new();
+    let whole_path = place.path("notes").to_str().unwrap().to_owned();
+    for name in ["notes", &whole_path] {
+        let file = place.write("notes", notes());
+        let words = format!("run random-write --on notes --destroy {name} {SHORT}");
+        let document = place.document(&words);
+        assert!(std::fs::read(&file).unwrap() != notes(), "it was written");
+        let lifted = &document["run"]["targets"][0]["facts"]["opened"]["destroy_confirmed"];
+        assert!(lifted[0].as_str().unwrap().contains("did not make"), "{lifted}");
+        // It does not become ours by that: the next run asks again.
+        place.iodyno(&format!("run random-write --on notes {SHORT}")).fails(3, &["notes"]);
+    }
+}
+
+#[test]
+fn reading_never_writes() {
+    let place = Place::new();
+    let file = place.write("notes", notes());
+    let before = state(&file);
+    for flags in ["", "--read-only", "--read-only --engine psync", "--read-only --engine mmap"] {
+        let words = format!("run random-read --on notes {flags} --depth 1 {SHORT}");
+        let document = place.document(&words);
+        assert!(whole(&cells(&document)[0]["read"]["ops"]) > 0);
+        assert_eq!(state(&file), before, "{flags}");
+    }
+    // The descriptor itself can't write, not even by mistake.
+    let mut running = place.start("run random-read --on notes --time 1m --ramp 0s --quiet");
+    place.wait_for_cells(&mut running, 1);
+    assert_eq!(access_modes(&running, &file), [libc::O_RDONLY]);
+    running.signal(libc::SIGINT);
+    running.finish().exits(130);
+    assert_eq!(state(&file), before);
+    // What has to write is refused at once, and so is what has to be made.
+    for workload in ["random-write", "four-corners", "db-oltp", "log-80-20"] {
+        let told =
+            place.iodyno(&format!("run {workload} --on notes --read-only --destroy notes {SHORT}"));
+        told.fails(2, &["--read-only", workload, "writes"]);
+    }
+    for target in ["scratch:1MiB", "fresh?size=1MiB"] {
+        let told = place.iodyno(&format!("run random-read --on {target} --read-only {SHORT}"));
+        told.says(&[target, "--read-only", "help:"]);
+        assert!(matches!(told.code, Some(2 | 4)) && told.stdout.is_empty(), "{told:?}");
+    }
+    assert_eq!(state(&file), before);
+    assert_eq!(place.names(), ["notes"]);
+}
+
+/// How a running program has a file open.
+fn access_modes(running: &Running, file: &Path) -> Vec<libc::c_int> {
+    let process = format!("/proc/{}", running.id());
+    let mut modes: Vec<_> = std::fs::read_dir(format!("{process}/fd"))
+        .unwrap()
+        .flatten()
+        .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to == file))
+        .map(|entry| {
+            let number = entry.file_name().into_string().unwrap();
+            let info = std::fs::read_to_string(format!("{process}/fdinfo/{number}")).unwrap();
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+            libc::c_int::from_str_radix(flags.trim(), 8).unwrap() & libc::O_ACCMODE
+        })
+        .collect();
+    modes.dedup();
+    modes
+}
+
+#[test]
+fn a_file_that_iodyno_made_is_reused() {
+    let place = Place::new();
+    let target = "mine?size=8MiB";
+    let first = place.document(&format!("run random-read --on {target} {SHORT}"));
+    assert_eq!(first["run"]["plan"]["lay_out_bytes"], 8 << 20);
+    let file = place.path("mine");
+    let laid_out = std::fs::read(&file).unwrap();
+    assert_eq!(laid_out.len(), 8 << 20);
+    // Every byte was written, with content that nothing can compress or deduplicate away.
+    let mut blocks: Vec<&[u8]> = laid_out.chunks(4096).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks.len(), 2048, "no two blocks are the same");
+    let inode = std::fs::metadata(&file).unwrap().ino();
+    // It is neither made nor laid out again, may be written unasked, and is never removed.
+    let again = place.document(&format!("run random-write --on {target} --ops 100 --ramp 0s"));
+    assert_eq!(again["run"]["plan"]["lay_out_bytes"], 0);
+    let written = std::fs::read(&file).unwrap();
+    assert!(written != laid_out);
+    assert_eq!(std::fs::metadata(&file).unwrap().ino(), inode);
+    // Without a size all of it is used; a smaller size uses a part and cuts nothing off.
+    for (target, bytes) in [("mine", 8 << 20), ("mine?size=2MiB", 2 << 20)] {
+        let document =
+            place.document(&format!("run random-write --on {target} --ops 10 --ramp 0s"));
+        assert_eq!(cells(&document)[0]["evidence"]["active_bytes"], bytes);
+    }
+    // A larger size grows it; what was there stays.
+    let before = std::fs::read(&file).unwrap();
+    let grown = place.document("run random-read --on mine?size=12MiB --ops 10 --ramp 0s");
+    assert_eq!(grown["run"]["plan"]["lay_out_bytes"], 4 << 20);
+    let after = std::fs::read(&file).unwrap();
+    assert!(after.len() == 12 << 20 && after[..8 << 20] == before);
+    // Once somebody else has replaced it, it is nobody's but theirs.
+    place.write("mine", notes());
+    place.iodyno(&format!("run random-write --on mine {SHORT}")).fails(3, &["length has changed"]);
+    assert!(std::fs::read(&file).unwrap() == notes());
+    assert_eq!(place.names(), ["mine"]);
+}
+
+#[test]
+fn scratch_space_leaves_nothing() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("there")).unwrap();
+    // In the current folder unless another one is named; after success and after failure.
+    place.iodyno(&format!("run random-write --on scratch:4MiB -q {SHORT}")).succeeds();
+    place.iodyno(&format!("run seq-read --on scratch:4MiB@there -q {SHORT}")).succeeds();
+    place.iodyno("run random-read --on scratch:4MiB --active 1GiB..2GiB").exits(2);
+    place.iodyno("run random-read --on scratch:4MiB@nowhere").fails(2, &["nowhere"]);
+    for (signal, code) in
+        [(libc::SIGINT, Some(130)), (libc::SIGTERM, Some(130)), (libc::SIGKILL, None)]
+    {
+        let target = "--on scratch:4MiB --on scratch:4MiB@there";
+        let mut running = place.start(&format!("run random-write {target} --time 1m --ramp 0s -q"));
+        place.wait_for_cells(&mut running, 1);
+        // Not even while it runs is there a name that somebody could stumble over.
+        assert_eq!(place.names(), ["there"]);
+        running.signal(signal);
+        assert_eq!(running.finish().code, code);
+        assert_eq!(place.names(), ["there"]);
+        assert_eq!(crate::place::names(&place.path("there")), [""; 0]);
+    }
+}
+
+/// `check` says what a run would say, and only looks.
+#[test]
+fn check_tells_and_only_looks() {
+    let place = Place::new();
+    let file = place.write("notes", notes());
+    let before = state(&file);
+    let told = place.iodyno("check notes");
+    for word in ["notes", "1 MiB", "refused", "did not make"] {
+        assert!(told.exits(3).stdout.contains(word), "{word}: {told:?}");
+    }
+    let told = place.iodyno("check notes --json");
+    let document = told.exits(3).json();
+    assert_eq!(document["writable"], false);
+    assert_eq!(document["refusals"][0]["code"], "foreign_file");
+    let told = place.iodyno("check notes --destroy notes --json");
+    let document = told.succeeds().json();
+    assert_eq!(
+        (&document["writable"], &document["destroy_confirmed"]),
+        (&json!(true), &json!(true))
+    );
+    place.iodyno("check notes --destroy other").exits(3);
+    assert_eq!(state(&file), before);
+    for target in ["null:", "ram:1MiB", "scratch:", "fresh?size=1MiB", "/dev/zero?size=1GiB"] {
+        let told = place.iodyno(&format!("check {target}"));
+        assert!(told.succeeds().stdout.contains("allowed"), "{told:?}");
+        let document = place.iodyno(&format!("check {target} --json")).succeeds().json();
+        assert_eq!((&document["target"], &document["writable"]), (&json!(target), &json!(true)));
+    }
+    place.iodyno("check nowhere").fails(2, &["not found", "nowhere?size=8GiB"]);
+    place.iodyno("check .").exits(3);
+    place.iodyno("check /dev/tty").exits(3);
+    assert_eq!(place.names(), ["notes"]);
+    assert!(!place.notebook().exists());
+}

@@ -1,1 +1,178 @@
-//! x
+//! What is issued, as far as a file can tell afterwards: the same bytes from the same seed by every
+//! engine, addresses as the workload says, content as asked for, verified content that notices
+//! damage.
+
+use crate::place::{Place, cells, codes, engines, whole};
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BLOCK: usize = 4096;
+
+/// A laid-out file, then a run that writes to it; the file before and after.
+fn before_and_after(place: &Place, workload: &str, flags: &str) -> (Vec<u8>, Vec<u8>) {
+    let path = place.path("t");
+    let _ = std::fs::remove_file(&path);
+    place.iodyno("run random-read --on t?size=4MiB --ops 1 --ramp 0s -q").succeeds();
+    let before = std::fs::read(&path).unwrap();
+    place.iodyno(&format!("run {workload} --on t --ramp 0s -q {flags}")).succeeds();
+    (before, std::fs::read(&path).unwrap())
+}
+
+/// The blocks that differ.
+fn changed(before: &[u8], after: &[u8]) -> Vec<usize> {
+    assert_eq!(before.len(), after.len());
+    let blocks = before.chunks(BLOCK).zip(after.chunks(BLOCK));
+    blocks.enumerate().filter(|(_, (a, b))| a != b).map(|(i, _)| i).collect()
+}
+
+#[test]
+fn one_seed_gives_the_same_bytes_by_every_engine() {
+    let place = Place::new();
+    for content in ["incompressible", "verifiable", "compressible=50%"] {
+        let write = |engine: &str, seed: u32| {
+            let flags =
+                format!("--depth 1 --ops 300 --content {content} --engine {engine} --seed {seed}");
+            before_and_after(&place, "random-write", &flags).1
+        };
+        let engines = engines(&place);
+        let first = write(engines[0], 7);
+        for engine in &engines[1..] {
+            assert!(write(engine, 7) == first, "{content} by {engine}");
+        }
+        assert!(write("psync", 8) != first, "{content} of another seed");
+    }
+}
+
+/// Uniform means independent draws: 1024 of them hit 1024 (1 − 1/e) ≈ 647 blocks, ± 15 in one of
+/// three cases. Once per pass hits each.
+#[test]
+fn uniform_addresses_are_independent_draws() {
+    let place = Place::new();
+    for seed in [1, 2] {
+        let flags = format!("--depth 4 --ops 1024 --seed {seed}");
+        let (before, after) = before_and_after(&place, "random-write", &flags);
+        let hit = changed(&before, &after).len();
+        assert!((580..715).contains(&hit), "{hit}");
+    }
+    let permuted = "schema = 1\nblock = \"4KiB\"\n[mix]\nwrite = 1\n[write]\naddresses = { pattern = \"uniform\", once_per_pass = true }\n[limits]\nops = 1024\n";
+    place.write("pass.toml", permuted);
+    let (before, after) = before_and_after(&place, "pass.toml", "");
+    assert_eq!(changed(&before, &after).len(), 1024);
+}
+
+#[test]
+fn sequential_writes_go_over_everything_once() {
+    let place = Place::new();
+    // 64 KiB appends, 64 of them, by one worker or by several that share the cursor.
+    for flags in ["--depth 1 --ops 64", "--threads 3 --depth 2 --ops 64"] {
+        let (before, after) = before_and_after(&place, "log-write", flags);
+        assert_eq!(changed(&before, &after).len(), 1024, "{flags}");
+    }
+    let (before, after) = before_and_after(&place, "log-write", "--depth 1 --ops 16");
+    assert_eq!(changed(&before, &after), (0..256).collect::<Vec<_>>());
+}
+
+/// Nothing outside of the active range is touched, and all of it is used.
+#[test]
+fn writes_stay_in_the_active_range() {
+    let place = Place::new();
+    let flags = "--ops 3000 --threads 2";
+    for (range, blocks) in [("25%..50%", 256..512), ("1MiB..1100KiB", 256..275), ("0..4KiB", 0..1)]
+    {
+        let flags = format!("{flags} --active {range}");
+        let (before, after) = before_and_after(&place, "random-write", &flags);
+        let hit = changed(&before, &after);
+        assert!(hit.iter().all(|block| blocks.contains(block)), "{range}: {hit:?}");
+        assert!(hit.len() * 10 >= blocks.len() * 9, "{range}: {hit:?}");
+    }
+}
+
+#[test]
+fn content_is_as_reducible_as_asked() {
+    let place = Place::new();
+    let blocks_of = |content: &str| {
+        let flags = format!("--ops 1024 --block 4KiB --depth 1 --content {content}");
+        let (before, after) = before_and_after(&place, "seq-write", &flags);
+        if content != "zeroes" {
+            assert_eq!(changed(&before, &after).len(), 1024, "{content}");
+        }
+        after
+    };
+    assert!(blocks_of("zeroes") == vec![0; 4 << 20]);
+    // A compressor removes what repeats: about half of each block is one byte over and over.
+    let compressible = blocks_of("compressible=50%");
+    for block in compressible.chunks(BLOCK) {
+        let repeated = block.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        assert!((BLOCK * 2 / 5..BLOCK * 3 / 5).contains(&repeated), "{repeated} of {BLOCK}");
+    }
+    let distinct = |bytes: &[u8]| {
+        let mut blocks: Vec<&[u8]> = bytes.chunks(BLOCK).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks.len()
+    };
+    assert_eq!(distinct(&compressible), 1024);
+    assert_eq!(distinct(&blocks_of("incompressible")), 1024);
+    // Of blocks that can be deduplicated to one half, a half is there already.
+    let dedupable = distinct(&blocks_of("compressible=0%,dedupable=50%"));
+    assert!((400..640).contains(&dedupable), "{dedupable}");
+}
+
+#[test]
+fn verified_content_that_is_sound() {
+    let place = Place::new();
+    for engine in engines(&place) {
+        let depth = if ["psync", "mmap"].contains(&engine) { 1 } else { 16 };
+        let flags = format!("--engine {engine} --depth {depth} --threads 2 --time 300ms --ramp 0s");
+        let words = format!("run db-oltp --on scratch:4MiB --content verifiable {flags}");
+        let cell = cells(&place.document(&words))[0].clone();
+        for kind in ["read", "write"] {
+            assert_eq!(cell[kind]["errors"], 0, "{engine}: {cell}");
+            assert!(whole(&cell[kind]["ops"]) > 0, "{engine}: {cell}");
+        }
+        assert_eq!(cell["ended"], "time", "{engine}: {cell}");
+        assert!(cell["evidence"]["first_corruption"].is_null());
+    }
+}
+
+/// Somebody writes over the file while it is read: every block that is met is counted as corrupt
+/// and as nothing else, with the address of the first.
+#[test]
+fn verified_content_that_was_damaged() {
+    let place = Place::new();
+    for (engine, workload) in
+        [("psync", "random-read"), ("libaio", "random-read"), ("psync", "db-oltp")]
+    {
+        let _ = std::fs::remove_file(place.path("t"));
+        let flags =
+            format!("--engine {engine} --depth 1 --time 1m --ramp 0s --max-errors 50 --json -q");
+        let words = format!("run {workload} --on t?size=2MiB --content verifiable {flags}");
+        let mut running = place.start(&words);
+        place.wait_for_cells(&mut running, 1);
+        let damage = AtomicBool::new(true);
+        let file = std::fs::OpenOptions::new().write(true).open(place.path("t")).unwrap();
+        let told = std::thread::scope(|scope| {
+            // A run that writes would mend it, so the damage goes on.
+            scope.spawn(|| {
+                while damage.load(Ordering::Relaxed) {
+                    for block in 0..512 {
+                        file.write_all_at(&[0xEE; 64], block * 4096 + 1000).unwrap();
+                    }
+                }
+            });
+            let told = running.finish();
+            damage.store(false, Ordering::Relaxed);
+            told
+        });
+        let document = crate::faults::assert_stopped(&place, &told);
+        let cell = &cells(&document)[0];
+        crate::faults::assert_failures(cell, "read", "corrupt", 51);
+        assert_eq!(cell["write"]["errors"], 0, "what is written can't be corrupt");
+        assert!(codes(cell).contains(&"STOPPED_BY_ERRORS"));
+        let first = cell["evidence"]["first_corruption"].as_str().unwrap();
+        assert!(first.starts_with("at byte "), "{first}");
+        let text = cell["verdicts"].as_array().unwrap().iter().find(|v| v["code"] == "ERRORS");
+        let text = text.unwrap()["text"].as_str().unwrap();
+        assert!(text.contains("wrong content") && text.contains(first), "{text}");
+    }
+}

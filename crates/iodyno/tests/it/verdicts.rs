@@ -1,1 +1,101 @@
-//! x
+//! A number carries its verdict: what would mislead is said by its code, and by nothing else where
+//! there is nothing to say.
+
+use crate::place::{Place, cells, codes, number, whole};
+use serde_json::Value;
+use std::fs::File;
+
+fn cell(place: &Place, words: &str) -> Value {
+    cells(&place.document(words))[0].clone()
+}
+
+/// The first of some attempts that says so: whether a rate is met is a matter of the machine's
+/// mood as well.
+fn says(place: &Place, words: &str, code: &str) -> Value {
+    let attempts = (0..5).map(|_| cell(place, words));
+    attempts.into_iter().find(|found| codes(found).contains(&code)).unwrap_or_else(|| {
+        panic!("`{words}` never gives {code}");
+    })
+}
+
+#[test]
+fn a_rate_is_met_or_missed() {
+    let place = Place::new();
+    let words = "run random-read --on null: --rate 500/s --constant --time 500ms --ramp 0s";
+    let met = says(&place, words, "RATE_MET");
+    assert!(!codes(&met).contains(&"RATE_MISSED"));
+    assert!(number(&met["read"]["iops"]) >= 0.97 * 500.0);
+    // No file is that fast, least of all one I/O at a time.
+    for engine in ["psync", "libaio"] {
+        let words = format!("run random-read --on scratch:4MiB --rate 50M/s --engine {engine}");
+        let missed = cell(&place, &format!("{words} --depth 1 --time 100ms --ramp 0s"));
+        let found = codes(&missed);
+        assert!(found.contains(&"RATE_MISSED") && !found.contains(&"RATE_MET"), "{found:?}");
+        assert!(!found.contains(&"VALID") && missed["level"] == "warning");
+        assert!(whole(&missed["backlog_ops"]) > 1_000_000, "{missed}");
+        // What waited is in the response time and not in the service time.
+        let read = &missed["read"];
+        let (response, service) = (&read["latency_ns"]["mean"], &read["service_ns"]["mean"]);
+        assert!(number(response) > 2.0 * number(service), "{read}");
+    }
+}
+
+#[test]
+fn the_page_cache_in_the_path_is_told() {
+    let place = Place::new();
+    let short = "--depth 1 --time 100ms --ramp 0s";
+    let found = cell(&place, &format!("run random-read --on t?size=4MiB&direct=no {short}"));
+    let told = codes(&found);
+    assert!(told.contains(&"PAGE_CACHE") && told.contains(&"SMALL_TARGET"), "{told:?}");
+    assert_eq!((&found["evidence"]["direct"], &found["level"]), (&false.into(), &"warning".into()));
+    let found = cell(&place, &format!("run random-read --on t {short}"));
+    if found["evidence"]["direct"] == true {
+        assert!(!codes(&found).contains(&"PAGE_CACHE"));
+    }
+    // A mapping goes through the page cache too, unless it maps the medium itself.
+    let found = cell(&place, &format!("run random-read --on t --engine mmap {short}"));
+    if found["facts"]["mmap.flags"] != "MAP_SYNC" {
+        assert!(codes(&found).contains(&"PAGE_CACHE"), "{found}");
+    }
+}
+
+#[test]
+fn blocks_that_were_never_written_are_told() {
+    let place = Place::new();
+    File::create(place.path("sparse")).unwrap().set_len(8 << 20).unwrap();
+    let short = "--depth 1 --time 50ms --ramp 0s";
+    let found = cell(&place, &format!("run random-read --on sparse {short}"));
+    assert!(codes(&found).contains(&"NEVER_WRITTEN"), "{found}");
+    // Written with zeroes, it is no better: a device needs no medium to answer for those.
+    place.write("zeroes", vec![0; 8 << 20]);
+    let found = cell(&place, &format!("run random-read --on zeroes {short}"));
+    assert!(codes(&found).contains(&"NEVER_WRITTEN"), "{found}");
+    assert_eq!(found["evidence"]["blocks_zero"], found["evidence"]["blocks_sampled"]);
+    // What iodyno lays out holds none, and neither does somebody's data.
+    for target in ["scratch:8MiB", "ram:8MiB", "fresh?size=8MiB"] {
+        let found = cell(&place, &format!("run random-read --on {target} {short}"));
+        assert!(!codes(&found).contains(&"NEVER_WRITTEN"), "{target}: {found}");
+    }
+}
+
+/// A verdict is judged from what was kept, so an old run shows the same ones.
+#[test]
+fn notes_stand_beside_valid() {
+    let place = Place::new();
+    let found = cell(&place, "run random-read --on ram:1MiB --ops 2000 --ramp 0s");
+    let told = codes(&found);
+    assert!(told.contains(&"FEW_SAMPLES"), "{told:?}");
+    let levels: Vec<&str> = found["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v["level"].as_str().unwrap())
+        .collect();
+    let weight =
+        |level: &&str| ["invalid", "warning", "valid", "note"].iter().position(|l| l == level);
+    assert!(levels.is_sorted_by_key(weight), "the gravest first: {levels:?}");
+    let is_valid = !levels.iter().any(|level| ["warning", "invalid"].contains(level));
+    assert_eq!(told[0] == "VALID", is_valid, "{told:?}");
+    let shown = place.iodyno("show last --json").succeeds().json();
+    assert_eq!(cells(&shown)[0]["verdicts"], found["verdicts"]);
+}

@@ -221,7 +221,7 @@ impl Divisor {
     /// `value` mod `by`. The estimated quotient is at most 2 too small.
     #[inline]
     pub(crate) fn remainder(self, value: u64) -> u64 {
-        let quotient = (u128::from(value >> 1) * u128::from(self.reciprocal)) >> 64;
+        let quotient = (u128::from(value) * u128::from(self.reciprocal)) >> 64;
         let mut remainder = value - quotient as u64 * self.by;
         while remainder >= self.by {
             remainder -= self.by;
