@@ -221,7 +221,7 @@ fn run_cell(
 
     for ((prop, done), why) in props.iter_mut().zip(&mut cells).zip(choices) {
         done.evidence.ram_bytes = ram_bytes();
-        prop.testify(&mut done.evidence);
+        prop.testify(done);
         if spec.issues(OpKind::Read) {
             prop.sample(request.seed, spec, &mut done.evidence);
         }

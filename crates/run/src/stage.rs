@@ -3,7 +3,7 @@
 use crate::request::{Phase, Request, RunError, Watch};
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
-use iodyno_measure::Evidence;
+use iodyno_measure::{Cell, Evidence};
 use iodyno_target::{
     Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, TargetError,
     TargetName, health, inspect, lay_out, open_inspected,
@@ -67,12 +67,19 @@ impl Prop {
     }
 
     /// Puts what is known of the target into a cell's evidence.
-    pub(crate) fn testify(&self, evidence: &mut Evidence) {
+    pub(crate) fn testify(&self, cell: &mut Cell) {
+        let evidence = &mut cell.evidence;
         evidence.written_share = self.written_share;
         evidence.why_not_direct.clone_from(&self.why_not_direct);
         if evidence.direct == Some(false) && !self.page_cache {
             // Nothing is cached in front of /dev/zero and its kin.
             evidence.direct = None;
+        }
+        // However the file was opened, a mapping of it is the page cache; unless it is one of the
+        // medium itself, which the kernel grants as MAP_SYNC.
+        if cell.facts.get("mmap.flags").is_some_and(|flags| flags != "MAP_SYNC") {
+            evidence.direct = Some(false);
+            evidence.why_not_direct = Some("a mapping goes through it".to_owned());
         }
     }
 

@@ -1,1 +1,271 @@
-//! x
+//! Block devices and file systems of their own: what is refused on them, what is measured, and what
+//! happens when they fail. Faults come from the layers below a loop device: a backing file that was
+//! cut off answers with EIO, a full file system below it with ENOSPC, a file system that is shut
+//! down under a run is a device that vanished. All of it needs root and loop devices.
+
+use crate::disks::{Loop, MIB, Mount, alone, blank, full, run};
+use crate::faults::{assert_failures, assert_stopped};
+use crate::place::{Place, SHORT, cells, codes, engines, names, whole};
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_blank_device_is_measured() {
+    let _alone = alone();
+    let place = Place::new();
+    let image = blank(place.path("image"), 16 * MIB);
+    let disk = Loop::on(&image, &["--direct-io=on"]);
+    assert!(place.iodyno(&format!("check {}", disk.node)).succeeds().stdout.contains("allowed"));
+    for engine in engines(&place) {
+        let words =
+            format!("run random-write --on {} --engine {engine} --depth 1 {SHORT}", disk.node);
+        let document = place.document(&words);
+        let cell = &cells(&document)[0];
+        assert!(whole(&cell["write"]["ops"]) > 0 && cell["write"]["errors"] == 0, "{cell}");
+        let facts = &document["run"]["targets"][0]["facts"];
+        assert_eq!(facts["device"]["kernel_name"], disk.name());
+        assert_eq!(facts["opened"]["destroy_confirmed"].as_array().unwrap().len(), 0);
+    }
+    assert!(std::fs::read(image).unwrap().iter().any(|&byte| byte != 0), "bytes arrived");
+    // A part of it, and more than there is.
+    let words = format!("run random-write --on {}?size=1MiB {SHORT}", disk.node);
+    assert_eq!(cells(&place.document(&words))[0]["evidence"]["active_bytes"], MIB);
+    let told = place.iodyno(&format!("run random-write --on {}?size=17MiB {SHORT}", disk.node));
+    assert!(told.stdout.is_empty() && matches!(told.code, Some(2 | 4)), "{told:?}");
+    // It is one target, under whatever name.
+    std::os::unix::fs::symlink(&disk.node, place.path("link")).unwrap();
+    let told = place.iodyno(&format!("run random-read --on {} --on link {SHORT}", disk.node));
+    told.fails(2, &["same target"]);
+}
+
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_device_that_holds_something_is_refused() {
+    let _alone = alone();
+    let place = Place::new();
+    let image = full(place.path("image"), 16 * MIB);
+    run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+    let disk = Loop::on(&image, &[]);
+    let before = std::fs::read(&image).unwrap();
+    let write = format!("run random-write --on {} {SHORT} --json -q", disk.node);
+    let own = format!("--destroy {}", disk.name());
+    let refused = |flags: &str, words: &[&str]| {
+        let told = place.iodyno(&format!("{write} {flags}"));
+        told.fails(3, words).says(&["is not written to"]);
+    };
+    // A file system; also next to a target that may be written.
+    refused("", &["ext4", &own]);
+    refused("--on ram:1MiB", &["ext4"]);
+    refused("--destroy loop", &["`--destroy loop` names something else"]);
+    // Mounted, and then no less.
+    let mount = Mount::at(place.path("m"), &[&disk.node]);
+    refused("", &["mounted at", mount.0.to_str().unwrap(), "umount", "ext4"]);
+    refused("--destroy sda", &["mounted at"]);
+    // Reading it is no harm, mounted or not.
+    let read = format!("run random-read --on {} {SHORT}", disk.node);
+    place.document(&format!("{read} --read-only"));
+    place.document(&read);
+    drop(mount);
+    place.document(&format!("{read} --read-only"));
+    let after = std::fs::read(&image).unwrap();
+    // Mounting counts in the superblock; nothing else may have changed.
+    assert!(after[8192..].len() == before[8192..].len() && place.notebook().exists());
+    run("e2fsck", &["-f", "-n", image.to_str().unwrap()]);
+    // Its own name, and only that.
+    let document = place.document(&format!("run random-write --on {} {own} {SHORT}", disk.node));
+    let lifted = &document["run"]["targets"][0]["facts"]["opened"]["destroy_confirmed"];
+    assert!(lifted[0].as_str().unwrap().contains("ext4"), "{lifted}");
+    assert!(std::fs::read(&image).unwrap() != after);
+}
+
+#[test]
+#[ignore = "needs root and loop devices"]
+fn partitions_holders_and_layers_are_refused() {
+    let _alone = alone();
+    let place = Place::new();
+    let image = full(place.path("image"), 16 * MIB);
+    let disk = Loop::on(&image, &[]);
+    let write = format!("run random-write --on {} {SHORT}", disk.node);
+    // Open elsewhere, exclusively, as a mount in another namespace or a volume manager has it.
+    let held = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&disk.node).unwrap();
+    place.iodyno(&write).fails(3, &["held open exclusively", "lsof"]);
+    drop(held);
+    // Another loop device on top of it.
+    let upper = Loop::on(Path::new(&disk.node), &[]);
+    place.iodyno(&write).fails(3, &["in use below", upper.name()]);
+    drop(upper);
+    // The file below it, which would change under it.
+    let below = format!("run random-write --on image --destroy nothing {SHORT}");
+    place.iodyno(&below).fails(3, &["in use below", disk.name()]);
+    // Set read-only: no name lifts that.
+    run("blockdev", &["--setro", &disk.node]);
+    let told = place.iodyno(&format!("{write} --destroy {}", disk.name()));
+    told.fails(3, &["read-only"]);
+    run("blockdev", &["--setrw", &disk.node]);
+    // An MBR with one partition of type 83h.
+    let mut sector = [0; 512];
+    sector[446 + 4] = 0x83;
+    sector[446 + 8..446 + 12].copy_from_slice(&2048_u32.to_le_bytes());
+    sector[446 + 12..446 + 16].copy_from_slice(&8192_u32.to_le_bytes());
+    sector[510..].copy_from_slice(&[0x55, 0xAA]);
+    let device = OpenOptions::new().write(true).open(&disk.node).unwrap();
+    device.write_all_at(&sector, 0).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    let before = std::fs::read(&image).unwrap();
+    place.iodyno(&write).fails(3, &["partition table"]);
+    let document = place.iodyno(&format!("check {} --json", disk.node)).exits(3).json();
+    assert_eq!(document["refusals"][0]["code"], "partition_table");
+    assert!(std::fs::read(&image).unwrap() == before);
+}
+
+/// The disk that the system runs from is never written, whatever is confirmed. Only asked, never
+/// tried.
+#[test]
+#[ignore = "needs root"]
+fn the_system_s_own_disk_can_t_be_confirmed_away() {
+    let place = Place::new();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line = mounts.lines().find(|line| line.split(' ').nth(4) == Some("/")).unwrap();
+    let source = line.split(" - ").nth(1).and_then(|right| right.split(' ').nth(1)).unwrap();
+    if !source.starts_with("/dev/") || !Path::new(source).exists() {
+        println!("skipped: / is on {source}");
+        return;
+    }
+    let name = Path::new(source).canonicalize().unwrap();
+    let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+    let told = place.iodyno(&format!("check {source} --destroy {name} --destroy {source} --json"));
+    let document = told.exits(3).json();
+    assert_eq!(document["refusals"][0]["code"], "system_disk");
+    assert_eq!(document["writable"], false);
+}
+
+/// A file that does not fit is refused before it is begun, and leaves nothing when the space goes
+/// while it is laid out.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_full_file_system() {
+    let _alone = alone();
+    let place = Place::new();
+    let image = blank(place.path("image"), 32 * MIB);
+    run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+    let disk = Loop::on(&image, &[]);
+    let systems: [&[&str]; 2] = [&[&disk.node], &["-t", "tmpfs", "-o", "size=32m", "tmpfs"]];
+    for (number, arguments) in systems.into_iter().enumerate() {
+        let mount = Mount::at(place.path(&format!("m{number}")), arguments);
+        let before = names(&mount.0);
+        let point = mount.0.display();
+        for target in [format!("{point}/t?size=64MiB"), format!("scratch:64MiB@{point}")] {
+            let told = place.iodyno(&format!("run random-read --on {target} {SHORT} -q"));
+            told.fails(4, &["64 MiB wanted", "free", "help:"]);
+            assert_eq!(names(&mount.0), before, "{target}");
+        }
+        // A hole that is to be filled, and another program's file that takes the space.
+        std::fs::write(mount.0.join("other"), vec![1; 12 * MIB as usize]).unwrap();
+        blank(mount.0.join("hole"), 30 * MIB);
+        let told = place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
+        told.fails(4, &["30 MiB wanted", "free"]);
+        let words = format!("run random-write --on {point}/hole --destroy hole {SHORT} -q --json");
+        place.iodyno(&words).fails(4, &["30 MiB wanted", "full"]);
+        let left: Vec<String> = names(&mount.0);
+        assert!(left.contains(&"hole".to_owned()) && !left.contains(&"new".to_owned()), "{left:?}");
+        assert_eq!(std::fs::metadata(mount.0.join("hole")).unwrap().len(), 30 * MIB);
+        let list = place.iodyno("ls --json").succeeds().json();
+        let last = list["runs"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(last["status"], "failed");
+        assert!(last["reason"].as_str().unwrap().contains("30 MiB wanted"), "{last}");
+    }
+}
+
+/// The space below a thin device is used up in the middle of a run.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_device_that_runs_out_of_space() {
+    let _alone = alone();
+    let place = Place::new();
+    for engine in engines(&place).into_iter().filter(|engine| *engine != "mmap") {
+        let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=8m", "tmpfs"]);
+        let disk = Loop::on(&blank(mount.0.join("thin"), 64 * MIB), &[]);
+        let limits = "--depth 1 --ramp 0s --time 1m --max-errors 200 --json -q";
+        let told = place
+            .iodyno(&format!("run random-write --on {} --engine {engine} {limits}", disk.node));
+        let document = assert_stopped(&place, &told);
+        let cell = &cells(&document)[0];
+        assert_failures(cell, "write", "no_space", 201);
+        assert!(whole(&cell["write"]["ops"]) > 0, "some of it fitted: {cell}");
+    }
+}
+
+/// The medium below the second half is gone.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_device_with_a_bad_half() {
+    let _alone = alone();
+    let place = Place::new();
+    let image = full(place.path("image"), 16 * MIB);
+    let disk = Loop::on(&image, &["--direct-io=on"]);
+    OpenOptions::new().write(true).open(&image).unwrap().set_len(8 * MIB).unwrap();
+    for engine in engines(&place) {
+        let read =
+            format!("run random-read --on {} --engine {engine} --depth 1 --ramp 0s", disk.node);
+        // Few failures are counted and endured; both halves are told apart.
+        let document = place.document(&format!("{read} --ops 400 --max-errors 400"));
+        let cell = &cells(&document)[0];
+        assert_failures(cell, "read", "io", 100);
+        assert_eq!(whole(&cell["read"]["ops"]) + whole(&cell["read"]["errors"]), 400);
+        assert!(whole(&cell["read"]["ops"]) > 100, "{cell}");
+        // Beyond the limit the run stops; the limit itself is still allowed.
+        let told = place.iodyno(&format!("{read} --time 1m --max-errors 7 --json -q"));
+        let document = assert_stopped(&place, &told);
+        assert_eq!(cells(&document)[0]["read"]["errors"], 8, "{engine}");
+        assert!(codes(&cells(&document)[0]).contains(&"STOPPED_BY_ERRORS"));
+    }
+    let told = place.iodyno(&format!("run random-read --on {} --ramp 0s -q", disk.node));
+    for word in ["failed", "I/O errors", "not counted as completed"] {
+        assert!(told.exits(4).stdout.contains(word), "`{word}` is missing: {told:?}");
+    }
+    // The half that is there is as good as any.
+    let words = format!("run random-read --on {} --active 0..8MiB --ops 400 --ramp 0s", disk.node);
+    assert_eq!(cells(&place.document(&words))[0]["read"]["errors"], 0);
+}
+
+/// The device goes while it is measured: here its file system is shut down, after which the kernel
+/// answers everything with EIO.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_device_that_goes_away() {
+    /// `_IOR('X', 125, __u32)`.
+    const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
+    // Leaves the journal as it is.
+    let no_log_flush: u32 = 2;
+    let _alone = alone();
+    let place = Place::new();
+    for engine in engines(&place).into_iter().filter(|engine| *engine != "mmap") {
+        let image = blank(place.path("image"), 32 * MIB);
+        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        let disk = Loop::on(&image, &[]);
+        let mount = Mount::at(place.path("m"), &[&disk.node]);
+        let target = format!("--on m/t?size=8MiB --engine {engine} --depth 1");
+        let limits = "--ramp 0s --time 1m --interval 20ms --max-errors 100";
+        let mut running =
+            place.start(&format!("run random-read {target} {limits} --series --json -q"));
+        place.wait_for_cells(&mut running, 1);
+        let point = File::open(&mount.0).unwrap();
+        // SAFETY: the request reads one u32.
+        let result =
+            unsafe { libc::ioctl(point.as_raw_fd(), EXT4_IOC_SHUTDOWN, &raw const no_log_flush) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        drop(point);
+        let document = assert_stopped(&place, &running.finish());
+        let cell = &cells(&document)[0];
+        assert_failures(cell, "read", "io", 101);
+        // What came before is kept, and the failures stand at the end.
+        let series = cell["series"].as_array().unwrap();
+        let errors: Vec<u64> = series.iter().map(|i| whole(&i["read"]["errors"])).collect();
+        assert!(errors.last().unwrap() + errors[errors.len().saturating_sub(2)] > 0, "{errors:?}");
+        assert_eq!(errors.iter().sum::<u64>(), whole(&cell["read"]["errors"]));
+    }
+}

@@ -7,6 +7,7 @@
 
 mod contract;
 mod devices;
+mod disks;
 mod faults;
 mod flags;
 mod forms;
