@@ -146,7 +146,7 @@ impl<'a> UringSetup<'a> {
             fixed_file: self.fixed_file,
             fixed_buffers: self.fixed_buffers,
             queued: 0,
-            at_once: Vec::with_capacity(self.buffers.slots() as usize),
+            ready: Vec::with_capacity(self.buffers.slots() as usize),
         };
         (engine, facts)
     }
@@ -211,8 +211,9 @@ pub struct UringEngine<'a> {
     fixed_buffers: bool,
     /// Pushed and not yet taken by the kernel.
     queued: u32,
-    /// Completions of operations that have no asynchronous form and were carried out when queued.
-    at_once: Vec<(u32, i32)>,
+    /// Completions that were taken from the ring, or that were there at once since the operation
+    /// has no asynchronous form. One list, so that there is one place that records.
+    ready: Vec<(u32, i32)>,
 }
 
 impl std::fmt::Debug for UringEngine<'_> {
@@ -279,7 +280,7 @@ impl Engine for UringEngine<'_> {
     #[inline]
     fn queue(&mut self, slot: u32, op: &Op) {
         if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) {
-            self.at_once.push((slot, range_ops::carry_out(self.medium, op)));
+            self.ready.push((slot, range_ops::carry_out(self.medium, op)));
             return;
         }
         let entry = self.entry(slot, op).user_data(u64::from(slot));
@@ -288,7 +289,7 @@ impl Engine for UringEngine<'_> {
             // Full: what is there goes to the kernel first.
             self.sq.sync();
             if self.enter(0).is_err() {
-                self.at_once.push((slot, -libc::EIO));
+                self.ready.push((slot, -libc::EIO));
                 return;
             }
         }
@@ -298,7 +299,7 @@ impl Engine for UringEngine<'_> {
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.sq.sync();
-        let want = u32::from(self.at_once.is_empty());
+        let want = u32::from(self.ready.is_empty());
         match wait {
             Wait::No => self.enter(0)?,
             Wait::One => self.enter(want)?,
@@ -312,17 +313,19 @@ impl Engine for UringEngine<'_> {
             }
         }
         self.cq.sync();
+        // Within the capacity: never more than one completion a slot.
+        for entry in self.cq.by_ref() {
+            self.ready.push((entry.user_data() as u32, entry.result()));
+        }
+        self.cq.sync();
         Ok(())
     }
 
     #[inline]
     fn drain(&mut self, mut done: impl FnMut(u32, i32)) {
-        for (slot, result) in self.at_once.drain(..) {
+        for &(slot, result) in &self.ready {
             done(slot, result);
         }
-        for entry in self.cq.by_ref() {
-            done(entry.user_data() as u32, entry.result());
-        }
-        self.cq.sync();
+        self.ready.clear();
     }
 }

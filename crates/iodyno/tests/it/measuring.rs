@@ -76,7 +76,7 @@ fn every_kind_of_operation_is_counted_apart() {
     for (kind, share) in kinds.into_iter().zip([0.4, 0.4, 0.05, 0.1, 0.05]) {
         let done = (ops(kind) + failed(kind)) as f64;
         // Four standard deviations of a binomial draw.
-        let tolerance = 4.0 * (800.0 * share * (1.0 - share) as f64).sqrt();
+        let tolerance = 4.0 * f64::sqrt(800.0 * share * (1.0 - share));
         assert!((done - 800.0 * share).abs() < tolerance, "{done} {kind}");
     }
     assert_eq!(cell["flush"]["bytes"], 0);
