@@ -1,7 +1,7 @@
 //! The cases: what is compared with what, and what was asked of it.
 
 use crate::Options;
-use crate::rival::{Figures, Reader, run};
+use crate::rival::{Figures, Reader, elbencho_file, run};
 use crate::tables::{rate, ratio, ratios, spread};
 use std::fmt::Write as _;
 use std::fs;
@@ -178,6 +178,18 @@ impl Site {
         Contender { name: "bare ring loop, no timing", command: words(&line), reader: Reader::Bare }
     }
 
+    /// elbencho, where it is installed; Debian has no package of it. Its writes are not refilled, as
+    /// nobody else's are; its time limit is a second shorter than what it then runs.
+    fn elbencho(&self, path: &str, arguments: &str) -> Option<Contender> {
+        Command::new("elbencho").arg("--version").output().ok()?;
+        let line = format!(
+            "elbencho -t 1 -b 4k -s 512m --rand --randamount 1t --blockvarpct 0 --nolive --timelimit {} --jsonfile {} {arguments} {path}",
+            (self.seconds - 1.0).ceil().max(1.0),
+            elbencho_file().display()
+        );
+        Some(Contender { name: "elbencho", command: words(&line), reader: Reader::Elbencho })
+    }
+
     fn sysbench(&self, mode: &str) -> Contender {
         let line = format!(
             "env -C {} sysbench fileio --file-total-size=512M --file-num=1 --file-block-size=4096 --file-test-mode={mode} --file-fsync-freq=0 --time={} run",
@@ -249,7 +261,10 @@ fn cases(s: &Site) -> Vec<Case> {
             contenders: vec![
                 s.iodyno(&format!("random-read --on {tmpfs} --read-only --engine psync --depth 1")),
                 s.fio("fio psync", &format!("{on_tmpfs} --rw=randread --ioengine=psync")),
-            ],
+            ]
+            .into_iter()
+            .chain(s.elbencho(tmpfs, "-r --direct"))
+            .collect(),
         },
         Case {
             name: "tmpfs-direct-read-libaio-32",
@@ -257,14 +272,20 @@ fn cases(s: &Site) -> Vec<Case> {
                 s.iodyno(&format!("random-read --on {tmpfs} --read-only --engine libaio --depth 32")),
                 s.fio("fio libaio", &format!("{on_tmpfs} --rw=randread --ioengine=libaio --iodepth=32")),
                 s.fio("fio libaio batch 16", &format!("{on_tmpfs} --rw=randread --ioengine=libaio --iodepth=32 --iodepth_batch_submit=16 --iodepth_batch_complete_min=8 --iodepth_batch_complete_max=32")),
-            ],
+            ]
+            .into_iter()
+            .chain(s.elbencho(tmpfs, "-r --direct --iodepth 32"))
+            .collect(),
         },
         Case {
             name: "tmpfs-direct-write-psync",
             contenders: vec![
                 s.iodyno(&format!("random-write --on {tmpfs} --destroy {tmpfs} --engine psync --depth 1")),
                 s.fio("fio psync", &format!("{on_tmpfs} --rw=randwrite --ioengine=psync")),
-            ],
+            ]
+            .into_iter()
+            .chain(s.elbencho(tmpfs, "-w --direct"))
+            .collect(),
         },
         Case {
             name: "tmpfs-buffered-read-psync",
@@ -272,14 +293,20 @@ fn cases(s: &Site) -> Vec<Case> {
                 s.iodyno(&format!("random-read --on {tmpfs}?direct=no --read-only --engine psync --depth 1")),
                 s.fio("fio psync", &format!("--filename={tmpfs} --size=512m --invalidate=0 --rw=randread --ioengine=psync")),
                 s.sysbench("rndrd"),
-            ],
+            ]
+            .into_iter()
+            .chain(s.elbencho(tmpfs, "-r"))
+            .collect(),
         },
         Case {
             name: "page-cache-read-psync",
             contenders: vec![
                 s.iodyno(&format!("random-read --on {cached}?direct=no --read-only --engine psync --depth 1")),
                 s.fio("fio psync", &format!("{on_cached} --ioengine=psync")),
-            ],
+            ]
+            .into_iter()
+            .chain(s.elbencho(cached, "-r"))
+            .collect(),
         },
         Case {
             name: "page-cache-read-uring-32",

@@ -1,7 +1,8 @@
-//! Runs one contender once and reads its figures: iodyno and fio by their JSON, sysbench by its
-//! text, the bare loop by its line.
+//! Runs one contender once and reads its figures: iodyno, fio and elbencho by their JSON, sysbench by
+//! its text, the bare loop by its line.
 
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What one run of one contender gave.
@@ -22,10 +23,17 @@ pub(crate) enum Reader {
     Fio,
     Sysbench,
     Bare,
+    Elbencho,
+}
+
+/// elbencho writes its JSON to a file only.
+pub(crate) fn elbencho_file() -> PathBuf {
+    std::env::temp_dir().join("iodyno-bench-elbencho.json")
 }
 
 /// Runs a command line and reads what it printed.
 pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String> {
+    let _ = std::fs::remove_file(elbencho_file());
     let output = Command::new(&command[0])
         .args(&command[1..])
         .output()
@@ -40,6 +48,7 @@ pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String>
         Reader::Fio => fio(&text),
         Reader::Sysbench => sysbench(&text),
         Reader::Bare => bare(&text),
+        Reader::Elbencho => elbencho(),
     };
     read.ok_or_else(|| format!("{}\nprinted what can't be read: {text}", command.join(" ")))
 }
@@ -81,6 +90,14 @@ fn sysbench(text: &str) -> Option<Figures> {
         line.split(':').nth(1)?.trim().parse().ok()
     };
     Some(Figures { iops: value("reads/s")? + value("writes/s")?, ..Figures::default() })
+}
+
+/// One JSON object a phase, all values as text.
+fn elbencho() -> Option<Figures> {
+    let text = std::fs::read_to_string(elbencho_file()).ok()?;
+    let phase: Value = serde_json::from_str(text.lines().last()?).ok()?;
+    let iops = phase["last_done"]["iops"].as_str()?.parse().ok()?;
+    Some(Figures { iops, ..Figures::default() })
 }
 
 fn bare(text: &str) -> Option<Figures> {
