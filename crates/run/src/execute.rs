@@ -14,7 +14,7 @@ use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
     WorkloadRecord,
 };
-use iodyno_target::{MachineFacts, health};
+use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::OpKind;
 use iodyno_workload::ArrivalKind;
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         }
         Ok(_) => notebook::Outcome::Finished,
     };
-    let health_after: Vec<Option<Value>> = props.iter().map(health_now).collect();
+    let health_after: Vec<Option<Value>> = props.iter().map(condition).collect();
     let run = if let (Some(notebook), Some(writer)) = (notebook, writer) {
         let id = writer.id().to_owned();
         writer.finish(&ending, &health_after)?;
@@ -81,7 +81,7 @@ fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
             .map(|p| TargetRecord {
                 name: p.name.clone(),
                 facts: p.facts(),
-                health_before: p.health.as_ref().map(|h| json(serde_json::to_value(h))),
+                health_before: condition(p),
                 health_after: None,
             })
             .collect(),
@@ -98,10 +98,21 @@ fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
     }
 }
 
-fn health_now(prop: &Prop) -> Option<Value> {
-    prop.health.as_ref()?;
+/// The device's own log, its temperature and its link, as they are now: kept before and after, so
+/// that wear, heat and a link that fell back can be seen. None where nothing of it can be read.
+fn condition(prop: &Prop) -> Option<Value> {
     let device = prop.inspection.physical.first()?;
-    serde_json::to_value(health(device).ok()?).ok()
+    let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
+    let log = health(&device).ok();
+    if log.is_none() && device.temperature_c.is_none() && device.pcie.is_none() {
+        return None;
+    }
+    Some(serde_json::json!({
+        "device": device.kernel_name,
+        "log": log,
+        "temperature_c": device.temperature_c,
+        "pcie_link": device.pcie,
+    }))
 }
 
 /// A run that nobody keeps, in the form of one that was kept.
