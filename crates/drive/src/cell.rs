@@ -200,6 +200,8 @@ fn assemble(
         cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
         cell.resources.cpu_user_ns.push(report.cpu_ns.0);
         cell.resources.cpu_system_ns.push(report.cpu_ns.1);
+        cell.resources.carried_in_ns += report.carried_in_ns;
+        cell.resources.carried_out_ns += report.carried_out_ns;
         cell.resources.moved_bytes += report.moved_bytes;
         cell.resources.outstanding_area_ns += report.outstanding_area_ns;
         cell.stamps.merge(&report.stamps);

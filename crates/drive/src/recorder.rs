@@ -116,14 +116,19 @@ impl Recorder {
         self.bytes += run.bytes;
     }
 
-    /// Counts a failed operation.
+    /// Whether something failed before the window began, and no window has begun.
+    pub fn failed_in_ramp(&self) -> bool {
+        !self.measuring() && self.current.iter().any(|class| class.errors.total() > 0)
+    }
+
+    /// Counts a failed operation; one of the ramp in the first interval.
     #[cold]
     pub fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
         if now_ns >= self.interval_end_ns {
             self.roll(now_ns);
         }
         self.current[op.kind.index()].errors.add(kind, errno);
-        self.errors += 1;
+        self.errors += u64::from(self.measuring());
     }
 
     /// Hands the current interval over; the next one is that of `now_ns`.

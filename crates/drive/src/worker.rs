@@ -82,6 +82,10 @@ pub struct WorkerReport {
     pub moved_bytes: u64,
     /// Operations in flight, integrated over the window.
     pub outstanding_area_ns: u128,
+    /// See [`iodyno_measure::Resources`].
+    pub carried_in_ns: i128,
+    /// See [`iodyno_measure::Resources`].
+    pub carried_out_ns: i128,
     /// How coarse the stamps are.
     pub stamps: StampQuality,
     /// Open loop.
@@ -172,6 +176,8 @@ struct Loop {
     /// The integral of operations in flight, up to `area_until_ns`.
     area: u128,
     area_until_ns: u64,
+    carried_in_ns: i128,
+    carried_out_ns: i128,
     cpu_start: (u64, u64),
     cpu_end: Option<(u64, u64)>,
     overlaps_skipped: u64,
@@ -196,6 +202,8 @@ impl Loop {
             window_end_ns: limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t),
             area: 0,
             area_until_ns: start_ns,
+            carried_in_ns: 0,
+            carried_out_ns: 0,
             cpu_start: (0, 0),
             cpu_end: None,
             overlaps_skipped: 0,
@@ -207,6 +215,15 @@ impl Loop {
     #[inline]
     fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// The slots whose operations are in flight. Not for the hot path.
+    fn in_flight_slots(&self) -> impl Iterator<Item = &Slot> {
+        let mut is_free = vec![false; self.slots.len()];
+        for &slot in &self.free {
+            is_free[slot as usize] = true;
+        }
+        self.slots.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(slot, _)| slot)
     }
 
     /// Integrates up to `at_ns` with `count` operations in flight.
@@ -256,7 +273,11 @@ impl Loop {
                 let op = &slots[slot as usize].op;
                 *moved += result.max(0) as u64;
                 if let Some(map) = &w.verify {
-                    let _ = map.complete(op, result == op.len_bytes as i32, &[]);
+                    let len = op.len_bytes as usize;
+                    // SAFETY: the operation has completed, and no other is issued.
+                    let bytes = buffers.map(|b| unsafe { &*b.bytes(slot, len) });
+                    let succeeded = result == op.len_bytes as i32;
+                    let _ = map.complete(op, succeeded, bytes.unwrap_or_default());
                 }
                 free.push(slot);
             });
@@ -270,6 +291,9 @@ impl Loop {
         self.area = 0;
         self.area_until_ns = self.window_start_ns;
         self.integrate(self.in_flight(), self.now_ns);
+        let start_ns = i128::from(self.window_start_ns);
+        self.carried_in_ns =
+            self.in_flight_slots().map(|s| start_ns - i128::from(s.submitted_ns)).sum();
         self.cpu_start = thread_cpu_ns();
     }
 
@@ -278,6 +302,10 @@ impl Loop {
         self.window_end_ns = self.window_end_ns.min(self.now_ns).max(self.window_start_ns);
         if w.recorder.measuring() {
             self.integrate(self.in_flight(), self.window_end_ns);
+            let end_ns = self.window_end_ns;
+            let within: u64 =
+                self.in_flight_slots().map(|s| end_ns.saturating_sub(s.submitted_ns)).sum();
+            self.carried_out_ns += i128::from(within);
             self.cpu_end = Some(thread_cpu_ns());
         }
     }
@@ -409,6 +437,11 @@ impl Loop {
         let counts = w.recorder.measuring() && now_ns < self.window_end_ns;
         let (slots, free) = (&self.slots, &mut self.free);
         let first_corruption = &mut self.first_corruption;
+        let window_end_ns = self.window_end_ns;
+        // The window ended while this turn waited: its completions are not counted, but were in
+        // flight until then.
+        let too_late = w.recorder.measuring() && !counts;
+        let carried_out_ns = &mut self.carried_out_ns;
         let (mut reaped, mut reaped_bytes, mut moved_bytes) = (0, 0, 0);
         let mut run = Run {
             kind: OpKind::Read,
@@ -425,6 +458,9 @@ impl Loop {
             reaped += 1;
             reaped_bytes += u64::from(len_bytes);
             moved_bytes += result.max(0) as u64;
+            if too_late {
+                *carried_out_ns += i128::from(window_end_ns.saturating_sub(slot.submitted_ns));
+            }
             let mut failure = (result != len_bytes as i32).then(|| failure_of(result));
             if let Some(map) = &w.verify {
                 // SAFETY: the operation has completed, and the slot is not used again before this
@@ -437,7 +473,9 @@ impl Loop {
                 }
             }
             if let Some((kind, errno)) = failure {
-                note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, now_ns, counts);
+                // Those of the ramp too: they are as real, and the reader must learn of them.
+                let at_ns = now_ns.min(window_end_ns.saturating_sub(1));
+                note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, at_ns);
             } else if counts {
                 let intended_ns = slot.intended_ns.min(slot.submitted_ns);
                 let same = run.kind == slot.op.kind
@@ -470,7 +508,7 @@ impl Loop {
 
     fn report(self, mut w: Worker, engine_error: Option<io::Error>) -> WorkerReport {
         let measured = w.recorder.measuring();
-        if measured {
+        if measured || w.recorder.failed_in_ramp() {
             w.recorder.roll(self.window_end_ns);
         }
         let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
@@ -479,6 +517,8 @@ impl Loop {
             cpu_ns: (cpu_end.0 - self.cpu_start.0, cpu_end.1 - self.cpu_start.1),
             moved_bytes: self.moved_bytes,
             outstanding_area_ns: if measured { self.area } else { 0 },
+            carried_in_ns: self.carried_in_ns,
+            carried_out_ns: self.carried_out_ns,
             stamps: w.recorder.stamps,
             lateness: w.recorder.lateness.take().map(|h| *h),
             backlog_ops: if measured { w.issuer.backlog(self.window_end_ns) } else { 0 },
@@ -501,7 +541,7 @@ fn failure_of(result: i32) -> (ErrorKind, i32) {
     (ErrorKind::from_errno(errno), errno)
 }
 
-/// Counts a failure, in the ramp too: an error there is as real, and must stop the run as soon.
+/// Counts a failure, and stops the run when there are too many.
 #[cold]
 fn note_failure(
     control: &Control,
@@ -510,11 +550,8 @@ fn note_failure(
     kind: ErrorKind,
     errno: i32,
     now_ns: u64,
-    counts: bool,
 ) {
-    if counts {
-        recorder.failed(op, kind, errno, now_ns);
-    }
+    recorder.failed(op, kind, errno, now_ns);
     if control.errors.fetch_add(1, Ordering::Relaxed) + 1 > control.errors_max {
         control.stop.store(true, Ordering::Relaxed);
     }

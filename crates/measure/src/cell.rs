@@ -111,6 +111,12 @@ pub struct Resources {
     pub moved_bytes: u64,
     /// Integral over the window of the operations in flight, operation × ns.
     pub outstanding_area_ns: u128,
+    /// Time that operations in flight at the window's start had spent in flight before it, summed,
+    /// ns. It is in their latencies and not in the area.
+    pub carried_in_ns: i128,
+    /// Time that operations in flight at the window's end had spent in flight within it, summed,
+    /// ns. It is in the area and in no counted latency.
+    pub carried_out_ns: i128,
 }
 
 impl Resources {
@@ -201,6 +207,8 @@ impl Cell {
         self.resources.cpu_system_ns.extend_from_slice(&other.resources.cpu_system_ns);
         self.resources.moved_bytes += other.resources.moved_bytes;
         self.resources.outstanding_area_ns += other.resources.outstanding_area_ns;
+        self.resources.carried_in_ns += other.resources.carried_in_ns;
+        self.resources.carried_out_ns += other.resources.carried_out_ns;
         self.stamps.merge(&other.stamps);
         if let Some(theirs) = &other.lateness {
             self.lateness.get_or_insert_default().merge(theirs);

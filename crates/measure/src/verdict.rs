@@ -34,8 +34,9 @@ pub struct Verdict {
     pub text: String,
 }
 
-/// Little's law may be off by this share before it is called broken.
-const LITTLE_TOLERANCE: f64 = 0.01;
+/// Little's law may be off by this share before it is called broken. It is an identity of what was
+/// counted, so only a fault can break it.
+const LITTLE_TOLERANCE: f64 = 0.001;
 /// An open loop has met its rate when at least this share of it was completed.
 const RATE_SHARE_MIN: f64 = 0.97;
 /// A cell that runs at more than this share of the generator's ceiling measures the generator.
@@ -145,19 +146,16 @@ fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
     let area_ns = cell.resources.outstanding_area_ns as f64;
     let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes);
     if total.ops() > 0 && total.errors().total() == 0 && area_ns > 0.0 && whole {
-        // Operations under way at either end of the window are in one sum and not in the other:
-        // at most the outstanding ones, with the longest latency each.
-        let longest_ns =
-            total.iter().filter_map(|(_, c)| c.service.max_ns()).max().unwrap_or(0) as f64;
-        let edges_ns = 2.0 * cell.oio_mean().ceil() * longest_ns;
-        let allowed_ns = LITTLE_TOLERANCE * area_ns + edges_ns;
-        if (summed_ns - area_ns).abs() > allowed_ns {
+        // Exact, once what was in flight at either end of the window is put in its place.
+        let carried_ns = cell.resources.carried_out_ns - cell.resources.carried_in_ns;
+        let balanced_ns = summed_ns + carried_ns as f64;
+        if (balanced_ns - area_ns).abs() > LITTLE_TOLERANCE * area_ns {
             say(
                 "LITTLES_LAW_BROKEN",
                 Level::Invalid,
                 format!(
                     "throughput × latency gives {:.2} I/Os in flight, {:.2} were counted: this is a fault of iodyno, please report it",
-                    summed_ns / cell.window_ns.max(1) as f64,
+                    balanced_ns / cell.window_ns.max(1) as f64,
                     cell.oio_mean()
                 ),
             );

@@ -81,7 +81,8 @@ fn head(run: &Run) -> Value {
     let workloads: Vec<Value> =
         head.workloads.iter().map(|w| json!({ "name": w.name, "spec": w.spec })).collect();
     json!({
-        "id": run.id,
+        // A run that was not kept has none.
+        "id": (!run.id.is_empty()).then_some(&run.id),
         "started": format!("{:.3}", run.started),
         "ended": run.ended.map(|t| format!("{t:.3}")),
         "status": run.status.name(),

@@ -152,6 +152,20 @@ impl<'a> UringSetup<'a> {
     }
 }
 
+/// The kernel takes a ring apart some time after it was closed, and until then it holds what was
+/// registered: a device opened exclusively would be busy for the next run.
+impl Drop for UringSetup<'_> {
+    fn drop(&mut self) {
+        let submitter = self.ring.submitter();
+        if self.fixed_file {
+            let _ = submitter.unregister_files();
+        }
+        if self.fixed_buffers {
+            let _ = submitter.unregister_buffers();
+        }
+    }
+}
+
 fn yes_no(b: bool) -> String {
     (if b { "yes" } else { "no" }).to_owned()
 }

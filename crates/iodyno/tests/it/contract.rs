@@ -257,6 +257,24 @@ fn runs_are_listed_oldest_first_and_found_again() {
     assert!(cells(&exported)[0]["series"].is_array());
 }
 
+/// Several runs at once may keep themselves in one notebook, while somebody looks.
+#[test]
+fn runs_that_share_a_notebook() {
+    let place = Place::new();
+    let start = || place.start("run four-corners --on ram:8MiB --time 150ms --ramp 0s --json -q");
+    let running: Vec<Running> = (0..4).map(|_| start()).collect();
+    let documents: Vec<Value> =
+        running.into_iter().map(|running| running.finish().succeeds().json()).collect();
+    let list = place.iodyno("ls --json").succeeds().json();
+    let runs = list["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4);
+    assert!(runs.iter().all(|run| run["status"] == "finished" && run["cells"] == 4));
+    for document in documents {
+        let id = document["run"]["id"].as_str().unwrap();
+        assert_eq!(place.iodyno(&format!("show {id} --json")).succeeds().json(), document);
+    }
+}
+
 #[test]
 fn a_run_that_is_not_one_is_bad_input() {
     let place = Place::new();

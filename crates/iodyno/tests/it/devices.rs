@@ -5,11 +5,39 @@
 
 use crate::disks::{Loop, MIB, Mount, alone, blank, full, run};
 use crate::faults::{assert_failures, assert_stopped};
-use crate::place::{Place, SHORT, cells, codes, engines, names, whole};
+use crate::place::{Place, Running, SHORT, cells, codes, engines, names, whole};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::process::Stdio;
+
+/// The first command of the README, word for word, on a file system of its own: without a target it
+/// measures a scratch file in the current folder, as large as is modest there.
+#[test]
+#[ignore = "needs root and a tmpfs"]
+fn the_first_command_needs_no_target() {
+    let _alone = alone();
+    let place = Place::new();
+    let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=800m", "tmpfs"]);
+    let mut command = place.command(&format!("run four-corners {SHORT}"));
+    command.current_dir(&mount.0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let told = Running::of(&mut command).finish();
+    told.succeeds().says(&["plan: 4 cells", "to lay the file out"]);
+    for word in
+        ["random-read", "random-write", "seq-read", "seq-write", "IOPS", "MB/s", "mean", "p99"]
+    {
+        assert!(
+            told.stdout.contains(word) || word == "MB/s" && told.stdout.contains("GB/s"),
+            "{word}"
+        );
+    }
+    assert_eq!(names(&mount.0), [""; 0], "the scratch file is gone");
+    let document = place.iodyno("show last --json").succeeds().json();
+    assert_eq!(document["run"]["targets"][0]["name"], "scratch:");
+    let bytes = whole(&document["run"]["plan"]["lay_out_bytes"]);
+    assert!((64 * MIB..=80 * MIB).contains(&bytes), "a tenth of what is free: {bytes}");
+}
 
 #[test]
 #[ignore = "needs root and loop devices"]

@@ -86,6 +86,24 @@ fn a_signal_while_a_file_is_laid_out_removes_it() {
     assert!(cells(&shown).is_empty());
 }
 
+/// A file whose lay-out was cut off by a kill stays iodyno's: the next run finishes it, also one
+/// that only reads.
+#[test]
+fn a_kill_while_a_file_is_laid_out() {
+    let place = Place::new();
+    let words = format!("run random-read --on big?size=512MiB {SHORT} -q");
+    let mut running = place.start(&words);
+    running.wait_until("the lay-out begins", || {
+        std::fs::metadata(place.path("big")).is_ok_and(|meta| meta.len() > 0)
+    });
+    running.signal(libc::SIGKILL);
+    running.finish();
+    let document = place.document(&words.replace(" -q", ""));
+    assert_eq!(document["run"]["plan"]["lay_out_bytes"], 512 << 20);
+    assert!(!codes(&cells(&document)[0]).contains(&"NEVER_WRITTEN"));
+    assert_eq!(place.document(&words.replace(" -q", ""))["run"]["plan"]["lay_out_bytes"], 0);
+}
+
 /// A run that hangs in its end can still be ended: the second signal kills.
 #[test]
 fn a_second_signal_ends_it_at_once() {

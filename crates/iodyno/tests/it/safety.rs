@@ -192,6 +192,23 @@ fn scratch_space_leaves_nothing() {
     }
 }
 
+/// Two runs on one file would measure each other; one after the other is what scripts do.
+#[test]
+fn one_run_at_a_time_on_a_file() {
+    let place = Place::new();
+    let write = format!("run random-write --on mine?size=1MiB -q {SHORT}");
+    for _ in 0..15 {
+        place.iodyno(&format!("{write} --depth 16")).succeeds();
+    }
+    let mut running = place.start("run random-write --on mine --time 1h --ramp 0s -q");
+    place.wait_for_cells(&mut running, 1);
+    place.iodyno(&write).fails(3, &["mine", "Another run"]);
+    running.signal(libc::SIGKILL);
+    running.finish();
+    // Whoever was killed holds nothing any more.
+    place.iodyno(&write).succeeds();
+}
+
 /// `check` says what a run would say, and only looks.
 #[test]
 fn check_tells_and_only_looks() {

@@ -78,7 +78,10 @@ fn minutes(time: iodyno_notebook::Timestamp) -> String {
 /// Name, when, how long, how it stands, id.
 fn title(run: &Run, style: Style) -> Vec<String> {
     let name = clean(&run.head.name, style.columns() / 2, style);
-    let mut rest = vec![run.id.clone(), format!("{} UTC", minutes(run.started))];
+    // A run that was not kept has no id.
+    let id = (!run.id.is_empty()).then(|| run.id.clone());
+    let mut rest: Vec<String> = id.into_iter().collect();
+    rest.push(format!("{} UTC", minutes(run.started)));
     if let Some(ended) = run.ended {
         let took_ms = ended.as_millisecond() - run.started.as_millisecond();
         rest.push(human::duration_ns(took_ms.max(0) as u64 * 1_000_000));
@@ -111,6 +114,9 @@ fn title(run: &Run, style: Style) -> Vec<String> {
 
 /// Where it is kept, and how to see it again.
 fn footer(run: &Run, style: Style) -> Vec<String> {
+    if run.id.is_empty() {
+        return vec![paint("not kept, as asked", Role::Dim, style)];
+    }
     let path = clean(&run.notebook.to_string_lossy(), 1000, style);
     let again = format!("iodyno show {}", run.id);
     let kept = format!("kept in {path}");

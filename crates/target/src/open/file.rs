@@ -114,9 +114,23 @@ fn needed(
     }
 }
 
+/// How often, and how far apart, a locked file is tried again: 1 s in all.
+const LOCK_TRIES: u32 = 20;
+const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// Two runs on one file would measure each other.
 fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
-    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+    let take = || rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive);
+    let mut taken = take();
+    // The kernel closes the files of a ring some time after the process that had it is gone.
+    for _ in 0..LOCK_TRIES {
+        if taken != Err(Errno::WOULDBLOCK) {
+            break;
+        }
+        std::thread::sleep(LOCK_TRY_EVERY);
+        taken = take();
+    }
+    match taken {
         Err(Errno::WOULDBLOCK) => {
             let refusal = Refusal {
                 code: RefusalCode::OpenElsewhere,
