@@ -9,12 +9,12 @@ use std::path::Path;
 #[track_caller]
 fn assert_books(cell: &Value) {
     let found = codes(cell);
-    for wrong in ["LITTLES_LAW_BROKEN", "ERRORS", "NOTHING_COMPLETED", "CLOCK"] {
+    for wrong in ["LITTLES_LAW_BROKEN", "ERRORS", "CLOCK"] {
         assert!(!found.contains(&wrong), "{wrong}: {cell}");
     }
     let asked = whole(&cell["threads"]) * whole(&cell["depth"]);
     let oio = number(&cell["oio_mean"]);
-    assert!(oio > 0.0 && oio <= asked as f64 * 1.001, "{oio} of {asked}: {cell}");
+    assert!(oio >= 0.0 && oio <= asked as f64 * 1.001, "{oio} of {asked}: {cell}");
     let mut bytes = 0;
     for kind in ["read", "write"] {
         let (ops, moved) = (whole(&cell[kind]["ops"]), whole(&cell[kind]["bytes"]));
