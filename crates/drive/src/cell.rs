@@ -215,7 +215,9 @@ fn assemble(
             cell.evidence.first_corruption = report.first_corruption;
         }
         if !flushes {
-            cell.evidence.kernel_workers = cell.evidence.kernel_workers.max(kernel_workers);
+            let evidence = &mut cell.evidence;
+            evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
+            evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.1);
         }
         cell.facts.extend(facts);
         cell.ended = graver(cell.ended, report.ended);

@@ -7,14 +7,20 @@ use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;
 
-/// The kernel's ring workers among this process's threads.
-pub fn kernel_workers() -> u32 {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return 0 };
-    tasks
-        .flatten()
-        .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
-        .filter(|comm| comm.starts_with("iou-wrk"))
-        .count() as u32
+/// The kernel's ring workers among this process's threads: how many there are now, and the CPU time
+/// that they have used, ns. A worker that was idle for some seconds is gone, with its time.
+pub fn kernel_workers() -> (u32, u64) {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return (0, 0) };
+    let mut found = (0, 0);
+    for task in tasks.flatten().map(|task| task.path()) {
+        let read = |name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();
+        if read("comm").starts_with("iou-wrk") {
+            // schedstat: time on a processor, time waiting for one, slices.
+            let used = read("schedstat").split_whitespace().next().and_then(|n| n.parse().ok());
+            found = (found.0 + 1, found.1 + used.unwrap_or(0_u64));
+        }
+    }
+    found
 }
 
 /// Reads a few blocks through a ring of its own, one at a time; true when the kernel used a worker
@@ -22,7 +28,7 @@ pub fn kernel_workers() -> u32 {
 fn hands_to_workers(medium: &FileMedium, block_bytes: u32) -> io::Result<bool> {
     let medium = medium.clone();
     let probe = move || -> io::Result<bool> {
-        let before = kernel_workers();
+        let before = kernel_workers().0;
         let len = u64::from(block_bytes);
         let buffers = Buffers::new(1, block_bytes as usize, medium.memory_align_bytes as usize)?;
         let capacity_bytes = medium.capacity_bytes;
@@ -41,7 +47,7 @@ fn hands_to_workers(medium: &FileMedium, block_bytes: u32) -> io::Result<bool> {
                 engine.drain(|_, _| done = true);
             }
         }
-        Ok(kernel_workers() > before)
+        Ok(kernel_workers().0 > before)
     };
     std::thread::spawn(probe).join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }

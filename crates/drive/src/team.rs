@@ -34,7 +34,8 @@ pub(crate) struct Done {
     pub(crate) target: usize,
     pub(crate) report: WorkerReport,
     pub(crate) facts: BTreeMap<String, String>,
-    pub(crate) kernel_workers: u32,
+    /// How many, and the CPU time they used, ns.
+    pub(crate) kernel_workers: (u32, u64),
 }
 
 pub(crate) struct Team {
@@ -231,7 +232,7 @@ impl Seat {
         let _ = self.messages.send(WorkerMessage::Ready);
         let report = worker.run(engine, buffers);
         let uring = self.target.engine == EngineKind::Uring;
-        let kernel_workers = if uring { probe::kernel_workers() } else { 0 };
+        let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
         let done = Done { target: self.index, report, facts, kernel_workers };
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
     }

@@ -30,6 +30,8 @@ pub struct Evidence {
     /// Kernel worker threads (io-wq) that this process had during the cell: ring requests were
     /// handed to them instead of being started in line.
     pub kernel_workers: u32,
+    /// CPU time that they used, ns.
+    pub kernel_workers_cpu_ns: u64,
     /// Cost of one operation of this workload in the generator itself, ns, calibrated on the null
     /// engine with as many workers.
     pub generator_ns_per_io: Option<f64>,

@@ -48,6 +48,8 @@ const ACTIVE_BYTES_MIN: u64 = 1 << 30;
 /// More I/O of others than this, as a share of ours, disturbs. Below it is what a file system's
 /// journal writes.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
+/// Kernel workers that used less than this share of the CPU time carried out a stray request.
+const WORKER_SHARE_MIN: f64 = 0.02;
 /// Coarse stamps are worth a word when they are this share of the median.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
@@ -329,17 +331,7 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "the content written can be compressed or deduplicated, as asked; a device that does so writes less than was sent".to_owned(),
         );
     }
-    if e.kernel_workers > 0 {
-        say(
-            "KERNEL_WORKERS",
-            Level::Warning,
-            format!(
-                "the kernel handed ring requests to {} worker thread{}: each I/O pays for a thread switch, and their CPU time is not in these figures; use --engine psync or libaio here",
-                e.kernel_workers,
-                if e.kernel_workers == 1 { "" } else { "s" }
-            ),
-        );
-    }
+    kernel_workers(cell, say);
     if e.in_process {
         return;
     }
@@ -362,6 +354,36 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             format!(
                 "the active range of {} may fit in a cache of the device or of its host; a larger ?size= tells more",
                 human::size(e.active_bytes)
+            ),
+        );
+    }
+}
+
+/// Did the kernel hand ring requests to threads of its own?
+fn kernel_workers(cell: &Cell, say: &mut Say) {
+    let (workers, theirs_ns) =
+        (cell.evidence.kernel_workers, cell.evidence.kernel_workers_cpu_ns as f64);
+    if workers == 0 {
+        return;
+    }
+    let share = theirs_ns / (theirs_ns + cell.resources.cpu_seconds() * 1e9).max(1.0);
+    let s = if workers == 1 { "" } else { "s" };
+    if share < WORKER_SHARE_MIN {
+        say(
+            "KERNEL_WORKERS",
+            Level::Note,
+            format!(
+                "the kernel handed some ring requests to {workers} worker thread{s}, which used {:.1} % of the CPU time: too few to matter",
+                share * 100.0
+            ),
+        );
+    } else {
+        say(
+            "KERNEL_WORKERS",
+            Level::Warning,
+            format!(
+                "the kernel handed ring requests to {workers} worker thread{s}, which used {:.0} % of the CPU time: each such I/O pays for a thread switch; use --engine psync or libaio here",
+                share * 100.0
             ),
         );
     }

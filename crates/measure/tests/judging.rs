@@ -76,7 +76,11 @@ fn each_rule_fires_on_its_own_evidence() {
             c.evidence.blocks_sampled = 64;
             c.evidence.blocks_zero = 30;
         }),
-        ("KERNEL_WORKERS", Level::Warning, |c| c.evidence.kernel_workers = 1),
+        ("KERNEL_WORKERS", Level::Note, |c| c.evidence.kernel_workers = 1),
+        ("KERNEL_WORKERS", Level::Warning, |c| {
+            c.evidence.kernel_workers = 1;
+            c.evidence.kernel_workers_cpu_ns = 50_000_000;
+        }),
         ("SMALL_TARGET", Level::Note, |c| c.evidence.active_bytes = 100 << 20),
         ("FOREIGN_IO", Level::Warning, |c| c.evidence.foreign_share = Some(0.2)),
         ("STOLEN_CPU", Level::Note, |c| c.evidence.steal_share = Some(0.1)),

@@ -295,6 +295,7 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.blocks_sampled += one.blocks_sampled;
         sum.blocks_zero += one.blocks_zero;
         sum.kernel_workers = sum.kernel_workers.max(one.kernel_workers);
+        sum.kernel_workers_cpu_ns = sum.kernel_workers_cpu_ns.max(one.kernel_workers_cpu_ns);
         sum.foreign_share = match (sum.foreign_share, one.foreign_share) {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
