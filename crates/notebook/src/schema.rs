@@ -219,6 +219,9 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
 fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     let failed = |e| explain(path, "looking what it is", e);
     let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
+    // In this order: whoever makes the tables sets the id in the same transaction, so tables that
+    // are seen here have their id by now, however many processes make the notebook at once.
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let application = number("PRAGMA application_id")?;
     let found = number("PRAGMA user_version")?;
     let path = path.to_owned();
@@ -228,7 +231,7 @@ fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
         }
         return Ok(true);
     }
-    if application == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 {
+    if application == 0 && tables == 0 {
         return Ok(false);
     }
     Err(Error::Foreign { path, what: "an SQLite file of another program" })
