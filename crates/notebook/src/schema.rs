@@ -219,21 +219,21 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
 fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     let failed = |e| explain(path, "looking what it is", e);
     let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
-    // In this order: whoever makes the tables sets the id in the same transaction, so tables that
-    // are seen here have their id by now, however many processes make the notebook at once.
-    let tables = number("SELECT count(*) FROM sqlite_schema")?;
     let application = number("PRAGMA application_id")?;
-    let found = number("PRAGMA user_version")?;
-    let path = path.to_owned();
-    if application == APPLICATION_ID {
+    let is_empty = application == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0;
+    if is_empty {
+        return Ok(false);
+    }
+    // Whoever makes the tables sets the id in the same transaction. It may have come between the
+    // two looks above: tables that were seen have their id by now.
+    if number("PRAGMA application_id")? == APPLICATION_ID {
+        let found = number("PRAGMA user_version")?;
         if found > VERSION {
-            return Err(Error::Newer { path, found, known: VERSION });
+            return Err(Error::Newer { path: path.to_owned(), found, known: VERSION });
         }
         return Ok(true);
     }
-    if application == 0 && tables == 0 {
-        return Ok(false);
-    }
+    let path = path.to_owned();
     Err(Error::Foreign { path, what: "an SQLite file of another program" })
 }
 
