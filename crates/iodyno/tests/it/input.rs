@@ -203,14 +203,15 @@ fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     let text = place.write("text", "these are the only copy of somebody's notes\n");
     let data = place.write("data", vec![7; 1 << 20]);
     std::fs::create_dir(place.path("folder")).unwrap();
-    // An SQLite file of somebody else: the header, and another application's number.
-    let mut foreign = b"SQLite format 3\0\x10\0\x01\x01\0\x40\x20\x20".to_vec();
-    foreign.resize(4096, 0);
-    foreign[68..72].copy_from_slice(&0x1234_5678_u32.to_be_bytes());
+    let foreign = sqlite_file();
     place.write("foreign", &foreign);
+    // As it is after a failed disk: it says what it is, and its first page holds nothing.
+    let damaged = [&foreign[..100], &[0; 4096 - 100][..]].concat();
+    place.write("damaged", &damaged);
     for (notebook, words) in [
         ("text", &["text", "not a notebook", "--notebook"][..]),
-        ("foreign", &["foreign", "--notebook"]),
+        ("foreign", &["foreign", "another program", "--notebook"]),
+        ("damaged", &["damaged"]),
         ("folder", &["folder", "directory"]),
         ("text/below", &["text/below", "--notebook"]),
         ("/proc/nowhere/notebook", &["/proc/nowhere/notebook"]),
@@ -225,6 +226,24 @@ fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     }
     assert_eq!(std::fs::read(text).unwrap(), b"these are the only copy of somebody's notes\n");
     assert!(std::fs::read(place.path("foreign")).unwrap() == foreign);
+    assert!(std::fs::read(place.path("damaged")).unwrap() == damaged);
     assert!(std::fs::read(data).unwrap() == vec![7; 1 << 20], "nothing was written");
-    assert_eq!(place.names(), ["data", "folder", "foreign", "text"]);
+    assert_eq!(place.names(), ["damaged", "data", "folder", "foreign", "text"]);
+}
+
+/// An SQLite file without tables that another program made: one page of 4096 bytes, in the format
+/// of <https://sqlite.org/fileformat2.html>.
+fn sqlite_file() -> Vec<u8> {
+    let mut file = vec![0; 4096];
+    file[..16].copy_from_slice(b"SQLite format 3\0");
+    file[16..24].copy_from_slice(&[0x10, 0, 1, 1, 0, 64, 32, 32]);
+    // Changes so far, pages, schema format, text encoding, the application, and the change at which
+    // the number of pages was right.
+    for (at, number) in [(24, 1), (28, 1), (44, 4), (56, 1), (68, 0x1234_5678), (92, 1_u32)] {
+        file[at..at + 4].copy_from_slice(&number.to_be_bytes());
+    }
+    // A leaf without cells, whose content begins at the end of the page.
+    file[100] = 0x0D;
+    file[105] = 0x10;
+    file
 }
