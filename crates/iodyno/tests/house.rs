@@ -14,6 +14,7 @@ fn root() -> PathBuf {
 const FLOORS: &[(&str, u32)] = &[
     ("units", 0),
     ("catalog", 1),
+    ("emulate", 1),
     ("measure", 1),
     ("workload", 1),
     ("notebook", 2),

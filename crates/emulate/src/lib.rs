@@ -1,0 +1,9 @@
+//! Emulated storage systems: hosts, links, flash devices, disks and RAM disks as one machine that
+//! is advanced from outside.
+//!
+//! **Invariants:** reads no clock, spawns no thread, does no I/O. Same seed, same events, on every
+//! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
+//! streams of `units`. Nothing is decided before its event.
+
+pub mod disk;
+pub mod ftl;
