@@ -7,3 +7,8 @@
 
 pub mod disk;
 pub mod ftl;
+pub mod machine;
+pub mod spec;
+
+pub use machine::{Completion, Machine};
+pub use spec::System;
