@@ -1,0 +1,99 @@
+//! Write amplification against the closed form, against itself over time, and of the sample
+//! against the exact form.
+
+use super::driver::{Driver, Load};
+use crate::ftl::oracle::{spare_factor_with_fill, write_amplification_uniform};
+use crate::ftl::{Shape, State};
+
+const RANDOM: State = State::Random { pages_per_write: 1 };
+
+/// A device of `blocks` blocks with this usable spare factor.
+fn shape(pages_per_block: u32, blocks: u64, spare: f64, represent: u32) -> Shape {
+    let raw_pages = u64::from(pages_per_block) * blocks;
+    let usable = u64::from(pages_per_block) * (blocks - 6);
+    let logical_pages = (usable as f64 * (1.0 - spare)) as u64;
+    Shape { logical_pages, raw_pages, pages_per_block, represent }
+}
+
+fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
+    let off = value / expected - 1.0;
+    println!("{what}: {value:.4}, expected {expected:.4}, {:+.2} %", 100.0 * off);
+    assert!(off.abs() < tolerance, "{what}: {value:.4}, expected {expected:.4}: {off:+.4}");
+}
+
+/// Greedy collection of blocks of 256 pages lies a little below the law of large blocks.
+fn closed_form(blocks: u64, spares: &[f64]) {
+    for &spare in spares {
+        let shape = shape(256, blocks, spare, 1);
+        let mut driver = Driver::new(shape, RANDOM, 1);
+        let mut load = Load::uniform(0..shape.logical_pages, 2);
+        driver.amplification(&mut load, 1.0);
+        let amplification = driver.amplification(&mut load, 2.0);
+        let expected = write_amplification_uniform(shape.spare_usable());
+        assert_near(&format!("spare {spare}"), amplification, expected, 0.03);
+        driver.ftl.check().unwrap();
+    }
+}
+
+#[test]
+fn uniform_writes_have_the_amplification_of_the_closed_form() {
+    closed_form(200, &[0.12, 0.2857]);
+}
+
+#[test]
+#[ignore = "long: run it with --release"]
+fn uniform_writes_have_the_amplification_of_the_closed_form_in_full() {
+    closed_form(2048, &[0.07, 0.0909, 0.12, 0.2, 0.2857, 0.5]);
+}
+
+#[test]
+#[ignore = "temporary"]
+fn drift() {
+    for (spare, ppb, k) in
+        [(0.07, 256, 1), (0.2, 256, 1), (0.2, 4096, 1), (0.07, 8192, 32), (0.2, 8192, 32)]
+    {
+        let shape = shape(ppb, 500, spare, k);
+        let mut driver = Driver::new(shape, RANDOM, 1);
+        let mut load = Load::uniform(0..shape.logical_pages, 2);
+        let parts: Vec<f64> = (0..12).map(|_| driver.amplification(&mut load, 0.25)).collect();
+        println!(
+            "{spare} {ppb} {k} {:.3} {parts:.3?}",
+            write_amplification_uniform(shape.spare_usable())
+        );
+    }
+}
+#[test]
+#[ignore = "temporary"]
+fn sample() {
+    for spare in [0.1, 0.2] {
+        let shapes = [1, 32].map(|k| shape(8192, 512, spare, k));
+        for name in ["uniform", "80/20", "zipf 0.99", "zipf 1.2", "sequential", "half"] {
+            let wa = shapes.map(|shape| {
+                let n = shape.logical_pages;
+                let mut driver = Driver::new(
+                    shape,
+                    if name == "sequential" { State::Sequential } else { RANDOM },
+                    1,
+                );
+                let mut load = match name {
+                    "uniform" => Load::uniform(0..n, 2),
+                    "80/20" => Load::hot_cold(n, 0.2, 0.8, 2),
+                    "zipf 0.99" => Load::zipf(n, 0.99, 2),
+                    "zipf 1.2" => Load::zipf(n, 1.2, 2),
+                    "sequential" => Load::sequential(n),
+                    _ => {
+                        driver.ftl.trim(0..n / 2);
+                        Load::uniform(n / 2..n, 2)
+                    }
+                };
+                driver.amplification(&mut load, 3.0);
+                (
+                    driver.amplification(&mut load, 2.0),
+                    driver.ftl.counters().host_pages as f64 / (5 * n) as f64,
+                )
+            });
+            println!("{spare} {name} {wa:.4?} {:+.2} %", 100.0 * (wa[1].0 / wa[0].0 - 1.0));
+        }
+    }
+    let _ = spare_factor_with_fill(0.1, 0.5);
+}
