@@ -18,7 +18,7 @@ fn dies_at_random_are_busy_as_the_closed_network_says() {
         let (d, q) = (16.0, f64::from(depth));
         let exponential = d * q / (q + d - 1.0);
         assert!(busy >= exponential * 0.985, "depth {depth}: {busy} of {exponential}");
-        assert!(busy <= (exponential * 1.16).min(d.min(q)) * 1.001, "depth {depth}: {busy}");
+        assert!(busy <= (exponential * 1.2).min(d.min(q)) * 1.001, "depth {depth}: {busy}");
     }
 }
 
@@ -150,7 +150,7 @@ fn suspension_trades_reads_for_programs() {
     let waits = run(&f, RANDOM, &mixed);
     f.nand.suspend_ns = Some(5_000);
     let suspends = run(&f, RANDOM, &mixed);
-    assert!(suspends.read_ns < 0.6 * waits.read_ns, "{} {}", suspends.read_ns, waits.read_ns);
+    assert!(suspends.read_ns < 0.7 * waits.read_ns, "{} {}", suspends.read_ns, waits.read_ns);
     assert!(suspends.read_ns > 50_000.0);
 }
 

@@ -32,7 +32,7 @@ impl Driver {
             // The emergency: the host waits until a block is free.
             self.ftl.victim().expect("a victim where no block is free");
             while self.copy() {}
-            assert!(self.ftl.erase_victim());
+            self.ftl.retire_victim();
         };
         self.ftl.commit(page, slot);
         if self.ftl.free_blocks() < FREE_BLOCKS {
@@ -50,7 +50,7 @@ impl Driver {
         }
         if self.credit >= 1.0 || victim.valid == 0 {
             // Every page was handed out, and its copy committed at once.
-            assert!(self.ftl.erase_victim());
+            self.ftl.retire_victim();
             self.credit = 0.0;
         }
     }
