@@ -5,6 +5,7 @@
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
 //! streams of `units`. Nothing is decided before its event.
 
+pub mod describe;
 pub mod disk;
 pub mod ftl;
 pub mod machine;
