@@ -159,6 +159,7 @@ fn nand(v: &Values) -> Option<Nand> {
         channel_bytes_per_s: v.real("nand.channel_rate")?,
         programs_max: v.whole("nand.programs_max")? as u32,
         suspend_ns: v.whole("nand.suspend"),
+        reads_first: v.flag("nand.reads_first")?,
         slc: slc(v),
         parity_stripe: v.whole("nand.parity_stripe")? as u32,
     })

@@ -1,8 +1,8 @@
 //! What is wrong with a device or system file: where it stands in the text, what, which rule it
 //! breaks if it is one of the named ones, and how to mend it.
 
-use core::fmt;
-use core::ops::Range;
+use std::fmt;
+use std::ops::Range;
 
 /// One thing that is wrong with a file's text. The caller has the text and draws the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,4 +27,4 @@ impl fmt::Display for FormError {
     }
 }
 
-impl core::error::Error for FormError {}
+impl std::error::Error for FormError {}

@@ -2,7 +2,7 @@
 //! value is written, and within which limits. `docs/formats/device.md` and `system.md` say what
 //! they mean; a test holds those pages against these lists.
 
-use core::ops::RangeInclusive;
+use std::ops::RangeInclusive;
 
 use iodyno_units::human;
 
@@ -185,7 +185,7 @@ pub(super) const FLASH: &[TableForm] = &[
             time("controller.read_command", 0..=10 * MS),
             time("controller.write_command", 0..=10 * MS),
             count("controller.read_contexts", 0..=65_536),
-            count("controller.lanes", 1..=16),
+            count("controller.lanes", 1..=8),
             share("controller.page_split", 1.0),
         ],
     ),
@@ -205,6 +205,7 @@ pub(super) const FLASH: &[TableForm] = &[
             bandwidth("nand.channel_rate"),
             count("nand.programs_max", 0..=65_536),
             time("nand.suspend", 0..=100 * MS).optional(),
+            flag("nand.reads_first"),
             count("nand.parity_stripe", 0..=1024),
         ],
     ),
@@ -322,6 +323,7 @@ pub(super) const SYSTEM: &[TableForm] = &[
             count("host.sockets", 1..=64),
             count("host.cores_per_socket", 1..=1024),
             time("host.generator", 0..=MS),
+            time("host.wake", 0..=MS),
             Key::new("host.memory", Form::Bandwidth(1e8, 1e13)),
             Key::new("host.memory_channel", Form::Bandwidth(1e8, 1e13)),
             flag("host.memory_balanced"),

@@ -54,5 +54,5 @@ fn finish(reader: &mut Reader) -> Result<(), Vec<FormError>> {
         return Ok(());
     }
     reader.errors.sort_by_key(|error| error.span.start);
-    Err(core::mem::take(&mut reader.errors))
+    Err(std::mem::take(&mut reader.errors))
 }

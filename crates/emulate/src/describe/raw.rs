@@ -5,7 +5,7 @@
 //! value that does not fit, and whoever describes a device of thirty parameters wants to hear of
 //! all that is wrong at once. [`reader`](super::reader) holds the tree against the form.
 
-use core::fmt;
+use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_spanned::Spanned;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use core::ops::Range;
+use std::ops::Range;
 
 use iodyno_units::nearest;
 use serde_spanned::Spanned;

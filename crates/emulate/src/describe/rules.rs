@@ -16,6 +16,8 @@ const UNIT_BYTES: u64 = 4096;
 const SPARE_MIN: f64 = 0.01;
 /// Blocks that each plane has at least: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
+/// The most that one program writes, and so that the copies of one are gathered from.
+const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 /// Devices of a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
@@ -71,6 +73,22 @@ pub(super) const FLASH: &[Rule] = &[
                 message.to_owned(),
                 "\"8KiB\" and \"16KiB\" are usual".to_owned(),
             ))
+        },
+    },
+    Rule {
+        name: "program-size",
+        check: |v| {
+            let program = v.whole("nand.planes")? * v.whole("nand.page")?;
+            if program <= PROGRAM_BYTES_MAX {
+                return None;
+            }
+            let message = format!(
+                "one program writes {}, a page on each plane of a die; the most is {}",
+                human::size(program),
+                human::size(PROGRAM_BYTES_MAX)
+            );
+            let help = "dies whose planes work on their own may be given as several dies";
+            Some(fault("nand.planes", message, help.to_owned()))
         },
     },
     Rule {
@@ -333,13 +351,13 @@ pub struct RuleBroken {
     pub message: String,
 }
 
-impl core::fmt::Display for RuleBroken {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl std::fmt::Display for RuleBroken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (rule `{}`)", self.message, self.rule)
     }
 }
 
-impl core::error::Error for RuleBroken {}
+impl std::error::Error for RuleBroken {}
 
 /// One rule of population: the host, and the flash DIMMs that go into it.
 pub(super) struct Population {

@@ -1,7 +1,7 @@
 //! Where a parameter's value is from. A model is as good as its sources: every parameter of every
 //! device says whether somebody printed it, or whether it was chosen so that a figure comes out.
 
-use core::fmt;
+use std::fmt;
 
 /// Where a value is from, the most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

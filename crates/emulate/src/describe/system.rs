@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use core::ops::Range;
+use std::ops::Range;
 
 use serde_spanned::Spanned;
 
@@ -73,7 +73,7 @@ pub fn system(name: &str, raw: &RawFile) -> Result<DescribedSystem, Vec<FormErro
     let (Some(host), Some(summary)) = (host, summary) else {
         unreachable!("what is missing is an error");
     };
-    let parameters = core::mem::take(&mut reader.parameters);
+    let parameters = std::mem::take(&mut reader.parameters);
     let name = name.to_owned();
     Ok(DescribedSystem { name, host, volumes, summary, parameters, spans: reader.into_spans() })
 }
@@ -146,6 +146,7 @@ fn host(v: &Values) -> Option<Host> {
         sockets: v.whole("host.sockets")? as u32,
         cores_per_socket: v.whole("host.cores_per_socket")? as u32,
         generator_ns: v.whole("host.generator")?,
+        wake_ns: v.whole("host.wake")?,
         memory_bytes_per_s: v.real("host.memory")?,
         memory_channel_bytes_per_s: v.real("host.memory_channel")?,
         memory_balanced: v.flag("host.memory_balanced")?,
