@@ -30,36 +30,39 @@ fn spec() -> impl Strategy<Value = DiskSpec> {
         around(1, 100_000),
     );
     let seek = (around(0, S / 1000), around(0, S / 100), around(0, S / 60), around(0, S));
-    let rest = (around(0, S), around(1, 1_024), around(4_096, 1 << 40), around(1, 1_024));
+    let times = (around(0, S), around(0, S), around(0, S), around(0, S));
+    let rest = (around(1, 1_024), around(4_096, 1 << 40), around(0, 1 << 40), around(1, 1_024));
     let satf = proptest::option::of((around(1, 100 * S), around(1, 65_536)));
     let flash = proptest::option::of((around(1 << 20, 1 << 40), around(0, S)));
-    (medium, seek, rest, satf, flash).prop_map(|(medium, seek, rest, satf, flash)| DiskSpec {
-        capacity_bytes: medium.0,
-        rpm: medium.1 as u32,
-        heads: medium.2 as u32,
-        zones: medium.3 as u32,
-        outer_bytes_per_s: medium.4 as f64 * 1e6,
-        inner_bytes_per_s: medium.5 as f64 * 1e6,
-        track_to_track_ns: seek.0,
-        average_seek_ns: seek.1,
-        full_stroke_ns: seek.2,
-        write_settle_ns: seek.3,
-        head_switch_ns: rest.0,
-        cylinder_switch_ns: rest.0,
-        command_ns: rest.0,
-        link_bytes_per_s: 1e8,
-        queue_max: rest.1 as u32,
-        scheduler: satf.map_or(Scheduler::Fifo, |(age_max_ns, window)| Scheduler::Satf {
-            age_max_ns,
-            window: window as u32,
-        }),
-        buffer_bytes: rest.2,
-        write_cache: true,
-        accept_ns: rest.0,
-        read_ahead_bytes: rest.2,
-        read_segments: rest.3 as u32,
-        flash_bytes: flash.map_or(0, |f| f.0),
-        flash_read_ns: flash.map_or(0, |f| f.1),
+    (medium, seek, times, rest, satf, flash).prop_map(|(medium, seek, times, rest, satf, flash)| {
+        DiskSpec {
+            capacity_bytes: medium.0,
+            rpm: medium.1 as u32,
+            heads: medium.2 as u32,
+            zones: medium.3 as u32,
+            outer_bytes_per_s: medium.4 as f64 * 1e6,
+            inner_bytes_per_s: medium.5 as f64 * 1e6,
+            track_to_track_ns: seek.0,
+            average_seek_ns: seek.1,
+            full_stroke_ns: seek.2,
+            write_settle_ns: seek.3,
+            head_switch_ns: times.0,
+            cylinder_switch_ns: times.1,
+            command_ns: times.2,
+            link_bytes_per_s: 1e8,
+            queue_max: rest.0 as u32,
+            scheduler: satf.map_or(Scheduler::Fifo, |(age_max_ns, window)| Scheduler::Satf {
+                age_max_ns,
+                window: window as u32,
+            }),
+            buffer_bytes: rest.1,
+            write_cache: rest.0 % 2 == 0,
+            accept_ns: times.3,
+            read_ahead_bytes: rest.2,
+            read_segments: rest.3 as u32,
+            flash_bytes: flash.map_or(0, |f| f.0),
+            flash_read_ns: flash.map_or(0, |f| f.1),
+        }
     })
 }
 
