@@ -227,3 +227,32 @@ fn parameters_are_listed_and_counted() {
         assert!(count > 0, "{source}");
     }
 }
+
+/// Nothing has a default: a file without any one of its parameters is refused, and at once tells
+/// which. Only `suspend` may be left out by itself.
+#[test]
+fn no_parameter_may_be_left_out() {
+    for (kind, name, text) in [Kind::Device, Kind::System]
+        .into_iter()
+        .flat_map(|kind| list(kind).map(move |(name, text)| (kind, name, text)))
+    {
+        let lines: Vec<&str> = text.lines().collect();
+        for i in (0..lines.len()).filter(|&i| lines[i].contains(" = { is = ")) {
+            let key = lines[i].split(' ').next().unwrap();
+            let less = [&lines[..i], &lines[i + 1..]].concat().join("\n");
+            let file = File { origin: "less.toml".into(), name: name.into(), text: less.into() };
+            let raw = parse(&file).unwrap();
+            let errors = match kind {
+                Kind::System => describe::system(name, &raw).err(),
+                _ => describe::device(name, &raw).err(),
+            };
+            match errors.as_deref() {
+                Some([only]) => {
+                    assert!(only.message.contains(key) && only.message.contains("is missing"));
+                }
+                None => assert_eq!(key, "suspend", "{name}"),
+                Some(errors) => panic!("{name} without {key}: {errors:?}"),
+            }
+        }
+    }
+}

@@ -117,7 +117,7 @@ fn text(disk: &DiskSpec) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
     #[test]
     fn what_a_file_may_say_is_what_a_disk_can_be(disk in spec()) {
         let text = text(&disk);
