@@ -6,6 +6,7 @@
 //! streams of `units`. Nothing is decided before its event.
 
 mod core;
+pub mod describe;
 pub mod disk;
 mod event;
 mod fault;
