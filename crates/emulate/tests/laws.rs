@@ -126,7 +126,8 @@ fn think_time_hides_the_drain() {
         let worker = m.add_worker(0);
         let (mut at, mut sum, n) = (0, 0, 3000);
         for i in 0..n {
-            let op = Op { offset_bytes: i * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
+            let op =
+                Op { offset_bytes: i * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
             let from = m.submit(at, worker, 0, &op, i);
             let done = m.next_completion(u64::MAX).unwrap().at_ns;
             sum += if i >= n / 2 { done - from } else { 0 };
@@ -248,11 +249,14 @@ fn damage_is_recovered_from_the_stripe_or_reported() {
         let s = system(Kind::Flash(Box::new(f)), Written::Sequential, 1);
         let mut m = Machine::new(&s, 1).unwrap();
         let worker = m.add_worker(0);
-        m.inject(0, if whole_block {
-            Fault::Block { volume: 0, offset_bytes: 40_960 }
-        } else {
-            Fault::Page { volume: 0, offset_bytes: 40_960 }
-        });
+        m.inject(
+            0,
+            if whole_block {
+                Fault::Block { volume: 0, offset_bytes: 40_960 }
+            } else {
+                Fault::Page { volume: 0, offset_bytes: 40_960 }
+            },
+        );
         let op = Op { offset_bytes: 40_960, len_bytes: 4096, kind: OpKind::Read, fua: false };
         let from = m.submit(10, worker, 0, &op, 0);
         let first = m.next_completion(u64::MAX).unwrap();

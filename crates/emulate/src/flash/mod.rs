@@ -310,8 +310,7 @@ impl FlashDevice {
         let number = u64::from(site.volume);
         let mut ftl = Ftl::new(shape, state, written, site.seed, number);
         // In steady state a collection is always under way.
-        let collecting = matches!(before.how, Written::Random { .. })
-            && ftl.victim().is_some();
+        let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
         let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
         let front = match &spec.attach {
             Attach::MemoryChannel {
@@ -441,7 +440,7 @@ impl FlashDevice {
             State::Programmed => self.programmed(core, slot),
             State::Erased => self.erased(core, slot),
             State::Poll => self.poll(core, slot),
-            state @ (State::Free | State::Disk | State::Waiting) => {
+            state @ (State::Free | State::Wake | State::Waiting) => {
                 unreachable!("a flash device has no event in {state:?}")
             }
         }
