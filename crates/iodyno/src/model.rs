@@ -163,8 +163,8 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, Failure> {
 pub(crate) fn state_in_words(volume: &EmulatedVolume) -> String {
     let fill = volume.fill;
     match volume.state {
-        EmulatedState::Auto => "auto: as each workload itself would leave it".to_owned(),
-        EmulatedState::Random => "written at random in each workload's own blocks".to_owned(),
+        EmulatedState::Auto => "auto: as each workload would leave the device itself".to_owned(),
+        EmulatedState::Random => "random in each workload's own blocks".to_owned(),
         EmulatedState::Given(how) => in_words(&Precondition { how, fill }),
     }
 }

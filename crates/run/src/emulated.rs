@@ -125,13 +125,13 @@ impl Emulated {
     }
 }
 
-/// `written at random in 4 KiB blocks, 50 % full`.
+/// `random in 4 KiB blocks, 50 % full`: the words of `?state=`.
 pub fn in_words(before: &Precondition) -> String {
     let how = match before.how {
-        Written::Fresh => return "never written".to_owned(),
-        Written::Sequential => "written once in sequence".to_owned(),
+        Written::Fresh => return "fresh".to_owned(),
+        Written::Sequential => "sequential".to_owned(),
         Written::Random { block_bytes } => {
-            format!("written at random in {} blocks", human::size(block_bytes.into()))
+            format!("random in {} blocks", human::size(block_bytes.into()))
         }
     };
     let percent = before.fill * 100.0;

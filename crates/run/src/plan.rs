@@ -151,7 +151,7 @@ fn states(request: &Request) -> Vec<String> {
         }
     }
     let sentence = |(states, cells): (Vec<String>, Vec<&str>)| {
-        format!("devices before {}: {}", cells.join(" and "), states.join("; or "))
+        format!("device state for {}: {}", cells.join(" and "), states.join(" or "))
     };
     groups.into_iter().map(sentence).collect()
 }

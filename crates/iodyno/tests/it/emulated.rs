@@ -28,7 +28,9 @@ fn a_group_runs_is_kept_and_shown_again() {
     assert_eq!(target["name"], DEVICE);
     assert_eq!(target["facts"]["kind"], "model");
     assert_eq!(target["facts"]["emulated"]["device"], "exflash-400g");
-    for (cell, state) in cells(&document).iter().zip(["random", "random", "sequence", "sequence"]) {
+    for (cell, state) in
+        cells(&document).iter().zip(["random", "random", "sequential", "sequential"])
+    {
         assert_eq!((&cell["engine"], number(&cell["seconds"])), (&json!("model"), 0.2));
         assert!(number(&cell["total"]["iops"]) > 0.0);
         assert_eq!(cell["evidence"]["virtual_time"], true);
@@ -59,7 +61,11 @@ fn a_group_runs_is_kept_and_shown_again() {
     assert_eq!(all(&again), all(&document));
     // The plan says in which state devices are found.
     let told = place.iodyno(&format!("{words} --no-notebook"));
-    told.succeeds().says(&["virtual time", "random-read and random-write", "in sequence"]);
+    told.succeeds().says(&[
+        "virtual time",
+        "random-read and random-write: random in 4 KiB",
+        "sequential",
+    ]);
     assert!(place.names().is_empty());
 }
 
@@ -123,7 +129,7 @@ fn a_check_says_what_it_would_be() {
     let place = Place::new();
     let told = place.iodyno(&format!("check {DEVICE}*8?fill=50%&state=sequential"));
     let told = &told.succeeds().stdout;
-    for words in ["virtual time", "x3850-x6", "8 × exflash-400g", "in sequence", "50 % full"] {
+    for words in ["virtual time", "x3850-x6", "8 × exflash-400g", "sequential", "50 % full"] {
         assert!(told.contains(words), "{words}: {told}");
     }
     let document = place.iodyno(&format!("check {DEVICE} --json")).succeeds().json();

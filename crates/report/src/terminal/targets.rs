@@ -56,7 +56,7 @@ fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
         Some("ram") => words.push(with_size(size, "of this process's memory")),
         Some("model") => {
             let text = |key: &str| facts["emulated"][key].as_str().unwrap_or("unknown");
-            let what = format!("{} {} in {}", text("family"), text("device"), text("system"));
+            let what = format!("{} ({}) in {}", text("device"), text("family"), text("system"));
             words.push(with_size(size, &what));
             words.push("emulated, virtual time".to_owned());
             words.push(format!("state {}", text("state")));
@@ -72,8 +72,10 @@ fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
         }
         _ => words.extend(size),
     }
-    words.extend(device(facts));
-    words.extend(how(run, &target.name));
+    if !is_emulated(target) {
+        words.extend(device(facts));
+        words.extend(how(run, &target.name));
+    }
     words
 }
 
