@@ -1,14 +1,16 @@
 //! From names of emulated targets to the one system that they are volumes of: finds the devices
 //! and the host, puts each device into its place, and refuses what can't be one system.
 
-mod look_up;
+pub(crate) mod look_up;
 
 use crate::failure::Failure;
+use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
-use iodyno_emulate::spec::{Attach, Device, Kind, Precondition, Volume, Written};
+use iodyno_emulate::describe::DescribedSystem;
+use iodyno_emulate::spec::{Attach, Device, Kind, Precondition, Written};
 use iodyno_run::{Emulated, EmulatedState, EmulatedVolume, in_words};
 use iodyno_target::{ModelName, ModelState, TargetName};
-use look_up::{Found, host_named, look_up};
+use look_up::{Found, look_up};
 use std::collections::BTreeMap;
 
 /// The system that a run's targets are volumes of; None where they are real.
@@ -28,8 +30,8 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
         )));
     }
     let mut emulated = match look_up(&first.what)? {
-        Found::System(system) => whole_system(system, &names)?,
-        Found::Device(..) => devices_in_one_system(&names)?,
+        Found::System(system, file) => whole_system(&system, &file, &names)?,
+        Found::Device(_) => devices_in_one_system(&names)?,
     };
     if let Some(near) = one_choice(&names)? {
         emulated.system.host.workers_near = near;
@@ -38,29 +40,34 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
 }
 
 /// A system that lists its own volumes, which is all that a run is on.
-fn whole_system(system: System, names: &[&ModelName]) -> Result<Emulated, Failure> {
+fn whole_system(
+    described: &DescribedSystem,
+    file: &File,
+    names: &[&ModelName],
+) -> Result<Emulated, Failure> {
     let name = names[0];
     if names.len() > 1 || name.count > 1 || name.system.is_some() {
-        return Err(Failure::input(format!(
-            "`{}` is a system that lists its own devices: name it alone, without `*` and `@`",
-            name.what
-        )));
+        return Err(not_beside_others(name));
     }
-    let count = system.volumes.len() as u32;
-    if count == 0 {
+    if described.volumes.is_empty() {
         return Err(Failure::input(format!(
             "the system `{0}` lists no devices of its own: say which, such as model:exflash-400g*8@{0}",
             name.what
         )));
     }
-    let mut emulated = Emulated { volumes: Vec::new(), system };
-    for number in 1..=count {
-        emulated.volumes.push(volume(name, (count > 1).then_some(number)));
+    let mut devices = Vec::new();
+    for of in &described.volumes {
+        let Found::Device(device) = look_up(&of.device)? else {
+            let message = format!("`{}` is a system, not a device", of.device);
+            return Err(Problem::at(file, of.span.clone(), message, None).into());
+        };
+        let mut device = device.device;
+        settle(&mut device, name)?;
+        devices.extend((0..of.count).map(|_| device.clone()));
     }
-    for volume in &mut emulated.system.volumes {
-        settle(&mut volume.device, name)?;
-    }
-    Ok(emulated)
+    let count = devices.len();
+    let volumes = (1..=count as u32).map(|n| volume(name, (count > 1).then_some(n))).collect();
+    populate(described, file, devices, volumes)
 }
 
 /// Devices that are named one by one, in the system that all of them name or are in by default.
@@ -69,13 +76,10 @@ fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
     let mut host: Option<(String, &ModelName)> = None;
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for name in names {
-        let Found::Device(mut device, default_host) = look_up(&name.what)? else {
-            return Err(Failure::input(format!(
-                "`{}` is a system that lists its own devices: name it alone, without `*` and `@`",
-                name.what
-            )));
+        let Found::Device(found) = look_up(&name.what)? else {
+            return Err(not_beside_others(name));
         };
-        let its_host = name.system.clone().unwrap_or(default_host);
+        let its_host = name.system.clone().unwrap_or(found.default_host);
         match &host {
             Some((other, by)) if *other != its_host => {
                 return Err(Failure::input(format!(
@@ -84,6 +88,7 @@ fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
             }
             _ => host = Some((its_host, name)),
         }
+        let mut device = found.device;
         settle(&mut device, name)?;
         *counts.entry(name.volume(None)).or_default() += name.count;
         devices.push((device, *name));
@@ -91,25 +96,41 @@ fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
     let Some((host_name, _)) = host else {
         return Err(Failure::input("there is no target"));
     };
-    let host = host_named(&host_name)?;
-    let mut emulated = Emulated {
-        system: System { name: host_name, host, volumes: Vec::new() },
-        volumes: Vec::new(),
-    };
+    let (described, file) = look_up::system(&host_name)?;
+    let mut volumes = Vec::new();
+    let mut all = Vec::new();
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     for (device, name) in devices {
         let alike = name.volume(None);
         for _ in 0..name.count {
             let number = numbers.entry(alike.clone()).or_default();
             *number += 1;
-            // Sockets are filled in turn, so that they hold the same.
-            let socket = emulated.volumes.len() as u32 % emulated.system.host.sockets.max(1);
-            let state = Precondition { how: Written::Fresh, fill: name.fill() };
-            emulated.system.volumes.push(Volume { device: device.clone(), state, socket });
-            emulated.volumes.push(volume(name, (counts[&alike] > 1).then_some(*number)));
+            all.push(device.clone());
+            volumes.push(volume(name, (counts[&alike] > 1).then_some(*number)));
         }
     }
-    Ok(emulated)
+    populate(&described, &file, all, volumes)
+}
+
+fn not_beside_others(name: &ModelName) -> Failure {
+    Failure::input(format!(
+        "`{}` is a system that lists its own devices: name it alone, without `*` and `@`",
+        name.what
+    ))
+}
+
+/// The devices go into the server, if its rules let them.
+fn populate(
+    described: &DescribedSystem,
+    file: &File,
+    devices: Vec<Device>,
+    volumes: Vec<EmulatedVolume>,
+) -> Result<Emulated, Failure> {
+    let fresh = |fill| Precondition { how: Written::Fresh, fill };
+    let devices = devices.into_iter().zip(&volumes).map(|(d, v)| (d, fresh(v.fill))).collect();
+    let system = System::populate(described.name.as_str(), described.host.clone(), devices)
+        .map_err(|broken| look_up::refused(described, file, &broken))?;
+    Ok(Emulated { system, volumes })
 }
 
 /// One volume as its name has it.

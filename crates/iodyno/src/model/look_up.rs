@@ -1,71 +1,85 @@
 //! What a name of the catalog, or the path of a file, stands for: a device or a system.
 
 use crate::failure::Failure;
-use iodyno_catalog::{Kind as File, find};
-use iodyno_emulate::System;
-use iodyno_emulate::spec::{Device, Host, Kind, Memory, MemoryKind, MemoryMode, Slots};
+use iodyno_catalog::{File, Kind, Problem, find, list, parse};
+use iodyno_emulate::describe::{
+    self, DescribedDevice, DescribedSystem, FormError, RawFile, RuleBroken,
+};
 
 /// What a name turned out to be.
-pub(super) enum Found {
-    /// A device, and the system that it is in unless another is named.
-    Device(Device, String),
-    /// A system, with the volumes that its file lists.
-    System(System),
+pub(crate) enum Found {
+    /// A device.
+    Device(Box<DescribedDevice>),
+    /// A system, and its file.
+    System(Box<DescribedSystem>, File),
 }
 
-/// A device or a system.
-pub(super) fn look_up(what: &str) -> Result<Found, Failure> {
-    match what {
-        "exflash-400g" => Ok(Found::Device(exflash_400g(), "x3850-x6".to_owned())),
-        "x3850-x6" => Ok(Found::System(x3850_x6())),
-        _ => {
-            find(File::Device, what)?;
-            Err(Failure::input(format!("`{what}` is not a device")))
+/// A device or a system, by its name or by its file's path.
+pub(crate) fn look_up(what: &str) -> Result<Found, Failure> {
+    let is_system = match find(Kind::Device, what) {
+        // A path is found whatever it holds: the file says what it is.
+        Ok(file) => says_system(&file)?,
+        Err(unknown) => {
+            if find(Kind::System, what).is_err() {
+                return Err(unknown.into());
+            }
+            true
         }
-    }
-}
-
-/// The host of a system.
-pub(super) fn host_named(name: &str) -> Result<Host, Failure> {
-    if name == "x3850-x6" {
-        return Ok(x3850_x6().host);
-    }
-    find(File::System, name)?;
-    Err(Failure::input(format!("`{name}` is not a system")))
-}
-
-fn exflash_400g() -> Device {
-    let memory = Memory {
-        capacity_bytes: 400_000_000_000,
-        io_ns: 1000,
-        read_bytes_per_s: 10e9,
-        write_bytes_per_s: 10e9,
-        read_passes: 2.0,
-        write_passes: 2.0,
-        flush_ns: 0,
-        protected: true,
     };
-    Device { name: "exflash-400g".to_owned(), kind: Kind::Memory(Box::new(memory)) }
+    if is_system {
+        let (system, file) = system(what)?;
+        return Ok(Found::System(Box::new(system), file));
+    }
+    Ok(Found::Device(Box::new(device(what)?)))
 }
 
-fn x3850_x6() -> System {
-    let host = Host {
-        sockets: 4,
-        cores_per_socket: 15,
-        generator_ns: 1000,
-        memory_bytes_per_s: 60e9,
-        memory_channel_bytes_per_s: 10e9,
-        memory_balanced: true,
-        unbalanced_share: 1.0,
-        remote_copy_factor: 1.2,
-        workers_near: true,
-        slots: Slots {
-            flash_dimms_per_socket: 8,
-            channels_per_socket: 8,
-            rdimms_per_channel: 1,
-            memory_kind: MemoryKind::Rdimm,
-            memory_mode: MemoryMode::Independent,
-        },
+/// Whether a file that was given by its path calls itself a system.
+fn says_system(file: &File) -> Result<bool, Failure> {
+    let raw: RawFile = parse(file)?;
+    Ok(raw.kind() == Some("system"))
+}
+
+/// A device of the catalog, or of a file.
+pub(crate) fn device(what: &str) -> Result<DescribedDevice, Failure> {
+    let file = find(Kind::Device, what)?;
+    let raw: RawFile = parse(&file)?;
+    Ok(describe::device(&file.name, &raw).map_err(|errors| problem(&file, &errors, "device"))?)
+}
+
+/// A system of the catalog, or of a file.
+pub(crate) fn system(what: &str) -> Result<(DescribedSystem, File), Failure> {
+    let file = find(Kind::System, what)?;
+    let raw: RawFile = parse(&file)?;
+    let system =
+        describe::system(&file.name, &raw).map_err(|errors| problem(&file, &errors, "system"))?;
+    Ok((system, file))
+}
+
+/// Devices of the catalog with one line about each; then systems.
+pub(crate) fn all() -> Result<Vec<(String, Kind, String)>, Failure> {
+    let mut entries = Vec::new();
+    for (name, _) in list(Kind::Device) {
+        let about = device(name)?.summary;
+        entries.push((name.to_owned(), Kind::Device, about));
+    }
+    for (name, _) in list(Kind::System) {
+        let about = system(name)?.0.summary;
+        entries.push((name.to_owned(), Kind::System, about));
+    }
+    Ok(entries)
+}
+
+/// Rules of population that a server breaks, each at its place in the server's file.
+pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> Failure {
+    let errors: Vec<FormError> = broken.iter().map(|b| system.error(b)).collect();
+    problem(file, &errors, "system").into()
+}
+
+/// The first error as a problem at its place; the others are named after it.
+fn problem(file: &File, errors: &[FormError], noun: &str) -> Problem {
+    let Some((first, rest)) = errors.split_first() else {
+        return Problem::new(file.origin.as_str(), format!("the {noun} is not valid"));
     };
-    System { name: "x3850-x6".to_owned(), host, volumes: Vec::new() }
+    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
+    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
 }
