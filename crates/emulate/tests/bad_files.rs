@@ -457,6 +457,11 @@ page = { is = "2KiB""#,
     ),
     (
         FLASH,
+        &[("pages_per_block = { is = 256", "pages_per_block = { is = 32768")],
+        "25:26 [32768] 15 blocks on each plane that are not reserved are too few for this capacity: the least is 18, 6 of them open, free or spare (rule `spare-blocks`) (smaller blocks waste less of the space; more raw space gives more blocks)",
+    ),
+    (
+        FLASH,
         &[(r#""3%""#, r#""27%""#)],
         r#"40:19 ["27%"] 374 GiB that are not reserved leave 0.3 % of spare for writes; the least is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
     ),
