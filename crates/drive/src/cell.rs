@@ -3,24 +3,26 @@
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
+use crate::model;
 use crate::plan::{
     CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range, blocks,
     offered_iops,
 };
+use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
-use iodyno_measure::{Cell, CellKey, Ended, Interval};
+use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval};
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// A worker that has not come back this long after the window's end is given up: its target hangs.
 const GIVE_UP_AFTER_NS: u64 = 30_000_000_000;
 
 /// How often the observer hears, at least.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// Runs one cell and gives its result for each target, in the plan's order. `stop` ends it early;
 /// what was counted until then is kept.
@@ -29,8 +31,11 @@ pub fn drive_cell(
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Cell>, DriveError> {
+    if plan.targets.iter().any(|t| matches!(t.medium, Medium::Model { .. })) {
+        return model::drive_cell(plan, stop, observer);
+    }
     let team = muster(plan, stop)?;
-    let mut cells: Vec<Cell> = plan.targets.iter().map(|t| empty_cell(plan, t)).collect();
+    let mut cells = empty_cells(plan);
     wait_until_ready(plan, &team)?;
     observer.ready(&cells);
 
@@ -38,15 +43,19 @@ pub fn drive_cell(
     let start_ns = plan.clock.now_ns() + 1_000_000;
     team.control.start_ns.store(start_ns, Ordering::Release);
     let done = collect(plan, &team, start_ns, &mut cells, observer);
-    let clock_error = Clock::error_ppm(from, plan.clock.both_ns());
+    let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     // A thread that hangs in the kernel is left alone: joining it would hang too.
     let all_back = done.len() == team.threads.len();
     if all_back {
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
-    assemble(plan, done, &mut cells, clock_error)?;
+    assemble(plan, done, &mut cells)?;
+    let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u32);
     for cell in &mut cells {
+        cell.evidence.clock_error_ppm = Some(clock_error_ppm);
+        cell.evidence.cpus = cpus;
+        cell.facts.insert("clock".to_owned(), plan.clock.source().name().to_owned());
         if !all_back {
             let hung = "some workers never came back: the target hangs".to_owned();
             cell.facts.insert("hang".to_owned(), hung);
@@ -54,6 +63,11 @@ pub fn drive_cell(
         }
     }
     Ok(cells)
+}
+
+/// The cells to come, one for each target.
+pub(crate) fn empty_cells(plan: &CellPlan<'_>) -> Vec<Cell> {
+    plan.targets.iter().map(|target| empty_cell(plan, target)).collect()
 }
 
 fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
@@ -71,6 +85,11 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
             seed: plan.seed,
         },
         interval_ns: plan.interval_ns,
+        // Known before the first interval, so that a run that is killed says it too.
+        evidence: Evidence {
+            virtual_time: target.engine == EngineKind::Model,
+            ..Evidence::default()
+        },
         ..Cell::default()
     }
 }
@@ -85,7 +104,7 @@ fn collect(
 ) -> Vec<Done> {
     let limits = plan.spec.limits();
     let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
-    let mut latest = Latest::default();
+    let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
     let mut last_news_ns = plan.clock.now_ns();
     let mut last_tick_ns = 0;
@@ -93,9 +112,7 @@ fn collect(
         match team.intervals.recv_timeout(TICK) {
             Ok(message) => {
                 last_news_ns = plan.clock.now_ns();
-                observer.interval(message.target, message.index, &message.interval);
-                latest.add(message.index, &message.interval);
-                add_interval(&mut cells[message.target], message.index, &message.interval);
+                gathering.take(&message);
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
@@ -113,23 +130,52 @@ fn collect(
         }
         if now_ns - last_tick_ns >= TICK.as_nanos() as u64 {
             last_tick_ns = now_ns;
-            let elapsed_ns = now_ns.saturating_sub(start_ns);
-            observer.tick(&Progress {
-                elapsed_ns,
-                total_ns,
-                ramping: elapsed_ns < limits.ramp_ns,
-                latest: latest.finished(),
-                interval_ns: plan.interval_ns,
-                errors: team.control.errors.load(Ordering::Relaxed),
-            });
+            let errors = team.control.errors.load(Ordering::Relaxed);
+            gathering.tick(plan, now_ns.saturating_sub(start_ns), errors);
         }
     }
     // Workers send their last interval before they say that they are done.
-    while let Ok(message) = team.intervals.try_recv() {
-        observer.interval(message.target, message.index, &message.interval);
-        add_interval(&mut cells[message.target], message.index, &message.interval);
-    }
+    gathering.take_all(&team.intervals);
     done
+}
+
+/// Puts finished intervals into their cells, and tells the observer of them.
+pub(crate) struct Gathering<'a> {
+    cells: &'a mut [Cell],
+    observer: &'a mut dyn Observer,
+    latest: Latest,
+}
+
+impl<'a> Gathering<'a> {
+    pub(crate) fn new(cells: &'a mut [Cell], observer: &'a mut dyn Observer) -> Self {
+        Self { cells, observer, latest: Latest::default() }
+    }
+
+    fn take(&mut self, message: &IntervalMessage) {
+        self.observer.interval(message.target, message.index, &message.interval);
+        self.latest.add(message.index, &message.interval);
+        add_interval(&mut self.cells[message.target], message.index, &message.interval);
+    }
+
+    /// Those that are there already.
+    pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
+        while let Ok(message) = intervals.try_recv() {
+            self.take(&message);
+        }
+    }
+
+    /// How far the cell is: since the ramp began, in its own time.
+    pub(crate) fn tick(&mut self, plan: &CellPlan<'_>, elapsed_ns: u64, errors: u64) {
+        let limits = plan.spec.limits();
+        self.observer.tick(&Progress {
+            elapsed_ns,
+            total_ns: limits.time_ns.map(|t| limits.ramp_ns + t),
+            ramping: elapsed_ns < limits.ramp_ns,
+            latest: self.latest.finished(),
+            interval_ns: plan.interval_ns,
+            errors,
+        });
+    }
 }
 
 /// The two latest intervals over all targets: the one that grows, and the one before it, which
@@ -167,22 +213,17 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
 }
 
 /// Puts the workers' reports into their targets' cells.
-fn assemble(
+pub(crate) fn assemble(
     plan: &CellPlan<'_>,
     done: Vec<Done>,
     cells: &mut [Cell],
-    clock_error_ppm: f64,
 ) -> Result<(), DriveError> {
-    let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u32);
     for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
         cell.evidence.in_process = target.engine.in_process();
         let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());
         cell.evidence.active_bytes = end.saturating_sub(start);
         cell.evidence.content_reducible =
             matches!(plan.spec.content(), Content::Compressible { .. } | Content::Zeroes);
-        cell.evidence.clock_error_ppm = Some(clock_error_ppm);
-        cell.evidence.cpus = cpus;
-        cell.facts.insert("clock".to_owned(), plan.clock.source().name().to_owned());
         if let Medium::File(file) = &target.medium {
             cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
         }
@@ -198,8 +239,10 @@ fn assemble(
         }
         let (from, to) = report.window;
         cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
-        cell.resources.cpu_user_ns.push(report.cpu_ns.0);
-        cell.resources.cpu_system_ns.push(report.cpu_ns.1);
+        if let Some((user_ns, system_ns)) = report.cpu_ns {
+            cell.resources.cpu_user_ns.push(user_ns);
+            cell.resources.cpu_system_ns.push(system_ns);
+        }
         cell.resources.carried_in_ns += report.carried_in_ns;
         cell.resources.carried_out_ns += report.carried_out_ns;
         cell.resources.moved_bytes += report.moved_bytes;

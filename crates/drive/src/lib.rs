@@ -13,6 +13,7 @@ pub mod clock;
 pub mod engine;
 pub mod issuer;
 pub mod memory;
+mod model;
 mod plan;
 pub mod probe;
 pub mod recorder;
@@ -22,4 +23,7 @@ pub mod worker;
 
 pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
-pub use plan::{CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range};
+pub use model::{Modelled, drive_model};
+pub use plan::{
+    CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range, blocks,
+};

@@ -116,7 +116,7 @@ impl Observer for Unobserved {}
 
 /// Block sizes over all kinds that carry an address, with their share of the operations, largest
 /// share first.
-pub(crate) fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
+pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
     for (kind, kind_share) in spec.kinds() {
         let of_kind: f64 = spec.blocks(kind).iter().map(|b| b.share).sum();

@@ -12,7 +12,7 @@ use crate::recorder::{IntervalMessage, Recorder};
 use crate::verify::VerifyMap;
 use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_units::OpKind;
-use iodyno_workload::{ArrivalKind, Arrivals, Content, Filler, Geometry, Shared, Stream};
+use iodyno_workload::{ArrivalKind, Arrivals, Content, Filler, Geometry, Shared, Spec, Stream};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -58,19 +58,13 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
     let workers = plan.spec.threads();
     let mut threads = Vec::new();
     for (index, target) in plan.targets.iter().enumerate() {
-        let geometry = Geometry {
-            capacity_bytes: target.medium.capacity_bytes(),
-            align_bytes: target.align_bytes,
-            workers,
-        };
-        let shared = Shared::new(plan.spec, plan.seed, &geometry).map_err(|e| {
-            DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() }
-        })?;
+        let shared = shared(plan, target, plan.seed)?;
         let in_process = matches!(target.medium, Medium::Null(_));
         let verify = (plan.spec.content() == Content::Verifiable && !in_process).then(|| {
             let laid_out = target.laid_out_verifiable;
-            let unit = plan.spec.verify_unit_bytes();
-            Arc::new(VerifyMap::new(geometry.capacity_bytes, unit, plan.seed, laid_out))
+            let (capacity_bytes, unit) =
+                (target.medium.capacity_bytes(), plan.spec.verify_unit_bytes());
+            Arc::new(VerifyMap::new(capacity_bytes, unit, plan.seed, laid_out))
         });
         for number in 0..workers {
             let seat = Seat {
@@ -96,6 +90,21 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
     Ok(Team { intervals, messages, threads, control })
 }
 
+/// What the workers of a target have in common.
+pub(crate) fn shared(
+    plan: &CellPlan<'_>,
+    target: &TargetPlan,
+    seed: u64,
+) -> Result<Arc<Shared>, DriveError> {
+    let geometry = Geometry {
+        capacity_bytes: target.medium.capacity_bytes(),
+        align_bytes: target.align_bytes,
+        workers: plan.spec.threads(),
+    };
+    Shared::new(plan.spec, seed, &geometry)
+        .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
+}
+
 fn share_of(total: u64, workers: u32, number: u32) -> u64 {
     total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
@@ -109,13 +118,27 @@ fn recruit(
     sender: &Sender<IntervalMessage>,
     verify: Option<&Arc<VerifyMap>>,
 ) -> Worker {
-    let spec = plan.spec;
-    let workers = spec.threads();
-    let arrivals = Arrivals::new(spec, plan.seed, number, workers);
-    let open = arrivals.is_some();
-    let slots = if !plan.targets[target].engine.queues() {
+    let (issuer, slots) = issuer(plan.spec, plan.targets[target].engine, plan.seed, number);
+    Worker {
+        control: Arc::clone(control),
+        limits: limits(plan.spec, number),
+        clock: plan.clock,
+        stream: Stream::new(shared, number),
+        issuer,
+        filler: Some(Filler::new(plan.spec, plan.seed, number)),
+        verify: verify.cloned(),
+        recorder: Recorder::new(target, is_open(plan.spec), plan.interval_ns, sender.clone()),
+        slots,
+    }
+}
+
+/// What decides when worker number `number` of a target issues, and the most operations that it has
+/// in flight.
+pub(crate) fn issuer(spec: &Spec, engine: EngineKind, seed: u64, number: u32) -> (Issuer, u32) {
+    let arrivals = Arrivals::new(spec, seed, number, spec.threads());
+    let slots = if !engine.queues() {
         1
-    } else if open {
+    } else if arrivals.is_some() {
         spec.depth().max(OPEN_SLOTS_MIN)
     } else {
         spec.depth()
@@ -129,23 +152,22 @@ fn recruit(
             ArrivalKind::Open { .. } => unreachable!("an open loop has arrivals"),
         },
     };
-    let limits = spec.limits();
-    Worker {
-        control: Arc::clone(control),
-        limits: Limits {
-            ramp_ns: limits.ramp_ns,
-            time_ns: limits.time_ns,
-            ops: limits.ops.map(|n| share_of(n, workers, number)),
-            bytes: limits.bytes.map(|n| share_of(n, workers, number)),
-        },
-        clock: plan.clock,
-        stream: Stream::new(shared, number),
-        issuer,
-        filler: Some(Filler::new(spec, plan.seed, number)),
-        verify: verify.cloned(),
-        recorder: Recorder::new(target, open, plan.interval_ns, sender.clone()),
-        slots,
+    (issuer, slots)
+}
+
+/// When worker number `number` of a target ends: its share of what the target's workers do.
+pub(crate) fn limits(spec: &Spec, number: u32) -> Limits {
+    let (limits, workers) = (spec.limits(), spec.threads());
+    Limits {
+        ramp_ns: limits.ramp_ns,
+        time_ns: limits.time_ns,
+        ops: limits.ops.map(|n| share_of(n, workers, number)),
+        bytes: limits.bytes.map(|n| share_of(n, workers, number)),
     }
+}
+
+pub(crate) fn is_open(spec: &Spec) -> bool {
+    matches!(spec.arrivals(), ArrivalKind::Open { .. })
 }
 
 /// What a worker's thread needs beside the worker: its target, and whom to tell.
@@ -180,6 +202,9 @@ impl Seat {
                 return Ok(());
             }
             Medium::File(file) => file.clone(),
+            Medium::Model { .. } => {
+                return Err(io::Error::other("emulated storage has no worker of its own"));
+            }
         };
         let buffers = self.buffers(&worker, file.memory_align_bytes as usize)?;
         let mut facts = BTreeMap::new();
@@ -201,7 +226,7 @@ impl Seat {
                 facts.insert("mmap.flags".to_owned(), flag.to_owned());
                 self.run(worker, &mut engine, Some(&buffers), facts);
             }
-            EngineKind::Psync | EngineKind::Ram | EngineKind::Null => {
+            EngineKind::Psync | EngineKind::Ram | EngineKind::Null | EngineKind::Model => {
                 self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
             }
         }

@@ -76,8 +76,8 @@ pub struct Worker {
 pub struct WorkerReport {
     /// When the window began and ended, ns.
     pub window: (u64, u64),
-    /// CPU time in the window, ns: user, system.
-    pub cpu_ns: (u64, u64),
+    /// CPU time in the window, ns: user, system. None in virtual time.
+    pub cpu_ns: Option<(u64, u64)>,
     /// Bytes moved from the start to the last completion.
     pub moved_bytes: u64,
     /// Operations in flight, integrated over the window.
@@ -113,7 +113,7 @@ struct Slot {
 }
 
 /// The intended start of an operation of a closed loop is its submission.
-const AT_SUBMISSION: u64 = u64::MAX;
+pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 
 /// CPU time of this thread so far, ns: user, system.
 pub(crate) fn thread_cpu_ns() -> (u64, u64) {
@@ -144,7 +144,11 @@ impl Worker {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         while self.control.start_ns.load(Ordering::Acquire) == 0 {
             if self.control.stop.load(Ordering::Relaxed) {
-                return WorkerReport { ended: Ended::Interrupted, ..WorkerReport::default() };
+                return WorkerReport {
+                    cpu_ns: Some((0, 0)),
+                    ended: Ended::Interrupted,
+                    ..WorkerReport::default()
+                };
             }
             sleep_ns(20_000);
         }
@@ -514,7 +518,7 @@ impl Loop {
         let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
         WorkerReport {
             window: (self.window_start_ns, self.window_end_ns),
-            cpu_ns: (cpu_end.0 - self.cpu_start.0, cpu_end.1 - self.cpu_start.1),
+            cpu_ns: Some((cpu_end.0 - self.cpu_start.0, cpu_end.1 - self.cpu_start.1)),
             moved_bytes: self.moved_bytes,
             outstanding_area_ns: if measured { self.area } else { 0 },
             carried_in_ns: self.carried_in_ns,
@@ -533,7 +537,7 @@ impl Loop {
 
 /// What kind of failure a completion's result is.
 #[cold]
-fn failure_of(result: i32) -> (ErrorKind, i32) {
+pub(crate) fn failure_of(result: i32) -> (ErrorKind, i32) {
     if result >= 0 {
         return (ErrorKind::Short, 0);
     }
@@ -543,7 +547,7 @@ fn failure_of(result: i32) -> (ErrorKind, i32) {
 
 /// Counts a failure, and stops the run when there are too many.
 #[cold]
-fn note_failure(
+pub(crate) fn note_failure(
     control: &Control,
     recorder: &mut Recorder,
     op: &Op,

@@ -30,6 +30,7 @@ fn device(family: &str, lines: &str) -> Device {
 
 const INSIDE: &str = r#"[controller]
     read_command "11us"
+    read_latency "12us"
     write_command "12us"
     read_contexts 13
     lanes 2
@@ -74,6 +75,7 @@ fn flash(attach: Attach) -> Kind {
         attach,
         controller: Controller {
             read_command_ns: 11_000,
+            read_latency_ns: 12_000,
             write_command_ns: 12_000,
             read_contexts: 13,
             lanes: 2,

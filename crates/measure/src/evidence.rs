@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Evidence {
     /// The target is memory of this process (`ram:`, `null:`): no kernel, no device.
     pub in_process: bool,
+    /// The target is emulated and so is the time: what follows from this machine's processors,
+    /// memory and clock says nothing about the figures.
+    pub virtual_time: bool,
     /// O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
     /// Why it was not, when it was not.

@@ -43,7 +43,7 @@ pub(crate) fn check_through_descriptor(inspection: &Inspection, root: &SysRoot) 
 fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     match inspection.kind {
-        Kind::Null | Kind::Ram => {}
+        Kind::Null | Kind::Ram | Kind::Model => {}
         Kind::Char => check_char(inspection, &mut refusals),
         Kind::Other => refusals.push(Refusal {
             code: RefusalCode::NotStorage,

@@ -5,11 +5,14 @@
 //! ram:SIZE                             memory of this process
 //! PATH[?size=SIZE&direct=no]           a file, a block device, or a character device
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
+//! model:DEVICE[*N][@SYSTEM][?OPTIONS]  emulated storage, see [`ModelName`]
 //! ```
 //!
 //! Options follow the last `?`. A path that itself contains `?` is written with one more at its
 //! end: `odd?name?`. A path whose first part looks like a scheme is written with `./` before it.
 //! [`TargetName`]'s `Display` prints the canonical form, which parses back to the same name.
+
+mod model;
 
 use core::fmt;
 use core::str::FromStr;
@@ -20,6 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TargetError;
 
+pub use model::{MODEL_COUNT_MAX, ModelName, ModelState};
+
 /// The nominal size of `null:` without a size: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 
@@ -27,10 +32,9 @@ pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 pub const SIZE_STEP_BYTES: u64 = 512;
 
 /// Names that later issues give a meaning to, so that no file takes them by accident.
-const RESERVED_SCHEMES: [&str; 6] = ["nbd", "nbds", "nbd+unix", "model", "live", "pcie"];
+const RESERVED_SCHEMES: [&str; 5] = ["nbd", "nbds", "nbd+unix", "live", "pcie"];
 
-const FORMS: &str =
-    "write null:, ram:4GiB, scratch: or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
 /// Whether the page cache is to be bypassed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,6 +81,8 @@ pub enum TargetName {
         /// Whether to bypass the page cache.
         direct: Direct,
     },
+    /// Emulated storage, in virtual time.
+    Model(ModelName),
 }
 
 /// What follows the `?` of a name.
@@ -170,6 +176,7 @@ impl TargetName {
             Some(("ram", "")) => bad(text, "it does not say how much memory.", "write ram:4GiB."),
             Some(("ram", rest)) => Ok(Self::Ram { size_bytes: size(text, rest)? }),
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
+            Some(("model", rest)) => ModelName::parse(text, rest).map(Self::Model),
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("`{scheme}:` targets are not in this version."),
@@ -271,6 +278,7 @@ impl fmt::Display for TargetName {
                 }
                 write_options(f, None, *direct, dir.is_some_and(|dir| dir.contains('?')))
             }
+            Self::Model(model) => model.fmt(f),
         }
     }
 }
@@ -341,6 +349,18 @@ mod tests {
                     direct: Direct::Require,
                 },
             ),
+            (
+                "model:a*32@b?workers=near&fill=12.5%&occupancy=max&state=random:16KiB",
+                TargetName::Model(ModelName {
+                    what: "a".to_owned(),
+                    count: 32,
+                    system: Some("b".to_owned()),
+                    state: ModelState::Random { block_bytes: Some(16 << 10) },
+                    fill_ppm: 125_000,
+                    max_occupancy: true,
+                    workers_near: Some(true),
+                }),
+            ),
         ] {
             assert_eq!(TargetName::parse(text), Ok(name), "{text}");
         }
@@ -358,7 +378,22 @@ mod tests {
             ("nbd://localhost/disk", "not in this version"),
             ("nbds:x", "not in this version"),
             ("nbd+unix:x", "not in this version"),
-            ("model:exflash-400g", "not in this version"),
+            ("model:", "no device and no system"),
+            ("model:*4@host", "no device and no system"),
+            ("model:x*0", "1 to 1024"),
+            ("model:x*many", "1 to 1024"),
+            ("model:x@", "no system follows"),
+            ("model:x#3", "`x#3` can't hold `#`"),
+            ("model:x@a@b", "`a@b` can't hold `@`"),
+            ("model:x?state=old", "state=sequential"),
+            ("model:x?state=random:5000", "multiple of 512"),
+            ("model:x?state=random:4GiB", "under 4GiB"),
+            ("model:x?fill=0%", "state=fresh"),
+            ("model:x?fill=half", "percentage"),
+            ("model:x?state=fresh&fill=50%", "holds nothing"),
+            ("model:x?occupancy=min", "occupancy=max"),
+            ("model:x?workers=far", "workers=near"),
+            ("model:x?size=8GiB", "`size` is not an option"),
             ("live:x", "not in this version"),
             ("pcie:x", "not in this version"),
             ("rma:4GiB", "./rma:4GiB"),
@@ -373,6 +408,16 @@ mod tests {
         }
     }
 
+    /// A volume's name is its target's, but for which of the many it is.
+    #[test]
+    fn volumes_of_one_name_are_numbered() {
+        let TargetName::Model(model) = TargetName::parse("model:a*4@b?state=fresh").unwrap() else {
+            panic!("a model");
+        };
+        assert_eq!(model.volume(Some(3)), "model:a#3@b?state=fresh");
+        assert_eq!(model.volume(None), "model:a@b?state=fresh");
+    }
+
     fn direct() -> impl Strategy<Value = Direct> {
         prop_oneof![Just(Direct::Auto), Just(Direct::Require), Just(Direct::Off)]
     }
@@ -385,6 +430,30 @@ mod tests {
             (0_u32..44).prop_map(|bit| 1 << bit)
         ]
         .prop_map(|sectors| sectors * SIZE_STEP_BYTES)
+    }
+
+    fn models() -> impl Strategy<Value = ModelName> {
+        let state = prop_oneof![
+            Just(ModelState::Auto),
+            Just(ModelState::Sequential),
+            Just(ModelState::Random { block_bytes: None }),
+            (1_u32..1 << 23)
+                .prop_map(|s| ModelState::Random { block_bytes: Some(s * SIZE_STEP_BYTES as u32) }),
+        ];
+        let name = "[a-z./:& A-Z0-9é%=-]{1,12}";
+        let system = proptest::option::of(name);
+        let near = proptest::option::of(any::<bool>());
+        (name, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, any::<bool>(), near).prop_map(
+            |(what, count, system, state, fill_ppm, max_occupancy, workers_near)| ModelName {
+                what,
+                count,
+                system,
+                state,
+                fill_ppm,
+                max_occupancy,
+                workers_near,
+            },
+        )
     }
 
     fn names() -> impl Strategy<Value = TargetName> {
@@ -404,6 +473,7 @@ mod tests {
             (proptest::option::of(sizes()), dir, direct()).prop_map(|(size_bytes, dir, direct)| {
                 TargetName::Scratch { size_bytes, dir, direct }
             }),
+            models().prop_map(TargetName::Model),
         ]
     }
 

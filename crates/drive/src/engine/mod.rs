@@ -13,6 +13,7 @@ pub mod ram;
 pub mod range_ops;
 pub mod uring;
 
+use iodyno_emulate::System;
 use iodyno_units::Op;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -63,12 +64,14 @@ pub enum EngineKind {
     Ram,
     /// Completes everything at once; what `null:` targets use.
     Null,
+    /// Emulated storage, in virtual time; what `model:` targets use.
+    Model,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 6] =
-        [Self::Uring, Self::Libaio, Self::Psync, Self::Mmap, Self::Ram, Self::Null];
+    pub const ALL: [Self; 7] =
+        [Self::Uring, Self::Libaio, Self::Psync, Self::Mmap, Self::Ram, Self::Null, Self::Model];
 
     /// The name that people write.
     pub const fn name(self) -> &'static str {
@@ -79,6 +82,7 @@ impl EngineKind {
             Self::Mmap => "mmap",
             Self::Ram => "ram",
             Self::Null => "null",
+            Self::Model => "model",
         }
     }
 
@@ -88,9 +92,14 @@ impl EngineKind {
         !matches!(self, Self::Psync | Self::Mmap)
     }
 
-    /// Whether it works inside the process only.
+    /// Whether it moves data inside the process only: no kernel, no device.
     pub const fn in_process(self) -> bool {
         matches!(self, Self::Ram | Self::Null)
+    }
+
+    /// Whether it belongs to one kind of target, and no other engine works there.
+    pub const fn comes_with_target(self) -> bool {
+        matches!(self, Self::Ram | Self::Null | Self::Model)
     }
 }
 
@@ -105,7 +114,7 @@ impl std::str::FromStr for EngineKind {
             _ => {}
         }
         Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
-            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:` and `null:` targets bring their own)")
+            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:` and `model:` targets bring their own)")
         })
     }
 }
@@ -136,6 +145,14 @@ pub enum Medium {
     Ram(Arc<Region>),
     /// Nothing, of a nominal size in bytes.
     Null(u64),
+    /// A volume of an emulated system. All targets of a cell are volumes of the same system: one
+    /// machine carries them all, for what they share decides what they do.
+    Model {
+        /// The system.
+        system: Arc<System>,
+        /// Which of its volumes.
+        volume: u32,
+    },
 }
 
 impl Medium {
@@ -145,6 +162,9 @@ impl Medium {
             Self::File(f) => f.capacity_bytes,
             Self::Ram(r) => r.len() as u64,
             Self::Null(bytes) => *bytes,
+            Self::Model { system, volume } => {
+                system.volumes[*volume as usize].device.capacity_bytes()
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ pub enum Kind {
     Null,
     /// Memory of this process.
     Ram,
+    /// Emulated storage. What it is, the emulator knows.
+    Model,
     /// A regular file, or one to be made.
     File,
     /// A block device.
@@ -193,6 +195,11 @@ pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, Targe
             Ok(inspection)
         }
         TargetName::Ram { size_bytes } => ram(name, *size_bytes, root),
+        TargetName::Model(_) => {
+            let mut inspection = Inspection::empty(name, Kind::Model);
+            inspection.capabilities = Capabilities { trim: Some(true), write_zeroes: Some(true) };
+            Ok(inspection)
+        }
         TargetName::Scratch { size_bytes, dir, .. } => {
             path::scratch(name, *size_bytes, dir.as_deref(), root)
         }
@@ -265,7 +272,7 @@ pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,
-        TargetName::Null { .. } | TargetName::Ram { .. } => Direct::Auto,
+        TargetName::Null { .. } | TargetName::Ram { .. } | TargetName::Model(_) => Direct::Auto,
     }
 }
 

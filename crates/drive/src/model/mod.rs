@@ -1,0 +1,195 @@
+//! A cell on emulated storage, in virtual time: all workers of all targets take turns on one
+//! machine, in one thread. Nothing waits for a clock: time jumps to the next completion, or to the
+//! next time at which a worker is due, whichever is earlier.
+//!
+//! Streams, issuers, recorders and the cells that come out are those of real targets. What differs:
+//!
+//! * Workers of a target share one recorder, since they never record at the same time.
+//! * The machine says when an operation was handed over. That may be later than it was given to it,
+//!   for the generator's core is part of the emulated host and may be busy.
+//! * Each completion is seen when it comes, so stamps are exact.
+//! * No bytes move, so nothing is verified; and the CPU time that simulating takes is no figure of
+//!   the cell.
+//! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
+//!   equal streams would meet at the same instant on every target, for ever.
+//! * The machine stops with the window: what is in flight then never completes.
+
+mod dues;
+mod turns;
+mod worker;
+
+use crate::cell::{Gathering, assemble, empty_cells};
+use crate::engine::{EngineKind, Medium};
+use crate::plan::{CellPlan, DriveError, Observer};
+use crate::recorder::Recorder;
+use crate::team::{Done, is_open, issuer, limits, shared};
+use crate::worker::thread_cpu_ns;
+use iodyno_emulate::spec::Written;
+use iodyno_emulate::{Machine, System};
+use iodyno_measure::{Cell, StampQuality};
+use iodyno_units::{human, rng};
+use iodyno_workload::{Content, Stream};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use turns::Turns;
+use worker::Worker;
+
+/// What a cell on emulated storage gave.
+#[derive(Debug)]
+pub struct Modelled {
+    /// One cell for each target, in the plan's order. Equal for equal plans.
+    pub cells: Vec<Cell>,
+    /// The machine as the cell's end left it, for what it tells of its parts.
+    pub machine: Machine,
+    /// Completions, those of the ramp and failures included.
+    pub completions: u64,
+    /// CPU time that the simulation took, without building the machine, ns.
+    pub cpu_ns: u64,
+}
+
+/// Runs one cell, all of whose targets are volumes of one emulated system, on a machine of its own.
+/// Does nothing outside this thread, so any number of cells may run at once, each in a thread.
+/// `stop` ends it early; what was counted until then is kept.
+///
+/// # Errors
+/// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not
+/// volumes of one system, and for a system that can't be built; [`DriveError::Engine`] when the
+/// machine stands still with operations in it.
+pub fn drive_model(
+    plan: &CellPlan<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Modelled, DriveError> {
+    let system = one_system(plan)?;
+    let mut machine = Machine::new(&system, plan.seed).map_err(|why| DriveError::DoesNotFit {
+        target: format!("the system {}", system.name),
+        why,
+    })?;
+    let mut workers = Vec::new();
+    let mut recorders = Vec::new();
+    let (sender, intervals) = channel();
+    for (target, at) in plan.targets.iter().enumerate() {
+        let Medium::Model { volume, .. } = at.medium else { continue };
+        let seed = seed_of(plan.seed, target);
+        let shared = shared(plan, at, seed)?;
+        for number in 0..plan.spec.threads() {
+            let machine_number = machine.add_worker(volume);
+            workers.push(Worker::new(
+                workers.len(),
+                (target, volume, machine_number),
+                Stream::new(&shared, number),
+                issuer(plan.spec, EngineKind::Model, seed, number),
+                &limits(plan.spec, number),
+            ));
+        }
+        let open = is_open(plan.spec);
+        recorders.push(Recorder::new(target, open, plan.interval_ns, sender.clone()));
+    }
+    drop(sender);
+
+    let mut cells = empty_cells(plan);
+    observer.ready(&cells);
+    let cpu_start = thread_cpu_ns();
+    let mut turns = Turns::new(plan, stop, machine, workers, recorders);
+    let mut gathering = Gathering::new(&mut cells, observer);
+    let stuck = turns.take(&intervals, &mut gathering).err();
+    turns.close();
+    gathering.take_all(&intervals);
+    let cpu_end = thread_cpu_ns();
+    if let Some(source) = stuck {
+        return Err(stood_still(plan, source));
+    }
+    let (machine, done, completions) = turns.into_parts();
+    assemble(plan, done, &mut cells)?;
+    for (target, cell) in plan.targets.iter().zip(&mut cells) {
+        testify(plan, &target.medium, cell);
+    }
+    let cpu_ns = cpu_end.0 + cpu_end.1 - cpu_start.0 - cpu_start.1;
+    Ok(Modelled { cells, machine, completions, cpu_ns })
+}
+
+/// The same for those who want only the cells; they say what simulating them took.
+pub(crate) fn drive_cell(
+    plan: &CellPlan<'_>,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Cell>, DriveError> {
+    let mut modelled = drive_model(plan, stop, observer)?;
+    if modelled.cpu_ns > 0 {
+        let per_s = modelled.completions as f64 * 1e9 / modelled.cpu_ns as f64;
+        for cell in &mut modelled.cells {
+            let speed = format!("{} I/Os a CPU second", human::count(per_s));
+            cell.facts.insert("simulated".to_owned(), speed);
+        }
+    }
+    Ok(modelled.cells)
+}
+
+/// The system that all targets are volumes of.
+fn one_system(plan: &CellPlan<'_>) -> Result<Arc<System>, DriveError> {
+    let mut one: Option<&Arc<System>> = None;
+    for target in &plan.targets {
+        let misfit = |why: &str| {
+            Err(DriveError::DoesNotFit { target: target.name.clone(), why: why.to_owned() })
+        };
+        let Medium::Model { system, volume } = &target.medium else {
+            return misfit(
+                "a real target can't share a cell with emulated ones: they live in different times",
+            );
+        };
+        if *volume as usize >= system.volumes.len() {
+            return misfit("the system has no such volume");
+        }
+        match one {
+            Some(one) if !Arc::ptr_eq(one, system) => {
+                return misfit("the targets of a cell are volumes of one emulated system");
+            }
+            _ => one = Some(system),
+        }
+    }
+    one.cloned().ok_or_else(|| DriveError::DoesNotFit {
+        target: plan.name.clone(),
+        why: "there is no target".to_owned(),
+    })
+}
+
+/// The seed of one target's streams. The first has the run's own, so that a workload on one
+/// emulated device is the same as on a real one.
+fn seed_of(seed: u64, target: usize) -> u64 {
+    if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
+}
+
+/// Completions that would never come: the fault is the machine's.
+#[cold]
+fn stood_still(plan: &CellPlan<'_>, source: io::Error) -> DriveError {
+    let target = plan.targets.first().map_or(String::new(), |t| t.name.clone());
+    DriveError::Engine { target, engine: EngineKind::Model.name(), source }
+}
+
+/// What is known of an emulated volume without measuring it.
+fn testify(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
+    cell.facts.insert("time".to_owned(), "virtual".to_owned());
+    if plan.spec.content() == Content::Verifiable {
+        let why = "not verified: emulated storage keeps no bytes here";
+        cell.facts.insert("content".to_owned(), why.to_owned());
+    }
+    let completions = cell.total().ops();
+    cell.stamps = StampQuality { reaps: completions, completions, ..StampQuality::default() };
+    let Medium::Model { system, volume } = medium else { return };
+    let state = &system.volumes[*volume as usize].state;
+    let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
+    let (start, end) = crate::plan::active_range(plan.spec, medium.capacity_bytes());
+    // What was written lies at the start.
+    let end_written = (written * medium.capacity_bytes() as f64) as u64;
+    let active_bytes = end.saturating_sub(start).max(1);
+    let written_bytes = end_written.clamp(start, end.max(start)) - start;
+    cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
+}
+
+/// What a target's workers tell at their end, as the team of threads tells it.
+fn done(target: usize, report: crate::worker::WorkerReport) -> Done {
+    Done { target, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
+}

@@ -1,0 +1,396 @@
+//! Cells in virtual time against closed forms, through the whole path: streams, issuers, machine,
+//! recorders, assembly. The device is the plainest that there is: one I/O at a time takes as long
+//! as any other, which the tests measure first; what follows from that they calculate.
+
+use iodyno_drive::clock::Clock;
+use iodyno_drive::{
+    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Observer, Progress,
+    TargetPlan, Unobserved, drive_cell, drive_model,
+};
+use iodyno_emulate::System;
+use iodyno_emulate::spec::{
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+};
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Ended, Interval};
+use iodyno_units::OpKind;
+use iodyno_workload::Spec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn host() -> Host {
+    Host {
+        sockets: 4,
+        cores_per_socket: 16,
+        generator_ns: 1000,
+        memory_bytes_per_s: 1e12,
+        memory_channel_bytes_per_s: 1e12,
+        memory_balanced: true,
+        unbalanced_share: 1.0,
+        remote_copy_factor: 1.0,
+        workers_near: true,
+        slots: Slots {
+            flash_dimms_per_socket: 0,
+            channels_per_socket: 4,
+            rdimms_per_channel: 1,
+            memory_kind: MemoryKind::Rdimm,
+            memory_mode: MemoryMode::Independent,
+        },
+    }
+}
+
+/// So many memories in one host, each of 64 MiB.
+fn system(volumes: u32) -> Arc<System> {
+    let memory = Memory {
+        capacity_bytes: 64 << 20,
+        io_ns: 1000,
+        read_bytes_per_s: 1e12,
+        write_bytes_per_s: 1e12,
+        read_passes: 1.0,
+        write_passes: 1.0,
+        flush_ns: 0,
+        protected: false,
+    };
+    let device = Device { name: "plain".to_owned(), kind: Kind::Memory(Box::new(memory)) };
+    let state = Precondition { how: Written::Sequential, fill: 1.0 };
+    let volume = |i| Volume { device: device.clone(), state, socket: i % 4 };
+    Arc::new(System {
+        name: "plain".to_owned(),
+        host: host(),
+        volumes: (0..volumes).map(volume).collect(),
+    })
+}
+
+fn spec(text: &str) -> Spec {
+    Spec::from_toml(&format!("schema = 1\n{text}")).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
+    let targets = (0..system.volumes.len() as u32).map(|volume| TargetPlan {
+        name: format!("model:plain#{volume}"),
+        medium: Medium::Model { system: Arc::clone(system), volume },
+        align_bytes: 512,
+        engine: EngineKind::Model,
+        laid_out_verifiable: false,
+    });
+    CellPlan {
+        name: "cell".to_owned(),
+        workload: "cell".to_owned(),
+        spec,
+        seed: 7,
+        targets: targets.collect(),
+        interval_ns: 20_000_000,
+        errors_max: 0,
+        clock: Clock::new(),
+        options: EngineOptions::default(),
+    }
+}
+
+fn modelled(text: &str, volumes: u32) -> Modelled {
+    let spec = spec(text);
+    let plan = plan(&spec, &system(volumes));
+    drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap()
+}
+
+fn run(text: &str) -> Cell {
+    modelled(text, 1).cells.remove(0)
+}
+
+/// How long one read takes that is alone, from submission to completion, and how long from one
+/// submission to the next, ns.
+fn alone() -> (f64, f64) {
+    let cell = run("[mix]\nread = 1\n[limits]\ntime = \"1s\"\nramp = \"10ms\"");
+    let latency = cell.total().class(OpKind::Read).unwrap().service.mean_ns().unwrap();
+    (latency, 1e9 / cell.per_second(cell.total().ops() as f64))
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64, tolerance: f64) {
+    assert!((found / expected - 1.0).abs() <= tolerance, "{found} where {expected} was expected");
+}
+
+/// The books of a cell that ran to its end without a failure agree to the nanosecond, and nobody
+/// doubts them.
+#[track_caller]
+fn assert_balanced(cell: &Cell) {
+    let total = cell.total();
+    let summed: u128 = total.iter().map(|(_, c)| c.service.sum_ns()).sum();
+    let r = &cell.resources;
+    assert_eq!(
+        summed as i128 + r.carried_out_ns - r.carried_in_ns,
+        r.outstanding_area_ns as i128,
+        "throughput times latency is what was in flight"
+    );
+    assert!(cell.evidence.virtual_time && !cell.evidence.in_process);
+    assert!(r.cpu_user_ns.is_empty() && cell.evidence.clock_error_ppm.is_none());
+    let verdicts = judge(cell);
+    assert!(verdicts.iter().any(|v| v.code == "VALID"), "{verdicts:?}");
+}
+
+/// A worker that has one I/O in flight is bound by latency and by what the generator spends: its
+/// rate is 1 / (L + g).
+#[test]
+fn one_at_a_time_takes_latency_and_generator() {
+    let cell = run("[mix]\nread = 1\n[limits]\ntime = \"1s\"\nramp = \"10ms\"");
+    assert_eq!((cell.window_ns, cell.ended), (1_000_000_000, Ended::Time));
+    assert_balanced(&cell);
+    let (latency, period) = alone();
+    let service = cell.total().class(OpKind::Read).unwrap().service.clone();
+    assert_eq!(service.min_ns(), service.max_ns(), "nothing disturbs it");
+    // As near as one operation more or less in the window.
+    near(period - latency, 1000.0, 0.02);
+    near(cell.oio_mean(), latency / period, 1e-3);
+    // Intervals are of virtual time: each holds its share.
+    assert_eq!(cell.series.len(), 50);
+    for interval in &cell.series {
+        near(interval.ops() as f64, 20e6 / period, 0.01);
+    }
+}
+
+/// Closed loops with users who think: each of D slots comes round every L + g + Z. When thinking
+/// drains, all D wait for the last of the batch.
+#[test]
+fn thinking_users_come_round_in_their_time() {
+    let (_, period) = alone();
+    for drains in [false, true] {
+        let cell = run(&format!(
+            "threads = 3\ndepth = 4\n[mix]\nread = 1\n\
+             [arrivals]\nkind = \"closed\"\nthink_time = \"5ms\"\nthink_drains = {drains}\n\
+             [limits]\ntime = \"2s\"\nramp = \"50ms\""
+        ));
+        assert_balanced(&cell);
+        let users = 3.0 * 4.0;
+        near(cell.per_second(cell.total().ops() as f64), users * 1e9 / (period + 5e6), 0.01);
+    }
+}
+
+/// An open loop keeps its rate whatever the device does, and its schedule is absolute.
+#[test]
+fn an_open_loop_keeps_its_rate() {
+    let (latency, _) = alone();
+    for process in ["poisson", "constant"] {
+        let text = format!(
+            "threads = 2\ndepth = 64\n[mix]\nread = 70\nwrite = 30\n\
+             [arrivals]\nkind = \"open\"\nrate = \"20k/s\"\nprocess = \"{process}\"\n\
+             [limits]\ntime = \"5s\"\nramp = \"100ms\""
+        );
+        let cell = run(&text);
+        assert_balanced(&cell);
+        // 100 000 arrivals: a Poisson count is within 4 sigma of that, a comb exact.
+        let tolerance = if process == "poisson" { 4.0 / 100_000_f64.sqrt() } else { 1e-4 };
+        near(cell.total().ops() as f64, 100_000.0, tolerance);
+        // In flight: rate times latency.
+        near(cell.oio_mean(), 20e3 * latency / 1e9, 0.05);
+        let lateness = cell.lateness.as_ref().unwrap();
+        assert!(lateness.min_ns().unwrap() >= 1000, "the generator's own time is in it");
+        let response = cell.total().class(OpKind::Read).unwrap().response.clone().unwrap();
+        assert!(response.mean_ns().unwrap() > latency);
+        assert!(judge(&cell).iter().any(|v| v.code == "RATE_MET"));
+    }
+}
+
+/// More than the device can do: operations are late, and what was due and never submitted is
+/// counted.
+#[test]
+fn an_overload_is_a_backlog() {
+    let (latency, period) = alone();
+    let possible = 256.0 / (period.max(latency) / 1e9);
+    let cell = run(&format!(
+        "depth = 1\n[mix]\nread = 1\n\
+         [arrivals]\nkind = \"open\"\nrate = {}\nprocess = \"constant\"\n\
+         [limits]\ntime = \"100ms\"\nramp = \"10ms\"",
+        (4.0 * possible) as u64
+    ));
+    let done = cell.total().ops() as f64;
+    assert!(cell.backlog_ops > 0, "{done}");
+    // Each operation that was due before the end was completed, is in flight, or is in the backlog.
+    let due = 4.0 * possible * 0.11;
+    let in_ramp = cell.resources.moved_bytes as f64 / 4096.0 - done;
+    near(done + in_ramp + cell.backlog_ops as f64, due, 256.0 / due + 1e-3);
+    assert!(judge(&cell).iter().any(|v| v.code == "RATE_MISSED"));
+}
+
+/// Operations and bytes are limits that are met exactly, over all workers of a target.
+#[test]
+fn limits_are_exact() {
+    for (limit, ops, ended) in [
+        ("ops = 10001", 10_001, Ended::Ops),
+        ("ops = 2", 2, Ended::Ops),
+        ("bytes = \"39996KiB\"", 9999, Ended::Bytes),
+    ] {
+        let cell = run(&format!(
+            "threads = 3\ndepth = 8\nblock = \"4KiB\"\n[mix]\nread = 50\nwrite = 50\n\
+             [limits]\n{limit}\nramp = \"0s\""
+        ));
+        assert_eq!((cell.total().ops(), cell.ended), (ops, ended), "{limit}");
+        assert_eq!(cell.resources.moved_bytes, ops * 4096);
+        assert_balanced(&cell);
+    }
+    // What a ramp completes is not in the limit.
+    let cell =
+        run("depth = 8\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\nops = 5000\nramp = \"100ms\"");
+    assert_eq!(cell.total().ops(), 5000);
+    assert!(cell.resources.moved_bytes > 5000 * 4096);
+    assert_balanced(&cell);
+}
+
+/// All kinds of operation go through, each counted apart, also with windows that end in the midst
+/// of operations.
+#[test]
+fn every_kind_is_counted_apart() {
+    let cell = run(
+        "threads = 5\ndepth = 7\nblock = [{ size = \"4KiB\", share = 1 }, { size = \"64KiB\", share = 1 }]\n\
+         [mix]\nread = 40\nwrite = 30\nflush = 10\ntrim = 10\nwrite_zeroes = 10\n\
+         [write]\nfua = \"10%\"\nflush_every = 10\n\
+         [limits]\ntime = \"777777ns\"\nramp = \"33333ns\"",
+    );
+    assert_eq!(cell.total().iter().count(), 5);
+    assert!(cell.resources.carried_out_ns > 0);
+    assert_balanced(&cell);
+}
+
+/// Content that is to be verified is not there to be: that is said, and nothing else is different.
+#[test]
+fn verified_content_is_not_claimed() {
+    let text = |content| {
+        format!(
+            "depth = 8\n[mix]\nread = 50\nwrite = 50\n[content]\nkind = \"{content}\"\n\
+             [limits]\nops = 1000\nramp = \"0s\""
+        )
+    };
+    let mut cell = run(&text("verifiable"));
+    assert!(cell.facts.remove("content").unwrap().contains("not verified"));
+    assert_eq!(cell, run(&text("incompressible")));
+}
+
+/// One seed, one result; another seed, another.
+#[test]
+fn equal_plans_give_equal_cells() {
+    let text = "threads = 4\ndepth = 8\n[mix]\nread = 70\nwrite = 30\n\
+                [arrivals]\nkind = \"open\"\nrate = \"50k/s\"\n\
+                [limits]\ntime = \"300ms\"\nramp = \"20ms\"";
+    let [a, b] = [modelled(text, 3), modelled(text, 3)];
+    assert_eq!((&a.cells, a.completions), (&b.cells, b.completions));
+    let spec = spec(text);
+    let mut other = plan(&spec, &system(3));
+    other.seed = 8;
+    let c = drive_model(&other, &AtomicBool::new(false), &mut Unobserved).unwrap();
+    assert_ne!(a.cells, c.cells);
+    // Targets do not march in step either.
+    assert_ne!(a.cells[0].total(), a.cells[1].total());
+    // Several at once, each in a thread, are none the worse for it.
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| modelled(text, 3).cells)).collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), a.cells);
+        }
+    });
+}
+
+/// 32 targets in one machine: as many cells, and their merged cell is their sum.
+#[test]
+fn many_targets_are_one_machine_and_merge_to_their_sum() {
+    let text = "threads = 2\ndepth = 4\n[mix]\nread = 1\n[limits]\ntime = \"50ms\"\nramp = \"5ms\"";
+    let modelled = modelled(text, 32);
+    assert_eq!((modelled.cells.len(), modelled.machine.volumes()), (32, 32));
+    let mut all = modelled.cells[0].clone();
+    for cell in &modelled.cells[1..] {
+        assert!(cell.total().ops() > 0);
+        all.merge(cell);
+    }
+    let sum = |f: &dyn Fn(&Cell) -> u64| modelled.cells.iter().map(f).sum::<u64>();
+    assert_eq!(all.total().ops(), sum(&|c| c.total().ops()));
+    assert_eq!(all.window_ns, 50_000_000);
+    assert_balanced(&all);
+    near(all.oio_mean(), modelled.cells.iter().map(Cell::oio_mean).sum(), 1e-9);
+}
+
+/// What the observer hears adds up to the cells.
+#[test]
+fn the_observer_hears_every_interval_once() {
+    #[derive(Default)]
+    struct Heard {
+        cells: Vec<Cell>,
+        ops: u64,
+        last_index: usize,
+        elapsed: Vec<u64>,
+    }
+    impl Observer for Heard {
+        fn ready(&mut self, cells: &[Cell]) {
+            self.cells = cells.to_vec();
+        }
+        fn interval(&mut self, _: usize, index: usize, interval: &Interval) {
+            self.ops += interval.ops();
+            self.last_index = self.last_index.max(index);
+        }
+        fn tick(&mut self, progress: &Progress<'_>) {
+            self.elapsed.push(progress.elapsed_ns);
+        }
+    }
+    let spec = spec("depth = 4\n[mix]\nread = 1\n[limits]\ntime = \"500ms\"\nramp = \"50ms\"");
+    let plan = plan(&spec, &system(2));
+    let mut heard = Heard::default();
+    let stop = Arc::new(AtomicBool::new(false));
+    let cells = drive_cell(&plan, &stop, &mut heard).unwrap();
+    assert!(heard.cells.len() == 2 && heard.cells.iter().all(|c| c.evidence.virtual_time));
+    assert_eq!(heard.ops, cells.iter().map(|c| c.total().ops()).sum::<u64>());
+    assert_eq!(heard.last_index, 24);
+    assert!(heard.elapsed.is_sorted());
+    assert!(cells.iter().all(|c| c.series.len() == 25 && c.facts["time"] == "virtual"));
+}
+
+/// Stopped by a signal: what was counted is kept, and the cell says so.
+#[test]
+fn a_stop_keeps_what_was_counted() {
+    struct Stopper<'a>(&'a AtomicBool);
+    impl Observer for Stopper<'_> {
+        fn tick(&mut self, progress: &Progress<'_>) {
+            self.0.store(progress.elapsed_ns > 1_000_000_000, Ordering::Relaxed);
+        }
+    }
+    let spec = spec("depth = 4\n[mix]\nread = 1\n[limits]\ntime = \"1000h\"\nramp = \"10ms\"");
+    let plan = plan(&spec, &system(1));
+    let stop = AtomicBool::new(false);
+    let cell = drive_model(&plan, &stop, &mut Stopper(&stop)).unwrap().cells.remove(0);
+    assert_eq!(cell.ended, Ended::Interrupted);
+    assert!(cell.window_ns > 900_000_000 && cell.total().ops() > 0);
+    assert_eq!(cell.series.len() as u64, cell.window_ns.div_ceil(20_000_000));
+}
+
+/// Reads of what was never written are seen for what they are.
+#[test]
+fn a_fresh_device_is_not_taken_for_a_full_one() {
+    let mut fresh = (*system(1)).clone();
+    for (how, fill, active, written) in [
+        (Written::Fresh, 1.0, "", 0.0),
+        (Written::Sequential, 0.5, "", 0.5),
+        (Written::Sequential, 0.5, "active = \"0..32MiB\"\n", 1.0),
+        (Written::Random { block_bytes: 4096 }, 0.5, "active = \"16MiB..48MiB\"\n", 0.5),
+    ] {
+        fresh.volumes[0].state = Precondition { how, fill };
+        let system = Arc::new(fresh.clone());
+        let spec = spec(&format!("{active}[mix]\nread = 1\n[limits]\nops = 10\nramp = \"0s\""));
+        let plan = plan(&spec, &system);
+        let cell = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap().cells;
+        assert_eq!(cell[0].evidence.written_share, Some(written), "{how:?} {active}");
+        let said = judge(&cell[0]).iter().any(|v| v.code == "NEVER_WRITTEN");
+        assert_eq!(said, written < 1.0);
+    }
+}
+
+/// Targets that can't share a cell.
+#[test]
+fn what_is_not_one_system_is_refused() {
+    let spec = spec("[mix]\nread = 1");
+    let (one, other) = (system(2), system(1));
+    for medium in [
+        Medium::Null(1 << 20),
+        Medium::Model { system: other, volume: 0 },
+        Medium::Model { system: Arc::clone(&one), volume: 2 },
+    ] {
+        let mut plan = plan(&spec, &one);
+        plan.targets[1].medium = medium;
+        let refused = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved);
+        assert!(matches!(refused, Err(DriveError::DoesNotFit { .. })));
+    }
+}

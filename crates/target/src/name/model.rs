@@ -1,0 +1,262 @@
+//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]`, and `model:SYSTEM` for a
+//! system that lists its own volumes. Whether the first word is a device or a system is not known
+//! here: that is decided where the catalog is seen.
+//!
+//! ```text
+//! model:exflash-400g                         one device in its default host
+//! model:exflash-400g*32@x3850-x6             32 of them in one server
+//! model:./mine.toml?state=random:16KiB       a file of one's own, in a state of one's own
+//! ```
+//!
+//! | option | values |
+//! |---|---|
+//! | `state` | `auto` (as each cell's workload would leave it), `fresh`, `sequential`, `random`, `random:16KiB` |
+//! | `fill` | the share of the capacity that was written before: `50%`; `100%` where absent |
+//! | `occupancy` | `max` gives each flash DIMM a driver thread of its own, `shared` is the device file's number |
+//! | `workers` | `near` their device, on its socket, or `anywhere`; the host's own way where absent |
+
+use core::fmt;
+
+use iodyno_units::{parse_percent, parse_size};
+
+use super::{SIZE_STEP_BYTES, TargetError, bad, size_text};
+
+/// The most devices of one name.
+pub const MODEL_COUNT_MAX: u32 = 1024;
+
+/// `100%`.
+const FILL_ALL_PPM: u32 = 1_000_000;
+
+const FORMS: &str = "write model:exflash-400g, model:exflash-400g*32@x3850-x6, or a path in place \
+                     of either name, such as model:./mine.toml.";
+
+/// Emulated storage, as named by the user.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelName {
+    /// A device, or a system that lists its own volumes: a name of the catalog, or a path.
+    pub what: String,
+    /// How many such devices, 1 to [`MODEL_COUNT_MAX`].
+    pub count: u32,
+    /// The system that they are in: a name of the catalog, or a path. The device's default host
+    /// where absent.
+    pub system: Option<String>,
+    /// What was done to the devices before.
+    pub state: ModelState,
+    /// The share of the capacity that was written before, in millionths: 1 to 1 000 000.
+    pub fill_ppm: u32,
+    /// Each flash DIMM has a driver thread of its own; otherwise as the device file has it.
+    pub max_occupancy: bool,
+    /// Workers run on their device's socket (or on any); None leaves it to the host.
+    pub workers_near: Option<bool>,
+}
+
+/// What was done to an emulated device before it is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ModelState {
+    /// For each cell, what its own workload would have done for long.
+    #[default]
+    Auto,
+    /// Nothing.
+    Fresh,
+    /// It was written once, in order.
+    Sequential,
+    /// It was written at random, until steady state.
+    Random {
+        /// In blocks of this many bytes; None takes the cell's own block size.
+        block_bytes: Option<u32>,
+    },
+}
+
+impl ModelName {
+    /// Reads what follows `model:`; `name` is the whole, for errors.
+    pub(super) fn parse(name: &str, rest: &str) -> Result<Self, TargetError> {
+        let (body, query) = rest.rsplit_once('?').unwrap_or((rest, ""));
+        let (body, system) = match body.split_once('@') {
+            Some((body, system)) => (body, Some(system)),
+            None => (body, None),
+        };
+        let (what, count) = match body.split_once('*') {
+            Some((what, count)) => (what, parse_count(name, count)?),
+            None => (body, 1),
+        };
+        if what.is_empty() {
+            return bad(name, "it names no device and no system.", FORMS);
+        }
+        if system == Some("") {
+            return bad(name, "no system follows the `@`.", FORMS);
+        }
+        for part in [Some(what), system].into_iter().flatten() {
+            if let Some(c) = part.chars().find(|c| "*@?#\0".contains(*c)) {
+                return bad(
+                    name,
+                    format!("`{part}` can't hold `{}`.", c.escape_debug()),
+                    format!(
+                        "{FORMS} A file whose path has such a character can be reached through a link."
+                    ),
+                );
+            }
+        }
+        let mut model = Self {
+            what: what.to_owned(),
+            count,
+            system: system.map(str::to_owned),
+            state: ModelState::Auto,
+            fill_ppm: FILL_ALL_PPM,
+            max_occupancy: false,
+            workers_near: None,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            model.set(name, pair)?;
+        }
+        if model.state == ModelState::Fresh && model.fill_ppm != FILL_ALL_PPM {
+            return bad(
+                name,
+                "a fresh device holds nothing, so it can't be filled in part.",
+                "leave fill= out, or write another state, such as state=sequential&fill=50%.",
+            );
+        }
+        Ok(model)
+    }
+
+    /// One option.
+    fn set(&mut self, name: &str, pair: &str) -> Result<(), TargetError> {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (key, value) {
+            ("state", _) => self.state = parse_state(name, value)?,
+            ("fill", _) => match parse_percent(value) {
+                Err(error) => return bad(name, "its fill can't be read.", format!("{error}.")),
+                Ok(share) => {
+                    self.fill_ppm = (share * f64::from(FILL_ALL_PPM)).round() as u32;
+                    if self.fill_ppm == 0 {
+                        return bad(name, "a fill of nothing is a state.", "write state=fresh.");
+                    }
+                }
+            },
+            ("occupancy", "max") => self.max_occupancy = true,
+            ("occupancy", "shared") => self.max_occupancy = false,
+            ("workers", "near") => self.workers_near = Some(true),
+            ("workers", "anywhere") => self.workers_near = Some(false),
+            ("occupancy", _) => {
+                return bad(
+                    name,
+                    format!("`{pair}` is not a choice."),
+                    "write occupancy=max for a driver thread on each flash DIMM, or \
+                     occupancy=shared for as many as the device's file says.",
+                );
+            }
+            ("workers", _) => {
+                return bad(
+                    name,
+                    format!("`{pair}` is not a choice."),
+                    "write workers=near to run them on their device's socket, or workers=anywhere.",
+                );
+            }
+            _ => {
+                return bad(
+                    name,
+                    format!("`{key}` is not an option of emulated storage."),
+                    "after `?` write state=, fill=, occupancy= or workers=, joined by `&`, such as \
+                     ?state=random:16KiB&fill=50%.",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The share of the capacity that was written before, above 0, at most 1.
+    pub fn fill(&self) -> f64 {
+        f64::from(self.fill_ppm) / f64::from(FILL_ALL_PPM)
+    }
+
+    /// The name of one volume in results: this name, for one of however many there are. `number`
+    /// tells volumes of the same name apart, from 1; None where there is only one.
+    pub fn volume(&self, number: Option<u32>) -> String {
+        let number = number.map_or(String::new(), |number| format!("#{number}"));
+        self.text(&number)
+    }
+
+    /// The canonical form, with how many or which one after the first name.
+    fn text(&self, suffix: &str) -> String {
+        let mut text = format!("model:{}{suffix}", self.what);
+        if let Some(system) = &self.system {
+            text.push('@');
+            text.push_str(system);
+        }
+        let mut options = Vec::new();
+        match self.state {
+            ModelState::Auto => {}
+            ModelState::Fresh => options.push("state=fresh".to_owned()),
+            ModelState::Sequential => options.push("state=sequential".to_owned()),
+            ModelState::Random { block_bytes: None } => options.push("state=random".to_owned()),
+            ModelState::Random { block_bytes: Some(bytes) } => {
+                options.push(format!("state=random:{}", size_text(bytes.into())));
+            }
+        }
+        if self.fill_ppm != FILL_ALL_PPM {
+            options.push(format!("fill={}", percent_text(self.fill_ppm)));
+        }
+        if self.max_occupancy {
+            options.push("occupancy=max".to_owned());
+        }
+        match self.workers_near {
+            None => {}
+            Some(true) => options.push("workers=near".to_owned()),
+            Some(false) => options.push("workers=anywhere".to_owned()),
+        }
+        if !options.is_empty() {
+            text.push('?');
+            text.push_str(&options.join("&"));
+        }
+        text
+    }
+}
+
+/// An exact percentage: `50%`, `33.3333%`.
+fn percent_text(ppm: u32) -> String {
+    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn parse_count(name: &str, text: &str) -> Result<u32, TargetError> {
+    match text.parse() {
+        Ok(count @ 1..=MODEL_COUNT_MAX) => Ok(count),
+        _ => bad(
+            name,
+            format!("`*{text}` does not say how many devices."),
+            format!("write a number from 1 to {MODEL_COUNT_MAX}, such as model:exflash-400g*32."),
+        ),
+    }
+}
+
+fn parse_state(name: &str, text: &str) -> Result<ModelState, TargetError> {
+    let help =
+        "write state=auto, state=fresh, state=sequential, state=random or state=random:16KiB.";
+    match text.split_once(':') {
+        None => match text {
+            "auto" => Ok(ModelState::Auto),
+            "fresh" => Ok(ModelState::Fresh),
+            "sequential" => Ok(ModelState::Sequential),
+            "random" => Ok(ModelState::Random { block_bytes: None }),
+            _ => bad(name, format!("`{text}` is not a state."), help),
+        },
+        Some(("random", block)) => match parse_size(block).map(u32::try_from) {
+            Err(error) => bad(name, "the block of its state can't be read.", format!("{error}.")),
+            Ok(Ok(bytes)) if bytes > 0 && u64::from(bytes).is_multiple_of(SIZE_STEP_BYTES) => {
+                Ok(ModelState::Random { block_bytes: Some(bytes) })
+            }
+            Ok(_) => bad(
+                name,
+                format!("`{block}` is no block that a device can be written in."),
+                format!("write a multiple of {SIZE_STEP_BYTES} bytes under 4GiB, such as 16KiB."),
+            ),
+        },
+        Some(_) => bad(name, format!("`{text}` is not a state."), help),
+    }
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = if self.count == 1 { String::new() } else { format!("*{}", self.count) };
+        f.write_str(&self.text(&count))
+    }
+}
