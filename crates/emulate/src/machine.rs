@@ -207,12 +207,13 @@ impl Machine {
     }
 
     /// A worker (a thread of the load generator) that issues to `volume`; it gets a core of the
-    /// volume's socket, in turn. Before the first submission. Gives its number.
+    /// volume's socket, or of any where workers are not kept near, in turn. Before the first submission. Gives its number.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers are added before the first submission");
         let host = &self.system.host;
         let volume = &self.system.volumes[volume as usize];
-        let socket = volume.socket % host.sockets;
+        let place = if host.workers_near { volume.socket } else { self.issue_ps.len() as u32 };
+        let socket = place % host.sockets;
         let count = &mut self.on_socket[socket as usize];
         let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
         *count += 1;

@@ -24,7 +24,6 @@ const RATIO_MAX_FOR_WEAR: i64 = 2;
 impl FlashDevice {
     /// The host has written pages: what that owes.
     pub(super) fn earn(&mut self, units: u32) {
-        self.map_credit += self.map_per_page * i64::from(units);
         if !self.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
         }
@@ -34,6 +33,8 @@ impl FlashDevice {
             self.end_victim();
             return;
         }
+        // In order, or on a fresh device, the map's pages are written whole and rarely.
+        self.map_credit += self.map_per_page * i64::from(units);
         let free = (victim.pages_per_block - victim.valid).max(1);
         let ratio = i64::from(victim.valid) * ONE / i64::from(free);
         let ratio_max = ONE * if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
