@@ -351,10 +351,12 @@ mod tests {
         let failures =
             [None, Some(Failure::Medium), Some(Failure::OutOfRange), Some(Failure::Lost)];
         for (i, failure) in failures.into_iter().enumerate() {
+            turns.look_after = 1;
             assert_eq!(turns.look(&intervals, &mut gathering), None);
             let at_ns = 1000 * (i as u64 + 1);
             turns.pass(at_ns);
             turns.completed(&Completion { at_ns, token: 0, volume: 0, worker: 0, failure });
+            assert_eq!(turns.look_after == 0, failure.is_some(), "a failure is looked at at once");
         }
         assert_eq!(turns.look(&intervals, &mut gathering), Some(Ended::Errors));
         assert!(!stop.load(Ordering::Relaxed), "other cells go on");
