@@ -23,6 +23,7 @@ fn host() -> Host {
         sockets: 4,
         cores_per_socket: 16,
         generator_ns: 1000,
+        wake_ns: 0,
         memory_bytes_per_s: 1e12,
         memory_channel_bytes_per_s: 1e12,
         memory_balanced: true,

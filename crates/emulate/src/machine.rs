@@ -298,7 +298,7 @@ impl Machine {
                 return None;
             };
             #[cfg(debug_assertions)]
-            if self.events % 65_536 == 0 {
+            if self.events.is_multiple_of(1 << 18) {
                 assert_eq!(self.check(), Ok(()), "at event {}", self.events);
             }
             self.core.now = time_ns;
@@ -383,7 +383,7 @@ impl Machine {
 
     /// The laws that hold at any time: what was submitted is done, failed or in flight; no resource
     /// was busy for longer than the time that has passed; buffers hold what they say. (In debug
-    /// builds it is asked every 65 536 events.)
+    /// builds it is asked every 2^18 events.)
     ///
     /// # Errors
     /// Which law is broken, and by how much.
