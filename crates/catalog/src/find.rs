@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use crate::distance::nearest;
+use iodyno_units::nearest;
+
 use crate::problem::Problem;
 
 /// The largest file that is read, in bytes. A file of this kind is written by hand; one that is

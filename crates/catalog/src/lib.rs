@@ -7,12 +7,10 @@
 //!
 //! **Invariant:** reads files and nothing else; never writes one, and never prints.
 
-mod distance;
 mod find;
 mod parse;
 mod problem;
 
-pub use distance::nearest;
 pub use find::{File, Kind, MAX_FILE_BYTES, find, list};
 pub use parse::parse;
 pub use problem::Problem;

@@ -1,9 +1,9 @@
 //! From text to a type: TOML through serde, and serde's words turned into ones for a user who has
 //! never heard of serde.
 
+use iodyno_units::nearest;
 use serde::de::DeserializeOwned;
 
-use crate::distance::nearest;
 use crate::find::File;
 use crate::problem::Problem;
 

@@ -5,10 +5,20 @@
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
 //! streams of `units`. Nothing is decided before its event.
 
+mod core;
+pub mod describe;
 pub mod disk;
+mod event;
+mod fault;
+pub mod flash;
 pub mod ftl;
 pub mod machine;
+mod memory;
+mod request;
+mod server;
 pub mod spec;
+pub mod usage;
 
-pub use machine::{Completion, Machine};
+pub use fault::Fault;
+pub use machine::{Completion, Failure, Machine};
 pub use spec::System;

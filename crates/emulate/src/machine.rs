@@ -1,9 +1,19 @@
 //! The machine: a system of volumes that takes operations and gives completions in virtual time.
+//!
+//! It is advanced from outside: `next_completion(until)` runs events, none later than `until`.
+//! Virtual time passes the next arrival there, a live server the clock; the same events follow.
 
-use crate::spec::System;
-use iodyno_units::Op;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use crate::core::{Core, Thread};
+use crate::event::Queue;
+use crate::fault::Fault;
+use crate::flash::{Counts, FlashDevice, Site};
+use crate::memory::MemoryDevice;
+use crate::request::{Slab, State};
+use crate::server::Server;
+use crate::spec::{Attach, Kind, System};
+use crate::usage::{Phase, Resource};
+use iodyno_units::{Op, rng};
+use std::collections::{BTreeMap, VecDeque};
 
 /// One operation that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +41,30 @@ pub enum Failure {
     Lost,
 }
 
+#[derive(Debug)]
+enum Part {
+    Flash(Box<FlashDevice>),
+    Memory(MemoryDevice),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Machine {
-    now: u64,
-    workers: u32,
-    capacities: Vec<u64>,
-    heap: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
+    core: Core,
+    parts: Vec<Part>,
+    /// By worker: what an I/O costs its core, ps.
+    issue_ps: Vec<u64>,
+    /// Workers on each socket so far.
+    on_socket: Vec<u32>,
+    system: System,
+    placed: bool,
+    events: u64,
+    hash: u64,
+    /// Faults to come, by time and order.
+    faults: BTreeMap<(u64, u64), Fault>,
+    faults_made: u64,
+    /// When the next is due; `u64::MAX`: none.
+    fault_ns: u64,
 }
 
 impl Machine {
@@ -45,61 +72,366 @@ impl Machine {
     ///
     /// # Errors
     /// What can't be built, and which rule it breaks.
-    pub fn new(system: &System, _seed: u64) -> Result<Self, String> {
-        let capacities = system.volumes.iter().map(|v| v.device.capacity_bytes()).collect();
-        Ok(Self { now: 0, workers: 0, capacities, heap: BinaryHeap::new() })
+    pub fn new(system: &System, seed: u64) -> Result<Self, String> {
+        Self::build(system, seed, false)
+    }
+
+    /// The same with every logical page of every flash device in the map (up to 1 GiB for 400 GB),
+    /// whatever its size: the reference that the represented form is held against.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn exact(system: &System, seed: u64) -> Result<Self, String> {
+        Self::build(system, seed, true)
+    }
+
+    fn build(system: &System, seed: u64, exact: bool) -> Result<Self, String> {
+        let host = &system.host;
+        let mut core = Core {
+            now: 0,
+            queue: Queue::new(),
+            slab: Slab::new(),
+            done: VecDeque::new(),
+            cores: vec![Server::default(); (host.sockets * host.cores_per_socket) as usize],
+            threads: Vec::new(),
+            worker_cores: Vec::new(),
+            wake_ns: host.wake_ns,
+            poll_rng: rng::stream(seed, "poll", 0),
+            submitted: 0,
+            completed: 0,
+            failed: 0,
+        };
+        let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
+        let channel_ps_per_byte = 1e12 / (host.memory_channel_bytes_per_s * share);
+        let flash_devices =
+            system.volumes.iter().filter(|v| matches!(v.device.kind, Kind::Flash(_))).count();
+        // Devices of a socket that wait for a second one on their driver thread.
+        let mut half_full: Vec<(u32, usize, u32)> = Vec::new();
+        let mut parts = Vec::new();
+        for (number, volume) in system.volumes.iter().enumerate() {
+            let number = number as u32;
+            let part = match &volume.device.kind {
+                Kind::Flash(flash) => {
+                    let mut thread = usize::MAX;
+                    if let Attach::MemoryChannel {
+                        devices_per_thread,
+                        poll_ns,
+                        poll_crowded_ns,
+                        ..
+                    } = flash.attach
+                    {
+                        let open = half_full.iter_mut().find(|h| h.0 == volume.socket && h.2 > 0);
+                        thread = match open {
+                            Some((_, thread, left)) => {
+                                *left -= 1;
+                                *thread
+                            }
+                            None => {
+                                core.threads.push(Thread {
+                                    core: 0,
+                                    socket: volume.socket,
+                                    poll_ns,
+                                    poll_crowded_ns,
+                                });
+                                let thread = core.threads.len() - 1;
+                                half_full.push((volume.socket, thread, devices_per_thread - 1));
+                                thread
+                            }
+                        };
+                    }
+                    let remote = !host.workers_near && host.sockets > 1;
+                    // A worker is on any socket alike.
+                    let away = if remote { 1.0 - 1.0 / f64::from(host.sockets) } else { 0.0 };
+                    let site = Site {
+                        volume: number,
+                        devices: flash_devices as u64,
+                        seed,
+                        thread,
+                        channel_ps_per_byte,
+                        remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
+                        exact,
+                    };
+                    Part::Flash(Box::new(
+                        FlashDevice::new(flash, &volume.state, &site, &mut core)
+                            .map_err(|why| format!("{}: {why}", volume.device.name))?,
+                    ))
+                }
+                Kind::Memory(memory) => Part::Memory(MemoryDevice::new(memory, host)),
+                Kind::Disk(_) => return Err("no disks yet".into()),
+            };
+            parts.push(part);
+        }
+        Ok(Self {
+            core,
+            parts,
+            issue_ps: Vec::new(),
+            on_socket: vec![0; host.sockets as usize],
+            system: system.clone(),
+            placed: false,
+            events: 0,
+            hash: 0xCBF2_9CE4_8422_2325,
+            faults: BTreeMap::new(),
+            faults_made: 0,
+            fault_ns: u64::MAX,
+        })
     }
 
     /// How many volumes there are.
     pub fn volumes(&self) -> u32 {
-        self.capacities.len() as u32
+        self.parts.len() as u32
     }
 
     /// Bytes of a volume.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
-        self.capacities[volume as usize]
+        self.system.volumes[volume as usize].device.capacity_bytes()
     }
 
     /// Virtual time, ns.
     pub fn now_ns(&self) -> u64 {
-        self.now
+        self.core.now
     }
 
-    /// A worker (a thread of the load generator) that issues to `volume`; it gets a core. Before
-    /// the first submission. Gives its number.
-    pub fn add_worker(&mut self, _volume: u32) -> u32 {
-        self.workers += 1;
-        self.workers - 1
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
     }
 
-    /// Submits an operation; `at_ns` before now is taken as now. Gives when the worker has handed it
-    /// over: latency counts from there. (The worker's core is busy until then.)
-    pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, _op: &Op, token: u64) -> u64 {
-        let issued = at_ns.max(self.now) + 1000;
-        self.heap.push(Reverse((issued + 100_000, token, volume, worker)));
-        issued
+    /// A hash of all events so far: of two runs from one seed it is the same.
+    pub fn event_hash(&self) -> u64 {
+        self.hash
     }
 
-    /// The next completion not later than `until_ns`; otherwise virtual time becomes `until_ns`
-    /// (`u64::MAX`: stays where the last event was).
-    pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
-        match self.heap.peek() {
-            Some(&Reverse((at_ns, token, volume, worker))) if at_ns <= until_ns => {
-                self.heap.pop();
-                self.now = at_ns;
-                Some(Completion { at_ns, token, volume, worker, failure: None })
-            }
-            _ => {
-                if until_ns != u64::MAX {
-                    self.now = self.now.max(until_ns);
-                }
-                None
+    /// A worker (a thread of the load generator) that issues to `volume`; it gets a core of the
+    /// volume's socket, in turn. Before the first submission. Gives its number.
+    pub fn add_worker(&mut self, volume: u32) -> u32 {
+        assert!(!self.placed, "workers are added before the first submission");
+        let host = &self.system.host;
+        let volume = &self.system.volumes[volume as usize];
+        let socket = volume.socket % host.sockets;
+        let count = &mut self.on_socket[socket as usize];
+        let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
+        *count += 1;
+        let own_ns = match &volume.device.kind {
+            Kind::Flash(f) => match f.attach {
+                Attach::Link { host_ns, .. } => host_ns,
+                Attach::MemoryChannel { .. } => 0,
+            },
+            Kind::Disk(_) | Kind::Memory(_) => 0,
+        };
+        self.issue_ps.push((host.generator_ns + own_ns) * 1000);
+        self.core.worker_cores.push(core);
+        self.issue_ps.len() as u32 - 1
+    }
+
+    /// Gives the driver threads their cores: after those of the workers. Where a socket has more
+    /// threads than cores, they share, and look for data less often.
+    fn place(&mut self) {
+        self.placed = true;
+        let host = &self.system.host;
+        let mut next = self.on_socket.clone();
+        let mut threads_on = self.on_socket.clone();
+        for thread in &self.core.threads {
+            threads_on[(thread.socket % host.sockets) as usize] += 1;
+        }
+        for thread in &mut self.core.threads {
+            let socket = thread.socket % host.sockets;
+            let count = &mut next[socket as usize];
+            thread.core =
+                (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
+            *count += 1;
+            if threads_on[socket as usize] > host.cores_per_socket {
+                thread.poll_ns = thread.poll_crowded_ns;
             }
         }
     }
 
-    /// When something happens next.
+    /// Submits an operation; `at_ns` before now is taken as now. Gives when the worker has handed it
+    /// over: latency counts from there. (The worker's core is busy until then.)
+    #[inline]
+    pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op, token: u64) -> u64 {
+        if !self.placed {
+            self.place();
+        }
+        let (on, issue_ps) =
+            (self.core.worker_cores[worker as usize], self.issue_ps[worker as usize]);
+        let at_ns = at_ns.max(self.core.now);
+        let issued_ns = self.core.cores[on].take(at_ns, issue_ps);
+        let slot = self.core.add(volume);
+        let request = &mut self.core.slab[slot];
+        request.token = token;
+        request.at = op.offset_bytes;
+        request.len = op.len_bytes;
+        request.kind = op.kind;
+        request.fua = op.fua;
+        request.worker = worker;
+        request.host = true;
+        self.core.submitted += 1;
+        match &mut self.parts[volume as usize] {
+            Part::Flash(_) => self.core.at(issued_ns, slot, State::Issued),
+            Part::Memory(memory) => memory.submit(&mut self.core, slot, issued_ns, on),
+        }
+        issued_ns
+    }
+
+    /// The next completion not later than `until_ns`; otherwise virtual time becomes `until_ns`
+    /// (`u64::MAX`: stays where the last event was).
+    #[inline]
+    pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
+        loop {
+            if let Some(done) = self.core.done.pop_front() {
+                return Some(done);
+            }
+            let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
+                if self.fault_ns <= until_ns {
+                    self.strike();
+                    continue;
+                }
+                if until_ns != u64::MAX {
+                    self.core.now = self.core.now.max(until_ns);
+                }
+                return None;
+            };
+            #[cfg(debug_assertions)]
+            if self.events % 65_536 == 0 {
+                assert_eq!(self.check(), Ok(()), "at event {}", self.events);
+            }
+            self.core.now = time_ns;
+            self.events += 1;
+            self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
+                .wrapping_mul(0x0000_0100_0000_01B3)
+                .rotate_left(29);
+            let volume = self.core.slab[slot].volume as usize;
+            match &mut self.parts[volume] {
+                Part::Flash(flash) => flash.event(&mut self.core, slot),
+                Part::Memory(_) => MemoryDevice::done(&mut self.core, slot),
+            }
+        }
+    }
+
+    /// When something happens next, ns.
     pub fn next_event(&mut self) -> Option<u64> {
-        self.heap.peek().map(|Reverse(e)| e.0)
+        if !self.core.done.is_empty() {
+            return Some(self.core.now);
+        }
+        let fault_ns = (self.fault_ns != u64::MAX).then_some(self.fault_ns);
+        match (self.core.queue.next_time_ns(), fault_ns) {
+            (Some(event), Some(fault)) => Some(event.min(fault)),
+            (event, fault) => event.or(fault),
+        }
+    }
+
+    /// A fault strikes at `at_ns` (now, if that is past), after what happens at that instant.
+    pub fn inject(&mut self, at_ns: u64, fault: Fault) {
+        self.faults_made += 1;
+        self.faults.insert((at_ns.max(self.core.now), self.faults_made), fault);
+        self.fault_ns = self.faults.first_key_value().map_or(u64::MAX, |f| f.0.0);
+    }
+
+    /// The next fault, now.
+    #[cold]
+    fn strike(&mut self) {
+        let Some(((at_ns, _), fault)) = self.faults.pop_first() else { return };
+        self.fault_ns = self.faults.first_key_value().map_or(u64::MAX, |f| f.0.0);
+        self.core.now = at_ns;
+        match fault {
+            Fault::PowerCut => {
+                self.core.power_cut();
+                for part in &mut self.parts {
+                    match part {
+                        Part::Flash(flash) => flash.power_cut(&mut self.core),
+                        Part::Memory(memory) => memory.power_cut(),
+                    }
+                }
+            }
+            Fault::Page { volume, offset_bytes } => self.damage(volume, offset_bytes, false),
+            Fault::Block { volume, offset_bytes } => self.damage(volume, offset_bytes, true),
+        }
+    }
+
+    fn damage(&mut self, volume: u32, offset_bytes: u64, whole_block: bool) {
+        if let Part::Flash(flash) = &mut self.parts[volume as usize] {
+            flash.damage(offset_bytes, whole_block);
+        }
+    }
+
+    /// Keeps from now on what is written: each 4 KiB unit as the token of its last write. Costs
+    /// time and memory, and changes no event.
+    pub fn keep_content(&mut self) {
+        for part in &mut self.parts {
+            if let Part::Flash(flash) = part {
+                flash.keep_content();
+            }
+        }
+    }
+
+    /// What a read of the 4 KiB unit at `offset_bytes` gives now: the token of the write that it
+    /// holds. None: nothing was written there since content is kept, or the device keeps none.
+    pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
+        match &self.parts[volume as usize] {
+            Part::Flash(flash) => flash.unit_value(offset_bytes / crate::flash::UNIT_BYTES),
+            Part::Memory(_) => None,
+        }
+    }
+
+    /// The laws that hold at any time: what was submitted is done, failed or in flight; no resource
+    /// was busy for longer than the time that has passed; buffers hold what they say. (In debug
+    /// builds it is asked every 65 536 events.)
+    ///
+    /// # Errors
+    /// Which law is broken, and by how much.
+    pub fn check(&self) -> Result<(), String> {
+        let core = &self.core;
+        let in_flight = core.slab.hosts();
+        if core.submitted != core.completed + in_flight {
+            return Err(format!(
+                "{} submitted, {} completed, {in_flight} in flight",
+                core.submitted, core.completed
+            ));
+        }
+        for volume in 0..self.volumes() {
+            for r in self.resources(volume) {
+                // What a core has promised before its time is not busy yet: rounding only.
+                let most = core.now * u64::from(r.count) + 1000;
+                if r.busy_ns > most {
+                    return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
+                }
+            }
+            if let Part::Flash(flash) = &self.parts[volume as usize] {
+                flash.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a flash volume did so far; None for others.
+    pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
+        match &self.parts[volume as usize] {
+            Part::Flash(f) => Some(f.counts),
+            Part::Memory(_) => None,
+        }
+    }
+
+    /// Every resource, and how busy it was since the start: of the host, then of a volume.
+    pub fn resources(&self, volume: u32) -> Vec<Resource> {
+        let now = self.core.now;
+        let mut on: Vec<usize> = self.core.worker_cores.clone();
+        on.sort_unstable();
+        on.dedup();
+        let busy_ns = on.iter().map(|&c| self.core.cores[c].busy_ns(now)).sum();
+        let count = on.len() as u32;
+        let mut all = vec![Resource { name: "generator cores", volume: None, count, busy_ns }];
+        match &self.parts[volume as usize] {
+            Part::Flash(f) => all.extend(f.resources(&self.core)),
+            Part::Memory(m) => all.extend(m.resources(volume, now)),
+        }
+        all
+    }
+
+    /// Where the time of a volume's I/Os went since the start.
+    pub fn phases(&self, volume: u32) -> Vec<Phase> {
+        match &self.parts[volume as usize] {
+            Part::Flash(f) => f.phases(),
+            Part::Memory(_) => Vec::new(),
+        }
     }
 }

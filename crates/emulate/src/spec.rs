@@ -59,6 +59,8 @@ pub struct Host {
     pub cores_per_socket: u32,
     /// What the load generator spends on an I/O before it hands it over.
     pub generator_ns: u64,
+    /// Waking a generator that sleeps until its next completion.
+    pub wake_ns: u64,
     /// Memory bandwidth of one socket, all channels together.
     pub memory_bytes_per_s: f64,
     /// Bandwidth of one memory channel, which a flash DIMM shares with RDIMMs.
@@ -254,6 +256,8 @@ pub struct Nand {
     pub programs_max: u32,
     /// A read may suspend a program or erase; it waits this long for that. None: it waits to the end.
     pub suspend_ns: Option<u64>,
+    /// Reads that wait for a die go before programs and erases that wait for it.
+    pub reads_first: bool,
     /// A part of the NAND that is written first, one bit a cell.
     pub slc: Option<Slc>,
     /// Pages of a stripe that one parity page protects; 0: none.

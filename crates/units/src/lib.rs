@@ -1,5 +1,6 @@
 //! The vocabulary that every other room speaks: what an operation is, how bytes, times and rates
-//! are read and written, and the named random streams that make a seed replay.
+//! are read and written, which name a mistyped one was meant to be, and the named random streams
+//! that make a seed replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
 //! is a `u64` of nanoseconds and a size a `u64` of bytes; text with units exists only at the edges,
@@ -7,10 +8,15 @@
 //!
 //! **Invariant:** imports nothing of ours, reads no clock, does no I/O.
 
+mod distance;
 pub mod human;
 pub mod op;
 pub mod parse;
 pub mod rng;
 
+pub use distance::nearest;
 pub use op::{Op, OpKind};
-pub use parse::{ParseUnitError, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
+pub use parse::{
+    ParseUnitError, parse_bandwidth_bytes_per_s, parse_duration_ns, parse_percent, parse_rate_iops,
+    parse_size,
+};

@@ -130,6 +130,31 @@ pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
     }
 }
 
+/// Reads a bandwidth in bytes a second, above 0: `405 MB/s`, `1.08GB/s`, `512MiB/s`. Both the `B` and
+/// the `/s` are required: `6 Gb/s` are bits, and `50k/s` are operations.
+pub fn parse_bandwidth_bytes_per_s(text: &str) -> Result<f64, ParseUnitError> {
+    let size = text.trim().strip_suffix("/s").map_or("", str::trim_end);
+    let (number, unit) = split_number(size);
+    let factor = match unit {
+        "B" => 1.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "KiB" | "kiB" => 1024.0,
+        "MiB" => f64::from(1 << 20),
+        "GiB" => f64::from(1 << 30),
+        "TiB" => f64::from(1 << 30) * 1024.0,
+        _ => f64::NAN,
+    };
+    match number.replace('_', "").parse::<f64>() {
+        Ok(n) if (n * factor).is_finite() && n * factor > 0.0 => Ok(n * factor),
+        _ => err(format!(
+            "`{text}` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"
+        )),
+    }
+}
+
 /// Reads a share into a fraction from 0 to 1: `20%`, `0.5%`, `100%`. The sign is required, so that
 /// `0.5` can't be taken for one half by one reader and for half a per cent by another.
 pub fn parse_percent(text: &str) -> Result<f64, ParseUnitError> {
@@ -175,6 +200,23 @@ mod tests {
         }
         for text in ["", "5", "5 parsecs", "s", "1s2"] {
             assert!(parse_duration_ns(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bandwidths_are_in_bytes() {
+        for (text, bytes_per_s) in [
+            ("405 MB/s", 405e6),
+            ("1.08GB/s", 1.08e9),
+            ("512 MiB/s", 512.0 * 1_048_576.0),
+            ("64_000 B/s", 64_000.0),
+            (" 2 kB/s ", 2e3),
+        ] {
+            assert_eq!(parse_bandwidth_bytes_per_s(text), Ok(bytes_per_s), "{text}");
+        }
+        for text in ["", "405", "405 MB", "6 Gb/s", "50k/s", "0 MB/s", "-1 MB/s", "MB/s", "1 MB/h"]
+        {
+            assert!(parse_bandwidth_bytes_per_s(text).is_err(), "{text}");
         }
     }
 

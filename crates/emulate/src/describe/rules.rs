@@ -1,0 +1,454 @@
+//! The named rules: what a device or a system must obey beyond the limits of each value, and how
+//! flash DIMMs may be populated. A rule looks only at values that could be read, so that one wrong
+//! value does not hide another.
+//!
+//! The rules of population are those of the study of flash DIMMs (Lenovo Press REDP-5188).
+
+use iodyno_units::human;
+
+use super::reader::Values;
+use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
+
+/// A unit of the translation layer, bytes.
+const UNIT_BYTES: u64 = 4096;
+/// The least spare for writes, as a share of the space that they may use. With less, write
+/// amplification is beyond 50 and says more of the model than of a device.
+const SPARE_MIN: f64 = 0.01;
+/// Blocks that each plane has at least: open ones, free ones, and some to choose from.
+const BLOCKS_PER_PLANE_MIN: u64 = 16;
+/// The most that one program writes, and so that the copies of one are gathered from.
+const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
+/// Devices of a system.
+pub(super) const VOLUMES_MAX: usize = 1024;
+
+/// A rule that is broken.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// The key at fault.
+    pub(super) path: &'static str,
+    pub(super) message: String,
+    pub(super) help: Option<String>,
+}
+
+/// One rule; `None` where it is kept or a value that it needs is not there.
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) check: fn(&Values) -> Option<Fault>,
+}
+
+fn fault(path: &'static str, message: String, help: impl Into<Option<String>>) -> Fault {
+    Fault { path, message, help: help.into() }
+}
+
+/// A size as a file may have it: the largest binary unit that is exact.
+fn exact(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let whole = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
+    whole.map_or(format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
+/// The rules of flash devices.
+pub(super) const FLASH: &[Rule] = &[
+    Rule {
+        name: "capacity-units",
+        check: |v| {
+            let capacity = v.whole("capacity")?;
+            if capacity.is_multiple_of(UNIT_BYTES) {
+                return None;
+            }
+            let help = format!("the next is \"{}\"", exact(capacity.next_multiple_of(UNIT_BYTES)));
+            Some(fault("capacity", "a flash device has whole units of 4 KiB".to_owned(), help))
+        },
+    },
+    Rule {
+        name: "page",
+        check: |v| {
+            let page = v.whole("nand.page")?;
+            if page.is_power_of_two() && page >= UNIT_BYTES {
+                return None;
+            }
+            let message = "a flash page is a power of two, 4 KiB or larger";
+            Some(fault(
+                "nand.page",
+                message.to_owned(),
+                "\"8KiB\" and \"16KiB\" are usual".to_owned(),
+            ))
+        },
+    },
+    Rule {
+        name: "program-size",
+        check: |v| {
+            let program = v.whole("nand.planes")? * v.whole("nand.page")?;
+            if program <= PROGRAM_BYTES_MAX {
+                return None;
+            }
+            let message = format!(
+                "one program writes {}, a page on each plane of a die; the most is {}",
+                human::size(program),
+                human::size(PROGRAM_BYTES_MAX)
+            );
+            let help = "dies whose planes work on their own may be given as several dies";
+            Some(fault("nand.planes", message, help.to_owned()))
+        },
+    },
+    Rule {
+        name: "whole-blocks",
+        check: |v| {
+            let raw = v.whole("nand.raw")?;
+            let row = row_bytes(v)?;
+            if raw.is_multiple_of(row) {
+                return None;
+            }
+            let message = format!(
+                "the raw space is a multiple of one block on every plane of every die, {}",
+                human::size(row)
+            );
+            let help = format!("the next is \"{}\"", exact(raw.next_multiple_of(row)));
+            Some(fault("nand.raw", message, help))
+        },
+    },
+    Rule {
+        name: "enough-blocks",
+        check: |v| {
+            let blocks = v.whole("nand.raw")? / row_bytes(v)?;
+            if blocks >= BLOCKS_PER_PLANE_MIN {
+                return None;
+            }
+            let message = format!(
+                "{blocks} blocks on each plane are too few to collect garbage: the least is \
+                 {BLOCKS_PER_PLANE_MIN}"
+            );
+            let help = "fewer dies, fewer planes or smaller blocks give more blocks a plane";
+            Some(fault("nand.raw", message, help.to_owned()))
+        },
+    },
+    Rule {
+        name: "raw-above-capacity",
+        check: |v| {
+            let (raw, capacity) = (v.whole("nand.raw")?, v.whole("capacity")?);
+            if raw > capacity {
+                return None;
+            }
+            let message = format!(
+                "the raw space, {}, is not larger than the capacity, {}",
+                human::size(raw),
+                human::size(capacity)
+            );
+            Some(fault(
+                "nand.raw",
+                message,
+                "400 GB are usually built from 512 GiB of NAND".to_owned(),
+            ))
+        },
+    },
+    Rule {
+        name: "spare",
+        check: |v| {
+            let (raw, capacity) = (v.whole("nand.raw")?, v.whole("capacity")? as f64);
+            let usable = raw as f64 * (1.0 - v.real("translation.reserved")?);
+            let spare = 1.0 - capacity / usable;
+            if (raw as f64) <= capacity || spare >= SPARE_MIN {
+                return None;
+            }
+            let message = format!(
+                "{} that are not reserved leave {:.1} % of spare for writes; the least is {} %",
+                human::size(usable as u64),
+                (spare * 100.0).max(0.0),
+                SPARE_MIN * 100.0
+            );
+            let most = 1.0 - capacity / (1.0 - SPARE_MIN) / raw as f64;
+            let help = if most > 0.0 {
+                format!("reserve at most {:.1}% of this raw space", most * 1e3 / 10.0)
+            } else {
+                "more raw space gives more spare".to_owned()
+            };
+            Some(fault("translation.reserved", message, help))
+        },
+    },
+    Rule {
+        name: "program-order",
+        check: |v| {
+            let (fast, slow) = (v.whole("nand.program_fast")?, v.whole("nand.program_slow")?);
+            if fast <= slow {
+                return None;
+            }
+            let message = "programming a fast page takes longer than a slow one";
+            let help = "NAND whose pages are all alike has the same time twice";
+            Some(fault("nand.program_fast", message.to_owned(), help.to_owned()))
+        },
+    },
+    Rule {
+        name: "lanes",
+        check: |v| {
+            let (lanes, channels) = (v.whole("controller.lanes")?, v.whole("nand.channels")?);
+            if channels.is_multiple_of(lanes) {
+                return None;
+            }
+            let message = format!("{channels} channels can't be divided among {lanes} lanes");
+            Some(fault("controller.lanes", message, "one lane fits every device".to_owned()))
+        },
+    },
+    Rule {
+        name: "parity-stripe",
+        check: |v| {
+            let stripe = v.whole("nand.parity_stripe")?;
+            let planes = planes(v)?;
+            if stripe < planes {
+                return None;
+            }
+            let message = format!(
+                "a stripe of {stripe} pages and one of parity does not fit {planes} planes"
+            );
+            Some(fault("nand.parity_stripe", message, "0 is no parity".to_owned()))
+        },
+    },
+    Rule {
+        name: "slc-in-raw",
+        check: |v| {
+            let (slc, raw) = (v.whole("slc.size")?, v.whole("nand.raw")?);
+            if slc < raw {
+                return None;
+            }
+            Some(fault("slc.size", "the cache is larger than the raw space".to_owned(), None))
+        },
+    },
+    Rule {
+        name: "buffer",
+        check: |v| {
+            let buffer = v.whole("buffer.size")?;
+            let program = v.whole("nand.planes")? * v.whole("nand.page")?;
+            if buffer >= program {
+                return None;
+            }
+            let message = format!(
+                "the buffer holds less than one program, {} (a page on each plane of a die)",
+                human::size(program)
+            );
+            Some(fault("buffer.size", message, None))
+        },
+    },
+    Rule {
+        name: "poll",
+        check: |v| {
+            let alone = v.whole("memory_channel.poll")?;
+            let crowded = v.whole("memory_channel.poll_crowded")?;
+            if alone <= crowded {
+                return None;
+            }
+            let message = "a thread on a crowded socket looks more often than one with a core";
+            Some(fault("memory_channel.poll_crowded", message.to_owned(), None))
+        },
+    },
+];
+
+/// Planes of the whole device.
+fn planes(v: &Values) -> Option<u64> {
+    Some(v.whole("nand.channels")? * v.whole("nand.dies_per_channel")? * v.whole("nand.planes")?)
+}
+
+/// One block on every plane.
+fn row_bytes(v: &Values) -> Option<u64> {
+    Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
+}
+
+/// The rules of disks.
+pub(super) const DISK: &[Rule] = &[
+    Rule { name: "capacity-sectors", check: whole_sectors },
+    Rule {
+        name: "outer-above-inner",
+        check: |v| {
+            if v.real("platters.inner")? <= v.real("platters.outer")? {
+                return None;
+            }
+            let message =
+                "the innermost zone is faster than the outermost, whose tracks are longer";
+            Some(fault("platters.inner", message.to_owned(), None))
+        },
+    },
+    Rule {
+        name: "seek-curve",
+        check: |v| {
+            // The curve a + b sqrt(x) + c x through the three figures must rise all the way.
+            let (least, average) = (v.whole("seek.track_to_track")?, v.whole("seek.average")?);
+            let most = v.whole("seek.full_stroke")?;
+            let Some(rise) = most.checked_sub(least) else {
+                let message = "a seek over all tracks takes less than one to the next track";
+                return Some(fault("seek.full_stroke", message.to_owned(), None));
+            };
+            let (low, high) = (least + rise.div_ceil(3), least + rise * 11 / 15);
+            if (low..=high).contains(&average) {
+                return None;
+            }
+            let message = "no curve that rises with the distance has this average";
+            let help = format!(
+                "between {} and {} it lies from {} to {}",
+                human::time_ns(least as f64),
+                human::time_ns(most as f64),
+                human::time_ns(low as f64),
+                human::time_ns(high as f64)
+            );
+            Some(fault("seek.average", message.to_owned(), help))
+        },
+    },
+];
+
+/// The rules of memory as a device.
+pub(super) const MEMORY: &[Rule] = &[Rule { name: "capacity-sectors", check: whole_sectors }];
+
+fn whole_sectors(v: &Values) -> Option<Fault> {
+    let capacity = v.whole("capacity")?;
+    if capacity.is_multiple_of(512) {
+        return None;
+    }
+    let help = format!("the next is \"{}\"", exact(capacity.next_multiple_of(512)));
+    Some(fault("capacity", "a device has whole sectors of 512 B".to_owned(), help))
+}
+
+/// The rules of systems.
+pub(super) const SYSTEM: &[Rule] = &[
+    Rule {
+        name: "memory-bandwidth",
+        check: |v| {
+            let socket = v.real("host.memory")?;
+            let channels = v.whole("slots.channels_per_socket")?;
+            let most = v.real("host.memory_channel")? * channels as f64;
+            // A data sheet's rounding is no fault.
+            if socket <= most * 1.01 {
+                return None;
+            }
+            let message = format!(
+                "a socket's memory has {}, but its {channels} channels together have {}",
+                human::throughput(socket),
+                human::throughput(most)
+            );
+            Some(fault("host.memory", message, None))
+        },
+    },
+    Rule {
+        name: "unbalanced",
+        check: |v| {
+            if v.real("host.unbalanced")? > 0.0 {
+                return None;
+            }
+            let message = "nothing is left of an unbalanced channel's bandwidth";
+            Some(fault(
+                "host.unbalanced",
+                message.to_owned(),
+                "write `\"100%\"` for no loss".to_owned(),
+            ))
+        },
+    },
+];
+
+/// A rule of population that is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleBroken {
+    /// Its name, such as `rdimms-only`.
+    pub rule: &'static str,
+    /// The key of the system's file that it is about, such as `slots.memory_kind`.
+    pub path: &'static str,
+    /// What is wrong, in one sentence.
+    pub message: String,
+}
+
+impl std::fmt::Display for RuleBroken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (rule `{}`)", self.message, self.rule)
+    }
+}
+
+impl std::error::Error for RuleBroken {}
+
+/// One rule of population: the host, and the flash DIMMs that go into it.
+pub(super) struct Population {
+    pub(super) name: &'static str,
+    pub(super) path: &'static str,
+    pub(super) check: fn(&Host, &[&Device]) -> Option<String>,
+}
+
+/// The rules for flash DIMMs. They are asked only where there are some.
+pub(super) const FLASH_DIMMS: &[Population] = &[
+    Population {
+        name: "flash-dimm-slots",
+        path: "slots.flash_dimms_per_socket",
+        check: |host, dimms| {
+            let per_socket = host.slots.flash_dimms_per_socket;
+            let most = per_socket as usize * host.sockets as usize;
+            (dimms.len() > most).then(|| match most {
+                0 => "this system takes no flash DIMMs".to_owned(),
+                _ => format!(
+                    "{} flash DIMMs in a system that takes {most}, {per_socket} on each socket",
+                    dimms.len()
+                ),
+            })
+        },
+    },
+    Population {
+        name: "one-flash-dimm-per-channel",
+        path: "slots.channels_per_socket",
+        check: |host, dimms| {
+            let channels = host.slots.channels_per_socket;
+            let busiest = dimms.len().div_ceil(host.sockets.max(1) as usize);
+            (busiest > channels as usize).then(|| {
+                format!(
+                    "{busiest} flash DIMMs on one socket with {channels} memory channels: a \
+                     channel takes at most one"
+                )
+            })
+        },
+    },
+    Population {
+        name: "rdimm-beside-flash-dimm",
+        path: "slots.rdimms_per_channel",
+        check: |host, _| {
+            (host.slots.rdimms_per_channel == 0).then(|| {
+                "a flash DIMM needs at least one RDIMM in its memory channel, and there is none"
+                    .to_owned()
+            })
+        },
+    },
+    Population {
+        name: "rdimms-only",
+        path: "slots.memory_kind",
+        check: |host, _| {
+            let kind = match host.slots.memory_kind {
+                MemoryKind::Rdimm => return None,
+                MemoryKind::Lrdimm => "LRDIMMs",
+                MemoryKind::Udimm => "UDIMMs",
+            };
+            Some(format!("flash DIMMs work beside RDIMMs only; this system has {kind}"))
+        },
+    },
+    Population {
+        name: "independent-mode-only",
+        path: "slots.memory_mode",
+        check: |host, _| {
+            let mode = match host.slots.memory_mode {
+                MemoryMode::Independent => return None,
+                MemoryMode::Lockstep => "lockstep",
+                MemoryMode::Sparing => "sparing",
+                MemoryMode::Mirroring => "mirroring",
+            };
+            Some(format!(
+                "flash DIMMs need the memory channels to be independent; this system has {mode}"
+            ))
+        },
+    },
+    Population {
+        name: "one-flash-dimm-capacity",
+        path: "volumes",
+        check: |_, dimms| {
+            let first = dimms.first()?;
+            let other = dimms.iter().find(|d| d.capacity_bytes() != first.capacity_bytes())?;
+            Some(format!(
+                "flash DIMMs of different capacities in one server: `{}` and `{}`",
+                first.name, other.name
+            ))
+        },
+    },
+];
+
+/// Whether a device is a flash DIMM.
+pub(super) fn is_flash_dimm(device: &Device) -> bool {
+    matches!(&device.kind, Kind::Flash(f) if matches!(f.attach, Attach::MemoryChannel { .. }))
+}

@@ -1,0 +1,196 @@
+//! Garbage collection, paced: each page that the host writes earns as many copies as the victim
+//! makes necessary for a page of free space. Copies are read, programmed with others to full units,
+//! and committed only if what they copied is still current.
+//!
+//! Where the translation layer represents one page in k, one copy in k is real; the others take
+//! the same time and change nothing.
+
+use super::{FlashDevice, ONE, UNIT_BYTES};
+use crate::core::Core;
+use crate::ftl::Stream;
+use crate::request::State;
+use iodyno_units::rng::below;
+
+/// Units of copies that may be read ahead of their programs, by each program that may run.
+const COPIES_AHEAD: u32 = 2;
+
+impl FlashDevice {
+    /// The host has written pages: what that owes.
+    pub(super) fn earn(&mut self, units: u32) {
+        self.map_credit += self.map_per_page * i64::from(units);
+        if self.ftl.free_blocks() > self.blocks_low && !self.collecting {
+            return;
+        }
+        let Some(victim) = self.ftl.victim() else { return };
+        self.collecting = true;
+        let free = (victim.pages_per_block - victim.valid).max(1);
+        let ratio = i64::from(victim.valid) * ONE / i64::from(free);
+        // No slower and no faster than this, whatever one victim looks like.
+        self.copy_credit += ratio.min(64 * ONE) * i64::from(units);
+        if victim.valid == 0 {
+            self.end_victim();
+        }
+    }
+
+    /// Whether copies are owed that have not been begun: then hosts wait.
+    pub(super) fn owes_copies(&self) -> bool {
+        self.copy_credit >= ONE * i64::from(self.program_units)
+    }
+
+    /// Begins the copies that are owed, as far as they may run ahead.
+    pub(super) fn collect(&mut self, core: &mut Core) {
+        let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
+        while self.owes_copies() && self.copies_reading < ahead_max {
+            self.copy_credit -= ONE * i64::from(self.program_units);
+            self.begin_copies(core);
+        }
+    }
+
+    /// One unit of copies: reads first.
+    fn begin_copies(&mut self, core: &mut Core) {
+        let number = self.new_batch();
+        let slot = self.new_internal(core, number);
+        core.slab[slot].state = State::Waiting;
+        self.copies_reading += 1;
+        let dies = self.dies.len() as u64;
+        let mut senses: [(u64, u32); 32] = [(u64::MAX, 0); 32];
+        let mut count = 0;
+        let mut synthetic = 0;
+        for _ in 0..self.program_units {
+            self.copy_phase += 1;
+            if self.copy_phase < self.represent {
+                synthetic += 1;
+                continue;
+            }
+            self.copy_phase = 0;
+            let Some(copy) = self.next_copy() else { continue };
+            let Some(place) = self.ftl.reserve(Stream::Copy) else { continue };
+            self.batches[number].copies.push((copy, place));
+            self.counts.copied_pages += 1;
+            if self.represent == 1 {
+                // Neighbours in one flash page are read together.
+                let page = u64::from(copy.source / self.units_per_page);
+                match senses[..count].iter_mut().find(|s| s.0 == page) {
+                    Some(sense) => sense.1 += 1,
+                    None => {
+                        senses[count] = (page, 1);
+                        count += 1;
+                    }
+                }
+            } else {
+                synthetic += 1;
+            }
+        }
+        if self.represent > 1 {
+            self.counts.copied_pages +=
+                u64::from(synthetic) - self.batches[number].copies.len() as u64;
+            count = self.senses_for(synthetic) as usize;
+        }
+        core.slab[slot].pending = count as u32 + 1;
+        for &(page, units) in &senses[..count] {
+            let die = if self.represent == 1 {
+                page * u64::from(self.units_per_page) / u64::from(self.program_units) % dies
+            } else {
+                below(&mut self.rng, dies)
+            };
+            self.copy_sense(core, slot, die, units.max(1));
+        }
+        self.copies_read(core, slot);
+    }
+
+    /// An idle device empties its single-level cells: reads there, programs at full density.
+    pub(super) fn fold(&mut self, core: &mut Core) {
+        let at_once = (self.programs_max / 4).max(1);
+        while self.drain.is_empty()
+            && self.slc_free_units + self.slc_folding_units < self.slc_units
+            && self.programs.used() + self.copies_reading < at_once
+        {
+            let units = u64::from(self.program_units);
+            self.slc_folding_units += units;
+            let number = self.new_batch();
+            self.batches[number].folds = true;
+            let slot = self.new_internal(core, number);
+            core.slab[slot].state = State::Waiting;
+            self.copies_reading += 1;
+            let senses = self.program_units.div_ceil(self.units_per_page);
+            core.slab[slot].pending = senses;
+            for _ in 0..senses {
+                let die = below(&mut self.rng, self.dies.len() as u64);
+                self.copy_sense(core, slot, die, self.units_per_page.min(self.program_units));
+            }
+        }
+    }
+
+    /// Reads one flash page for the copy request `parent`.
+    pub(super) fn copy_sense(&mut self, core: &mut Core, parent: u32, die: u64, units: u32) {
+        let child = core.add(self.volume);
+        let request = &mut core.slab[child];
+        request.internal = true;
+        request.parent = parent;
+        request.die = die as u16;
+        request.len = units * UNIT_BYTES as u32;
+        self.sense(core, child);
+    }
+
+    /// How many flash pages hold `units` valid pages of a victim: with a valid share v, pairs
+    /// of neighbours (or larger groups) are found together in the binomial proportion.
+    fn senses_for(&mut self, units: u32) -> u32 {
+        let valid = self
+            .ftl
+            .victim()
+            .map_or(0.5, |v| f64::from(v.valid.max(1)) / f64::from(v.pages_per_block));
+        let group = f64::from(self.units_per_page);
+        let some = 1.0 - libm::pow(1.0 - valid, group);
+        let per_unit = some / (group * valid);
+        self.sense_credit += (f64::from(units) * per_unit * 65536.0) as u32;
+        let senses = (self.sense_credit >> 16).min(32);
+        self.sense_credit &= 0xFFFF;
+        senses
+    }
+
+    /// The next valid page of the victim; a new victim when this one has given all.
+    fn next_copy(&mut self) -> Option<crate::ftl::Copy> {
+        for _ in 0..2 {
+            if let Some(copy) = self.ftl.next_copy() {
+                return Some(copy);
+            }
+            self.end_victim();
+            self.ftl.victim()?;
+        }
+        None
+    }
+
+    /// The victim is erased once all its copies are committed.
+    pub(super) fn end_victim(&mut self) {
+        if !self.ftl.erase_victim() {
+            return;
+        }
+        self.collecting = false;
+        let pages = u64::from(self.ftl.pages_per_block()) * u64::from(self.represent);
+        self.erase_credit += pages;
+        self.erases_due += (self.erase_credit / self.pages_per_erase) as u32;
+        self.erase_credit %= self.pages_per_erase;
+    }
+
+    /// One of a unit's flash pages is read.
+    pub(super) fn copy_read(&mut self, core: &mut Core, slot: u32) {
+        let parent = core.slab[slot].parent;
+        core.slab.remove(slot);
+        if core.slab[parent].internal {
+            self.copies_read(core, parent);
+            self.pump(core);
+        } else {
+            self.stripe_read(core, parent);
+        }
+    }
+
+    fn copies_read(&mut self, core: &mut Core, parent: u32) {
+        let request = &mut core.slab[parent];
+        request.pending -= 1;
+        if request.pending > 0 {
+            return;
+        }
+        self.copies_reading -= 1;
+        self.copies_ready.push(&mut core.slab, parent);
+    }
+}

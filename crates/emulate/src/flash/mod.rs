@@ -1,0 +1,550 @@
+//! A flash device: front end, page reads, write buffer, programs, garbage collection.
+//!
+//! A host read passes the front end (driver thread, or link and controller), forks one request a
+//! flash page, and is done when the last page is delivered. A host write is acknowledged when its
+//! pages are in the buffer; they are programmed later, in units that fill all planes of a die, and
+//! the map changes when a program ends.
+
+mod collect;
+mod content;
+mod guard;
+mod power;
+mod program;
+mod read;
+mod usage;
+mod write;
+
+use crate::core::Core;
+use crate::ftl::{self, Ftl, Shape};
+use crate::machine::Failure;
+use crate::request::{List, NIL, State};
+use crate::server::{PerByte, Server, transfer_ps};
+use crate::spec::{self, Attach, Precondition, Written};
+use crate::usage::Gauge;
+use iodyno_units::OpKind;
+use iodyno_units::rng::{self, Generator};
+use std::collections::VecDeque;
+
+/// The unit of mapping, bytes.
+pub(crate) const UNIT_BYTES: u64 = 4096;
+
+/// What occupies a die.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Doing {
+    #[default]
+    Nothing,
+    Reading,
+    Loading,
+    Programming,
+    Erasing,
+}
+
+/// What every page read looks at. 32 bytes: many dies, one cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Die {
+    since_ns: u64,
+    busy_ns: u64,
+    reads: List,
+    doing: Doing,
+    /// A read has suspended a program or erase.
+    suspended: bool,
+}
+
+/// The rest about a die.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    /// Programs and erases that wait, where reads go first.
+    others: List,
+    /// Programs so far: fast and slow pages alternate.
+    programs: u32,
+    /// The program or erase in progress or suspended, and when it ends.
+    running: u32,
+    ends_ns: u64,
+    /// Suspended: what is left of it, what it is, and whether its event came meanwhile.
+    left_ns: u64,
+    was: Doing,
+    event_spent: bool,
+}
+
+const SLOW: Slow = Slow {
+    others: List::EMPTY,
+    programs: 0,
+    running: NIL,
+    ends_ns: 0,
+    left_ns: 0,
+    was: Doing::Nothing,
+    event_spent: false,
+};
+
+/// How hosts reach the device.
+#[derive(Debug)]
+enum Front {
+    Channel {
+        thread: usize,
+        /// Page reads whose data wait to be seen.
+        ready: List,
+        /// The request that looks, and whether it has its event pending.
+        poll: u32,
+        polling: bool,
+        command_ps: u64,
+        read_copy: PerByte,
+        write_copy: PerByte,
+    },
+    Link {
+        down: Server,
+        up: Server,
+        full_duplex: bool,
+        read: PerByte,
+        write: PerByte,
+        latency_ns: u64,
+        outstanding: u32,
+        queue_max: u32,
+        waiting: List,
+        controller: Server,
+        read_command_ps: u64,
+        write_command_ps: u64,
+    },
+}
+
+/// One program in flight: the pages that it carries.
+#[derive(Clone, Debug, Default)]
+struct Batch {
+    /// What the host wrote, represented or not.
+    units: Vec<u64>,
+    stored: Vec<content::Stored>,
+    host: Vec<(ftl::Page, u32)>,
+    copies: Vec<(ftl::Copy, u32)>,
+    /// It empties single-level cells.
+    folds: bool,
+    /// Program time, ns; 0: by the die's page.
+    program_ns: u64,
+}
+
+/// Time by phase, and how many went through.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phases {
+    front_ns: u64,
+    context_ns: u64,
+    die_wait_ns: u64,
+    sense_ns: u64,
+    channel_ns: u64,
+    deliver_ns: u64,
+    write_front_ns: u64,
+    buffer_wait_ns: u64,
+    accept_ns: u64,
+    reads: u64,
+    page_reads: u64,
+    writes: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FlashDevice {
+    volume: u32,
+    front: Front,
+    dies: Vec<Die>,
+    slow: Vec<Slow>,
+    channels: Vec<Server>,
+    contexts_max: u32,
+    contexts: Gauge,
+    context_waiting: List,
+    lanes: u32,
+    split: u64,
+    units_per_page: u32,
+    /// Aligned blocks in which scattered pages were written, in units.
+    written_units: u32,
+    read_ns: u64,
+    program_ns: [u64; 2],
+    erase_ns: u64,
+    suspend_ns: Option<u64>,
+    reads_first: bool,
+    unit_ps: u64,
+    // Buffer.
+    buffer_free: u32,
+    buffer_units: u32,
+    buffer_protected: bool,
+    buffer_waiting: List,
+    accept_ns: u64,
+    drain: VecDeque<u64>,
+    /// Units that entered the buffer and left it, ever: flushes compare them.
+    units_in: u64,
+    units_out: u64,
+    flushes: VecDeque<(u64, u32)>,
+    // Programs.
+    program_units: u32,
+    programs_max: u32,
+    programs: Gauge,
+    next_die: u32,
+    batches: Vec<Batch>,
+    batches_free: Vec<u32>,
+    copies_ready: List,
+    copies_reading: u32,
+    erases_due: u32,
+    slc_free_units: u64,
+    slc_folding_units: u64,
+    slc_units: u64,
+    slc_program_ns: u64,
+    // Garbage collection, in units of 1/65536 page.
+    ftl: Ftl,
+    represent: u32,
+    copy_credit: i64,
+    copy_phase: u32,
+    sense_credit: u32,
+    map_credit: i64,
+    map_per_page: i64,
+    collecting: bool,
+    blocks_low: u32,
+    pages_per_erase: u64,
+    erase_credit: u64,
+    stall: Option<spec::Stall>,
+    stall_left: u64,
+    rng: Generator,
+    capacity_bytes: u64,
+    key: u64,
+    raw_units: u64,
+    parity_stripe: u32,
+    damage: Option<guard::Damage>,
+    content: Option<content::Content>,
+    phases: Phases,
+    pub(crate) counts: Counts,
+}
+
+/// What happened in a device since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// 4 KiB pages that hosts wrote.
+    pub host_pages: u64,
+    /// Pages that garbage collection copied.
+    pub copied_pages: u64,
+    /// Pages of the map that were written.
+    pub map_pages: u64,
+    /// Page programs of a die (all planes).
+    pub programs: u64,
+    /// Flash pages read for hosts.
+    pub senses: u64,
+    /// Flash pages read for copies.
+    pub copy_senses: u64,
+    /// Erase blocks erased.
+    pub erases: u64,
+    /// Page reads that were rebuilt from their parity stripe.
+    pub recovered: u64,
+    /// Page reads that failed for good.
+    pub unrecovered: u64,
+}
+
+impl Counts {
+    /// Pages programmed for each page that hosts wrote; 1 where nothing was written.
+    pub fn write_amplification(&self) -> f64 {
+        if self.host_pages == 0 {
+            return 1.0;
+        }
+        (self.host_pages + self.copied_pages + self.map_pages) as f64 / self.host_pages as f64
+    }
+}
+
+/// Most pages that the represented form keeps for one machine, all its devices together.
+const REPRESENTED_PAGES_MAX: u64 = 3 << 20;
+/// No less than this is represented of one device, for blocks enough.
+const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
+/// One, in credits.
+pub(crate) const ONE: i64 = 1 << 16;
+
+/// What a flash device is built with beside its specification.
+pub(crate) struct Site {
+    pub volume: u32,
+    /// Flash devices in the machine.
+    pub devices: u64,
+    pub seed: u64,
+    /// Driver thread, for flash DIMMs.
+    pub thread: usize,
+    /// ps a byte of the memory channel.
+    pub channel_ps_per_byte: f64,
+    pub remote_factor: f64,
+    pub exact: bool,
+}
+
+impl Site {
+    /// What a driver thread's copy at this rate costs: its own time, and the memory channel's.
+    fn copy(&self, bytes_per_s: f64) -> PerByte {
+        PerByte::new((1e12 / bytes_per_s + self.channel_ps_per_byte) * self.remote_factor)
+    }
+}
+
+impl FlashDevice {
+    pub(crate) fn new(
+        spec: &spec::Flash,
+        before: &Precondition,
+        site: &Site,
+        core: &mut Core,
+    ) -> Result<Self, String> {
+        let n = &spec.nand;
+        let unit_of = |bytes: u64| (bytes / UNIT_BYTES).max(1);
+        let die_count = n.channels * n.dies_per_channel;
+        let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
+        let logical_pages = spec.capacity_bytes / UNIT_BYTES;
+        let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
+        let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
+        let superblock = block_units * u64::from(die_count);
+        let raw_pages = (usable as u64 / UNIT_BYTES) / superblock * superblock;
+        let represent = if site.exact {
+            1
+        } else {
+            let share = (REPRESENTED_PAGES_MAX / site.devices.max(1)).max(REPRESENTED_PAGES_MIN);
+            (logical_pages.div_ceil(share) as u32).next_power_of_two()
+        };
+        let shape =
+            Shape { logical_pages, raw_pages, pages_per_block: superblock as u32, represent };
+        shape.check()?;
+        let written_units = match before.how {
+            Written::Random { block_bytes } => unit_of(u64::from(block_bytes)) as u32,
+            _ => 1,
+        };
+        let state = match before.how {
+            Written::Fresh => ftl::State::Fresh,
+            Written::Sequential => ftl::State::Sequential,
+            Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
+        };
+        let written = 0..(logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
+        let number = u64::from(site.volume);
+        let ftl = Ftl::new(shape, &state, written, site.seed, number);
+        let front = match &spec.attach {
+            Attach::MemoryChannel {
+                command_ns,
+                read_copy_bytes_per_s,
+                write_copy_bytes_per_s,
+                ..
+            } => Front::Channel {
+                thread: site.thread,
+                ready: List::default(),
+                poll: {
+                    let poll = core.add(site.volume);
+                    core.slab[poll].state = State::Waiting;
+                    poll
+                },
+                polling: false,
+                command_ps: command_ns * 1000,
+                read_copy: site.copy(*read_copy_bytes_per_s),
+                write_copy: site.copy(*write_copy_bytes_per_s),
+            },
+            Attach::Link {
+                read_bytes_per_s,
+                write_bytes_per_s,
+                full_duplex,
+                latency_ns,
+                queue_max,
+                ..
+            } => Front::Link {
+                down: Server::default(),
+                up: Server::default(),
+                full_duplex: *full_duplex,
+                read: PerByte::new(1e12 / read_bytes_per_s),
+                write: PerByte::new(1e12 / write_bytes_per_s),
+                latency_ns: *latency_ns,
+                outstanding: 0,
+                queue_max: *queue_max,
+                waiting: List::default(),
+                controller: Server::default(),
+                read_command_ps: spec.controller.read_command_ns * 1000,
+                write_command_ps: spec.controller.write_command_ns * 1000,
+            },
+        };
+        let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
+        let buffer_units = unit_of(spec.buffer.bytes).max(u64::from(program_units)) as u32;
+        let slc_units = n.slc.map_or(0, |s| s.bytes / UNIT_BYTES);
+        Ok(Self {
+            volume: site.volume,
+            front,
+            dies: vec![Die::default(); die_count as usize],
+            slow: vec![SLOW; die_count as usize],
+            channels: vec![Server::default(); n.channels as usize],
+            contexts_max: unlimited(spec.controller.read_contexts),
+            contexts: Gauge::default(),
+            context_waiting: List::default(),
+            lanes: spec.controller.lanes.max(1),
+            split: share_of_u64(spec.controller.page_split),
+            units_per_page: unit_of(u64::from(n.page_bytes)) as u32,
+            written_units,
+            read_ns: n.read_ns,
+            program_ns: [n.program_fast_ns, n.program_slow_ns],
+            erase_ns: n.erase_ns,
+            suspend_ns: n.suspend_ns,
+            reads_first: n.reads_first,
+            unit_ps: transfer_ps(UNIT_BYTES, n.channel_bytes_per_s),
+            buffer_free: buffer_units,
+            buffer_units,
+            buffer_protected: spec.buffer.protected,
+            buffer_waiting: List::default(),
+            accept_ns: spec.buffer.accept_ns,
+            drain: VecDeque::with_capacity(buffer_units as usize),
+            units_in: 0,
+            units_out: 0,
+            flushes: VecDeque::new(),
+            program_units,
+            programs_max: unlimited(n.programs_max).min(2 * die_count),
+            programs: Gauge::default(),
+            next_die: 0,
+            batches: Vec::new(),
+            batches_free: Vec::new(),
+            copies_ready: List::default(),
+            copies_reading: 0,
+            erases_due: 0,
+            // What was preconditioned has filled it.
+            slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
+            slc_folding_units: 0,
+            slc_units,
+            slc_program_ns: n.slc.map_or(0, |s| s.program_ns),
+            blocks_low: 2,
+            ftl,
+            represent,
+            copy_credit: 0,
+            copy_phase: 0,
+            sense_credit: 0,
+            map_credit: 0,
+            map_per_page: (spec.translation.map_writes_per_page * ONE as f64) as i64,
+            collecting: false,
+            pages_per_erase: block_units,
+            erase_credit: 0,
+            stall: spec.translation.stall,
+            stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
+            rng: rng::stream(site.seed, "collection", number),
+            capacity_bytes: spec.capacity_bytes,
+            key: rng::key(site.seed, "placement", number),
+            raw_units: n.raw_bytes / UNIT_BYTES,
+            parity_stripe: n.parity_stripe,
+            damage: None,
+            content: None,
+            phases: Phases::default(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// A request of this device acts.
+    #[inline]
+    pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
+        match core.slab[slot].state {
+            State::Issued => self.issued(core, slot),
+            State::Linked => self.linked(core, slot),
+            State::Admitted => self.admitted(core, slot),
+            State::Sensed => self.sensed(core, slot),
+            State::Transferred => self.transferred(core, slot),
+            State::Delivered => self.delivered(core, slot),
+            State::Done => self.done(core, slot, None),
+            State::Loaded => self.loaded(core, slot),
+            State::Programmed => self.programmed(core, slot),
+            State::Erased => self.erased(core, slot),
+            State::Poll => self.poll(core, slot),
+            state @ (State::Free | State::Disk | State::Waiting) => {
+                unreachable!("a flash device has no event in {state:?}")
+            }
+        }
+    }
+
+    /// A host request reaches the device.
+    fn issued(&mut self, core: &mut Core, slot: u32) {
+        let request = &mut core.slab[slot];
+        request.entered_ns = core.now;
+        let beyond = request.at + u64::from(request.len) > self.capacity_bytes;
+        let moves_data = matches!(request.kind, OpKind::Read | OpKind::Write);
+        if beyond && request.kind != OpKind::Flush {
+            core.complete(slot, Some(Failure::OutOfRange));
+            return;
+        }
+        debug_assert!(!moves_data || request.len > 0);
+        match &mut self.front {
+            Front::Channel { thread, command_ps, write_copy, .. } => {
+                let mut ps = *command_ps;
+                if request.kind == OpKind::Write {
+                    ps += write_copy.ps(request.len);
+                }
+                let thread = *thread;
+                let end = core.cores[core.threads[thread].core].take(core.now, ps);
+                core.at(end, slot, State::Admitted);
+                // Whoever takes a command in looks for data too.
+                self.take_ready(core);
+            }
+            Front::Link { outstanding, queue_max, waiting, .. } => {
+                if *outstanding == *queue_max {
+                    request.state = State::Waiting;
+                    waiting.push(&mut core.slab, slot);
+                    return;
+                }
+                *outstanding += 1;
+                self.over_link(core, slot);
+            }
+        }
+    }
+
+    /// The command, and a write's data, go over the link.
+    fn over_link(&mut self, core: &mut Core, slot: u32) {
+        let Front::Link { down, up, full_duplex, write, .. } = &mut self.front else {
+            unreachable!("memory channels have no link")
+        };
+        let request = &core.slab[slot];
+        if request.kind == OpKind::Write {
+            let server = if *full_duplex { down } else { up };
+            let end = server.take(core.now, write.ps(request.len));
+            core.at(end, slot, State::Linked);
+        } else {
+            self.linked(core, slot);
+        }
+    }
+
+    /// The controller takes the command in.
+    fn linked(&mut self, core: &mut Core, slot: u32) {
+        let Front::Link { controller, read_command_ps, write_command_ps, .. } = &mut self.front
+        else {
+            unreachable!("memory channels have no link")
+        };
+        let request = &core.slab[slot];
+        let ps = if request.kind == OpKind::Read { *read_command_ps } else { *write_command_ps };
+        let end = controller.take(core.now, ps);
+        core.at(end, slot, State::Admitted);
+    }
+
+    /// The front end is passed.
+    fn admitted(&mut self, core: &mut Core, slot: u32) {
+        let passed = core.now - core.slab[slot].entered_ns;
+        core.slab[slot].entered_ns = core.now;
+        match core.slab[slot].kind {
+            OpKind::Read => {
+                self.phases.front_ns += passed;
+                self.phases.reads += 1;
+                self.fork_reads(core, slot);
+            }
+            OpKind::Write => {
+                self.phases.write_front_ns += passed;
+                self.phases.writes += 1;
+                self.enter_buffer(core, slot);
+            }
+            OpKind::Flush => self.flush(core, slot),
+            OpKind::Trim | OpKind::WriteZeroes => self.trim(core, slot),
+        }
+    }
+
+    /// A host request is done.
+    fn done(&mut self, core: &mut Core, slot: u32, failure: Option<Failure>) {
+        if core.slab[slot].kind == OpKind::Write {
+            self.phases.accept_ns += core.now - core.slab[slot].entered_ns;
+        }
+        core.complete(slot, failure);
+        if let Front::Link { outstanding, waiting, .. } = &mut self.front {
+            match waiting.pop(&core.slab) {
+                Some(next) => self.over_link(core, next),
+                None => *outstanding -= 1,
+            }
+        }
+    }
+
+    /// Host software and wire, ns.
+    fn latency_ns(&self) -> u64 {
+        match &self.front {
+            Front::Channel { .. } => 0,
+            Front::Link { latency_ns, .. } => *latency_ns,
+        }
+    }
+}
+
+/// A probability as a threshold for 64 random bits.
+fn share_of_u64(share: f64) -> u64 {
+    if share >= 1.0 { u64::MAX } else { (share.max(0.0) * 18_446_744_073_709_551_616.0) as u64 }
+}

@@ -1,0 +1,78 @@
+//! What a flash device is after the power failed and came back.
+
+use super::{Batch, Die, FlashDevice, Front, SLOW, content::Content};
+use crate::core::Core;
+use crate::request::{List, State};
+use std::collections::VecDeque;
+
+impl FlashDevice {
+    /// Keeps from now on what is written.
+    pub(crate) fn keep_content(&mut self) {
+        self.content.get_or_insert_with(Content::default);
+    }
+
+    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
+    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
+        self.content.as_ref()?.get(unit)
+    }
+
+    /// The power fails: every request is gone already. A protected buffer keeps what it had
+    /// accepted, programs that had not ended included, and writes it when the power is back; a
+    /// volatile one loses it. The map is what it was at the last program that ended.
+    pub(crate) fn power_cut(&mut self, core: &mut Core) {
+        match &mut self.front {
+            Front::Channel { ready, poll, polling, .. } => {
+                *ready = List::EMPTY;
+                *polling = false;
+                *poll = core.add(self.volume);
+                core.slab[*poll].state = State::Waiting;
+            }
+            Front::Link { down, up, outstanding, waiting, controller, .. } => {
+                for server in [down, up, controller] {
+                    server.reset(core.now);
+                }
+                *outstanding = 0;
+                *waiting = List::EMPTY;
+            }
+        }
+        for die in &mut self.dies {
+            *die = Die { busy_ns: die.busy_ns, ..Die::default() };
+        }
+        self.slow.fill(SLOW);
+        for channel in &mut self.channels {
+            channel.reset(core.now);
+        }
+        self.contexts.clear(core.now);
+        self.context_waiting = List::EMPTY;
+        self.programs.clear(core.now);
+        self.copies_ready = List::EMPTY;
+        self.copies_reading = 0;
+        self.slc_folding_units = 0;
+        self.buffer_waiting = List::EMPTY;
+        self.flushes.clear();
+        self.copy_credit = 0;
+
+        let waiting = std::mem::take(&mut self.drain);
+        let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer_units as usize);
+        for batch in std::mem::take(&mut self.batches) {
+            let Batch { units, host, copies, .. } = batch;
+            for place in host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)) {
+                self.ftl.abandon(place);
+            }
+            kept.extend(units);
+        }
+        self.batches_free.clear();
+        kept.extend(waiting);
+        if let Some(content) = &mut self.content {
+            kept = content.power_cut(self.buffer_protected).into();
+        }
+        if !self.buffer_protected {
+            kept.clear();
+        }
+        self.buffer_free = self.buffer_units - kept.len() as u32;
+        self.units_in = self.units_out + kept.len() as u64;
+        self.drain = kept;
+        self.ftl.power_cut();
+        self.pump(core);
+    }
+}

@@ -1,0 +1,272 @@
+//! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
+
+use super::{Batch, Doing, FlashDevice, ONE};
+use crate::core::Core;
+use crate::ftl::Stream;
+use crate::request::{State, Work};
+
+impl FlashDevice {
+    /// Starts whatever can start: copies that are owed, programs, erases.
+    pub(super) fn pump(&mut self, core: &mut Core) {
+        self.collect(core);
+        while self.programs.used() < self.programs_max {
+            if let Some(slot) = self.copies_ready.pop(&core.slab) {
+                self.begin_program(core, slot);
+                continue;
+            }
+            if self.map_credit >= ONE * i64::from(self.program_units) {
+                self.map_credit -= ONE * i64::from(self.program_units);
+                self.counts.map_pages += u64::from(self.program_units);
+                let batch = self.new_batch();
+                let slot = self.new_internal(core, batch);
+                self.begin_program(core, slot);
+                continue;
+            }
+            let waiting = self.drain.len() as u32;
+            let full = waiting >= self.program_units;
+            if waiting == 0 || !(full || !self.flushes.is_empty()) || self.owes_copies() {
+                break;
+            }
+            let Some(batch) = self.gather(waiting.min(self.program_units)) else { break };
+            let slot = self.new_internal(core, batch);
+            self.begin_program(core, slot);
+            self.collect(core);
+        }
+        if self.slc_units > 0 {
+            self.fold(core);
+        }
+    }
+
+    /// Takes pages from the buffer's end. None: the map has no room for them now.
+    fn gather(&mut self, units: u32) -> Option<usize> {
+        if self.ftl.free_blocks() == 0 && !self.ftl.has_room(Stream::Host, units) {
+            return None;
+        }
+        let number = self.new_batch();
+        let mut batch = std::mem::take(&mut self.batches[number]);
+        for _ in 0..units {
+            let unit = self.drain.pop_front().expect("as many as were counted");
+            batch.units.push(unit);
+            if let Some(content) = &mut self.content {
+                batch.stored.extend(content.take());
+            }
+            if let Some(page) = self.ftl.applies(unit) {
+                let slot = self.ftl.reserve(Stream::Host).expect("room was asked for");
+                batch.host.push((page, slot));
+            }
+        }
+        if self.slc_free_units >= u64::from(units) {
+            self.slc_free_units -= u64::from(units);
+            batch.program_ns = self.slc_program_ns;
+        }
+        self.batches[number] = batch;
+        self.counts.host_pages += u64::from(units);
+        self.earn(units);
+        Some(number)
+    }
+
+    pub(super) fn new_batch(&mut self) -> usize {
+        self.batches_free.pop().map_or_else(
+            || {
+                self.batches.push(Batch::default());
+                self.batches.len() - 1
+            },
+            |n| n as usize,
+        )
+    }
+
+    /// A request of the device's own, for a batch.
+    pub(super) fn new_internal(&mut self, core: &mut Core, batch: usize) -> u32 {
+        let slot = core.add(self.volume);
+        let request = &mut core.slab[slot];
+        request.internal = true;
+        request.at = batch as u64;
+        slot
+    }
+
+    /// The next die in turn programs it, now or when it can.
+    fn begin_program(&mut self, core: &mut Core, slot: u32) {
+        self.programs.add(core.now);
+        self.counts.programs += 1;
+        let batch = &self.batches[core.slab[slot].at as usize];
+        let dies = self.dies.len() as u32;
+        // In the exact form a page's slot says where it is programmed; otherwise dies take turns.
+        let placed = batch.host.first().map(|p| p.1).or(batch.copies.first().map(|c| c.1));
+        let die = match placed {
+            Some(place) if self.represent == 1 => place / self.program_units % dies,
+            _ => {
+                self.next_die = (self.next_die + 1) % dies;
+                self.next_die
+            }
+        };
+        core.slab[slot].die = die as u16;
+        core.slab[slot].work = Work::Program;
+        self.enter_die_or_wait(core, slot);
+        self.erase_some(core);
+    }
+
+    /// A program or erase begins now, or when its die is free.
+    fn enter_die_or_wait(&mut self, core: &mut Core, slot: u32) {
+        let index = core.slab[slot].die as usize;
+        let die = &mut self.dies[index];
+        if die.doing != Doing::Nothing || die.suspended {
+            core.slab[slot].state = State::Waiting;
+            let list = if self.reads_first { &mut self.slow[index].others } else { &mut die.reads };
+            list.push(&mut core.slab, slot);
+            return;
+        }
+        self.begin_other(core, slot);
+    }
+
+    fn begin_other(&mut self, core: &mut Core, slot: u32) {
+        match core.slab[slot].work {
+            Work::Erase => self.erase(core, slot),
+            Work::Program => self.load(core, slot),
+            Work::Sense | Work::Nothing => unreachable!("reads begin elsewhere"),
+        }
+    }
+
+    fn load(&mut self, core: &mut Core, slot: u32) {
+        let index = core.slab[slot].die as usize;
+        let die = &mut self.dies[index];
+        die.doing = Doing::Loading;
+        die.since_ns = core.now;
+        let channel = index % self.channels.len();
+        let ps = u64::from(self.program_units) * self.unit_ps;
+        let end = self.channels[channel].take(core.now, ps);
+        core.at(end, slot, State::Loaded);
+    }
+
+    /// The data are in the die: it programs.
+    pub(super) fn loaded(&mut self, core: &mut Core, slot: u32) {
+        let index = core.slab[slot].die as usize;
+        let slow = &mut self.slow[index];
+        let own_ns = self.batches[core.slab[slot].at as usize].program_ns;
+        let ns = if own_ns > 0 { own_ns } else { self.program_ns[slow.programs as usize % 2] };
+        slow.programs = slow.programs.wrapping_add(1);
+        slow.running = slot;
+        slow.ends_ns = core.now + ns;
+        self.dies[index].doing = Doing::Programming;
+        core.at(slow.ends_ns, slot, State::Programmed);
+    }
+
+    /// Whether a program's or erase's event came too early, for a read had suspended it.
+    fn postponed(&mut self, core: &mut Core, slot: u32, state: State) -> bool {
+        let index = core.slab[slot].die as usize;
+        let slow = &mut self.slow[index];
+        if self.dies[index].suspended {
+            debug_assert_eq!(slow.running, slot);
+            slow.event_spent = true;
+            return true;
+        }
+        if slow.ends_ns > core.now {
+            core.at(slow.ends_ns, slot, state);
+            return true;
+        }
+        false
+    }
+
+    /// A program has ended: the map changes now.
+    pub(super) fn programmed(&mut self, core: &mut Core, slot: u32) {
+        if self.postponed(core, slot, State::Programmed) {
+            return;
+        }
+        let (die, number) = (core.slab[slot].die as usize, core.slab[slot].at as usize);
+        self.release(core, die);
+        self.programs.drop(core.now);
+        let mut batch = std::mem::take(&mut self.batches[number]);
+        for (page, place) in batch.host.drain(..) {
+            self.ftl.commit(page, place);
+        }
+        for (copy, place) in batch.copies.drain(..) {
+            self.ftl.commit_copy(copy, place);
+        }
+        if std::mem::take(&mut batch.folds) {
+            self.slc_folding_units -= u64::from(self.program_units);
+            self.slc_free_units += u64::from(self.program_units);
+        }
+        for stored in batch.stored.drain(..) {
+            if let Some(content) = &mut self.content {
+                content.programmed(stored);
+            }
+        }
+        let freed = batch.units.len() as u32;
+        batch.units.clear();
+        batch.program_ns = 0;
+        self.batches[number] = batch;
+        self.batches_free.push(number as u32);
+        core.slab.remove(slot);
+        if freed > 0 {
+            self.buffer_free += freed;
+            self.units_out += u64::from(freed);
+            debug_assert!(self.buffer_free <= self.buffer_units);
+            self.end_flushes(core);
+            self.admit_waiting(core);
+        }
+        self.pump(core);
+    }
+
+    /// Erases that are due, one a program, so that they don't stop all dies at once.
+    fn erase_some(&mut self, core: &mut Core) {
+        if self.erases_due == 0 {
+            return;
+        }
+        self.erases_due -= 1;
+        self.counts.erases += 1;
+        let batch = self.new_batch();
+        let slot = self.new_internal(core, batch);
+        let die = self.counts.erases % self.dies.len() as u64;
+        core.slab[slot].die = die as u16;
+        core.slab[slot].work = Work::Erase;
+        self.enter_die_or_wait(core, slot);
+    }
+
+    fn erase(&mut self, core: &mut Core, slot: u32) {
+        let index = core.slab[slot].die as usize;
+        let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
+        die.doing = Doing::Erasing;
+        die.since_ns = core.now;
+        slow.running = slot;
+        slow.ends_ns = core.now + self.erase_ns;
+        core.at(slow.ends_ns, slot, State::Erased);
+    }
+
+    pub(super) fn erased(&mut self, core: &mut Core, slot: u32) {
+        if self.postponed(core, slot, State::Erased) {
+            return;
+        }
+        let (die, number) = (core.slab[slot].die as usize, core.slab[slot].at as u32);
+        self.batches_free.push(number);
+        core.slab.remove(slot);
+        self.release(core, die);
+    }
+
+    /// A die has done what it did: a read that waits, what was suspended, or what else waits.
+    pub(super) fn release(&mut self, core: &mut Core, index: usize) {
+        let die = &mut self.dies[index];
+        die.busy_ns += core.now - die.since_ns;
+        die.doing = Doing::Nothing;
+        if let Some(slot) = die.reads.pop(&core.slab) {
+            if core.slab[slot].work == Work::Sense {
+                self.begin_sense(core, slot, 0);
+            } else {
+                self.begin_other(core, slot);
+            }
+            return;
+        }
+        let slow = &mut self.slow[index];
+        if std::mem::take(&mut die.suspended) {
+            die.doing = slow.was;
+            die.since_ns = core.now;
+            slow.ends_ns = core.now + slow.left_ns;
+            if std::mem::take(&mut slow.event_spent) {
+                let state = core.slab[slow.running].state;
+                core.at(slow.ends_ns, slow.running, state);
+            }
+            return;
+        }
+        if let Some(slot) = slow.others.pop(&core.slab) {
+            self.begin_other(core, slot);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a flash device tells about itself.
+
+use super::{FlashDevice, Front};
+use crate::core::Core;
+use crate::usage::{Of, Phase, Resource};
+
+impl FlashDevice {
+    /// Its resources, since the start.
+    pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
+        let now = core.now;
+        let volume = Some(self.volume);
+        let one =
+            |name, count: usize, busy_ns| Resource { name, volume, count: count as u32, busy_ns };
+        let mut all = Vec::new();
+        match &self.front {
+            Front::Channel { thread, .. } => {
+                let on = core.threads[*thread].core;
+                all.push(one("driver thread", 1, core.cores[on].busy_ns(now)));
+            }
+            Front::Link { down, up, full_duplex, controller, .. } => {
+                all.push(one("controller", 1, controller.busy_ns(now)));
+                if *full_duplex {
+                    all.push(one("link, host to device", 1, down.busy_ns(now)));
+                    all.push(one("link, device to host", 1, up.busy_ns(now)));
+                } else {
+                    all.push(one("link", 1, up.busy_ns(now)));
+                }
+            }
+        }
+        if self.contexts_max != u32::MAX {
+            let contexts = self.contexts_max as usize;
+            all.push(one("read contexts", contexts, self.contexts.area_ns(now)));
+        }
+        let channels = self.channels.iter().map(|c| c.busy_ns(now)).sum();
+        all.push(one("flash channels", self.channels.len(), channels));
+        let dies = self
+            .dies
+            .iter()
+            .map(|d| {
+                let busy = d.doing != super::Doing::Nothing;
+                d.busy_ns + if busy { now - d.since_ns } else { 0 }
+            })
+            .sum();
+        all.push(one("flash dies", self.dies.len(), dies));
+        let programs = self.programs_max as usize;
+        all.push(one("programs at once", programs, self.programs.area_ns(now)));
+        all
+    }
+
+    /// Its laws: no page is lost between buffer, programs and flash.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let programming: usize = self.batches.iter().map(|b| b.units.len()).sum();
+        let held = u64::from(self.buffer_units - self.buffer_free);
+        let known = (self.drain.len() + programming) as u64;
+        if held != known || self.units_in - self.units_out != held {
+            return Err(format!(
+                "buffer holds {held} pages; {known} wait or are programmed; {} went in, {} out",
+                self.units_in, self.units_out
+            ));
+        }
+        if self.contexts.used() > self.contexts_max || self.programs.used() > self.programs_max {
+            return Err("more at once than there may be".to_owned());
+        }
+        self.ftl.check()
+    }
+
+    /// Where the time of its I/Os went, since the start.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let p = &self.phases;
+        let phase = |name, of, total_ns| {
+            let count = match of {
+                Of::Read => p.reads,
+                Of::PageRead => p.page_reads,
+                Of::Write => p.writes,
+            };
+            Phase { name, of, total_ns, count }
+        };
+        let front = match &self.front {
+            Front::Channel { .. } => "driver thread takes the command in",
+            Front::Link { .. } => "queue, link and controller",
+        };
+        let deliver = match &self.front {
+            Front::Channel { .. } => "driver thread sees and copies the data",
+            Front::Link { .. } => "link, and host software",
+        };
+        vec![
+            phase(front, Of::Read, p.front_ns),
+            phase("waits for a read context", Of::PageRead, p.context_ns),
+            phase("waits for the die", Of::PageRead, p.die_wait_ns),
+            phase("page read in the cells", Of::PageRead, p.sense_ns),
+            phase("flash channel", Of::PageRead, p.channel_ns),
+            phase(deliver, Of::PageRead, p.deliver_ns),
+            phase(front, Of::Write, p.write_front_ns),
+            phase("waits for room in the buffer", Of::Write, p.buffer_wait_ns),
+            phase("buffer accepts", Of::Write, p.accept_ns),
+        ]
+    }
+}

@@ -1,0 +1,125 @@
+//! Host writes: into the buffer, or to wait for room there. Flushes and trims.
+
+use super::{FlashDevice, Front, UNIT_BYTES};
+use crate::core::Core;
+use crate::request::State;
+
+impl FlashDevice {
+    /// A write's data are at the buffer's door.
+    pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
+        let request = &mut core.slab[slot];
+        let (at, len) = (request.at, u64::from(request.len));
+        let units = (at + len - 1) / UNIT_BYTES - at / UNIT_BYTES + 1;
+        request.pending = units as u32;
+        self.housekeep(core, len);
+        if self.buffer_waiting.is_empty() {
+            self.fill_buffer(core, slot);
+        }
+        if core.slab[slot].pending > 0 {
+            core.slab[slot].state = State::Waiting;
+            self.buffer_waiting.push(&mut core.slab, slot);
+        }
+        self.pump(core);
+    }
+
+    /// As much of a write as there is room for; acknowledged when all of it is in.
+    fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
+        let request = &mut core.slab[slot];
+        let units = request.pending.min(self.buffer_free);
+        let end = (request.at + u64::from(request.len) - 1) / UNIT_BYTES + 1;
+        let first = end - u64::from(request.pending);
+        for unit in first..first + u64::from(units) {
+            self.drain.push_back(unit);
+            if let Some(content) = &mut self.content {
+                content.accept(unit, request.token);
+            }
+        }
+        request.pending -= units;
+        self.buffer_free -= units;
+        self.units_in += u64::from(units);
+        if request.pending > 0 {
+            return;
+        }
+        self.phases.buffer_wait_ns += core.now - request.entered_ns;
+        request.entered_ns = core.now;
+        if request.fua && !self.buffer_protected {
+            self.wait_for_programs(core, slot);
+        } else {
+            let acknowledged = core.now + self.accept_ns + self.latency_ns();
+            core.at(core.heard_ns(acknowledged, slot), slot, State::Done);
+        }
+    }
+
+    /// Room has come free.
+    pub(super) fn admit_waiting(&mut self, core: &mut Core) {
+        while self.buffer_free > 0
+            && let Some(slot) = self.buffer_waiting.first()
+        {
+            if core.slab[slot].pending <= self.buffer_free {
+                self.buffer_waiting.pop(&core.slab);
+            }
+            self.fill_buffer(core, slot);
+        }
+    }
+
+    /// The controller's own work stops everything after so much was written.
+    fn housekeep(&mut self, core: &mut Core, len: u64) {
+        let Some(stall) = self.stall else { return };
+        if self.stall_left > len {
+            self.stall_left -= len;
+            return;
+        }
+        self.stall_left = stall.every_bytes;
+        match &mut self.front {
+            Front::Link { controller, .. } => {
+                controller.take(core.now, stall.for_ns * 1000);
+            }
+            Front::Channel { thread, .. } => {
+                let on = core.threads[*thread].core;
+                core.cores[on].take(core.now, stall.for_ns * 1000);
+            }
+        }
+    }
+
+    /// Everything that was acknowledged is made durable.
+    pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
+        if self.buffer_protected || self.units_out == self.units_in {
+            let end = core.now + self.accept_ns + self.latency_ns();
+            core.at(end, slot, State::Done);
+        } else {
+            self.wait_for_programs(core, slot);
+        }
+    }
+
+    /// Done when all that is in the buffer now has been programmed.
+    fn wait_for_programs(&mut self, core: &mut Core, slot: u32) {
+        core.slab[slot].state = State::Waiting;
+        self.flushes.push_back((self.units_in, slot));
+        self.pump(core);
+    }
+
+    /// Programs have ended: whoever waited for them.
+    pub(super) fn end_flushes(&mut self, core: &mut Core) {
+        while let Some(&(units, slot)) = self.flushes.front()
+            && units <= self.units_out
+        {
+            self.flushes.pop_front();
+            let end = core.now + self.latency_ns();
+            core.at(end, slot, State::Done);
+        }
+    }
+
+    /// Whole units of the range hold nothing any more.
+    pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
+        let request = &core.slab[slot];
+        let (at, len) = (request.at, u64::from(request.len));
+        for unit in at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES {
+            self.ftl.trim(unit);
+            if let Some(content) = &mut self.content {
+                content.trim(unit);
+            }
+        }
+        let end = core.now + self.accept_ns + self.latency_ns();
+        core.at(end, slot, State::Done);
+    }
+}

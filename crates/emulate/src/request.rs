@@ -1,0 +1,225 @@
+//! Requests, and the slab that holds them.
+//!
+//! Everything that acts is a request: what a host asked for, the page reads that it forks, a
+//! program, a copy of garbage collection, an erase, a driver thread's look at its devices. A
+//! request has at most one event pending, and is in at most one list.
+
+use iodyno_units::OpKind;
+
+/// No slot.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// What a request does when its event comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In no use.
+    Free,
+    /// A host request reaches its device.
+    Issued,
+    /// The data of a host write are over the link.
+    Linked,
+    /// The driver thread or the controller has taken the command in.
+    Admitted,
+    /// A host request is acknowledged or its data are delivered.
+    Done,
+    /// The data of one page read are with the host.
+    Delivered,
+    /// A page read has left the cells.
+    Sensed,
+    /// A page read has left its channel.
+    Transferred,
+    /// The data of a program are in the die.
+    Loaded,
+    /// A program has ended.
+    Programmed,
+    /// An erase has ended.
+    Erased,
+    /// A driver thread looks at its devices.
+    Poll,
+    /// A disk has something to do.
+    Disk,
+    /// Waits in a list, or for its children: no event pending.
+    Waiting,
+}
+
+/// What a request wants of a die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// To read a page.
+    Sense,
+    /// To program a page in each plane.
+    Program,
+    /// To erase a block.
+    Erase,
+    /// Nothing: the controller answers by itself.
+    Nothing,
+}
+
+/// See the module. 64 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// What the submitter calls it.
+    pub token: u64,
+    /// First byte (host requests), first logical page (page reads), batch number (programs).
+    pub at: u64,
+    /// When its present phase began, ns.
+    pub entered_ns: u64,
+    /// Bytes (host requests), bytes in this page (page reads).
+    pub len: u32,
+    /// The next in its list.
+    pub next: u32,
+    /// Who is told at the end.
+    pub parent: u32,
+    /// Children that have not ended; of writes, pages that are not yet in the buffer.
+    pub pending: u32,
+    /// Who issued it.
+    pub worker: u32,
+    /// Its volume.
+    pub volume: u32,
+    /// Its die.
+    pub die: u16,
+    /// What its event means.
+    pub state: State,
+    /// What the host asked for.
+    pub kind: OpKind,
+    /// Durable when acknowledged.
+    pub fua: bool,
+    /// What it wants of its die.
+    pub work: Work,
+    /// Belongs to the device itself.
+    pub internal: bool,
+    /// What a host submitted, whole.
+    pub host: bool,
+    /// The first error on the way.
+    pub failed: bool,
+}
+
+const IDLE: Request = Request {
+    token: 0,
+    at: 0,
+    entered_ns: 0,
+    len: 0,
+    next: NIL,
+    parent: NIL,
+    pending: 0,
+    worker: 0,
+    volume: 0,
+    die: 0,
+    state: State::Free,
+    kind: OpKind::Read,
+    fua: false,
+    work: Work::Sense,
+    internal: false,
+    host: false,
+    failed: false,
+};
+
+/// All requests, in use or free.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    all: Vec<Request>,
+    free: u32,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Self {
+        Self { all: Vec::new(), free: NIL }
+    }
+
+    /// A new request on a volume.
+    #[inline]
+    pub(crate) fn add(&mut self, volume: u32) -> u32 {
+        let fresh = Request { volume, ..IDLE };
+        if self.free == NIL {
+            self.all.push(fresh);
+            return self.all.len() as u32 - 1;
+        }
+        let slot = self.free;
+        self.free = self.all[slot as usize].next;
+        self.all[slot as usize] = fresh;
+        slot
+    }
+
+    /// It has ended.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let request = &mut self.all[slot as usize];
+        debug_assert!(request.state != State::Free, "removed twice");
+        request.state = State::Free;
+        request.next = self.free;
+        self.free = slot;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Requests of hosts that are not done. Counts them: not for the hot path.
+    pub(crate) fn hosts(&self) -> u64 {
+        let ours = |r: &&Request| r.state != State::Free && r.host;
+        self.all.iter().filter(ours).count() as u64
+    }
+}
+
+impl std::ops::Index<u32> for Slab {
+    type Output = Request;
+    #[inline]
+    fn index(&self, slot: u32) -> &Request {
+        &self.all[slot as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Slab {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Request {
+        &mut self.all[slot as usize]
+    }
+}
+
+/// A first-in, first-out list of requests, linked through the slab.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl List {
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL };
+
+    #[inline]
+    pub(crate) fn push(&mut self, slab: &mut Slab, slot: u32) {
+        slab[slot].next = NIL;
+        if self.head == NIL {
+            self.head = slot;
+        } else {
+            slab[self.tail].next = slot;
+        }
+        self.tail = slot;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, slab: &Slab) -> Option<u32> {
+        if self.head == NIL {
+            return None;
+        }
+        let slot = self.head;
+        self.head = slab[slot].next;
+        Some(slot)
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+}
