@@ -15,6 +15,7 @@ pub mod ftl;
 pub mod machine;
 mod memory;
 mod request;
+mod rotating;
 mod server;
 pub mod spec;
 pub mod usage;

@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::flash::{Counts, FlashDevice, Site};
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
+use crate::rotating::Rotating;
 use crate::server::Server;
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource};
@@ -44,6 +45,7 @@ pub enum Failure {
 #[derive(Debug)]
 enum Part {
     Flash(Box<FlashDevice>),
+    Disk(Box<Rotating>),
     Memory(MemoryDevice),
 }
 
@@ -157,7 +159,10 @@ impl Machine {
                     ))
                 }
                 Kind::Memory(memory) => Part::Memory(MemoryDevice::new(memory, host)),
-                Kind::Disk(_) => return Err("no disks yet".into()),
+                Kind::Disk(disk) => Part::Disk(Box::new(
+                    Rotating::new(disk, seed, number)
+                        .map_err(|why| format!("{}: {why}", volume.device.name))?,
+                )),
             };
             parts.push(part);
         }
@@ -267,7 +272,7 @@ impl Machine {
         request.host = true;
         self.core.submitted += 1;
         match &mut self.parts[volume as usize] {
-            Part::Flash(_) => self.core.at(issued_ns, slot, State::Issued),
+            Part::Flash(_) | Part::Disk(_) => self.core.at(issued_ns, slot, State::Issued),
             Part::Memory(memory) => memory.submit(&mut self.core, slot, issued_ns, on),
         }
         issued_ns
@@ -303,6 +308,7 @@ impl Machine {
             let volume = self.core.slab[slot].volume as usize;
             match &mut self.parts[volume] {
                 Part::Flash(flash) => flash.event(&mut self.core, slot),
+                Part::Disk(disk) => disk.event(&mut self.core, slot),
                 Part::Memory(_) => MemoryDevice::done(&mut self.core, slot),
             }
         }
@@ -339,6 +345,7 @@ impl Machine {
                 for part in &mut self.parts {
                     match part {
                         Part::Flash(flash) => flash.power_cut(&mut self.core),
+                        Part::Disk(disk) => disk.power_cut(&mut self.core),
                         Part::Memory(memory) => memory.power_cut(),
                     }
                 }
@@ -369,7 +376,7 @@ impl Machine {
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         match &self.parts[volume as usize] {
             Part::Flash(flash) => flash.unit_value(offset_bytes / crate::flash::UNIT_BYTES),
-            Part::Memory(_) => None,
+            Part::Disk(_) | Part::Memory(_) => None,
         }
     }
 
@@ -407,7 +414,7 @@ impl Machine {
     pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
         match &self.parts[volume as usize] {
             Part::Flash(f) => Some(f.counts),
-            Part::Memory(_) => None,
+            Part::Disk(_) | Part::Memory(_) => None,
         }
     }
 
@@ -422,6 +429,7 @@ impl Machine {
         let mut all = vec![Resource { name: "generator cores", volume: None, count, busy_ns }];
         match &self.parts[volume as usize] {
             Part::Flash(f) => all.extend(f.resources(&self.core)),
+            Part::Disk(d) => all.extend(d.resources()),
             Part::Memory(m) => all.extend(m.resources(volume, now)),
         }
         all
@@ -431,6 +439,7 @@ impl Machine {
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
         match &self.parts[volume as usize] {
             Part::Flash(f) => f.phases(),
+            Part::Disk(d) => d.phases(),
             Part::Memory(_) => Vec::new(),
         }
     }

@@ -36,8 +36,8 @@ pub(crate) enum State {
     Erased,
     /// A driver thread looks at its devices.
     Poll,
-    /// A disk has something to do.
-    Disk,
+    /// A disk wants to be woken.
+    Wake,
     /// Waits in a list, or for its children: no event pending.
     Waiting,
 }

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use iodyno_catalog::{File, Kind, Problem, find, parse};
+use iodyno_catalog::{File, Problem, parse};
 use iodyno_emulate::describe::{self, FormError, RawFile};
-use iodyno_emulate::spec::{Precondition, System, Written};
+use iodyno_emulate::spec::{Device, Precondition, System, Written};
 
 fn file(text: &str) -> File {
     File { origin: "my/device.toml".to_owned(), name: "mine".to_owned(), text: text.into() }
@@ -40,36 +40,24 @@ fn listed(text: &str, errors: Vec<FormError>) -> String {
     lines.collect::<String>().trim_end().to_owned()
 }
 
-/// A shipped file with some texts replaced.
-fn changed(kind: Kind, name: &str, changes: &[(&str, &str)]) -> String {
-    let mut text = find(kind, name).unwrap().text.to_string();
-    for (old, new) in changes {
-        assert_eq!(text.matches(old).count(), 1, "{old:?} in {name}");
-        text = text.replace(old, new);
-    }
-    text
+const MEMORY: &str = include_str!("small/memory.toml");
+const FLASH: &str = include_str!("small/flash.toml");
+const DISK: &str = include_str!("small/disk.toml");
+const SYSTEM: &str = include_str!("small/system.toml");
+
+/// A text with some of its parts replaced, each of which it has once.
+fn changed(text: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(text.to_owned(), |text, (old, new)| {
+        assert_eq!(text.matches(old).count(), 1, "{old:?}");
+        text.replace(old, new)
+    })
 }
 
-/// A device of one parameter less than it needs, small enough to be read at a glance.
-const MEMORY: &str = r#"schema = 1
-kind = "device"
-family = "memory"
-summary = "a RAM disk"
-host = "rtp"
-capacity = { is = "1GiB", from = "assumed: small" }
-[memory]
-io = { is = "3us", from = "assumed: usual" }
-read = { is = "6 GB/s", from = "assumed: usual" }
-write = { is = "6 GB/s", from = "assumed: usual" }
-read_passes = { is = 2, from = "assumed: usual" }
-write_passes = { is = 2, from = "assumed: usual" }
-flush = { is = "0ns", from = "assumed: usual" }
-protected = { is = false, from = "assumed: usual" }
-"#;
-
 #[test]
-fn the_small_device_is_right() {
-    assert_eq!(told(MEMORY), "");
+fn the_small_files_are_right() {
+    for text in [MEMORY, FLASH, DISK, SYSTEM] {
+        assert_eq!(told(text), "");
+    }
 }
 
 /// Drawn as a user sees it.
@@ -122,63 +110,57 @@ fn a_device_is_no_system() {
     );
 }
 
-/// One change of the small device each, and what it is told.
+/// Changes of a small file each, and what that is told.
+type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
 #[test]
 fn every_way_to_write_a_file_wrongly_is_told_at_its_place() {
-    let mut wrong = String::new();
-    for (i, (old, new, expected)) in WRITTEN.iter().enumerate() {
-        assert_eq!(MEMORY.matches(old).count(), 1, "{old}");
-        compare(&mut wrong, &format!("W{i}"), &told(&MEMORY.replace(old, new)), expected);
-    }
-    assert!(wrong.is_empty(), "{wrong}");
+    check("W", WRITTEN);
 }
 
 #[test]
 fn every_rule_of_devices_is_told_at_its_key() {
-    let mut wrong = String::new();
-    for (i, (name, changes, expected)) in DEVICES.iter().enumerate() {
-        compare(
-            &mut wrong,
-            &format!("R{i}"),
-            &told(&changed(Kind::Device, name, changes)),
-            expected,
-        );
-    }
-    assert!(wrong.is_empty(), "{wrong}");
+    check("R", DEVICES);
 }
 
 #[test]
 fn every_rule_of_systems_is_told_at_its_key() {
+    check("S", SYSTEMS);
+}
+
+fn check(letter: &str, cases: &[Case]) {
     let mut wrong = String::new();
-    for (i, (name, changes, expected)) in SYSTEMS.iter().enumerate() {
-        compare(
-            &mut wrong,
-            &format!("S{i}"),
-            &told(&changed(Kind::System, name, changes)),
-            expected,
-        );
+    for (i, (text, changes, expected)) in cases.iter().enumerate() {
+        compare(&mut wrong, &format!("{letter}{i}"), &told(&changed(text, changes)), expected);
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+/// What is changed in the small server, how many flash DIMMs of 400 GB and of 200 GB are put into
+/// it, and what that is told.
+type Populated = (&'static [(&'static str, &'static str)], usize, usize, &'static str);
 
 /// Refused by the rule's name, at the line of the system's file that the rule is about.
 #[test]
 fn every_rule_of_population_is_told_at_its_line() {
     let mut wrong = String::new();
-    let state = Precondition { how: Written::Fresh, fill: 0.0 };
-    for (i, (name, changes, devices, expected)) in POPULATED.iter().enumerate() {
-        let text = changed(Kind::System, name, changes);
-        let system = describe::system(name, &parse(&file(&text)).unwrap()).unwrap();
-        let of = |name: &str| {
-            let raw = parse(&find(Kind::Device, name).unwrap()).unwrap();
-            (describe::device(name, &raw).unwrap().device, state)
-        };
-        let devices = devices.iter().flat_map(|(name, count)| vec![of(name); *count]).collect();
-        let broken = System::populate(*name, system.host.clone(), devices).unwrap_err();
+    let half = changed(FLASH, &[("\"400GB\"", "\"200GB\""), ("\"512GiB\"", "\"256GiB\"")]);
+    for (i, (changes, large, small, expected)) in POPULATED.iter().enumerate() {
+        let text = changed(SYSTEM, changes);
+        let system = describe::system("mine", &parse(&file(&text)).unwrap()).unwrap();
+        let mut devices = vec![flash_dimm("large", FLASH); *large];
+        devices.extend(vec![flash_dimm("small", &half); *small]);
+        let broken = System::populate("mine", system.host.clone(), devices).unwrap_err();
         let errors = broken.iter().map(|broken| system.error(broken)).collect();
         compare(&mut wrong, &format!("P{i}"), &listed(&text, errors), expected);
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+fn flash_dimm(name: &str, text: &str) -> (Device, Precondition) {
+    let raw = parse(&file(text)).unwrap();
+    let state = Precondition { how: Written::Fresh, fill: 0.0 };
+    (describe::device(name, &raw).unwrap().device, state)
 }
 
 fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
@@ -187,206 +169,256 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
     }
 }
 
-const WRITTEN: &[(&str, &str, &str)] = &[
+/// Flash DIMMs are spread evenly whatever stands between them; so are the others.
+#[test]
+fn devices_are_spread_over_the_sockets_by_their_kind() {
+    let system = describe::system("mine", &parse(&file(SYSTEM)).unwrap()).unwrap();
+    let state = Precondition { how: Written::Fresh, fill: 0.0 };
+    let memory = describe::device("memory", &parse(&file(MEMORY)).unwrap()).unwrap().device;
+    let pair = [flash_dimm("dimm", FLASH), (memory, state)];
+    let devices = (0..12).map(|i| pair[i % 2].clone()).collect();
+    let system = System::populate("mine", system.host, devices).unwrap();
+    let sockets: Vec<u32> = system.volumes.iter().map(|volume| volume.socket).collect();
+    assert_eq!(sockets, [0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1]);
+}
+
+const WRITTEN: &[Case] = &[
     (
-        "schema = 1",
-        "schema = 2",
+        MEMORY,
+        &[("schema = 1", "schema = 2")],
         "1:10 [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)",
     ),
     (
-        "schema = 1\n",
-        r#"schema = "1"
+        MEMORY,
+        &[(
+            "schema = 1\n",
+            r#"schema = "1"
 "#,
+        )],
         r#"1:10 ["1"] `schema` is a whole number, not the text "1" (write `schema = 1`)"#,
     ),
-    ("schema = 1\n", "", "1:1 [] the key `schema` is missing (write `schema = 1`)"),
+    (MEMORY, &[("schema = 1\n", "")], "1:1 [] the key `schema` is missing (write `schema = 1`)"),
     (
-        r#"kind = "device"
+        MEMORY,
+        &[(
+            r#"kind = "device"
 "#,
-        "",
+            "",
+        )],
         r#"1:1 [] the key `kind` is missing (write `kind = "device"`)"#,
     ),
     (
-        r#"kind = "device""#,
-        r#"kind = "workload""#,
+        MEMORY,
+        &[(r#"kind = "device""#, r#"kind = "workload""#)],
         r#"2:8 ["workload"] `kind` is "device" or "system" (write `kind = "device"`)"#,
     ),
     (
-        r#"family = "memory"
+        MEMORY,
+        &[(
+            r#"family = "memory"
 "#,
-        "",
+            "",
+        )],
         r#"1:1 [] the key `family` is missing (write `family = ` and "flash", "disk" or "memory")"#,
     ),
     (
-        r#"family = "memory""#,
-        r#"family = "memroy""#,
+        MEMORY,
+        &[(r#"family = "memory""#, r#"family = "memroy""#)],
         r#"3:10 ["memroy"] `family` is "flash", "disk" or "memory", not the text "memroy""#,
     ),
     (
-        r#"summary = "a RAM disk"
+        MEMORY,
+        &[(
+            r#"summary = "a RAM disk"
 "#,
-        r#"summary = " "
+            r#"summary = " "
 "#,
+        )],
         r#"4:11 [" "] `summary` is empty (write `summary = "what it is, in one line"`)"#,
     ),
     (
-        r#"summary = "a RAM disk"
+        MEMORY,
+        &[(
+            r#"summary = "a RAM disk"
 host = "rtp"
 "#,
-        "host = 5\n",
+            "host = 5\n",
+        )],
         r#"1:1 [] the key `summary` is missing (write `summary = "what it is, in one line"`)
 4:8 [5] `host` is a text in quotes, not the integer 5 (write `host = "x3850-x6"`)"#,
     ),
     (
-        "[memory]",
-        "[memmory]",
+        MEMORY,
+        &[("[memory]", "[memmory]")],
         "1:1 [] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n7:2 [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)",
     ),
     (
-        r#"capacity = { is = "1GiB", from = "assumed: small" }
+        MEMORY,
+        &[(
+            r#"capacity = { is = "1GiB", from = "assumed: small" }
 [memory]
 "#,
-        "memory = 5\n[x]\n",
+            "memory = 5\n[x]\n",
+        )],
         r#"1:1 [] the parameter `capacity` is missing (for example `capacity = { is = "8KiB", from = "assumed: why this value" }`)
 6:10 [5] `memory` is a table of parameters, not the integer 5 (write `[memory]`)
 7:2 [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)"#,
     ),
     (
-        r#""3us""#,
-        "3",
+        MEMORY,
+        &[(r#""3us""#, "3")],
         r#"8:13 [3] `memory.io` is a time with its unit, not the integer 3 (write it such as `"80us"`)"#,
     ),
     (
-        r#""3us""#,
-        r#""3""#,
+        MEMORY,
+        &[(r#""3us""#, r#""3""#)],
         r#"8:13 ["3"] `memory.io`: `3` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
     (
-        r#""3us""#,
-        r#""80MiB""#,
+        MEMORY,
+        &[(r#""3us""#, r#""80MiB""#)],
         r#"8:13 ["80MiB"] `memory.io`: `80MiB` is not a duration: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
-    (r#""3us""#, r#""3s""#, r#"8:13 ["3s"] `memory.io` is from 0 ns to 1 ms"#),
+    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"8:13 ["3s"] `memory.io` is from 0 ns to 1 ms"#),
     (
-        r#""1GiB""#,
-        r#""80us""#,
+        MEMORY,
+        &[(r#""1GiB""#, r#""80us""#)],
         r#"6:19 ["80us"] `capacity`: `80us` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"#,
     ),
     (
-        r#""1GiB""#,
-        r#""1073741824""#,
+        MEMORY,
+        &[(r#""1GiB""#, r#""1073741824""#)],
         r#"6:19 ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"8KiB"`)"#,
     ),
     (
-        r#""1GiB""#,
-        "1073741824",
+        MEMORY,
+        &[(r#""1GiB""#, "1073741824")],
         r#"6:19 [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"8KiB"`)"#,
     ),
-    (r#""1GiB""#, r#""4KiB""#, r#"6:19 ["4KiB"] `capacity` is from 1 MiB to 1 PiB"#),
+    (MEMORY, &[(r#""1GiB""#, r#""4KiB""#)], r#"6:19 ["4KiB"] `capacity` is from 1 MiB to 1 PiB"#),
     (
-        r#"read = { is = "6 GB/s""#,
-        r#"read = { is = "6 Gb/s""#,
+        MEMORY,
+        &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 Gb/s""#)],
         r#"9:15 ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
     ),
     (
-        r#"read = { is = "6 GB/s""#,
-        "read = { is = 6",
+        MEMORY,
+        &[(r#"read = { is = "6 GB/s""#, "read = { is = 6")],
         r#"9:15 [6] `memory.read` is a bandwidth with its unit, not the integer 6 (write it such as `"405 MB/s"`)"#,
     ),
     (
-        r#"read = { is = "6 GB/s""#,
-        r#"read = { is = "6 kB/s""#,
+        MEMORY,
+        &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 kB/s""#)],
         r#"9:15 ["6 kB/s"] `memory.read` is from 1 MB/s to 100 GB/s"#,
     ),
     (
-        "read_passes = { is = 2",
-        r#"read_passes = { is = "2""#,
+        MEMORY,
+        &[("read_passes = { is = 2", r#"read_passes = { is = "2""#)],
         r#"11:22 ["2"] `memory.read_passes` is a number, not the text "2" (write it such as `2.5`)"#,
     ),
     (
-        "read_passes = { is = 2",
-        "read_passes = { is = -0.5",
+        MEMORY,
+        &[("read_passes = { is = 2", "read_passes = { is = -0.5")],
         "11:22 [-0.5] `memory.read_passes` is from 0 to 10",
     ),
     (
-        "read_passes = { is = 2",
-        "read_passes = { is = nan",
+        MEMORY,
+        &[("read_passes = { is = 2", "read_passes = { is = nan")],
         "11:22 [nan] `memory.read_passes` is from 0 to 10",
     ),
     (
-        "is = false",
-        r#"is = "no""#,
+        MEMORY,
+        &[("is = false", r#"is = "no""#)],
         r#"14:20 ["no"] `memory.protected` is `true` or `false`, not the text "no" (write it such as `true`)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = "0ns""#,
+        MEMORY,
+        &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = "0ns""#)],
         r#"13:9 ["0ns"] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        "flush = 5",
+        MEMORY,
+        &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, "flush = 5")],
         r#"13:9 [5] the parameter `memory.flush` does not say where it is from (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { is = "0ns" }"#,
+        MEMORY,
+        &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = { is = "0ns" }"#)],
         r#"13:9 [{ is = "0ns" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { from = "assumed: usual" }"#,
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }"#,
+            r#"flush = { from = "assumed: usual" }"#,
+        )],
         r#"13:9 [{ from = "assumed: usual" }] the parameter `memory.flush` has no value (write `flush = { is = "80us", from = "assumed: why this value" }`)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { is = "0ns", form = "assumed: usual" }"#,
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }"#,
+            r#"flush = { is = "0ns", form = "assumed: usual" }"#,
+        )],
         r#"13:9 [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)
 13:23 [form] unknown key `form` (did you mean `from`? the keys here are `is`, `from`)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { is = "0ns", from = 3 }"#,
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }"#,
+            r#"flush = { is = "0ns", from = 3 }"#,
+        )],
         "13:30 [3] `from` of `memory.flush` is a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { is = "0ns", from = "assume: usual" }"#,
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }"#,
+            r#"flush = { is = "0ns", from = "assume: usual" }"#,
+        )],
         r#"13:30 ["assume: usual"] `from` of `memory.flush` names no source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { is = "0ns", from = "fitted" }"#,
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }"#,
+            r#"flush = { is = "0ns", from = "fitted" }"#,
+        )],
         r#"13:30 ["fitted"] `from` of `memory.flush` is `fitted` and says no more (write `fitted: ` and to which figure)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }"#,
-        r#"flush = { is = "0ns", from = "derived: " }"#,
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }"#,
+            r#"flush = { is = "0ns", from = "derived: " }"#,
+        )],
         r#"13:30 ["derived: "] `from` of `memory.flush` is `derived` and says no more (write `derived: ` and how, from what)"#,
     ),
     (
-        r#"flush = { is = "0ns", from = "assumed: usual" }
+        MEMORY,
+        &[(
+            r#"flush = { is = "0ns", from = "assumed: usual" }
 "#,
-        "",
+            "",
+        )],
         r#"7:1 [[memory]] the parameter `memory.flush` is missing (for example `flush = { is = "80us", from = "assumed: why this value" }`)"#,
     ),
 ];
 
-type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
-
 const DEVICES: &[Case] = &[
     (
-        "exflash-400g",
+        FLASH,
         &[(r#"capacity = { is = "400GB""#, r#"capacity = { is = "400000000512B""#)],
-        r#"13:19 ["400000000512B"] a flash device has whole units of 4 KiB (rule `capacity-units`) (the next is "390625004KiB")"#,
+        r#"6:19 ["400000000512B"] a flash device has whole units of 4 KiB (rule `capacity-units`) (the next is "390625004KiB")"#,
     ),
     (
-        "ramdisk-ddr3-16g",
-        &[(r#""16GiB""#, r#""16000000001B""#)],
-        r#"9:19 ["16000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "16000000512B")"#,
+        MEMORY,
+        &[(r#""1GiB""#, r#""16000000001B""#)],
+        r#"6:19 ["16000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "16000000512B")"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[
             (
                 r#"
@@ -396,98 +428,112 @@ page = { is = "12KiB""#,
             ),
             (r#""512GiB""#, r#""768GiB""#),
         ],
-        r#"36:15 ["12KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
+        r#"24:15 ["12KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[(
             r#"
 page = { is = "8KiB""#,
             r#"
 page = { is = "2KiB""#,
         )],
-        r#"36:15 ["2KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
+        r#"24:15 ["2KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[(r#""512GiB""#, r#""511.9GiB""#)],
-        r#"38:14 ["511.9GiB"] the raw space is a multiple of one block on every plane of every die, 256 MiB (rule `whole-blocks`) (the next is "512GiB")"#,
+        r#"26:14 ["511.9GiB"] the raw space is a multiple of one block on every plane of every die, 256 MiB (rule `whole-blocks`) (the next is "512GiB")"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[("pages_per_block = { is = 256", "pages_per_block = { is = 65536")],
-        r#"38:14 ["512GiB"] 8 blocks on each plane are too few to collect garbage: the least is 16 (rule `enough-blocks`) (fewer dies, fewer planes or smaller blocks give more blocks a plane)"#,
+        r#"26:14 ["512GiB"] 8 blocks on each plane are too few to collect garbage: the least is 16 (rule `enough-blocks`) (fewer dies, fewer planes or smaller blocks give more blocks a plane)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[(r#""512GiB""#, r#""256GiB""#)],
-        r#"38:14 ["256GiB"] the raw space, 256 GiB, is not larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
+        r#"26:14 ["256GiB"] the raw space, 256 GiB, is not larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[(r#""3%""#, r#""27%""#)],
-        r#"54:19 ["27%"] 374 GiB that are not reserved leave 0.3 % of spare for writes; the least is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
+        r#"40:19 ["27%"] 374 GiB that are not reserved leave 0.3 % of spare for writes; the least is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
     ),
-    ("exflash-400g", &[(r#""3%""#, "1")], "54:19 [1] `translation.reserved` is from 0% to 90%"),
+    (FLASH, &[(r#""3%""#, "1")], "40:19 [1] `translation.reserved` is from 0% to 90%"),
     (
-        "exflash-400g",
+        FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
-        r#"40:23 ["2.1ms"] programming a fast page takes longer than a slow one (rule `program-order`) (NAND whose pages are all alike has the same time twice)"#,
+        r#"28:23 ["2.1ms"] programming a fast page takes longer than a slow one (rule `program-order`) (NAND whose pages are all alike has the same time twice)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[("\nlanes = { is = 2", "\nlanes = { is = 3")],
-        "29:16 [3] 16 channels can't be divided among 3 lanes (rule `lanes`) (one lane fits every device)",
+        "18:16 [3] 16 channels can't be divided among 3 lanes (rule `lanes`) (one lane fits every device)",
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "45:24 [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is no parity)",
+        "34:24 [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is no parity)",
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[(r#""2MiB""#, r#""8KiB""#)],
-        r#"48:15 ["8KiB"] the buffer holds less than one program, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
+        r#"36:15 ["8KiB"] the buffer holds less than one program, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
     ),
     (
-        "exflash-400g",
-        &[(r#""0ns", from = "assumed: a thread"#, r#""26us", from = "assumed: a thread"#)],
-        r#"23:23 ["25us"] a thread on a crowded socket looks more often than one with a core (rule `poll`)"#,
+        FLASH,
+        &[(r#"poll = { is = "0ns""#, r#"poll = { is = "26us""#)],
+        r#"13:23 ["25us"] a thread on a crowded socket looks more often than one with a core (rule `poll`)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[("dies_per_channel = { is = 4", "dies_per_channel = { is = 0")],
-        "34:27 [0] `nand.dies_per_channel` is from 1 to 64",
+        "22:27 [0] `nand.dies_per_channel` is from 1 to 64",
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[("\nchannels = { is = 16", "\nchannels = { is = -16")],
-        "33:19 [-16] `nand.channels` is from 1 to 256",
+        "21:19 [-16] `nand.channels` is from 1 to 256",
     ),
+    (FLASH, &[(r#""57%""#, "57")], "19:21 [57] `controller.page_split` is from 0% to 100%"),
     (
-        "exflash-400g",
-        &[(r#""57%""#, "57")],
-        "30:21 [57] `controller.page_split` is from 0% to 100%",
-    ),
-    (
-        "exflash-400g",
+        FLASH,
         &[("[memory_channel]", "[link]")],
-        r#"16:1 [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
-18:1 [devices_per_thread] unknown key `devices_per_thread` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-19:1 [command] unknown key `command` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-20:1 [read_copy] unknown key `read_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-21:1 [write_copy] unknown key `write_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-22:1 [poll] unknown key `poll` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-23:1 [poll_crowded] unknown key `poll_crowded` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)"#,
+        r#"7:1 [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
+8:1 [devices_per_thread] unknown key `devices_per_thread` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+9:1 [command] unknown key `command` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+10:1 [read_copy] unknown key `read_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+11:1 [write_copy] unknown key `write_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+12:1 [poll] unknown key `poll` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+13:1 [poll_crowded] unknown key `poll_crowded` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
+        &[
+            ("\nplanes = { is = 2", "\nplanes = { is = 16"),
+            (
+                r#"
+page = { is = "8KiB""#,
+                r#"
+page = { is = "16KiB""#,
+            ),
+        ],
+        "23:17 [16] one program writes 256 KiB, a page on each plane of a die; the most is 128 KiB (rule `program-size`) (dies whose planes work on their own may be given as several dies)",
+    ),
+    (
+        FLASH,
+        &[("[memory_channel]", "[x]")],
+        "1:1 [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n7:2 [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+    ),
+    (
+        FLASH,
         &[("[controller]", "[link]\n\n[controller]")],
-        r#"25:1 [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
-25:1 [[link]] a device is attached in one way: `[memory_channel]` or `[link]` (remove one of them)"#,
+        r#"14:1 [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
+14:1 [[link]] a device is attached in one way: `[memory_channel]` or `[link]` (remove one of them)"#,
     ),
     (
-        "exflash-400g",
+        FLASH,
         &[
             (
                 "[endurance]",
@@ -498,72 +544,72 @@ program = { is = "300us", from = "assumed: usual" }
             ),
             (r#"raw = { is = "512GiB""#, r#"raw = { is = "500GiB""#),
         ],
-        r#"58:15 ["512GiB"] the cache is larger than the raw space (rule `slc-in-raw`)"#,
+        r#"43:15 ["512GiB"] the cache is larger than the raw space (rule `slc-in-raw`)"#,
     ),
     (
-        "hdd-10k-300g",
+        DISK,
         &[(r#""300GB""#, r#""300000000001B""#)],
-        r#"9:19 ["300000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "300000000512B")"#,
+        r#"6:19 ["300000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "300000000512B")"#,
     ),
     (
-        "hdd-10k-300g",
+        DISK,
         &[(r#""93 MB/s""#, r#""169 MB/s""#)],
-        r#"16:16 ["169 MB/s"] the innermost zone is faster than the outermost, whose tracks are longer (rule `outer-above-inner`)"#,
+        r#"12:16 ["169 MB/s"] the innermost zone is faster than the outermost, whose tracks are longer (rule `outer-above-inner`)"#,
     ),
     (
-        "hdd-10k-300g",
+        DISK,
         &[(r#""3.8ms""#, r#""6ms""#)],
-        r#"22:18 ["6ms"] no curve that rises with the distance has this average (rule `seek-curve`) (between 300 µs and 7.80 ms it lies from 2.80 ms to 5.80 ms)"#,
+        r#"17:18 ["6ms"] no curve that rises with the distance has this average (rule `seek-curve`) (between 300 µs and 7.80 ms it lies from 2.80 ms to 5.80 ms)"#,
     ),
     (
-        "hdd-10k-300g",
+        DISK,
         &[(r#""7.8ms""#, r#""0.2ms""#)],
-        r#"23:22 ["0.2ms"] a seek over all tracks takes less than one to the next track (rule `seek-curve`)"#,
+        r#"18:22 ["0.2ms"] a seek over all tracks takes less than one to the next track (rule `seek-curve`)"#,
     ),
 ];
 
 const SYSTEMS: &[Case] = &[
     (
-        "x3850-x6",
+        SYSTEM,
         &[(r#""85.3 GB/s""#, r#""96 GB/s""#)],
-        r#"13:17 ["96 GB/s"] a socket's memory has 96.0 GB/s, but its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
+        r#"9:17 ["96 GB/s"] a socket's memory has 96.0 GB/s, but its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[(r#""75%""#, r#""0%""#)],
-        r#"16:21 ["0%"] nothing is left of an unbalanced channel's bandwidth (rule `unbalanced`) (write `"100%"` for no loss)"#,
+        r#"12:21 ["0%"] nothing is left of an unbalanced channel's bandwidth (rule `unbalanced`) (write `"100%"` for no loss)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[(r#"is = "rdimm""#, r#"is = "rdim""#)],
-        r#"24:22 ["rdim"] `slots.memory_kind` is one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
+        r#"19:22 ["rdim"] `slots.memory_kind` is one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[(r#"is = "independent""#, "is = 1")],
-        r#"25:22 [1] `slots.memory_mode` is one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write it such as `"independent"`)"#,
+        r#"20:22 [1] `slots.memory_mode` is one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write it such as `"independent"`)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[(
             r#"device = "exflash-400g"
 "#,
             "",
         )],
-        r#"27:1 [[[volumes]]] these volumes have no `device` (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"21:1 [[[volumes]]] these volumes have no `device` (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[(r#"device = "exflash-400g""#, "device = 400")],
-        r#"28:10 [400] `device` is the name of a device (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"22:10 [400] `device` is the name of a device (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[("count = 32", "count = 0\ncounts = 3")],
-        "29:9 [0] `count` is a whole number from 1 to 1024\n30:1 [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
+        "23:9 [0] `count` is a whole number from 1 to 1024\n24:1 [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[
             (
                 r#"[[volumes]]
@@ -574,10 +620,10 @@ count = 32
             ),
             ("[host]", "volumes = [32]\n[host]"),
         ],
-        r#"9:12 [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"4:12 [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[
             (
                 r#"[[volumes]]
@@ -588,100 +634,90 @@ count = 32
             ),
             ("[host]", "volumes = 32\n[host]"),
         ],
-        r#"9:11 [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"4:11 [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
-        "x3850-x6",
+        SYSTEM,
         &[("[slots]", "[slot]")],
-        "1:1 [] the table `[slots]` is missing (it has the keys `flash_dimms_per_socket`, `channels_per_socket`, `rdimms_per_channel`, `memory_kind`, `memory_mode`)\n20:2 [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `volumes`, `host`, `slots`)",
+        "1:1 [] the table `[slots]` is missing (it has the keys `flash_dimms_per_socket`, `channels_per_socket`, `rdimms_per_channel`, `memory_kind`, `memory_mode`)\n15:2 [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `volumes`, `host`, `slots`)",
     ),
 ];
 
-/// A server, what is changed in it, what is put into it, and what that is told.
-type Populated = (
-    &'static str,
-    &'static [(&'static str, &'static str)],
-    &'static [(&'static str, usize)],
-    &'static str,
-);
-
 const POPULATED: &[Populated] = &[
     (
-        "x3850-x6",
         &[],
-        &[("exflash-400g", 33)],
-        "21:33 [8] 33 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)\n22:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
+        33,
+        0,
+        "16:33 [8] 33 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)\n17:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
     ),
     (
-        "rtp",
-        &[(r#""udimm""#, r#""rdimm""#)],
-        &[("exflash-400g", 1)],
-        "18:33 [0] this system takes no flash DIMMs (rule `flash-dimm-slots`)",
+        &[("flash_dimms_per_socket = { is = 8", "flash_dimms_per_socket = { is = 0")],
+        1,
+        0,
+        "16:33 [0] this system takes no flash DIMMs (rule `flash-dimm-slots`)",
     ),
     (
-        "x3650-m4",
-        &[("flash_dimms_per_socket = { is = 4", "flash_dimms_per_socket = { is = 8")],
-        &[("exflash-400g", 9)],
-        "19:30 [4] 5 flash DIMMs on one socket with 4 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
+        &[("flash_dimms_per_socket = { is = 8", "flash_dimms_per_socket = { is = 16")],
+        33,
+        0,
+        "17:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
     ),
     (
-        "x3850-x6",
         &[("rdimms_per_channel = { is = 1", "rdimms_per_channel = { is = 0")],
-        &[("exflash-400g", 1)],
-        "23:29 [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)",
+        1,
+        0,
+        "18:29 [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)",
     ),
     (
-        "x3850-x6",
         &[(r#"is = "rdimm""#, r#"is = "lrdimm""#)],
-        &[("exflash-400g", 1)],
-        r#"24:22 ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)"#,
+        1,
+        0,
+        r#"19:22 ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)"#,
     ),
     (
-        "x3850-x6",
         &[(r#"is = "rdimm""#, r#"is = "udimm""#)],
-        &[("exflash-400g", 1)],
-        r#"24:22 ["udimm"] flash DIMMs work beside RDIMMs only; this system has UDIMMs (rule `rdimms-only`)"#,
+        1,
+        0,
+        r#"19:22 ["udimm"] flash DIMMs work beside RDIMMs only; this system has UDIMMs (rule `rdimms-only`)"#,
     ),
     (
-        "x3850-x6",
         &[(r#"is = "independent""#, r#"is = "lockstep""#)],
-        &[("exflash-400g", 1)],
-        r#"25:22 ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)"#,
+        1,
+        0,
+        r#"20:22 ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)"#,
     ),
     (
-        "x3850-x6",
         &[(r#"is = "independent""#, r#"is = "sparing""#)],
-        &[("exflash-400g", 1)],
-        r#"25:22 ["sparing"] flash DIMMs need the memory channels to be independent; this system has sparing (rule `independent-mode-only`)"#,
+        1,
+        0,
+        r#"20:22 ["sparing"] flash DIMMs need the memory channels to be independent; this system has sparing (rule `independent-mode-only`)"#,
     ),
     (
-        "x3850-x6",
         &[(r#"is = "independent""#, r#"is = "mirroring""#)],
-        &[("exflash-400g", 1)],
-        r#"25:22 ["mirroring"] flash DIMMs need the memory channels to be independent; this system has mirroring (rule `independent-mode-only`)"#,
+        1,
+        0,
+        r#"20:22 ["mirroring"] flash DIMMs need the memory channels to be independent; this system has mirroring (rule `independent-mode-only`)"#,
     ),
     (
-        "x3850-x6",
         &[],
-        &[("exflash-400g", 1), ("exflash-200g", 1)],
-        "27:1 [[[volumes]]] flash DIMMs of different capacities in one server: `exflash-400g` and `exflash-200g` (rule `one-flash-dimm-capacity`)",
+        2,
+        1,
+        "21:1 [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)",
     ),
+    (&[], 0, 0, "21:1 [[[volumes]]] a system has 1 to 1024 devices, not 0 (rule `device-count`)"),
     (
-        "x3850-x6",
-        &[],
-        &[],
-        "27:1 [[[volumes]]] a system has 1 to 1024 devices, not 0 (rule `device-count`)",
-    ),
-    (
-        "rtp",
         &[
             (r#"is = "independent""#, r#"is = "lockstep""#),
             ("rdimms_per_channel = { is = 1", "rdimms_per_channel = { is = 0"),
+            (r#"is = "rdimm""#, r#"is = "lrdimm""#),
         ],
-        &[("exflash-400g", 1)],
-        r#"18:33 [0] this system takes no flash DIMMs (rule `flash-dimm-slots`)
-20:29 [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
-21:22 ["udimm"] flash DIMMs work beside RDIMMs only; this system has UDIMMs (rule `rdimms-only`)
-22:22 ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)"#,
+        17,
+        17,
+        r#"16:33 [8] 34 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)
+17:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)
+18:29 [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
+19:22 ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)
+20:22 ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)
+21:1 [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)"#,
     ),
 ];

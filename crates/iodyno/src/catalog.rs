@@ -1,6 +1,7 @@
 //! `catalog`: what there is to run, and what each entry says.
 
 use crate::failure::Failure;
+use crate::model::look_up;
 use crate::{print, print_json};
 use iodyno_catalog::{File, Kind, Problem, find, list, parse};
 use iodyno_workload::{RawSpec, Spec, SpecError, Workload};
@@ -62,38 +63,61 @@ pub(crate) fn command(name: Option<&str>, as_json: bool) -> Result<ExitCode, Fai
 }
 
 fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
-    let (file, workload) = workload(name)?;
+    let (file, kind, about) = entry(name)?;
     if as_json {
         return print_json(&json!({
             "schema": 1,
             "name": file.name,
-            "kind": Kind::Workload.noun(),
-            "about": workload.about(),
+            "kind": kind.noun(),
+            "about": about,
             "text": &*file.text,
         }));
     }
     print(&format!("# {}\n{}\n", file.origin, file.text.trim_end()))
 }
 
+/// A workload, a device or a system, and one line about it. Names are of one kind only.
+fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
+    for kind in [Kind::Device, Kind::System] {
+        if list(kind).any(|(n, _)| n == name) {
+            let about = look_up::all()?.into_iter().find(|e| e.0 == name).map(|e| e.2);
+            return Ok((find(kind, name)?, kind, about.unwrap_or_default()));
+        }
+    }
+    let (file, workload) = workload(name)?;
+    let about = workload.about().to_owned();
+    Ok((file, Kind::Workload, about))
+}
+
 fn all(as_json: bool) -> Result<ExitCode, Failure> {
     let mut entries = Vec::new();
     for (name, _) in list(Kind::Workload) {
         let (_, workload) = workload(name)?;
-        entries.push((name, workload));
+        entries.push((name.to_owned(), Kind::Workload, workload.about().to_owned()));
     }
+    entries.extend(look_up::all()?);
     if as_json {
         let entries: Vec<_> = entries
             .iter()
-            .map(|(name, w)| json!({"name": name, "kind": "workload", "about": w.about()}))
+            .map(|(name, kind, about)| json!({"name": name, "kind": kind.noun(), "about": about}))
             .collect();
         return print_json(&json!({"schema": 1, "entries": entries}));
     }
-    let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = String::from(
-        "Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):\n",
-    );
-    for (name, workload) in &entries {
-        let _ = writeln!(text, "  {name:<width$}  {}", workload.about());
+    let width = entries.iter().map(|e| e.0.len()).max().unwrap_or(0);
+    let headings = [
+        (
+            Kind::Workload,
+            "Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):",
+        ),
+        (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
+        (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
+    ];
+    let mut text = String::new();
+    for (kind, heading) in headings {
+        let _ = writeln!(text, "{}{heading}", if text.is_empty() { "" } else { "\n" });
+        for (name, _, about) in entries.iter().filter(|e| e.1 == kind) {
+            let _ = writeln!(text, "  {name:<width$}  {about}");
+        }
     }
     print(&text)
 }

@@ -2,7 +2,8 @@
 
 use crate::args::Check;
 use crate::failure::Failure;
-use crate::{print, print_json};
+use crate::{model, print, print_json};
+use iodyno_run::Emulated;
 use iodyno_target::{
     Confirm, Inspection, Refusal, SysRoot, check_writable, confirm, health, inspect,
 };
@@ -15,6 +16,9 @@ use std::process::ExitCode;
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
+    if let Some(emulated) = model::emulated(std::slice::from_ref(&flags.target))? {
+        return self::emulated(flags, &emulated);
+    }
     let inspection = inspect(&flags.target)?;
     let refusals = check_writable(&inspection, &SysRoot::real());
     let lifted = !refusals.is_empty()
@@ -48,6 +52,52 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
     text.push_str(&safety(&refusals, lifted));
     print(&text)?;
     Ok(code)
+}
+
+/// What is emulated under a name. There is nothing that could be destroyed.
+fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
+    let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
+    if flags.json {
+        return print_json(&json!({
+            "schema": 1,
+            "target": flags.target.to_string(),
+            "writable": true,
+            "refusals": [],
+            "destroy_confirmed": false,
+            "inspection": inspect(&flags.target)?,
+            "health": null,
+            "emulated": facts,
+        }));
+    }
+    let (system, volumes) = (&emulated.system, &emulated.volumes);
+    let mut text = format!("{}\n", flags.target);
+    line(&mut text, "kind", "emulated storage, in virtual time");
+    let host = &system.host;
+    line(
+        &mut text,
+        "system",
+        &format!("{}, {} sockets of {} cores", system.name, host.sockets, host.cores_per_socket),
+    );
+    // Devices that are alike are told once.
+    let mut groups: Vec<(String, usize)> = Vec::new();
+    for (of, facts) in system.volumes.iter().zip(&facts) {
+        let family = facts["family"].as_str().unwrap_or_default();
+        let size = human::size(of.device.capacity_bytes());
+        let words = format!("{}, {size} {family}", of.device.name);
+        match groups.last_mut() {
+            Some((last, count)) if *last == words => *count += 1,
+            _ => groups.push((words, 1)),
+        }
+    }
+    for (words, count) in groups {
+        let times = if count == 1 { String::new() } else { format!("{count} × ") };
+        line(&mut text, "would run on", &format!("{times}{words}"));
+    }
+    let mut states: Vec<String> = volumes.iter().map(model::state_in_words).collect();
+    states.dedup();
+    line(&mut text, "state", &states.join("; "));
+    line(&mut text, "writing", "allowed: nothing real is written");
+    print(&text)
 }
 
 fn line(text: &mut String, label: &str, value: &str) {

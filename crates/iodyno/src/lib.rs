@@ -9,6 +9,7 @@ mod catalog;
 mod check;
 mod failure;
 mod live;
+mod model;
 mod run;
 mod signals;
 mod stored;

@@ -66,6 +66,7 @@ impl Watch for Live {
                     human::size(total_bytes)
                 ));
             }
+            Phase::Preparing => self.draw("preparing the emulated system"),
             Phase::Calibrating => self.draw("measuring the generator itself"),
         }
     }

@@ -3,7 +3,7 @@
 use crate::args::{Cli, Run};
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::{catalog, print, print_json, signals, stored, style};
+use crate::{catalog, model, print, print_json, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::json;
 use iodyno_report::terminal::{self, Style};
@@ -57,6 +57,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
         command: words.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cells,
+        emulated: model::emulated(&flags.on)?,
         targets: flags.on.clone(),
         seed: flags.seed,
         engine: flags.engine,

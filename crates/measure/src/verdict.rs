@@ -60,6 +60,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     let mut say = |code: &str, level: Level, text: String| {
         found.push(Verdict { code: code.to_owned(), level, text });
     };
+    emulated(cell, &mut say);
     completeness(cell, &total, &mut say);
     accounting(cell, &total, &mut say);
     generator(cell, &total, &mut say);
@@ -80,6 +81,17 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
 }
 
 type Say<'a> = dyn FnMut(&str, Level, String) + 'a;
+
+/// Was anything real measured?
+fn emulated(cell: &Cell, say: &mut Say) {
+    if cell.evidence.virtual_time {
+        say(
+            "EMULATED",
+            Level::Note,
+            "emulated, in virtual time: what the model of the storage says, not a measurement of one; valid means that the run was sound, not that the model is".to_owned(),
+        );
+    }
+}
 
 /// Did the cell run to its end, and did the operations succeed?
 fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
@@ -316,15 +328,14 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
                 format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled)
             }
         };
+        let mend = if e.virtual_time { "take another ?state= or ?fill=" } else { "fill it first" };
         say(
             "NEVER_WRITTEN",
             Level::Warning,
-            format!(
-                "{seen}: a device answers such reads without touching its medium; fill it first"
-            ),
+            format!("{seen}: a device answers such reads without touching its medium; {mend}"),
         );
     }
-    if e.content_reducible && total.class(OpKind::Write).is_some() {
+    if e.content_reducible && !e.virtual_time && total.class(OpKind::Write).is_some() {
         say(
             "REDUCIBLE_CONTENT",
             Level::Note,
@@ -332,7 +343,8 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     kernel_workers(cell, say);
-    if e.in_process {
+    // What a small range does on an emulated device is known: it is in the model.
+    if e.in_process || e.virtual_time {
         return;
     }
     let small_for_ram =

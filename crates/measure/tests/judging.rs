@@ -112,6 +112,22 @@ fn memory_of_the_process_is_not_a_device() {
     assert_eq!(codes(&cell), ["VALID"]);
 }
 
+/// Emulated storage is told apart, and what only real hardware can suffer from is not looked for.
+#[test]
+fn what_is_emulated_is_judged_as_such() {
+    let mut cell = sound();
+    cell.evidence.virtual_time = true;
+    cell.evidence.active_bytes = 1 << 20;
+    cell.evidence.content_reducible = true;
+    cell.series[0].class_mut(OpKind::Write).service.record_n(100_000, 1);
+    cell.resources.outstanding_area_ns += 100_000;
+    assert_eq!(codes(&cell)[..2], ["VALID", "EMULATED"]);
+    cell.evidence.written_share = Some(0.5);
+    let verdicts = judge(&cell);
+    let never = verdicts.iter().find(|v| v.code == "NEVER_WRITTEN").unwrap();
+    assert!(never.text.contains("?state="), "{}", never.text);
+}
+
 /// Cells of workers or targets merge in any order to the same sum.
 #[test]
 fn cells_merge_in_any_order() {

@@ -18,6 +18,7 @@ use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::OpKind;
 use iodyno_workload::ArrivalKind;
 use serde_json::Value;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How the name of the merged cell's target begins.
@@ -189,22 +190,30 @@ fn run_cell(
     let spec = &cell.spec;
     let mut targets = Vec::new();
     let mut choices = Vec::new();
-    for prop in props.iter() {
+    let emulated = request.emulated.as_ref();
+    let system = emulated.map(|emulated| emulated.before(spec));
+    for (volume, prop) in (0..).zip(props.iter()) {
         let (engine, why) = engine_for(request, cell, prop);
         choices.push(why);
         targets.push(TargetPlan {
             name: prop.name.clone(),
-            medium: prop.medium.clone(),
+            medium: match &system {
+                Some(system) => Medium::Model { system: Arc::clone(system), volume },
+                None => prop.medium.clone(),
+            },
             align_bytes: prop.align_bytes,
             engine,
             laid_out_verifiable: prop.laid_out_verifiable,
         });
     }
-    watch.phase(Phase::Calibrating);
     let is_null = matches!(props[0].medium, Medium::Null(_));
     let calibration = if is_null {
         None
+    } else if emulated.is_some() {
+        watch.phase(Phase::Preparing);
+        None
     } else {
+        watch.phase(Phase::Calibrating);
         let capacity = props[0].medium.capacity_bytes();
         Some(calibrate(spec, request.seed, capacity, request.clock, CALIBRATION_NS)?)
     };
@@ -221,22 +230,33 @@ fn run_cell(
         options: request.options,
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
-    let before = Surroundings::now(&inspections);
+    let before = emulated.is_none().then(|| Surroundings::now(&inspections));
     let count = request.cells.len();
     let mut keeper = Keeper::new(writer, watch, first_index, (position, count));
     let mut cells = drive_cell(&plan, &request.stop, &mut keeper)?;
     if let Some(e) = keeper.failure {
         return Err(e.into());
     }
-    Surroundings::now(&inspections).judge(&before, &mut cells);
+    if let Some(before) = before {
+        Surroundings::now(&inspections).judge(&before, &mut cells);
+        for (prop, done) in props.iter().zip(&mut cells) {
+            done.evidence.ram_bytes = ram_bytes();
+            prop.testify(done);
+            if spec.issues(OpKind::Read) {
+                prop.sample(request.seed, spec, &mut done.evidence);
+            }
+        }
+    }
+    if let Some(emulated) = emulated {
+        for (state, done) in emulated.states(spec).into_iter().zip(&mut cells) {
+            done.facts.insert("state".to_owned(), state);
+        }
+    }
 
     for ((prop, done), why) in props.iter_mut().zip(&mut cells).zip(choices) {
-        done.evidence.ram_bytes = ram_bytes();
-        prop.testify(done);
-        if spec.issues(OpKind::Read) {
-            prop.sample(request.seed, spec, &mut done.evidence);
+        if emulated.is_none() {
+            done.facts.insert("engine.why".to_owned(), why);
         }
-        done.facts.insert("engine.why".to_owned(), why);
         // Only the first cell knows what the lay-out left; later ones find what cells wrote.
         prop.laid_out_verifiable = false;
     }
@@ -247,14 +267,15 @@ fn run_cell(
         if let Some((ns_per_io, ceiling_iops)) = calibration {
             done.evidence.generator_ns_per_io = Some(ns_per_io);
             done.evidence.generator_ceiling_iops = Some(ceiling_iops);
-        } else if done.total().ops() > 0 {
+        } else if is_null && done.total().ops() > 0 {
             let ns = done.resources.cpu_seconds() * 1e9 / done.total().ops() as f64;
             done.evidence.generator_ns_per_io = Some(ns);
         }
         done.verdicts = judge(done);
         if done.key.target.starts_with(ALL_TARGETS) {
             // What is remarkable about one target is said there.
-            done.verdicts.retain(|v| v.level != Level::Note || v.code == "RATE_MET");
+            let kept = ["RATE_MET", "EMULATED"];
+            done.verdicts.retain(|v| v.level != Level::Note || kept.contains(&v.code.as_str()));
         }
     }
     Ok(cells)
@@ -282,6 +303,7 @@ fn all_targets(cells: &[Cell]) -> Cell {
         }
         let (sum, one) = (&mut all.evidence, &cell.evidence);
         sum.in_process &= one.in_process;
+        sum.virtual_time |= one.virtual_time;
         sum.direct = match (sum.direct, one.direct) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (a, b) => a.or(b),

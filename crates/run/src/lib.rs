@@ -1,9 +1,11 @@
 //! Executes what was asked for: inspects the targets, tells the cost first, guards and opens them,
 //! lays files out, drives one cell after the other, gathers the evidence around each, judges it,
-//! and keeps it in the notebook while it grows.
+//! and keeps it in the notebook while it grows. Emulated targets are neither inspected nor guarded,
+//! and nothing is calibrated for them: their time is not this machine's.
 //!
 //! **Invariant:** the only room that sees targets, engines and notebook together.
 
+mod emulated;
 mod execute;
 mod keeper;
 mod plan;
@@ -12,6 +14,7 @@ mod request;
 mod stage;
 mod surroundings;
 
+pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use execute::execute;
 pub use plan::Plan;
 pub use request::{CellRequest, Outcome, Phase, Request, RunError, Watch};

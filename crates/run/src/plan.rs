@@ -13,6 +13,8 @@ pub struct Plan {
     pub cells: usize,
     /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
     pub time_ns: u64,
+    /// That time is virtual: the targets are emulated, and nothing real is written.
+    pub virtual_time: bool,
     /// Some cell ends by operations or bytes, so its time isn't known.
     pub open_ended: bool,
     /// Bytes written to lay files out.
@@ -47,14 +49,16 @@ impl Plan {
         health: &[Option<Health>],
         lay_out_bytes: u64,
     ) -> Self {
-        let mut plan = Self { cells: request.cells.len(), lay_out_bytes, ..Self::default() };
+        let virtual_time = request.emulated.is_some();
+        let mut plan =
+            Self { cells: request.cells.len(), lay_out_bytes, virtual_time, ..Self::default() };
         let targets = inspections.len() as u64;
         for cell in &request.cells {
             let limits = cell.spec.limits();
             plan.time_ns += limits.ramp_ns + limits.time_ns.unwrap_or(0);
             plan.open_ended |= limits.time_ns.is_none();
             let write_share = share_of_writes(&cell.spec);
-            if write_share > 0.0 {
+            if write_share > 0.0 && !virtual_time {
                 let by_ops = limits.ops.map(|n| n as f64 * f64::from(cell.spec.max_data_bytes()));
                 let by_bytes = limits.bytes.map(|n| n as f64);
                 match (by_ops, by_bytes) {
@@ -78,12 +82,13 @@ impl Plan {
             }
         }
         plan.words = plan.sentences(targets);
+        plan.words.extend(states(request));
         plan
     }
 
-    /// Whether the plan is worth telling: it writes, or it takes long.
+    /// Whether the plan is worth telling: it writes, it takes long, or it is not about what is real.
     pub fn is_notable(&self) -> bool {
-        self.time_ns > 60_000_000_000 || self.writes()
+        self.virtual_time || self.time_ns > 60_000_000_000 || self.writes()
     }
 
     fn writes(&self) -> bool {
@@ -97,7 +102,8 @@ impl Plan {
         let on =
             if targets == 1 { String::new() } else { format!(" on {targets} targets at once") };
         let long = if self.open_ended { "at least " } else { "" };
-        words.push(format!("{cells}{on}, {long}{}", human::duration_ns(self.time_ns)));
+        let of = if self.virtual_time { " of virtual time" } else { "" };
+        words.push(format!("{cells}{on}, {long}{}{of}", human::duration_ns(self.time_ns)));
         let mut writes = Vec::new();
         if self.lay_out_bytes > 0 {
             writes.push(format!("{} to lay the file out", human::size(self.lay_out_bytes)));
@@ -129,6 +135,25 @@ impl Plan {
         }
         words
     }
+}
+
+/// In which state cells find emulated devices; cells that find the same are named together.
+fn states(request: &Request) -> Vec<String> {
+    let Some(emulated) = &request.emulated else { return Vec::new() };
+    let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for cell in &request.cells {
+        let mut states = emulated.states(&cell.spec);
+        states.sort();
+        states.dedup();
+        match groups.iter_mut().find(|(of, _)| *of == states) {
+            Some((_, cells)) => cells.push(&cell.name),
+            None => groups.push((states, vec![&cell.name])),
+        }
+    }
+    let sentence = |(states, cells): (Vec<String>, Vec<&str>)| {
+        format!("device state for {}: {}", cells.join(" and "), states.join(" or "))
+    };
+    groups.into_iter().map(sentence).collect()
 }
 
 fn share_of_writes(spec: &iodyno_workload::Spec) -> f64 {

@@ -45,13 +45,14 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
 /// An engine that was asked for and is none for this kind of target.
 fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
     let Some(asked) = request.engine else { return Ok(()) };
-    // `ram:` and `null:` bring their own engine, and no other works on them.
+    // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
     let own = match &prop.medium {
         Medium::File(_) => None,
         Medium::Ram(_) => Some(EngineKind::Ram),
         Medium::Null(_) => Some(EngineKind::Null),
+        Medium::Model { .. } => Some(EngineKind::Model),
     };
-    if own == Some(asked) || own.is_none() && !asked.in_process() {
+    if own == Some(asked) || own.is_none() && !asked.comes_with_target() {
         return Ok(());
     }
     Err(RunError::Impossible(format!(

@@ -1,6 +1,6 @@
 //! What a caller asks of a run, what it hears meanwhile, and what it gets.
 
-use crate::Plan;
+use crate::{Emulated, Plan};
 use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
 use iodyno_measure::Cell;
 use iodyno_notebook as notebook;
@@ -30,8 +30,10 @@ pub struct Request {
     pub version: String,
     /// The cells, in order.
     pub cells: Vec<CellRequest>,
-    /// Targets.
+    /// Targets; not looked at where they are emulated.
     pub targets: Vec<TargetName>,
+    /// The system that all targets are volumes of, where they are emulated.
+    pub emulated: Option<Emulated>,
     /// Seed of all streams.
     pub seed: u64,
     /// Engine; None chooses by the target.
@@ -68,6 +70,8 @@ pub enum Phase<'a> {
     },
     /// A short run on the null engine.
     Calibrating,
+    /// An emulated system is made, with devices that were written before.
+    Preparing,
 }
 
 /// Who watches a run. Called from the coordinating thread.

@@ -1,5 +1,6 @@
 //! The stage of a run: its targets, open, with what is known of each, ready for engines.
 
+use crate::emulated::Emulated;
 use crate::request::{Phase, Request, RunError, Watch};
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
@@ -46,9 +47,29 @@ pub(crate) struct Prop {
     why_not_direct: Option<String>,
     lifted: Vec<String>,
     opened: Option<iodyno_target::Opened>,
+    /// What an emulated target is.
+    emulated: Option<Value>,
 }
 
 impl Prop {
+    /// A target of which no more is known than this.
+    fn new(name: String, inspection: Inspection) -> Self {
+        Self {
+            name,
+            inspection,
+            medium: Medium::Null(0),
+            align_bytes: 512,
+            written_share: None,
+            laid_out_verifiable: false,
+            health: None,
+            page_cache: false,
+            why_not_direct: None,
+            lifted: Vec::new(),
+            opened: None,
+            emulated: None,
+        }
+    }
+
     /// For the record.
     pub(crate) fn facts(&self) -> Value {
         let direct = match &self.medium {
@@ -63,6 +84,9 @@ impl Prop {
             "why_not_direct": self.why_not_direct,
             "destroy_confirmed": self.lifted,
         });
+        if let Some(emulated) = &self.emulated {
+            facts["emulated"] = emulated.clone();
+        }
         facts
     }
 
@@ -117,6 +141,9 @@ impl Prop {
 
 /// Inspects, guards and opens every target. Nothing is written yet.
 pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
+    if let Some(emulated) = &request.emulated {
+        return emulated_props(emulated);
+    }
     let writes = request.cells.iter().any(|c| c.spec.changes_content());
     if request.read_only && writes {
         return Err(RunError::Impossible(format!(
@@ -143,26 +170,28 @@ pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
     Ok(props)
 }
 
+/// The volumes of an emulated system: nothing to inspect, to guard or to open.
+fn emulated_props(emulated: &Emulated) -> Result<Vec<Prop>, RunError> {
+    let mut props = Vec::new();
+    for (i, (volume, medium)) in emulated.volumes.iter().zip(emulated.media()).enumerate() {
+        let mut inspection = inspect(&volume.asked)?;
+        inspection.size_bytes = Some(medium.capacity_bytes());
+        let mut prop = Prop::new(volume.name.clone(), inspection);
+        prop.medium = medium;
+        prop.emulated = Some(emulated.facts(i));
+        props.push(prop);
+    }
+    Ok(props)
+}
+
 fn open_one(
     request: &Request,
     name: &TargetName,
     inspection: Inspection,
     writes: bool,
 ) -> Result<Prop, RunError> {
-    let health = inspection.physical.first().and_then(|device| health(device).ok());
-    let mut prop = Prop {
-        name: name.to_string(),
-        inspection,
-        medium: Medium::Null(0),
-        align_bytes: 512,
-        written_share: None,
-        laid_out_verifiable: false,
-        health,
-        page_cache: false,
-        why_not_direct: None,
-        lifted: Vec::new(),
-        opened: None,
-    };
+    let mut prop = Prop::new(name.to_string(), inspection);
+    prop.health = prop.inspection.physical.first().and_then(|device| health(device).ok());
     match name {
         TargetName::Null { size_bytes } => {
             prop.medium = Medium::Null(*size_bytes);
@@ -175,6 +204,11 @@ fn open_one(
             })?;
             prop.medium = Medium::Ram(Arc::new(region));
             return Ok(prop);
+        }
+        TargetName::Model(_) => {
+            return Err(RunError::Impossible(format!(
+                "`{name}` is emulated, in virtual time, and can't share a run with a real target: run it alone"
+            )));
         }
         TargetName::Path { .. } | TargetName::Scratch { .. } => {}
     }

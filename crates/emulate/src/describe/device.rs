@@ -98,6 +98,7 @@ fn flash(v: &Values) -> Option<Kind> {
         attach,
         controller: Controller {
             read_command_ns: v.whole("controller.read_command")?,
+            read_latency_ns: v.whole("controller.read_latency")?,
             write_command_ns: v.whole("controller.write_command")?,
             read_contexts: v.whole("controller.read_contexts")? as u32,
             lanes: v.whole("controller.lanes")? as u32,

@@ -183,6 +183,7 @@ pub(super) const FLASH: &[TableForm] = &[
         "controller",
         &[
             time("controller.read_command", 0..=10 * MS),
+            time("controller.read_latency", 0..=10 * MS),
             time("controller.write_command", 0..=10 * MS),
             count("controller.read_contexts", 0..=65_536),
             count("controller.lanes", 1..=8),

@@ -15,6 +15,17 @@ use serde_spanned::Spanned;
 #[derive(Debug)]
 pub struct RawFile(pub(super) Table);
 
+impl RawFile {
+    /// What the file calls itself: `device` or `system`.
+    pub fn kind(&self) -> Option<&str> {
+        let (_, value) = self.0.iter().find(|(key, _)| key.get_ref() == "kind")?;
+        match value.get_ref() {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 /// Keys and values in the order of the file. TOML has seen to it that no key comes twice.
 pub(super) type Table = Vec<(Spanned<String>, Spanned<Node>)>;
 

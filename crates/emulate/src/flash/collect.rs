@@ -7,29 +7,37 @@
 
 use super::{FlashDevice, ONE, UNIT_BYTES};
 use crate::core::Core;
-use crate::ftl::Stream;
+use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
 use crate::request::State;
 use iodyno_units::rng::below;
 
 /// Units of copies that may be read ahead of their programs, by each program that may run.
 const COPIES_AHEAD: u32 = 2;
+/// With more free blocks than this no collection is begun. One above what a steady device keeps:
+/// it ends one victim and begins the next without a pause.
+const PAUSE_ABOVE: u32 = FREE_BLOCKS + 1;
+/// No more copies a host page than this, whatever a single victim looks like.
+const RATIO_MAX: i64 = 64;
+/// The same for a victim that gains little and has time.
+const RATIO_MAX_FOR_WEAR: i64 = 2;
 
 impl FlashDevice {
     /// The host has written pages: what that owes.
     pub(super) fn earn(&mut self, units: u32) {
         self.map_credit += self.map_per_page * i64::from(units);
-        if self.ftl.free_blocks() > self.blocks_low && !self.collecting {
+        if !self.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
         }
         let Some(victim) = self.ftl.victim() else { return };
         self.collecting = true;
-        let free = (victim.pages_per_block - victim.valid).max(1);
-        let ratio = i64::from(victim.valid) * ONE / i64::from(free);
-        // No slower and no faster than this, whatever one victim looks like.
-        self.copy_credit += ratio.min(64 * ONE) * i64::from(units);
         if victim.valid == 0 {
             self.end_victim();
+            return;
         }
+        let free = (victim.pages_per_block - victim.valid).max(1);
+        let ratio = i64::from(victim.valid) * ONE / i64::from(free);
+        let ratio_max = ONE * if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
+        self.copy_credit += ratio.min(ratio_max) * i64::from(units);
     }
 
     /// Whether copies are owed that have not been begun: then hosts wait.
@@ -63,8 +71,11 @@ impl FlashDevice {
                 continue;
             }
             self.copy_phase = 0;
+            if !self.ftl.has_room(Stream::Copy, 1) {
+                continue;
+            }
             let Some(copy) = self.next_copy() else { continue };
-            let Some(place) = self.ftl.reserve(Stream::Copy) else { continue };
+            let place = self.ftl.reserve(Stream::Copy).expect("room was asked for");
             self.batches[number].copies.push((copy, place));
             self.counts.copied_pages += 1;
             if self.represent == 1 {
@@ -148,28 +159,35 @@ impl FlashDevice {
         senses
     }
 
-    /// The next valid page of the victim; a new victim when this one has given all.
-    fn next_copy(&mut self) -> Option<crate::ftl::Copy> {
-        for _ in 0..2 {
+    /// The next valid page of the victim, or of the next victim when this one has given all.
+    fn next_copy(&mut self) -> Option<PageCopy> {
+        loop {
             if let Some(copy) = self.ftl.next_copy() {
                 return Some(copy);
             }
             self.end_victim();
+            if self.ftl.free_blocks() > PAUSE_ABOVE {
+                return None;
+            }
             self.ftl.victim()?;
+            self.collecting = true;
         }
-        None
     }
 
-    /// The victim is erased once all its copies are committed.
-    pub(super) fn end_victim(&mut self) {
-        if !self.ftl.erase_victim() {
-            return;
-        }
+    /// The victim has given all: it is erased when its copies are committed.
+    fn end_victim(&mut self) {
+        self.ftl.retire_victim();
         self.collecting = false;
-        let pages = u64::from(self.ftl.pages_per_block()) * u64::from(self.represent);
-        self.erase_credit += pages;
-        self.erases_due += (self.erase_credit / self.pages_per_erase) as u32;
-        self.erase_credit %= self.pages_per_erase;
+        self.note_erases();
+    }
+
+    /// Blocks of the map were erased: so many erase blocks of dies are to be.
+    pub(super) fn note_erases(&mut self) {
+        let erases = self.ftl.counters().erases;
+        self.erase_credit += (erases - self.erases_seen) as f64 * self.erases_per_map_erase;
+        self.erases_seen = erases;
+        self.erases_due += self.erase_credit as u32;
+        self.erase_credit -= libm::floor(self.erase_credit);
     }
 
     /// One of a unit's flash pages is read.

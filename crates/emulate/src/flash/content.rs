@@ -52,14 +52,9 @@ impl Content {
         self.buffer.get(&unit).or(self.flash.get(&unit)).map(|v| v.0)
     }
 
-    /// The unit holds nothing any more.
+    /// The unit holds nothing any more. (What waits in the buffer came later.)
     pub(super) fn trim(&mut self, unit: u64) {
         self.flash.remove(&unit);
-        self.buffer.remove(&unit);
-        // What waits of it is programmed into nothing.
-        for stored in self.waiting.iter_mut().filter(|s| s.unit == unit) {
-            stored.unit = u64::MAX;
-        }
     }
 
     /// The power fails. What was on its way to flash is in the buffer still; gives, oldest first,

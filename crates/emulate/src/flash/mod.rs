@@ -113,7 +113,7 @@ struct Batch {
     units: Vec<u64>,
     stored: Vec<content::Stored>,
     host: Vec<(ftl::Page, u32)>,
-    copies: Vec<(ftl::Copy, u32)>,
+    copies: Vec<(ftl::PageCopy, u32)>,
     /// It empties single-level cells.
     folds: bool,
     /// Program time, ns; 0: by the die's page.
@@ -153,6 +153,7 @@ pub(crate) struct FlashDevice {
     units_per_page: u32,
     /// Aligned blocks in which scattered pages were written, in units.
     written_units: u32,
+    read_latency_ns: u64,
     read_ns: u64,
     program_ns: [u64; 2],
     erase_ns: u64,
@@ -193,9 +194,10 @@ pub(crate) struct FlashDevice {
     map_credit: i64,
     map_per_page: i64,
     collecting: bool,
-    blocks_low: u32,
     pages_per_erase: u64,
-    erase_credit: u64,
+    erase_credit: f64,
+    erases_seen: u64,
+    erases_per_map_erase: f64,
     stall: Option<spec::Stall>,
     stall_left: u64,
     rng: Generator,
@@ -306,7 +308,10 @@ impl FlashDevice {
         };
         let written = 0..(logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let number = u64::from(site.volume);
-        let ftl = Ftl::new(shape, &state, written, site.seed, number);
+        let mut ftl = Ftl::new(shape, state, written, site.seed, number);
+        // In steady state a collection is always under way.
+        let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
+        let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
         let front = match &spec.attach {
             Attach::MemoryChannel {
                 command_ns,
@@ -364,6 +369,7 @@ impl FlashDevice {
             split: share_of_u64(spec.controller.page_split),
             units_per_page: unit_of(u64::from(n.page_bytes)) as u32,
             written_units,
+            read_latency_ns: spec.controller.read_latency_ns,
             read_ns: n.read_ns,
             program_ns: [n.program_fast_ns, n.program_slow_ns],
             erase_ns: n.erase_ns,
@@ -393,7 +399,6 @@ impl FlashDevice {
             slc_folding_units: 0,
             slc_units,
             slc_program_ns: n.slc.map_or(0, |s| s.program_ns),
-            blocks_low: 2,
             ftl,
             represent,
             copy_credit: 0,
@@ -401,9 +406,11 @@ impl FlashDevice {
             sense_credit: 0,
             map_credit: 0,
             map_per_page: (spec.translation.map_writes_per_page * ONE as f64) as i64,
-            collecting: false,
+            collecting,
             pages_per_erase: block_units,
-            erase_credit: 0,
+            erase_credit: 0.0,
+            erases_seen: 0,
+            erases_per_map_erase,
             stall: spec.translation.stall,
             stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
             rng: rng::stream(site.seed, "collection", number),
@@ -433,7 +440,7 @@ impl FlashDevice {
             State::Programmed => self.programmed(core, slot),
             State::Erased => self.erased(core, slot),
             State::Poll => self.poll(core, slot),
-            state @ (State::Free | State::Disk | State::Waiting) => {
+            state @ (State::Free | State::Wake | State::Waiting) => {
                 unreachable!("a flash device has no event in {state:?}")
             }
         }

@@ -54,11 +54,10 @@ impl FlashDevice {
 
         let waiting = std::mem::take(&mut self.drain);
         let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer_units as usize);
+        let mut abandoned: Vec<u32> = Vec::new();
         for batch in std::mem::take(&mut self.batches) {
             let Batch { units, host, copies, .. } = batch;
-            for place in host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)) {
-                self.ftl.abandon(place);
-            }
+            abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
             kept.extend(units);
         }
         self.batches_free.clear();
@@ -72,7 +71,8 @@ impl FlashDevice {
         self.buffer_free = self.buffer_units - kept.len() as u32;
         self.units_in = self.units_out + kept.len() as u64;
         self.drain = kept;
-        self.ftl.power_cut();
+        self.ftl.power_cut(abandoned);
+        self.collecting = false;
         self.pump(core);
     }
 }

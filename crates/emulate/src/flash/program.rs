@@ -39,7 +39,7 @@ impl FlashDevice {
 
     /// Takes pages from the buffer's end. None: the map has no room for them now.
     fn gather(&mut self, units: u32) -> Option<usize> {
-        if self.ftl.free_blocks() == 0 && !self.ftl.has_room(Stream::Host, units) {
+        if !self.ftl.has_room(Stream::Host, units) {
             return None;
         }
         let number = self.new_batch();
@@ -181,6 +181,7 @@ impl FlashDevice {
         for (copy, place) in batch.copies.drain(..) {
             self.ftl.commit_copy(copy, place);
         }
+        self.note_erases();
         if std::mem::take(&mut batch.folds) {
             self.slc_folding_units -= u64::from(self.program_units);
             self.slc_free_units += u64::from(self.program_units);

@@ -8,9 +8,9 @@ use crate::server::PerByte;
 use iodyno_units::rng::{below, splitmix64};
 
 /// The driver thread copies one page.
-fn copy_out(core: &mut Core, thread: usize, cost: PerByte, slot: u32) {
+fn copy_out(core: &mut Core, thread: usize, cost: PerByte, latency_ns: u64, slot: u32) {
     let ps = cost.ps(core.slab[slot].len);
-    let end = core.cores[core.threads[thread].core].take(core.now, ps);
+    let end = core.cores[core.threads[thread].core].take(core.now, ps) + latency_ns;
     let end = if core.slab[slot].parent == NIL { core.heard_ns(end, slot) } else { end };
     core.at(end, slot, State::Delivered);
 }
@@ -102,22 +102,20 @@ impl FlashDevice {
     /// Where a unit lies: its die, and its flash page where it was written in order. None: nowhere.
     pub(super) fn place(&self, unit: u64) -> Option<(u16, Option<u64>)> {
         let dies = self.dies.len() as u64;
-        let residence = self.ftl.find(unit);
-        if residence == Residence::Unwritten {
+        if !self.ftl.holds(unit) {
             return None;
         }
         if self.ftl.sequential(unit) {
             let page = unit / u64::from(self.units_per_page);
             return Some(((page % dies) as u16, Some(page)));
         }
-        let die = match residence {
-            Residence::Slot(slot) if self.represent == 1 => {
-                u64::from(slot / self.program_units) % dies
-            }
-            _ => {
-                let hash = splitmix64(unit ^ self.key);
-                ((u128::from(hash) * u128::from(dies)) >> 64) as u64
-            }
+        let die = if self.represent == 1
+            && let Residence::Slot(slot) = self.ftl.find(unit)
+        {
+            u64::from(slot / self.program_units) % dies
+        } else {
+            let hash = splitmix64(unit ^ self.key);
+            ((u128::from(hash) * u128::from(dies)) >> 64) as u64
         };
         Some((die as u16, None))
     }
@@ -236,7 +234,7 @@ impl FlashDevice {
             Front::Channel { thread, ready, poll, polling, read_copy, .. } => {
                 let poll_ns = core.threads[*thread].poll_ns;
                 if poll_ns == 0 {
-                    copy_out(core, *thread, *read_copy, slot);
+                    copy_out(core, *thread, *read_copy, self.read_latency_ns, slot);
                     self.free_context(core);
                     return;
                 }
@@ -249,7 +247,9 @@ impl FlashDevice {
                 }
             }
             Front::Link { up, read, latency_ns, .. } => {
-                let end = up.take(core.now, read.ps(core.slab[slot].len)) + *latency_ns;
+                let end = up.take(core.now, read.ps(core.slab[slot].len))
+                    + *latency_ns
+                    + self.read_latency_ns;
                 let end =
                     if core.slab[slot].parent == NIL { core.heard_ns(end, slot) } else { end };
                 core.at(end, slot, State::Delivered);
@@ -274,7 +274,7 @@ impl FlashDevice {
                 return;
             };
             let Some(slot) = ready.pop(&core.slab) else { return };
-            copy_out(core, *thread, *read_copy, slot);
+            copy_out(core, *thread, *read_copy, self.read_latency_ns, slot);
             self.free_context(core);
         }
     }

@@ -3,6 +3,7 @@
 use super::{FlashDevice, Front, UNIT_BYTES};
 use crate::core::Core;
 use crate::request::State;
+use iodyno_units::OpKind;
 
 impl FlashDevice {
     /// A write's data are at the buffer's door.
@@ -104,22 +105,35 @@ impl FlashDevice {
             && units <= self.units_out
         {
             self.flushes.pop_front();
+            if matches!(core.slab[slot].kind, OpKind::Trim | OpKind::WriteZeroes) {
+                self.forget(core, slot);
+            }
             let end = core.now + self.latency_ns();
             core.at(end, slot, State::Done);
         }
     }
 
-    /// Whole units of the range hold nothing any more.
+    /// Trims come after what was written before them: what waits in the buffer goes first.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
+        if self.units_out < self.units_in {
+            self.wait_for_programs(core, slot);
+            return;
+        }
+        self.forget(core, slot);
+        let end = core.now + self.accept_ns + self.latency_ns();
+        core.at(end, slot, State::Done);
+    }
+
+    /// Whole units of the range hold nothing any more.
+    fn forget(&mut self, core: &Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
-        for unit in at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES {
-            self.ftl.trim(unit);
-            if let Some(content) = &mut self.content {
+        let units = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
+        if let Some(content) = &mut self.content {
+            for unit in units.clone() {
                 content.trim(unit);
             }
         }
-        let end = core.now + self.accept_ns + self.latency_ns();
-        core.at(end, slot, State::Done);
+        self.ftl.trim(units);
     }
 }

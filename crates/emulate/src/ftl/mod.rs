@@ -1,114 +1,301 @@
-//! stub
+//! The flash translation layer: where each logical page lies on the flash, and what garbage
+//! collection has to move, as a data structure without time.
+//!
+//! A block here is a superblock, erased at once and striped over all dies; a slot is a place for
+//! one logical page of 4 KiB, numbered block after block. Who drives it, the timing of a device,
+//! programs slots on dies, paces collection and says when each program ended:
+//!
+//! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program
+//!   completed. The map changes then and not before, and if two programs of a page complete in the
+//!   wrong order, the newer one counts.
+//! - garbage collection: [`Ftl::victim`], then for each [`Ftl::next_copy`] a slot of the copies'
+//!   stream, and [`Ftl::commit_copy`] when it is programmed, which changes the map only if the
+//!   source is still current. A victim that has given its last copy is retired
+//!   ([`Ftl::retire_victim`]), and erased when all its copies are committed.
+//!
+//! A large device is held by a sample of its pages, one in k (`represent`): a host write that is
+//! not of the sample goes nowhere, a copy counts k times. k = 1 is the same code and exact.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `shape` | sizes, refusals, the scaling to a sample |
+//! | `blocks` | free, open and sealed blocks, the choice of a victim, wear |
+//! | `collect` | the collection of a victim |
+//! | `construct` | the state that a device starts in |
+//! | `represent`, `permute`, `hot`, `written` | which pages are represented |
+//! | `chunks` | what was written in order |
+//! | `laws` | what must always hold |
+//! | `oracle` | closed forms of write amplification |
+//!
+//! **Invariants:** no time, no dies, no data. What is drawn is drawn from streams named `ftl …` of
+//! the run's seed.
+
+mod blocks;
+mod chunks;
+mod collect;
+mod construct;
+mod hot;
+mod laws;
+pub mod oracle;
+mod permute;
+mod power;
+mod represent;
+mod shape;
+mod written;
+
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub logical_pages: u64,
-    pub raw_pages: u64,
-    pub pages_per_block: u32,
-    pub represent: u32,
-}
-impl Shape {
-    pub fn check(&self) -> Result<(), String> {
-        Ok(())
+
+use blocks::{Blocks, NONE};
+use chunks::Chunks;
+use collect::Collection;
+use represent::Sample;
+
+pub use blocks::{FREE_BLOCKS, Stream};
+pub use collect::{PageCopy, Victim};
+pub use construct::State;
+pub use shape::Shape;
+
+/// A page of the map. In the exact form it is the logical page's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Page(u32);
+
+impl Page {
+    /// The page's number, below `logical_pages / represent`.
+    pub fn index(self) -> u32 {
+        self.0
     }
 }
-#[derive(Clone, Copy, Debug)]
-pub enum State {
-    Fresh,
-    Sequential,
-    Random { pages_per_write: u32 },
-}
-#[derive(Clone, Copy, Debug)]
-pub enum Stream {
-    Host,
-    Copy,
-}
+
+/// Where a logical page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
+    /// It holds no data on the flash: never written, trimmed, or its first program is in flight.
     Unwritten,
+    /// In this slot.
     Slot(u32),
+    /// It holds data, but no page of the map stands for it.
     NotRepresented,
 }
-#[derive(Clone, Copy, Debug)]
-pub struct Page(pub u32);
-#[derive(Clone, Copy, Debug)]
-pub struct Copy {
-    pub page: Page,
-    pub source: u32,
+
+/// What was done since the device was made, in pages and blocks of the map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Slots programmed for the host, those that were overtaken or abandoned included.
+    pub host_pages: u64,
+    /// Slots programmed for garbage collection, those whose source had changed included.
+    pub copied_pages: u64,
+    /// Blocks erased.
+    pub erases: u64,
 }
-#[derive(Clone, Copy, Debug)]
-pub struct Victim {
-    pub valid: u32,
-    pub pages_per_block: u32,
+
+impl Counters {
+    /// What was done since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            host_pages: self.host_pages - earlier.host_pages,
+            copied_pages: self.copied_pages - earlier.copied_pages,
+            erases: self.erases - earlier.erases,
+        }
+    }
+
+    /// Programs for each page that the host wrote; 1 before the first one.
+    pub fn write_amplification(&self) -> f64 {
+        1.0 + self.copied_pages as f64 / self.host_pages.max(1) as f64
+    }
 }
-#[derive(Debug)]
+
+/// How often blocks were erased since the device was made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wear {
+    /// Erases of the least worn block.
+    pub min: u32,
+    /// Erases of the most worn block.
+    pub max: u32,
+    /// Mean of all blocks.
+    pub mean: f64,
+}
+
+/// A flash translation layer.
+///
+/// Logical pages are below the shape's `logical_pages`; slots and pages are those that it handed
+/// out. Anything else panics or is undone by nobody.
+#[derive(Clone, Debug)]
 pub struct Ftl {
-    state: State,
     shape: Shape,
-    n: u32,
-    valid: u32,
+    /// The slot of each page, or `NONE`.
+    map: Vec<u32>,
+    /// The page that was last programmed into each slot. It is still there if the map says so:
+    /// validity is kept in one place, and an overwrite touches no second table.
+    owner: Vec<u32>,
+    blocks: Blocks,
+    /// None in the exact form.
+    sample: Option<Box<Sample>>,
+    chunks: Chunks,
+    collection: Option<Collection>,
+    /// Blocks that have given all their copies, and how many of those are in flight.
+    retired: Vec<(u32, u32)>,
+    counters: Counters,
 }
+
 impl Ftl {
-    pub fn new(shape: Shape, state: &State, _w: Range<u64>, _s: u64, _n: u64) -> Self {
-        let valid = if matches!(state, State::Random { .. }) {
-            (f64::from(shape.pages_per_block) * (1.0 - 1.0 / 2.25)) as u32
-        } else {
-            0
+    /// Where `lpn` lies.
+    #[inline]
+    pub fn find(&self, lpn: u64) -> Residence {
+        let Some(sample) = &self.sample else {
+            return match self.map[lpn as usize] {
+                NONE => Residence::Unwritten,
+                slot => Residence::Slot(slot),
+            };
         };
-        Self { state: *state, shape, n: 0, valid }
-    }
-    pub fn find(&self, _: u64) -> Residence {
-        if matches!(self.state, State::Fresh) {
-            Residence::Unwritten
-        } else {
-            Residence::NotRepresented
+        if !sample.written.get(lpn) {
+            return Residence::Unwritten;
+        }
+        match sample.page(lpn).map_or(NONE, |page| self.map[page as usize]) {
+            NONE => Residence::NotRepresented,
+            slot => Residence::Slot(slot),
         }
     }
-    pub fn sequential(&self, _: u64) -> bool {
-        matches!(self.state, State::Sequential)
-    }
-    pub fn applies(&mut self, _: u64) -> Option<Page> {
-        None
-    }
-    pub fn reserve(&mut self, _: Stream) -> Option<u32> {
-        Some(0)
-    }
-    pub fn has_room(&self, _: Stream, _: u32) -> bool {
-        true
-    }
-    pub fn commit(&mut self, _: Page, _: u32) {}
-    pub fn commit_copy(&mut self, _: Copy, _: u32) -> bool {
-        true
-    }
-    pub fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
-    pub fn abandon(&mut self, _: u32) {}
-    pub fn power_cut(&mut self) {}
-    pub fn trim(&mut self, _: u64) {}
-    pub fn victim(&mut self) -> Option<Victim> {
-        if self.valid == 0 {
-            None
-        } else {
-            Some(Victim { valid: self.valid, pages_per_block: self.shape.pages_per_block })
+
+    /// Whether `lpn` holds data on the flash.
+    #[inline]
+    pub fn holds(&self, lpn: u64) -> bool {
+        match &self.sample {
+            Some(sample) => sample.written.get(lpn),
+            None => self.map[lpn as usize] != NONE,
         }
     }
-    pub fn next_copy(&mut self) -> Option<Copy> {
-        self.n += 1;
-        if self.n * self.shape.represent > self.valid {
-            self.n = 0;
-            None
-        } else {
-            Some(Copy { page: Page(0), source: 0 })
+
+    /// A host write of `lpn` begins. The page to commit when it is programmed, if the write goes
+    /// through the map.
+    #[inline]
+    pub fn applies(&mut self, lpn: u64) -> Option<Page> {
+        self.chunks.write(lpn);
+        let Some(sample) = &mut self.sample else {
+            return Some(Page(lpn as u32));
+        };
+        let (page, lost) = sample.write(lpn);
+        if let Some(lost) = lost {
+            self.unmap(lost);
+        }
+        page.map(Page)
+    }
+
+    /// The next slot of the stream's open block, whose program begins. None if no block is free for
+    /// it: the host's stream leaves the last free block to copies.
+    #[inline]
+    pub fn reserve(&mut self, stream: Stream) -> Option<u32> {
+        self.blocks.reserve(stream)
+    }
+
+    /// Whether `count` slots can be reserved now.
+    #[inline]
+    pub fn has_room(&self, stream: Stream, count: u32) -> bool {
+        self.blocks.has_room(stream, count)
+    }
+
+    /// The program of a host write completed: `slot`, of the host's stream, holds `page` now, unless
+    /// a newer write of it was committed before.
+    #[inline]
+    pub fn commit(&mut self, page: Page, slot: u32) {
+        self.counters.host_pages += 1;
+        let block = self.blocks.of(slot);
+        let old = self.map[page.0 as usize];
+        if old != NONE {
+            if self.blocks.is_newer(old, slot) {
+                self.blocks.programmed(block, false);
+                return;
+            }
+            self.blocks.lose(self.blocks.of(old));
+        }
+        self.map[page.0 as usize] = slot;
+        self.owner[slot as usize] = page.0;
+        self.blocks.programmed(block, true);
+    }
+
+    /// The program of `slot`, of the host's stream, ended with nothing in it that is wanted: it was
+    /// filled up to complete a program, its page was trimmed meanwhile, or power was cut.
+    pub fn discard(&mut self, slot: u32) {
+        self.counters.host_pages += 1;
+        self.blocks.programmed(self.blocks.of(slot), false);
+    }
+
+    /// The pages of the range hold no data any more. Writes of them that are in flight must be
+    /// discarded, or they bring their pages back when they are committed.
+    pub fn trim(&mut self, lpns: Range<u64>) {
+        if lpns.is_empty() {
+            return;
+        }
+        match &mut self.sample {
+            None => lpns.for_each(|lpn| self.unmap(lpn as u32)),
+            Some(sample) => sample.trim(&lpns).into_iter().for_each(|page| self.unmap(page)),
         }
     }
-    pub fn erase_victim(&mut self) -> bool {
-        true
+
+    fn unmap(&mut self, page: u32) {
+        let old = std::mem::replace(&mut self.map[page as usize], NONE);
+        if old != NONE {
+            self.blocks.lose(self.blocks.of(old));
+        }
     }
+
+    /// Whether the 1 MiB around `lpn` was last written in order, for the most part.
+    #[inline]
+    pub fn sequential(&self, lpn: u64) -> bool {
+        self.chunks.sequential(lpn)
+    }
+
+    /// Blocks that are neither written nor open.
+    #[inline]
     pub fn free_blocks(&self) -> u32 {
-        1
+        self.blocks.free()
     }
+
+    /// The shape that it was made with.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Pages of a block of the map: slot s is place s mod this of its block.
     pub fn pages_per_block(&self) -> u32 {
-        self.shape.pages_per_block / self.shape.represent
+        self.blocks.pages_per_block()
+    }
+
+    /// Slots of the map, in all blocks.
+    pub fn slots(&self) -> u32 {
+        self.owner.len() as u32
+    }
+
+    /// For how many erases of the whole device one erase of the map stands: as many as the device
+    /// has times more blocks.
+    pub fn erase_weight(&self) -> f64 {
+        let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);
+        blocks as f64 / self.blocks.list().len() as f64
+    }
+
+    /// What was done since the device was made.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How often blocks were erased since the device was made. Looks at every block.
+    pub fn wear(&self) -> Wear {
+        let erases = || self.blocks.list().iter().map(|block| block.erases);
+        Wear {
+            min: erases().min().unwrap_or(0),
+            max: erases().max().unwrap_or(0),
+            mean: erases().map(u64::from).sum::<u64>() as f64 / self.blocks.list().len() as f64,
+        }
+    }
+
+    /// Bytes allocated.
+    pub fn memory_bytes(&self) -> usize {
+        4 * (self.map.capacity() + self.owner.capacity())
+            + self.blocks.memory_bytes()
+            + self.chunks.memory_bytes()
+            + self.sample.as_ref().map_or(0, |sample| size_of::<Sample>() + sample.memory_bytes())
     }
 }

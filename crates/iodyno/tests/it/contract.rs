@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::Stdio;
 
-const RUN_SCHEMA: &str = include_str!("../../../../docs/schema/run-v1.schema.json");
+pub(crate) const RUN_SCHEMA: &str = include_str!("../../../../docs/schema/run-v1.schema.json");
 const LIST_SCHEMA: &str = include_str!("../../../../docs/schema/list-v1.schema.json");
 
 #[track_caller]
-fn assert_valid(schema: &str, document: &Value) {
+pub(crate) fn assert_valid(schema: &str, document: &Value) {
     let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     let errors: Vec<String> =
         validator.iter_errors(document).map(|e| format!("{e} at {}", e.instance_path())).collect();

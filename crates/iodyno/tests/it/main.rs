@@ -8,6 +8,7 @@
 mod contract;
 mod devices;
 mod disks;
+mod emulated;
 mod faults;
 mod flags;
 mod forms;

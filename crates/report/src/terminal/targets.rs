@@ -1,4 +1,5 @@
-//! One line for each target: what it is, and how it was reached.
+//! One line for each target: what it is, and how it was reached. Emulated devices that are alike
+//! and follow one another have a line together.
 //!
 //! The facts come from the room that inspects targets, as JSON. This reads the few keys that it
 //! needs and passes over what is not there: an older run, or another kind of target, has fewer.
@@ -17,12 +18,22 @@ const WORDS_COLUMNS_MAX: usize = 400;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let max = NAME_COLUMNS_MAX.min(style.columns() / 2);
-    let names: Vec<String> =
-        run.head.targets.iter().map(|t| clean_path(&t.name, max, style)).collect();
-    let columns = names.iter().map(|n| width(n)).max().unwrap_or(0);
-    let mut lines = Vec::new();
-    for (target, name) in run.head.targets.iter().zip(&names) {
+    let mut groups: Vec<(String, String, usize)> = Vec::new();
+    for target in &run.head.targets {
         let words = clean(&words(run, target).join(" · "), WORDS_COLUMNS_MAX, style);
+        match groups.last_mut() {
+            Some((_, alike, count)) if is_emulated(target) && *alike == words => *count += 1,
+            _ => groups.push((clean_path(&target.name, max, style), words, 1)),
+        }
+    }
+    let columns = groups.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for (name, words, count) in &groups {
+        let words = if *count == 1 {
+            words.clone()
+        } else {
+            format!("the first of {count} like it, each {words}")
+        };
         let indent = 2 + columns + 2;
         for (i, line) in wrap(&words, style.columns().saturating_sub(indent)).iter().enumerate() {
             let start = if i == 0 { pad(name, columns, false) } else { " ".repeat(columns) };
@@ -32,6 +43,10 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
+fn is_emulated(target: &TargetRecord) -> bool {
+    target.facts["kind"] == "model"
+}
+
 fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
     let facts = &target.facts;
     let mut words = Vec::new();
@@ -39,6 +54,15 @@ fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
     match facts["kind"].as_str() {
         Some("null") => words.push("completes everything at once".to_owned()),
         Some("ram") => words.push(with_size(size, "of this process's memory")),
+        Some("model") => {
+            let text = |key: &str| facts["emulated"][key].as_str().unwrap_or("unknown");
+            let what = format!("{} ({}) in {}", text("device"), text("family"), text("system"));
+            words.push(with_size(size, &what));
+            words.push("emulated, virtual time".to_owned());
+            words.push(format!("state {}", text("state")));
+            let fill = facts["emulated"]["fill"].as_f64().filter(|fill| *fill < 1.0);
+            words.extend(fill.map(|fill| format!("{} % full", human::three_digits(fill * 100.0))));
+        }
         Some("block") => words.push(with_size(size, "block device")),
         Some("char") => words.push("character device".to_owned()),
         Some("file") => {
@@ -48,8 +72,10 @@ fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
         }
         _ => words.extend(size),
     }
-    words.extend(device(facts));
-    words.extend(how(run, &target.name));
+    if !is_emulated(target) {
+        words.extend(device(facts));
+        words.extend(how(run, &target.name));
+    }
     words
 }
 

@@ -261,6 +261,55 @@ pub(crate) fn several_targets() -> Run {
     run
 }
 
+/// Two devices that are alike in one emulated system, and one in another state.
+pub(crate) fn emulated() -> Run {
+    let targets =
+        ["model:exflash-400g#1", "model:exflash-400g#2", "model:exflash-400g?state=fresh"];
+    let mut cells: Vec<Cell> = Vec::new();
+    for target in targets {
+        let mut cell = cell(&Ask {
+            name: "random-read",
+            target,
+            engine: "model",
+            threads: 1,
+            depth: 32,
+            block: 4096,
+            mix: vec![(OpKind::Read, 130_000)],
+            seconds: 5,
+        });
+        let fresh = target.ends_with("fresh");
+        cell.evidence = Evidence {
+            virtual_time: true,
+            active_bytes: 400_000_000_000,
+            written_share: Some(if fresh { 0.0 } else { 1.0 }),
+            ..Evidence::default()
+        };
+        finish(&mut cell);
+        cell.resources.cpu_user_ns.clear();
+        cell.resources.cpu_system_ns.clear();
+        let state = if fresh { "fresh" } else { "random in 4 KiB blocks (auto)" };
+        cell.facts.insert("state".to_owned(), state.to_owned());
+        cell.facts.insert("time".to_owned(), "virtual".to_owned());
+        cells.push(cell);
+    }
+    let facts = |state: &str| {
+        json!({
+            "kind": "model",
+            "size_bytes": 400_000_000_000_u64,
+            "emulated": {
+                "device": "exflash-400g", "family": "flash", "system": "x3850-x6",
+                "state": state, "fill": 1.0,
+            },
+        })
+    };
+    let mut run = run("random-read", targets[0], facts("auto"), cells);
+    for (target, state) in [(targets[1], "auto"), (targets[2], "fresh")] {
+        let (name, facts) = (target.to_owned(), facts(state));
+        run.head.targets.push(TargetRecord { name, facts, ..TargetRecord::default() });
+    }
+    run
+}
+
 /// A run that crashed in its second cell before anything completed.
 pub(crate) fn crashed() -> Run {
     let mut run = four_corners();
@@ -331,6 +380,7 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("four_corners", four_corners()),
         ("open_loop", open_loop()),
         ("several_targets", several_targets()),
+        ("emulated", emulated()),
         ("crashed", crashed()),
         ("hostile", hostile()),
     ]

@@ -1,0 +1,282 @@
+//! The write buffer: room for written data, and the acknowledged writes that are not yet on the medium
+//! ("dirty"). Volatile.
+//!
+//! A newer write over a dirty range takes its place (absorption). It also takes over the older one's
+//! obligation: a flush that waits for the older write has to wait for the newer one, since what it
+//! promised durable is now only there. Which range is destaged next is chosen by access time among
+//! the oldest `window` ranges; they are kept in the order of their addresses, so the search starts at
+//! the heads and ends where the seek alone is longer than the best access found.
+
+use super::drive::WriteRange;
+use super::layout::{Layout, Place, Track};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A dirty range.
+#[derive(Clone, Copy, Debug)]
+struct Dirty {
+    len: u64,
+    id: u32,
+    /// Order of acknowledgement.
+    seq: u64,
+    /// Oldest acknowledgement that this range has to answer for.
+    since: u64,
+}
+
+/// A range on its way to the medium.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) place: Place,
+    id: u32,
+    since: u64,
+}
+
+impl Extent {
+    /// As its owner knows it.
+    pub(super) fn range(&self) -> WriteRange {
+        WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
+    }
+}
+
+/// See the file.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    capacity: u64,
+    used: u64,
+    dirty: BTreeMap<u64, Dirty>,
+    /// The ranges to choose from, by address.
+    window: BTreeMap<u64, Place>,
+    window_max: usize,
+    /// The others, oldest first. An entry whose number no longer fits its range is void.
+    backlog: VecDeque<(u64, u64)>,
+    next_seq: u64,
+    /// How many ranges answer for each acknowledgement.
+    obligations: BTreeMap<u64, u32>,
+    moving: Option<Extent>,
+}
+
+impl Buffer {
+    pub(super) fn new(capacity: u64, window: u32) -> Self {
+        Self {
+            capacity,
+            used: 0,
+            dirty: BTreeMap::new(),
+            window: BTreeMap::new(),
+            window_max: window as usize,
+            backlog: VecDeque::new(),
+            next_seq: 0,
+            obligations: BTreeMap::new(),
+            moving: None,
+        }
+    }
+
+    /// Whether a write fits. One that is larger than the whole buffer streams through it alone.
+    pub(super) fn has_room(&self, len: u64) -> bool {
+        self.used == 0 || self.used + len <= self.capacity
+    }
+
+    /// Takes room.
+    pub(super) fn reserve(&mut self, len: u64) {
+        self.used += len;
+    }
+
+    /// Gives room back.
+    pub(super) fn release(&mut self, len: u64) {
+        self.used -= len;
+    }
+
+    /// More than three quarters full.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.used > self.capacity / 4 * 3
+    }
+
+    /// Nothing is left to destage, but perhaps one range is on its way.
+    pub(super) fn is_clean(&self) -> bool {
+        self.dirty.is_empty()
+    }
+
+    /// The number the next acknowledged write will get.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Whether all acknowledged writes before number `seq` are durable.
+    pub(super) fn durable_before(&self, seq: u64) -> bool {
+        self.obligations.first_key_value().is_none_or(|(&oldest, _)| oldest >= seq)
+    }
+
+    fn owe(&mut self, since: u64) {
+        *self.obligations.entry(since).or_insert(0) += 1;
+    }
+
+    fn settle(&mut self, since: u64) {
+        if let Some(count) = self.obligations.get_mut(&since) {
+            *count -= 1;
+            if *count == 0 {
+                self.obligations.remove(&since);
+            }
+        }
+    }
+
+    /// Puts a dirty range to those to choose from if it may go there, else behind the others.
+    fn put(&mut self, start: u64, dirty: Dirty, choose: bool, layout: &Layout) {
+        self.owe(dirty.since);
+        self.dirty.insert(start, dirty);
+        if choose {
+            self.window.insert(start, layout.place(start));
+        } else {
+            self.backlog.push_back((start, dirty.seq));
+        }
+    }
+
+    /// Removes from a range all that was acknowledged before number `seq`. Gives how many bytes that
+    /// were, and the oldest acknowledgement they answered for.
+    pub(super) fn absorb(
+        &mut self,
+        start: u64,
+        end: u64,
+        seq: u64,
+        layout: &Layout,
+    ) -> (u64, Option<u64>) {
+        let from = self
+            .dirty
+            .range(..start)
+            .next_back()
+            .map_or(start, |(&s, d)| if s + d.len > start { s } else { start });
+        let hit: Vec<u64> =
+            self.dirty.range(from..end).filter(|(_, d)| d.seq < seq).map(|(&s, _)| s).collect();
+        let (mut bytes, mut since) = (0, None);
+        for s in hit {
+            let Some(old) = self.dirty.remove(&s) else { continue };
+            let chosen = self.window.remove(&s).is_some();
+            self.settle(old.since);
+            let old_end = s + old.len;
+            bytes += old_end.min(end) - s.max(start);
+            since = Some(since.map_or(old.since, |a: u64| a.min(old.since)));
+            if s < start {
+                self.put(s, Dirty { len: start - s, ..old }, chosen, layout);
+            }
+            if old_end > end {
+                self.put(end, Dirty { len: old_end - end, ..old }, chosen, layout);
+            }
+        }
+        self.used -= bytes;
+        (bytes, since)
+    }
+
+    /// A write is acknowledged; its room is reserved already. Gives how many dirty bytes it absorbed.
+    pub(super) fn insert(&mut self, write: WriteRange, layout: &Layout) -> u64 {
+        let (start, len) = (write.offset_bytes, write.len_bytes);
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        let (absorbed, since) = self.absorb(start, start + len, seq, layout);
+        let since = since.unwrap_or(seq);
+        let choose = self.backlog.is_empty() && self.window.len() < self.window_max;
+        self.put(start, Dirty { len, id: write.id, seq, since }, choose, layout);
+        absorbed
+    }
+
+    /// Whether all of a range lies here.
+    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
+        if self.moving.is_some_and(|m| m.start <= start && end <= m.start + m.len) {
+            return true;
+        }
+        let mut reached = start;
+        if let Some((&s, d)) = self.dirty.range(..=start).next_back() {
+            reached = reached.max(s + d.len);
+        }
+        for (&s, d) in self.dirty.range(start..end) {
+            if s > reached {
+                break;
+            }
+            reached = reached.max(s + d.len);
+        }
+        reached >= end && end > start
+    }
+
+    /// The range to destage next, by access time; where `before` is given only what a flush up to that
+    /// number waits for. It is taken out of the dirty ones and is on its way.
+    pub(super) fn take(
+        &mut self,
+        now_ns: u64,
+        head: Track,
+        before: Option<u64>,
+        layout: &Layout,
+    ) -> Option<Extent> {
+        while self.window.len() < self.window_max {
+            let Some((start, seq)) = self.backlog.pop_front() else { break };
+            if self.dirty.get(&start).is_some_and(|d| d.seq == seq) {
+                self.window.insert(start, layout.place(start));
+            }
+        }
+        let wanted =
+            |start: u64| before.is_none_or(|b| self.dirty.get(&start).is_some_and(|d| d.since < b));
+        let pivot = layout.first_byte(head.cylinder);
+        let mut best: Option<(u64, u64)> = None;
+        let mut look = |(&start, place): (&u64, &Place)| {
+            let least = best.map_or(u64::MAX, |(cost, _)| cost);
+            if least == 0 || layout.least_ns(head, place.track.cylinder) >= least {
+                return false;
+            }
+            if wanted(start) {
+                let cost = layout.positioning_ns(now_ns, head, place, true);
+                if cost < least {
+                    best = Some((cost, start));
+                }
+            }
+            true
+        };
+        let _ = self.window.range(pivot..).all(&mut look);
+        let _ = self.window.range(..pivot).rev().all(&mut look);
+        let start = match best {
+            Some((_, start)) => start,
+            // A flush may wait for a range outside the window: a newer write that took over.
+            None => self.dirty.iter().find(|&(&s, _)| wanted(s)).map(|(&s, _)| s)?,
+        };
+        let dirty = self.dirty.remove(&start)?;
+        let place = self.window.remove(&start).unwrap_or_else(|| layout.place(start));
+        let extent = Extent { start, len: dirty.len, place, id: dirty.id, since: dirty.since };
+        self.moving = Some(extent);
+        Some(extent)
+    }
+
+    /// The range on its way is on the medium.
+    pub(super) fn landed(&mut self) {
+        if let Some(extent) = self.moving.take() {
+            self.settle(extent.since);
+            self.release(extent.len);
+        }
+    }
+
+    /// Power fails: the acknowledged ranges that are not on the medium, without overlap. Of the one on
+    /// its way, which comes first, any part may be.
+    pub(super) fn lose(&mut self) -> Vec<WriteRange> {
+        let mut lost = Vec::new();
+        if let Some(moving) = self.moving {
+            let (mut from, end) = (moving.start, moving.start + moving.len);
+            // A newer write over a part of it is lost as well; that part is the newer one's.
+            let newer = self.dirty.range(..end).filter(|(s, d)| **s + d.len > moving.start);
+            for (&s, d) in newer {
+                if s > from {
+                    lost.push(WriteRange {
+                        id: moving.id,
+                        offset_bytes: from,
+                        len_bytes: s - from,
+                    });
+                }
+                from = s + d.len;
+            }
+            if from < end {
+                lost.push(WriteRange { id: moving.id, offset_bytes: from, len_bytes: end - from });
+            }
+        }
+        lost.extend(self.dirty.iter().map(|(&s, d)| WriteRange {
+            id: d.id,
+            offset_bytes: s,
+            len_bytes: d.len,
+        }));
+        *self = Self::new(self.capacity, self.window_max as u32);
+        lost
+    }
+}

@@ -1,0 +1,481 @@
+//! The disk as its owner sees it: operations in, instants of interest out, completions back. This file
+//! follows an operation through the host's queue, the controller, the link and the buffer; what the heads
+//! do is in `medium`.
+//!
+//! Each server (controller, link, heads) does one thing at a time and each fixed delay keeps its order,
+//! so the next instant is the least of six numbers and no event queue is needed.
+
+use super::buffer::Buffer;
+use super::flash::Flash;
+use super::layout::{Layout, Place, Track};
+use super::medium::Medium;
+use super::segments::Segments;
+use super::spec::{DiskSpec, Scheduler};
+use super::usage::{Phases, Usage};
+use iodyno_units::rng::key;
+use iodyno_units::{Op, OpKind};
+use std::collections::VecDeque;
+
+/// Never.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Bytes that lay in the buffer, and who wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteRange {
+    /// What the submitter called the write; of several over this range, the last one acknowledged.
+    pub id: u32,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length.
+    pub len_bytes: u64,
+}
+
+/// What a power cut did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PowerCut {
+    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Such a range
+    /// holds what it held before the write, or before an earlier one that was lost with it.
+    pub lost: Vec<WriteRange>,
+    /// A write that the heads were at, acknowledged (then it is in `lost` as well) or not. Each of its
+    /// sectors may be old or new, and one may be neither.
+    pub torn: Option<WriteRange>,
+    /// Operations that were submitted and will not complete, by id, in the order of submission.
+    pub dropped: Vec<u32>,
+}
+
+/// An operation inside.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) id: u32,
+    pub(super) op: Op,
+    pub(super) submitted_ns: u64,
+    order: u64,
+    /// When its present phase began.
+    pub(super) since_ns: u64,
+    pub(super) phases: Phases,
+    pub(super) place: Place,
+    /// How many writes were acknowledged when the buffer took this one.
+    pub(super) seq: u64,
+    live: bool,
+}
+
+impl Request {
+    /// One past the last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.op.offset_bytes + u64::from(self.op.len_bytes)
+    }
+
+    /// Length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        u64::from(self.op.len_bytes)
+    }
+
+    /// Room it takes in the buffer: zeroes are made where they are written.
+    pub(super) fn room(&self) -> u64 {
+        if self.op.kind == OpKind::Write { self.len() } else { 0 }
+    }
+}
+
+/// A rotating disk. See the module.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    pub(super) spec: DiskSpec,
+    pub(super) layout: Layout,
+    pub(super) window: usize,
+    pub(super) age_max_ns: u64,
+    pub(super) requests: Vec<Request>,
+    free: Vec<u32>,
+    next_order: u64,
+    host: VecDeque<u32>,
+    inside: u32,
+    controller: VecDeque<u32>,
+    controller_until: u64,
+    /// For the link.
+    pub(super) link: VecDeque<u32>,
+    link_until: u64,
+    accepting: VecDeque<(u64, u32)>,
+    flash_reading: VecDeque<(u64, u32)>,
+    room_wait: VecDeque<u32>,
+    flushes: Vec<(u32, u64)>,
+    /// Waits for the heads, oldest first.
+    pub(super) foreground: Vec<u32>,
+    pub(super) buffer: Buffer,
+    pub(super) segments: Segments,
+    pub(super) flash: Flash,
+    pub(super) medium: Medium,
+    pub(super) medium_until: u64,
+    /// When the link may begin with the read that the heads are at, and which that is.
+    pub(super) link_ready: (u64, u32),
+    pub(super) head: Track,
+    /// The last access was for the foreground.
+    pub(super) foreground_had_turn: bool,
+    /// The last request of the foreground was chosen because it had waited too long.
+    pub(super) overdue_had_turn: bool,
+    /// Segment to be read ahead, and up to which byte.
+    pub(super) wish: Option<(usize, u64)>,
+    pub(super) usage: Usage,
+    phases: [Phases; OpKind::COUNT],
+}
+
+impl Disk {
+    /// A disk at time 0: heads at the outermost cylinder, nothing cached. The seed and the number (of this
+    /// disk among its like) decide where the platters stand.
+    ///
+    /// # Panics
+    /// If `spec` does not pass [`DiskSpec::check`].
+    pub fn new(spec: &DiskSpec, seed: u64, number: u64) -> Self {
+        if let Err((field, message)) = spec.check() {
+            panic!("{field}: {message}");
+        }
+        let (window, age_max_ns) = match spec.scheduler {
+            Scheduler::Fifo => (1, NEVER),
+            Scheduler::Satf { age_max_ns, window } => (window, age_max_ns),
+        };
+        Self {
+            layout: Layout::new(spec, key(seed, "disk-phase", number)),
+            window: window as usize,
+            age_max_ns,
+            requests: Vec::new(),
+            free: Vec::new(),
+            next_order: 0,
+            host: VecDeque::new(),
+            inside: 0,
+            controller: VecDeque::new(),
+            controller_until: NEVER,
+            link: VecDeque::new(),
+            link_until: NEVER,
+            accepting: VecDeque::new(),
+            flash_reading: VecDeque::new(),
+            room_wait: VecDeque::new(),
+            flushes: Vec::new(),
+            foreground: Vec::new(),
+            buffer: Buffer::new(spec.buffer_bytes, window),
+            segments: Segments::new(spec.read_segments, spec.read_ahead_bytes),
+            flash: Flash::new(spec.flash_bytes),
+            medium: Medium::Idle,
+            medium_until: NEVER,
+            link_ready: (NEVER, 0),
+            head: Track::default(),
+            foreground_had_turn: false,
+            overdue_had_turn: false,
+            wish: None,
+            usage: Usage::default(),
+            phases: [Phases::default(); OpKind::COUNT],
+            spec: spec.clone(),
+        }
+    }
+
+    /// What the disk holds.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.spec.capacity_bytes
+    }
+
+    /// What the parts did so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Where the time of the completed operations of a kind went.
+    pub fn phases(&self, kind: OpKind) -> Phases {
+        self.phases[kind.index()]
+    }
+
+    /// Takes an operation over. `id` comes back from [`Disk::wake`] when it completes; ids of
+    /// operations under way must differ. There may be more of them than the disk's queue holds: the
+    /// rest waits in the host, in order.
+    ///
+    /// Trim completes when the controller has seen it. Zeroes go to the medium as a write with forced
+    /// unit access does, without crossing the link. A flush completes when everything that was
+    /// acknowledged before the controller saw it is on the medium.
+    ///
+    /// # Panics
+    /// If the operation reaches beyond the capacity, or time has passed [`Disk::wake_at`].
+    pub fn submit(&mut self, now_ns: u64, id: u32, op: Op) {
+        assert!(
+            now_ns <= self.wake_at(),
+            "submission at {now_ns} ns: the disk must be woken first"
+        );
+        let end = op.offset_bytes.checked_add(u64::from(op.len_bytes));
+        assert!(
+            end.is_some_and(|end| end <= self.spec.capacity_bytes),
+            "{op:?} reaches beyond the {} bytes of the disk",
+            self.spec.capacity_bytes
+        );
+        let request = Request {
+            id,
+            op,
+            submitted_ns: now_ns,
+            order: self.next_order,
+            since_ns: now_ns,
+            phases: Phases::default(),
+            place: Place::default(),
+            seq: 0,
+            live: true,
+        };
+        self.next_order += 1;
+        let slot = if let Some(slot) = self.free.pop() {
+            self.requests[slot as usize] = request;
+            slot
+        } else {
+            self.requests.push(request);
+            (self.requests.len() - 1) as u32
+        };
+        self.host.push_back(slot);
+        self.start(now_ns);
+    }
+
+    /// The next instant at which something happens inside; `u64::MAX` if nothing will.
+    pub fn wake_at(&self) -> u64 {
+        let front = |queue: &VecDeque<(u64, u32)>| queue.front().map_or(NEVER, |&(at, _)| at);
+        self.controller_until
+            .min(self.link_until)
+            .min(self.link_ready.0)
+            .min(self.medium_until)
+            .min(front(&self.accepting))
+            .min(front(&self.flash_reading))
+    }
+
+    /// Lets happen what happens at `now_ns` and appends the ids of the operations that complete.
+    /// Before [`Disk::wake_at`] nothing does.
+    ///
+    /// # Panics
+    /// If time has passed [`Disk::wake_at`].
+    pub fn wake(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        assert!(now_ns <= self.wake_at(), "woken at {now_ns} ns, too late");
+        while self.wake_at() == now_ns {
+            if self.controller_until == now_ns {
+                self.command_done(now_ns, done);
+            } else if self.link_ready.0 == now_ns {
+                self.link.push_back(self.link_ready.1);
+                self.link_ready.0 = NEVER;
+            } else if self.medium_until == now_ns {
+                self.medium_done(now_ns, done);
+            } else if self.link_until == now_ns {
+                self.link_done(now_ns, done);
+            } else if self.accepting.front().is_some_and(|&(at, _)| at == now_ns) {
+                self.accepted(now_ns, done);
+            } else if let Some((_, slot)) = self.flash_reading.pop_front() {
+                let request = &mut self.requests[slot as usize];
+                request.phases.cache_ns += now_ns - request.since_ns;
+                request.since_ns = now_ns;
+                self.link.push_back(slot);
+            }
+            if self.wake_at() != now_ns {
+                // Servers start when all that happens at this instant has happened: a choice is made
+                // among everything that is there.
+                self.start(now_ns);
+            }
+        }
+    }
+
+    /// The power fails, and is back with everything as at the start but the NAND and the counters.
+    /// Whoever follows the content of the medium learns what is not on it.
+    pub fn power_cut(&mut self) -> PowerCut {
+        let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
+        dropped.sort_by_key(|r| r.order);
+        let dropped = dropped.into_iter().map(|r| r.id).collect();
+        let torn = self.write_under_heads();
+        let cut = PowerCut { lost: self.buffer.lose(), torn, dropped };
+        self.requests.clear();
+        self.free.clear();
+        self.host.clear();
+        self.inside = 0;
+        self.controller.clear();
+        self.controller_until = NEVER;
+        self.link.clear();
+        self.link_until = NEVER;
+        self.accepting.clear();
+        self.flash_reading.clear();
+        self.room_wait.clear();
+        self.flushes.clear();
+        self.foreground.clear();
+        self.segments.clear();
+        self.medium = Medium::Idle;
+        self.medium_until = NEVER;
+        self.link_ready = (NEVER, 0);
+        self.head = Track::default();
+        self.wish = None;
+        cut
+    }
+
+    /// Starts every server that is free and has work.
+    fn start(&mut self, now_ns: u64) {
+        while self.inside < self.spec.queue_max {
+            let Some(slot) = self.host.pop_front() else { break };
+            self.inside += 1;
+            self.controller.push_back(slot);
+        }
+        if self.controller_until == NEVER && !self.controller.is_empty() {
+            self.controller_until = now_ns + self.spec.command_ns;
+        }
+        if self.link_until == NEVER
+            && let Some(&slot) = self.link.front()
+        {
+            let len = self.requests[slot as usize].len();
+            self.link_until = now_ns + self.link_ns(len);
+        }
+        self.start_medium(now_ns);
+    }
+
+    /// Time of so many bytes on the link.
+    pub(super) fn link_ns(&self, len_bytes: u64) -> u64 {
+        (len_bytes as f64 * 1e9 / self.spec.link_bytes_per_s + 0.5) as u64
+    }
+
+    /// Whether a write is acknowledged from the buffer.
+    fn is_cached(&self, op: &Op) -> bool {
+        self.spec.write_cache && op.kind == OpKind::Write && !op.fua
+    }
+
+    /// Whether destaging presses.
+    pub(super) fn must_destage(&self) -> bool {
+        !self.room_wait.is_empty() || !self.flushes.is_empty() || self.buffer.is_nearly_full()
+    }
+
+    /// What the flushes wait for, as the number of the write after it.
+    pub(super) fn flush_before(&self) -> Option<u64> {
+        self.flushes.iter().map(|&(_, seq)| seq).max()
+    }
+
+    fn command_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        self.controller_until = NEVER;
+        self.usage.command_ns += self.spec.command_ns;
+        let Some(slot) = self.controller.pop_front() else { return };
+        let request = &mut self.requests[slot as usize];
+        request.phases.command_ns = self.spec.command_ns;
+        request.since_ns = now_ns;
+        match request.op.kind {
+            OpKind::Read => self.read(now_ns, slot),
+            OpKind::Write => {
+                let room = request.room();
+                if self.room_wait.is_empty() && self.buffer.has_room(room) {
+                    self.buffer.reserve(room);
+                    self.link.push_back(slot);
+                } else {
+                    self.usage.buffer_full += 1;
+                    self.room_wait.push_back(slot);
+                }
+            }
+            OpKind::WriteZeroes => self.take_in(now_ns, slot),
+            OpKind::Flush => {
+                self.flushes.push((slot, self.buffer.next_seq()));
+                self.finish_flushes(now_ns, done);
+            }
+            OpKind::Trim => self.complete(now_ns, slot, done),
+        }
+    }
+
+    /// A read, past the controller: from the nearest place that has it.
+    fn read(&mut self, now_ns: u64, slot: u32) {
+        let request = &self.requests[slot as usize];
+        let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());
+        if self.buffer.covers(start, end) {
+            self.usage.buffer_hits += 1;
+            self.link.push_back(slot);
+        } else if self.read_from_segment(now_ns, slot) {
+            // Served, or waiting for what is being read ahead.
+        } else if self.flash.holds(start, len) {
+            self.usage.flash_hits += 1;
+            self.flash_reading.push_back((now_ns + self.spec.flash_read_ns, slot));
+        } else {
+            self.line_up(slot);
+        }
+    }
+
+    /// Puts a request in line for the heads.
+    pub(super) fn line_up(&mut self, slot: u32) {
+        let request = &mut self.requests[slot as usize];
+        request.place =
+            self.layout.place(request.op.offset_bytes.min(self.spec.capacity_bytes - 1));
+        self.foreground.push(slot);
+    }
+
+    fn link_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        self.link_until = NEVER;
+        let Some(slot) = self.link.pop_front() else { return };
+        let request = &self.requests[slot as usize];
+        self.usage.link_ns += self.link_ns(request.len());
+        let request = &mut self.requests[slot as usize];
+        request.phases.link_ns += now_ns - request.since_ns;
+        request.since_ns = now_ns;
+        if request.op.kind == OpKind::Read {
+            self.complete(now_ns, slot, done);
+        } else {
+            self.take_in(now_ns, slot);
+        }
+    }
+
+    /// The disk has a write's data.
+    fn take_in(&mut self, now_ns: u64, slot: u32) {
+        let request = &mut self.requests[slot as usize];
+        request.seq = self.buffer.next_seq();
+        let (start, len, end) = (request.op.offset_bytes, request.len(), request.end());
+        let op = request.op;
+        self.drop_stream_over(now_ns, start, end);
+        self.segments.forget(start, end);
+        self.flash.forget(start, len);
+        if self.is_cached(&op) {
+            self.accepting.push_back((now_ns + self.spec.accept_ns, slot));
+        } else {
+            self.line_up(slot);
+        }
+    }
+
+    /// A cached write is acknowledged.
+    fn accepted(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        let Some((_, slot)) = self.accepting.pop_front() else { return };
+        let request = &mut self.requests[slot as usize];
+        request.phases.cache_ns += now_ns - request.since_ns;
+        let write = WriteRange {
+            id: request.id,
+            offset_bytes: request.op.offset_bytes,
+            len_bytes: request.len(),
+        };
+        if write.len_bytes > 0 {
+            self.usage.absorbed_bytes += self.buffer.insert(write, &self.layout);
+        }
+        self.usage.cached_writes += 1;
+        self.complete(now_ns, slot, done);
+        self.admit_writes(now_ns);
+    }
+
+    /// Room may have come free: lets the writes in that wait for it, in order.
+    pub(super) fn admit_writes(&mut self, now_ns: u64) {
+        while let Some(&slot) = self.room_wait.front() {
+            let request = &mut self.requests[slot as usize];
+            if !self.buffer.has_room(request.room()) {
+                return;
+            }
+            request.since_ns = now_ns;
+            self.buffer.reserve(request.room());
+            self.room_wait.pop_front();
+            self.link.push_back(slot);
+        }
+    }
+
+    /// Completes the flushes whose writes are all durable.
+    pub(super) fn finish_flushes(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        let mut index = 0;
+        while index < self.flushes.len() {
+            let (slot, seq) = self.flushes[index];
+            if self.buffer.durable_before(seq) {
+                self.flushes.remove(index);
+                self.complete(now_ns, slot, done);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// An operation is done: counts it and frees its place.
+    pub(super) fn complete(&mut self, now_ns: u64, slot: u32, done: &mut Vec<u32>) {
+        let request = &mut self.requests[slot as usize];
+        request.live = false;
+        request.phases.count = 1;
+        request.phases.queue_ns = now_ns - request.submitted_ns - request.phases.serving_ns();
+        self.phases[request.op.kind.index()].add(&request.phases);
+        done.push(request.id);
+        self.free.push(slot);
+        self.inside -= 1;
+    }
+}

@@ -1,0 +1,256 @@
+//! Where each byte lies and when it passes the head: zones, cylinders, surfaces, skew, rotation.
+//!
+//! An angle is an integer: a revolution has 6·10¹⁰ units, so that the platters turn by exactly `rpm`
+//! units a ns and the angle at any time is exact for ever. Bytes run along a track, then over the
+//! surfaces of a cylinder, then to the next cylinder inwards. The start of each track is skewed by the
+//! time of the switch that leads to it, so a long transfer loses the switch and no more.
+
+use super::seek::SeekCurve;
+use super::spec::DiskSpec;
+
+/// Angle units in a revolution: the ns of a minute.
+const REVOLUTION: u64 = 60_000_000_000;
+
+/// A track.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Track {
+    pub(super) cylinder: u32,
+    pub(super) head: u32,
+}
+
+/// Where a byte lies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub(super) track: Track,
+    /// Bytes from the track's start.
+    offset: u64,
+    /// Bytes the track holds.
+    track_bytes: u64,
+    /// Where on the circle, in units.
+    angle: u64,
+}
+
+/// An access: when each of its parts ends, from the instant at which it was planned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// Seek, head change and settling.
+    pub(super) seek_ns: u64,
+    /// Rotational wait.
+    pub(super) rotation_ns: u64,
+    /// From the first to the last byte, switches included.
+    pub(super) transfer_ns: u64,
+    /// Where the head is then.
+    pub(super) end: Track,
+}
+
+impl Access {
+    /// All of it.
+    pub(super) fn total_ns(&self) -> u64 {
+        self.seek_ns + self.rotation_ns + self.transfer_ns
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Zone {
+    first_byte: u64,
+    track_bytes: u64,
+}
+
+/// The recorded surface of a disk.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    zones: Vec<Zone>,
+    cylinders_per_zone: u64,
+    heads: u64,
+    rpm: u64,
+    /// Angle at time 0.
+    phase: u64,
+    head_switch_ns: u64,
+    cylinder_switch_ns: u64,
+    write_settle_ns: u64,
+    /// Skew of one cylinder against the one before, in units.
+    cylinder_skew: u64,
+    curve: SeekCurve,
+}
+
+impl Layout {
+    /// Lays a disk out; at time 0 its platters stand at a place that `draw` chooses.
+    pub(super) fn new(spec: &DiskSpec, draw: u64) -> Self {
+        let (heads, rpm) = (u64::from(spec.heads), u64::from(spec.rpm));
+        let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
+        // The sequential rate includes the switches: what passes in the time of all the tracks of a
+        // cylinder and all the switches between them is what the cylinder holds.
+        let cycle_s = (60.0 * heads as f64 / rpm as f64) + switches_ns as f64 * 1e-9;
+        let track_bytes = |zone: u32| {
+            let along = f64::from(zone) / f64::from((spec.zones - 1).max(1));
+            let rate =
+                spec.outer_bytes_per_s + (spec.inner_bytes_per_s - spec.outer_bytes_per_s) * along;
+            ((rate * cycle_s / heads as f64 / 512.0 + 0.5) as u64).max(1) * 512
+        };
+        let tracks: Vec<u64> = (0..spec.zones).map(track_bytes).collect();
+        let slice: u64 = tracks.iter().sum::<u64>() * heads;
+        let cylinders_per_zone = spec.capacity_bytes.div_ceil(slice);
+        let mut first_byte = 0;
+        let zones = tracks
+            .into_iter()
+            .map(|track_bytes| {
+                let zone = Zone { first_byte, track_bytes };
+                first_byte += track_bytes * heads * cylinders_per_zone;
+                zone
+            })
+            .collect();
+        Self {
+            zones,
+            cylinders_per_zone,
+            heads,
+            rpm,
+            phase: draw % REVOLUTION,
+            head_switch_ns: spec.head_switch_ns,
+            cylinder_switch_ns: spec.cylinder_switch_ns,
+            write_settle_ns: spec.write_settle_ns,
+            cylinder_skew: switches_ns * rpm % REVOLUTION,
+            curve: SeekCurve::new(spec, cylinders_per_zone * u64::from(spec.zones)),
+        }
+    }
+
+    /// Angle of a place on a track.
+    fn angle_of(&self, track: Track, offset: u64, track_bytes: u64) -> u64 {
+        let skew = u64::from(track.cylinder) * self.cylinder_skew
+            + u64::from(track.head) * (self.head_switch_ns * self.rpm % REVOLUTION);
+        (skew + offset * REVOLUTION / track_bytes) % REVOLUTION
+    }
+
+    /// Where a byte lies.
+    pub(super) fn place(&self, byte: u64) -> Place {
+        let zone = self.zones.partition_point(|z| z.first_byte <= byte) - 1;
+        let Zone { first_byte, track_bytes } = self.zones[zone];
+        let (index, offset) =
+            ((byte - first_byte) / track_bytes, (byte - first_byte) % track_bytes);
+        let cylinder = zone as u64 * self.cylinders_per_zone + index / self.heads;
+        let track = Track { cylinder: cylinder as u32, head: (index % self.heads) as u32 };
+        Place { track, offset, track_bytes, angle: self.angle_of(track, offset, track_bytes) }
+    }
+
+    /// The first byte of a cylinder, for searching among ordered ranges.
+    pub(super) fn first_byte(&self, cylinder: u32) -> u64 {
+        let zone = u64::from(cylinder) / self.cylinders_per_zone;
+        let Zone { first_byte, track_bytes } = self.zones[zone as usize];
+        first_byte + u64::from(cylinder) % self.cylinders_per_zone * track_bytes * self.heads
+    }
+
+    /// Angle of the platters at a time.
+    fn angle_at(&self, now_ns: u64) -> u64 {
+        ((now_ns % REVOLUTION) * self.rpm + self.phase) % REVOLUTION
+    }
+
+    /// Time to the track that follows `track` in order.
+    fn switch_ns(&self, track: Track) -> u64 {
+        if u64::from(track.head) + 1 == self.heads {
+            self.cylinder_switch_ns
+        } else {
+            self.head_switch_ns
+        }
+    }
+
+    /// The track that follows in order.
+    fn next(&self, track: Track) -> Track {
+        if u64::from(track.head) + 1 == self.heads {
+            Track { cylinder: track.cylinder + 1, head: 0 }
+        } else {
+            Track { head: track.head + 1, ..track }
+        }
+    }
+
+    /// The least time to a cylinder, whichever surface and angle: the bound for a search.
+    pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
+        let least = self.curve.seek_ns(u64::from(from.cylinder.abs_diff(cylinder)));
+        if from.cylinder.abs_diff(cylinder) == 1 {
+            least.min(self.cylinder_switch_ns)
+        } else {
+            least
+        }
+    }
+
+    /// Moving the heads from one track to another.
+    fn move_ns(&self, from: Track, to: Track, write: bool) -> u64 {
+        if from == to {
+            return 0;
+        }
+        if self.next(from) == to {
+            return self.switch_ns(from);
+        }
+        let seek = if from.cylinder == to.cylinder {
+            self.head_switch_ns
+        } else {
+            self.curve.seek_ns(u64::from(from.cylinder.abs_diff(to.cylinder)))
+        };
+        seek + if write { self.write_settle_ns } else { 0 }
+    }
+
+    /// Seek and rotational wait (the latter in units) from a track at a time to a place.
+    fn position(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> (u64, u64) {
+        let seek_ns = self.move_ns(from, to.track, write);
+        let angle = self.angle_at(now_ns + seek_ns);
+        (seek_ns, (to.angle + REVOLUTION - angle) % REVOLUTION)
+    }
+
+    /// Seek plus rotational wait: what a scheduler compares.
+    #[inline]
+    pub(super) fn positioning_ns(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> u64 {
+        let (seek_ns, wait) = self.position(now_ns, from, to, write);
+        seek_ns + wait / self.rpm
+    }
+
+    /// The access to `len_bytes` from a place on. Times are rounded down, so that the head never comes
+    /// too late for the byte that follows: rounding would cost a revolution.
+    pub(super) fn access(
+        &self,
+        now_ns: u64,
+        from: Track,
+        to: &Place,
+        len_bytes: u64,
+        write: bool,
+    ) -> Access {
+        let (seek_ns, wait) = self.position(now_ns, from, to, write);
+        let rotation_ns = wait / self.rpm;
+        let (mut place, mut left, mut units) = (*to, len_bytes, wait);
+        loop {
+            let here = left.min(place.track_bytes - place.offset);
+            let turn = |offset: u64| offset * REVOLUTION / place.track_bytes;
+            units += turn(place.offset + here) - turn(place.offset);
+            left -= here;
+            if left == 0 {
+                break;
+            }
+            units += self.switch_ns(place.track) * self.rpm;
+            let track = self.next(place.track);
+            let zone = u64::from(track.cylinder) / self.cylinders_per_zone;
+            place = Place {
+                track,
+                offset: 0,
+                track_bytes: self.zones[zone as usize].track_bytes,
+                angle: 0,
+            };
+        }
+        let transfer_ns = units / self.rpm - rotation_ns;
+        Access { seek_ns, rotation_ns, transfer_ns, end: place.track }
+    }
+
+    /// Bytes from a place to the end of its track.
+    pub(super) fn rest_of_track(place: &Place) -> u64 {
+        place.track_bytes - place.offset
+    }
+
+    /// Time in which so many bytes of a track pass the head, rounded down as in an access.
+    pub(super) fn run_ns(&self, place: &Place, len_bytes: u64) -> u64 {
+        let units = u128::from(REVOLUTION) * u128::from(len_bytes);
+        (units / (u128::from(place.track_bytes) * u128::from(self.rpm))) as u64
+    }
+
+    /// Bytes of a track that pass the head in a time, rounded down.
+    pub(super) fn bytes_in(&self, place: &Place, time_ns: u64) -> u64 {
+        let units = u128::from(time_ns) * u128::from(self.rpm);
+        ((units * u128::from(place.track_bytes) / u128::from(REVOLUTION)) as u64)
+            .min(Self::rest_of_track(place))
+    }
+}

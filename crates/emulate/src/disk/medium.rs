@@ -1,0 +1,313 @@
+//! What the heads do: serve the foreground, destage, read ahead. Whenever they fall free the next access
+//! is chosen from what waits at that instant, and an access once begun runs to its end. Read-ahead is the
+//! exception: it goes on track by track and gives way to any other work.
+
+use super::buffer::Extent;
+use super::drive::{Disk, NEVER, WriteRange};
+use super::layout::{Access, Layout, Place};
+use iodyno_units::OpKind;
+
+/// Data goes over the link in pieces of this size, each when it is read.
+const LINK_PIECE_BYTES: u64 = 4096;
+
+/// What the heads are at.
+#[derive(Clone, Debug)]
+pub(super) enum Medium {
+    /// Nothing.
+    Idle,
+    /// A read, or a write that is acknowledged when it is there.
+    Serve { slot: u32, access: Access },
+    /// A range out of the buffer.
+    Destage { extent: Extent, access: Access },
+    /// Reading ahead.
+    Stream(Stream),
+}
+
+/// Read-ahead under way: a run along one track.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    segment: usize,
+    /// When the run was begun, positioning included.
+    begun_ns: u64,
+    /// When its first byte passes the head, which byte that is, and where it lies.
+    from_ns: u64,
+    from_byte: u64,
+    place: Place,
+    /// Where the run ends, on this track.
+    stop: u64,
+    /// Where to end.
+    target: u64,
+    /// Reads that wait for data ahead of the head.
+    waiting: Vec<u32>,
+}
+
+impl Disk {
+    /// Gives the heads work if they are free, or read ahead although there is better to do.
+    pub(super) fn start_medium(&mut self, now_ns: u64) {
+        let work = !self.foreground.is_empty() || !self.buffer.is_clean();
+        match &self.medium {
+            Medium::Idle => {}
+            Medium::Stream(stream) if work && stream.waiting.is_empty() => self.stop_stream(now_ns),
+            _ => return,
+        }
+        let destage_turn =
+            self.foreground_had_turn && self.must_destage() && !self.buffer.is_clean();
+        if !self.foreground.is_empty() && !destage_turn {
+            let slot = self.choose(now_ns);
+            self.serve(now_ns, slot);
+            return;
+        }
+        let before = self.flush_before();
+        if let Some(extent) = self.buffer.take(now_ns, self.head, before, &self.layout) {
+            let access = self.layout.access(now_ns, self.head, &extent.place, extent.len, true);
+            self.medium_until = now_ns + access.total_ns();
+            self.medium = Medium::Destage { extent, access };
+            self.foreground_had_turn = false;
+        } else if let Some((segment, target)) = self.wish.take() {
+            self.start_stream(now_ns, segment, target, Vec::new());
+        }
+    }
+
+    /// The request of the foreground to serve next; takes it out.
+    fn choose(&mut self, now_ns: u64) -> u32 {
+        let oldest = self.requests[self.foreground[0] as usize].since_ns;
+        if now_ns - oldest >= self.age_max_ns && !self.overdue_had_turn {
+            self.overdue_had_turn = true;
+            return self.foreground.remove(0);
+        }
+        self.overdue_had_turn = false;
+        let mut best = (u128::MAX, 0);
+        for (index, &slot) in self.foreground.iter().take(self.window).enumerate() {
+            let request = &self.requests[slot as usize];
+            let write = request.op.kind != OpKind::Read;
+            let cost = self.layout.positioning_ns(now_ns, self.head, &request.place, write);
+            let left_ns = self.age_max_ns.saturating_sub(now_ns - request.since_ns);
+            let weighted = u128::from(cost) * u128::from(left_ns.max(self.age_max_ns / 4));
+            if weighted < best.0 {
+                best = (weighted, index);
+            }
+        }
+        self.foreground.remove(best.1)
+    }
+
+    /// Begins the access of a request.
+    fn serve(&mut self, now_ns: u64, slot: u32) {
+        let request = &self.requests[slot as usize];
+        let write = request.op.kind != OpKind::Read;
+        let access = self.layout.access(now_ns, self.head, &request.place, request.len(), write);
+        let end = now_ns + access.total_ns();
+        if !write {
+            // The link follows the heads: it begins early enough to send the last piece
+            // right after it was read, but not before there is a piece.
+            let piece = self.link_ns(request.len().min(LINK_PIECE_BYTES));
+            let begin = (end + piece).saturating_sub(self.link_ns(request.len()));
+            self.link_ready = (begin.max(end - access.transfer_ns).max(now_ns), slot);
+        }
+        self.medium_until = end;
+        self.medium = Medium::Serve { slot, access };
+        self.foreground_had_turn = true;
+    }
+
+    /// The heads have done what they were at.
+    pub(super) fn medium_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
+        self.medium_until = NEVER;
+        match std::mem::replace(&mut self.medium, Medium::Idle) {
+            Medium::Idle => {}
+            Medium::Serve { slot, access } => {
+                self.count(&access);
+                self.served(now_ns, slot, &access, done);
+            }
+            Medium::Destage { access, .. } => {
+                self.count(&access);
+                self.usage.destages += 1;
+                self.buffer.landed();
+                self.finish_flushes(now_ns, done);
+                self.admit_writes(now_ns);
+            }
+            Medium::Stream(stream) => self.stream_run_done(now_ns, stream),
+        }
+    }
+
+    fn count(&mut self, access: &Access) {
+        self.head = access.end;
+        self.usage.seeking_ns += access.seek_ns;
+        self.usage.rotating_ns += access.rotation_ns;
+        self.usage.transferring_ns += access.transfer_ns;
+    }
+
+    fn served(&mut self, now_ns: u64, slot: u32, access: &Access, done: &mut Vec<u32>) {
+        let request = &mut self.requests[slot as usize];
+        request.phases.seek_ns = access.seek_ns;
+        request.phases.rotation_ns = access.rotation_ns;
+        request.phases.transfer_ns = access.transfer_ns;
+        request.since_ns = now_ns;
+        let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());
+        if request.op.kind == OpKind::Read {
+            self.usage.medium_reads += 1;
+            self.flash.read(start, len);
+            self.wish = self
+                .segments
+                .keep(start, end)
+                .map(|segment| (segment, end.saturating_add(self.spec.read_ahead_bytes)));
+        } else {
+            let (room, seq) = (request.room(), request.seq);
+            self.usage.medium_writes += 1;
+            self.buffer.release(room);
+            // What was acknowledged for this range before is superseded, durably.
+            let (absorbed, _) = self.buffer.absorb(start, end, seq, &self.layout);
+            self.usage.absorbed_bytes += absorbed;
+            self.complete(now_ns, slot, done);
+            self.finish_flushes(now_ns, done);
+            self.admit_writes(now_ns);
+        }
+    }
+
+    /// Serves a read from the segments if it lies in one, or lets it wait for read-ahead that is under
+    /// way and will reach it.
+    pub(super) fn read_from_segment(&mut self, now_ns: u64, slot: u32) -> bool {
+        let request = &self.requests[slot as usize];
+        let (start, end) = (request.op.offset_bytes, request.end());
+        let ahead = end.saturating_add(self.spec.read_ahead_bytes);
+        self.note_progress(now_ns);
+        if let Some(found) = self.segments.find(start, end) {
+            match &mut self.medium {
+                Medium::Stream(stream) if stream.segment == found => {
+                    stream.target = stream.target.max(ahead);
+                }
+                // Reading on pays when half of what lies ahead is used up: each time costs the wait
+                // for the platter to come round.
+                _ if self.segments.get(found).end - end < self.spec.read_ahead_bytes / 2 => {
+                    self.wish = Some((found, ahead));
+                }
+                _ => {}
+            }
+            self.usage.segment_hits += 1;
+            self.link.push_back(slot);
+            return true;
+        }
+        let lone = self.foreground.is_empty();
+        if let Medium::Stream(stream) = &mut self.medium {
+            let segment = self.segments.get(stream.segment);
+            if lone && (segment.start..=stream.target).contains(&start) && end > segment.end {
+                stream.target = stream.target.max(ahead);
+                stream.waiting.push(slot);
+                self.plan_run();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Begins to read ahead behind a segment's end.
+    fn start_stream(&mut self, now_ns: u64, segment: usize, target: u64, waiting: Vec<u32>) {
+        let from_byte = self.segments.get(segment).end;
+        let target = target.min(self.spec.capacity_bytes);
+        if from_byte >= target {
+            return;
+        }
+        let place = self.layout.place(from_byte);
+        let access = self.layout.access(now_ns, self.head, &place, 0, false);
+        self.head = place.track;
+        self.medium = Medium::Stream(Stream {
+            segment,
+            begun_ns: now_ns,
+            from_ns: now_ns + access.seek_ns + access.rotation_ns,
+            from_byte,
+            place,
+            stop: from_byte,
+            target,
+            waiting,
+        });
+        self.plan_run();
+    }
+
+    /// Sets when the run along the present track ends: at its end, at the target, or at the end of the
+    /// nearest read that waits.
+    fn plan_run(&mut self) {
+        let Medium::Stream(stream) = &mut self.medium else { return };
+        let mut stop = stream.from_byte + Layout::rest_of_track(&stream.place);
+        stop = stop.min(stream.target.min(self.spec.capacity_bytes));
+        for &slot in &stream.waiting {
+            stop = stop.min(self.requests[slot as usize].end());
+        }
+        stream.stop = stop;
+        self.medium_until =
+            stream.from_ns + self.layout.run_ns(&stream.place, stop - stream.from_byte);
+    }
+
+    /// Marks in the segment how far the head has come.
+    fn note_progress(&mut self, now_ns: u64) {
+        if let Medium::Stream(stream) = &self.medium {
+            let time = now_ns.saturating_sub(stream.from_ns);
+            let reached = stream.from_byte + self.layout.bytes_in(&stream.place, time);
+            let (segment, end) = (stream.segment, reached.min(stream.stop));
+            if end > self.segments.get(segment).end {
+                self.segments.extend(segment, end);
+            }
+        }
+    }
+
+    /// A run ended: sends what waited for it and goes on, or leaves off.
+    fn stream_run_done(&mut self, now_ns: u64, stream: Stream) {
+        self.usage.reading_ahead_ns += now_ns - stream.begun_ns;
+        let reached = stream.stop;
+        self.segments.extend(stream.segment, reached);
+        let mut waiting = stream.waiting;
+        waiting.retain(|&slot| {
+            let request = &mut self.requests[slot as usize];
+            if request.end() > reached {
+                return true;
+            }
+            request.phases.transfer_ns += now_ns - request.since_ns;
+            request.since_ns = now_ns;
+            self.usage.segment_hits += 1;
+            self.link.push_back(slot);
+            false
+        });
+        let work = !self.foreground.is_empty() || !self.buffer.is_clean();
+        if waiting.is_empty() && work {
+            return;
+        }
+        self.start_stream(now_ns, stream.segment, stream.target, waiting);
+    }
+
+    /// Leaves off reading ahead; nothing waits for it.
+    fn stop_stream(&mut self, now_ns: u64) {
+        self.note_progress(now_ns);
+        if let Medium::Stream(stream) = std::mem::replace(&mut self.medium, Medium::Idle) {
+            self.usage.reading_ahead_ns += now_ns - stream.begun_ns;
+            self.medium_until = NEVER;
+        }
+    }
+
+    /// A write comes over what is being read ahead: leaves off; reads that waited go to the medium.
+    pub(super) fn drop_stream_over(&mut self, now_ns: u64, start: u64, end: u64) {
+        let Medium::Stream(stream) = &mut self.medium else { return };
+        let from = self.segments.get(stream.segment).start;
+        if start >= stream.target || from >= end {
+            return;
+        }
+        let waiting = std::mem::take(&mut stream.waiting);
+        self.stop_stream(now_ns);
+        self.wish = None;
+        for slot in waiting {
+            self.line_up(slot);
+        }
+    }
+
+    /// The write that the heads are at.
+    pub(super) fn write_under_heads(&self) -> Option<WriteRange> {
+        match &self.medium {
+            Medium::Destage { extent, .. } => Some(extent.range()),
+            Medium::Serve { slot, .. } => {
+                let request = &self.requests[*slot as usize];
+                (request.op.kind != OpKind::Read).then(|| WriteRange {
+                    id: request.id,
+                    offset_bytes: request.op.offset_bytes,
+                    len_bytes: request.len(),
+                })
+            }
+            _ => None,
+        }
+    }
+}

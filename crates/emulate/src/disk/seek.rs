@@ -1,0 +1,49 @@
+//! How long the arm takes for a distance: `a + b √x + c x`, x being the share of the full stroke.
+//! Short seeks are acceleration and braking (the root), long ones coast (the line): Ruemmler and
+//! Wilkes, 1994. The three figures of a data sheet give the three coefficients.
+
+use super::spec::DiskSpec;
+
+/// The curve.
+#[derive(Clone, Debug)]
+pub(super) struct SeekCurve {
+    a: f64,
+    b: f64,
+    c: f64,
+    /// One over the full stroke in cylinders.
+    per_cylinder: f64,
+}
+
+impl SeekCurve {
+    /// Through track-to-track, average and full stroke. Over all pairs of positions the distance x
+    /// has density 2(1 - x), so E[√x] = 8/15 and E[x] = 1/3:
+    /// `a + b √x1 + c x1 = first`, `a + 8/15 b + 1/3 c = average`, `a + b + c = full`,
+    /// x1 being one cylinder.
+    pub(super) fn new(spec: &DiskSpec, cylinders: u64) -> Self {
+        let per_cylinder = 1.0 / cylinders.saturating_sub(1).max(1) as f64;
+        let root = libm::sqrt(per_cylinder);
+        let (first, full) = (spec.track_to_track_ns as f64, spec.full_stroke_ns as f64);
+        let average = spec.average_seek_ns as f64;
+        // The first and the second equation, each less the third.
+        let (b1, c1, d1) = (1.0 - root, 1.0 - per_cylinder, full - first);
+        let (b2, c2, d2) = (7.0 / 15.0, 2.0 / 3.0, full - average);
+        let determinant = b1 * c2 - b2 * c1;
+        let (b, c) = if determinant.abs() < 1e-9 {
+            // A disk of two cylinders has only one distance.
+            (0.0, d1)
+        } else {
+            ((d1 * c2 - d2 * c1) / determinant, (b1 * d2 - b2 * d1) / determinant)
+        };
+        Self { a: full - b - c, b, c, per_cylinder }
+    }
+
+    /// Time to a cylinder that is `distance` away, settled for reading; 0 for no distance.
+    #[inline]
+    pub(super) fn seek_ns(&self, distance: u64) -> u64 {
+        if distance == 0 {
+            return 0;
+        }
+        let x = distance as f64 * self.per_cylinder;
+        (self.a + self.b * libm::sqrt(x) + self.c * x + 0.5) as u64
+    }
+}

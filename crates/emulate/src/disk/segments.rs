@@ -1,0 +1,82 @@
+//! Read-ahead segments: what was read from the medium lately, one contiguous range to a segment, the
+//! least recently used one given up for a new range. They hold ranges; when the heads read ahead
+//! is decided in `medium`.
+
+/// One contiguous range of bytes that were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    used: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(super) struct Segments {
+    list: Vec<Segment>,
+    bytes: u64,
+    clock: u64,
+}
+
+impl Segments {
+    /// `count` segments that hold `bytes` each; with 0 bytes nothing is ever kept.
+    pub(super) fn new(count: u32, bytes: u64) -> Self {
+        let count = if bytes == 0 { 0 } else { count as usize };
+        Self { list: vec![Segment::default(); count], bytes, clock: 0 }
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, index: usize) -> Segment {
+        self.list[index]
+    }
+
+    /// The segment that holds all of a range; it counts as used.
+    pub(super) fn find(&mut self, start: u64, end: u64) -> Option<usize> {
+        let found = self.list.iter().position(|s| s.start <= start && end <= s.end)?;
+        self.clock += 1;
+        self.list[found].used = self.clock;
+        Some(found)
+    }
+
+    /// Keeps a range that was read: at the end of the segment that it continues, or in the place of the
+    /// least recently used one. Gives which; none if nothing is ever kept.
+    pub(super) fn keep(&mut self, start: u64, end: u64) -> Option<usize> {
+        let continued = self
+            .list
+            .iter()
+            .position(|s| s.end > s.start && (s.start..=s.end).contains(&start) && end > s.end);
+        let index = match continued {
+            Some(index) => index,
+            None => (0..self.list.len()).min_by_key(|&i| self.list[i].used)?,
+        };
+        self.clock += 1;
+        let segment = &mut self.list[index];
+        segment.used = self.clock;
+        if continued.is_none() {
+            segment.start = start;
+        }
+        self.extend(index, end);
+        Some(index)
+    }
+
+    /// Moves the end of a segment forward; its oldest bytes make room.
+    pub(super) fn extend(&mut self, index: usize, end: u64) {
+        let segment = &mut self.list[index];
+        segment.end = end;
+        segment.start = segment.start.max(end.saturating_sub(self.bytes));
+    }
+
+    /// A range was written: drops every segment that overlaps it.
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
+        for segment in &mut self.list {
+            if segment.start < end && start < segment.end {
+                *segment = Segment::default();
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.list.fill(Segment::default());
+    }
+}

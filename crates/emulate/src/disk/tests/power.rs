@@ -1,0 +1,172 @@
+//! What survives a power cut, and what a flush promises.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{HashMap, HashSet};
+
+const BLOCK: u64 = 4096;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+
+    /// Cuts the power at a random event and compares what the disk says is lost with what was
+    /// promised, kept apart block by block.
+    #[test]
+    fn a_cut_loses_only_what_was_promised_to_no_one(
+        seed in any::<u64>(),
+        cut in 1_usize..800,
+        depth in 1_u32..24,
+        window in 1_u32..20,
+        buffer_blocks in 1_u64..64,
+        blocks in 8_u64..400,
+    ) {
+        let scheduler = Scheduler::Satf { age_max_ns: 100 * MS, window };
+        let spec = DiskSpec {
+            capacity_bytes: 1 << 30,
+            write_cache: true,
+            buffer_bytes: buffer_blocks * BLOCK,
+            scheduler,
+            ..plain()
+        };
+        let mut disk = Disk::new(&spec, seed, 0);
+        let mut draw: Generator = stream(seed, "power", 0);
+        let mut open: HashMap<u32, (usize, Op)> = HashMap::new();
+        // Per block: when its writes were acknowledged, the last of them, and up to when all are durable.
+        let mut acknowledged: HashMap<u64, (usize, u32)> = HashMap::new();
+        let mut durable: HashMap<u64, usize> = HashMap::new();
+        let (mut id, mut done) = (0, Vec::new());
+        let blocks_of = |op: &Op| op.offset_bytes / BLOCK..(op.offset_bytes + u64::from(op.len_bytes)) / BLOCK;
+        for event in 1..=cut {
+            let now = if event == 1 { 0 } else { disk.wake_at() };
+            if event > 1 {
+                done.clear();
+                disk.wake(now, &mut done);
+            }
+            for id in &done {
+                let (submitted, op) = open.remove(id).unwrap();
+                match op.kind {
+                    OpKind::Write if !op.fua => {
+                        for block in blocks_of(&op) {
+                            acknowledged.insert(block, (event, *id));
+                        }
+                    }
+                    OpKind::Write => {
+                        for block in blocks_of(&op) {
+                            // What was acknowledged while this one was under way may have come after it.
+                            if acknowledged.get(&block).is_none_or(|a| a.0 < submitted) {
+                                acknowledged.remove(&block);
+                            }
+                        }
+                    }
+                    _ => {
+                        for (&block, &(at, _)) in &acknowledged {
+                            if at <= submitted {
+                                durable.insert(block, at);
+                            }
+                        }
+                    }
+                }
+            }
+            while open.len() < depth as usize {
+                let offset_bytes = below(&mut draw, blocks) * BLOCK;
+                let op = match below(&mut draw, 20) {
+                    0 => Op::FLUSH,
+                    1 => Op { fua: true, ..op(OpKind::Write, offset_bytes, BLOCK as u32) },
+                    n => op(OpKind::Write, offset_bytes, (BLOCK * (1 + n % 2)) as u32),
+                };
+                disk.submit(now, id, op);
+                open.insert(id, (event, op));
+                id += 1;
+            }
+        }
+        let usage = disk.usage();
+        let cut = disk.power_cut();
+        prop_assert_eq!(cut.dropped.len(), open.len());
+        let mut gone = HashSet::new();
+        for range in &cut.lost {
+            for block in range.offset_bytes / BLOCK..(range.offset_bytes + range.len_bytes) / BLOCK {
+                prop_assert!(gone.insert(block), "block {} is lost twice", block);
+                let last = acknowledged.get(&block);
+                prop_assert!(last.is_some(), "block {} was never acknowledged", block);
+                let (at, id) = *last.unwrap();
+                prop_assert!(durable.get(&block).is_none_or(|&d| d < at), "block {} was flushed", block);
+                prop_assert_eq!(range.id, id);
+            }
+        }
+        if usage.medium_writes == 0 && usage.destages == 0 {
+            prop_assert_eq!(gone.len(), acknowledged.len());
+        }
+        // The disk works again, and knows nothing of what it held.
+        prop_assert_eq!(disk.wake_at(), u64::MAX);
+        one(&mut disk, 1 << 50, op(OpKind::Read, 0, 4096));
+    }
+}
+
+/// Every acknowledged block is on the medium, replaced by a newer one in the buffer, or lost.
+#[test]
+fn cached_writes_are_conserved() {
+    let spec =
+        DiskSpec { write_cache: true, capacity_bytes: 1 << 30, buffer_bytes: 1 << 20, ..plain() };
+    let mut some_absorbed = false;
+    for cut in (1..3_000).step_by(111) {
+        let mut disk = Disk::new(&spec, cut, 0);
+        closed_loop(&mut disk, 0, 8, cut as usize, random(4 << 20, 4096, 0, cut));
+        let usage = disk.usage();
+        let power = disk.power_cut();
+        let mut lost: u64 = power.lost.iter().map(|r| r.len_bytes).sum();
+        // The block under the heads may have been written again meanwhile: then the newer is lost.
+        if let Some(torn) = power.torn {
+            let also = power.lost.iter().filter(|r| r.offset_bytes == torn.offset_bytes).count();
+            assert!(also == 1);
+            lost += if power.lost[0] == torn { 0 } else { torn.len_bytes };
+        }
+        assert_eq!(usage.cached_writes * 4096, usage.destages * 4096 + usage.absorbed_bytes + lost);
+        some_absorbed |= usage.absorbed_bytes > 0;
+    }
+    assert!(some_absorbed);
+}
+
+#[test]
+fn a_flush_ends_under_writes_that_go_on_and_costs_nothing_when_all_is_clean() {
+    let spec = DiskSpec { write_cache: true, ..plain() };
+    let mut disk = Disk::new(&spec, 1, 0);
+    assert_eq!(one(&mut disk, 0, Op::FLUSH), spec.command_ns);
+    let mut load = random(spec.capacity_bytes, 4096, 0, 9);
+    let mut count = 0;
+    let outcome = closed_loop(&mut disk, MS, 4, 40_000, || {
+        count += 1;
+        if count == 2_000 { Op::FLUSH } else { load() }
+    });
+    // 2 000 dirty blocks; a flush that also waited for the later ones would wait for the end.
+    let flush_ms = outcome.max_ms();
+    assert_eq!(disk.phases(OpKind::Flush).count, 2);
+    assert!((2_000.0..30_000.0).contains(&flush_ms), "{flush_ms} ms");
+    assert!(flush_ms * 1e6 < outcome.elapsed_ns as f64 / 2.0);
+}
+
+/// A newer write over an unflushed one takes over what the flush waits for.
+#[test]
+fn a_flush_waits_for_the_write_that_replaced_the_one_it_promised() {
+    let spec = DiskSpec { write_cache: true, ..plain() };
+    let mut disk = Disk::new(&spec, 1, 0);
+    let mut done = Vec::new();
+    let mut now = 0;
+    // Block 0 occupies the heads, so that block A stays in the buffer.
+    let a = 50 << 30;
+    for (id, offset) in [(0, 0), (1, a)] {
+        disk.submit(now, id, op(OpKind::Write, offset, 4096));
+        while !done.contains(&id) {
+            now = disk.wake_at();
+            disk.wake(now, &mut done);
+        }
+    }
+    disk.submit(now, 2, Op::FLUSH);
+    disk.submit(now, 3, op(OpKind::Write, a, 4096));
+    while !done.contains(&2) {
+        now = disk.wake_at();
+        disk.wake(now, &mut done);
+    }
+    assert!(done.contains(&3));
+    assert_eq!(disk.usage().absorbed_bytes, 4096);
+    assert_eq!(disk.power_cut().lost, vec![]);
+}

@@ -1,0 +1,398 @@
+//! The blocks: which are free, which are being filled, which may be collected, how worn each is.
+//!
+//! A block is free, then open while a stream takes its slots, then closing while programs of its
+//! last slots are in flight, then sealed. Only sealed blocks can be collected, and they are kept in
+//! a list for each number of valid pages, so that the one with the fewest is found at once.
+//!
+//! Blocks that the host's stream filled are sealed in the order in which they were opened. So as
+//! long as a program is in flight, nothing that was reserved after it can have been moved by
+//! garbage collection, and of two programs of one page the order of their slots tells which is the
+//! newer. The map relies on that.
+//!
+//! Which page lies in a slot is not known here.
+
+use std::collections::VecDeque;
+
+/// Who writes: data of the host and copies of garbage collection fill separate blocks, since what
+/// survived a collection is likely to live longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// What the host writes.
+    Host,
+    /// What garbage collection moves.
+    Copy,
+}
+
+/// Free blocks at which garbage collection should hold a device in steady state. A constructed
+/// steady state starts there.
+pub const FREE_BLOCKS: u32 = 4;
+/// Blocks that hold no spare: those kept free and the open one of each stream.
+pub(super) const KEPT_BLOCKS: u32 = FREE_BLOCKS + 2;
+/// The last free block is for copies: without it a collection could not end.
+const FREE_FOR_COPIES: usize = 1;
+
+/// A block is collected for its little wear when it was erased so many times fewer than the most
+/// worn one, ...
+const WEAR_SPREAD: u32 = 64;
+/// ... by one collection in so many, ...
+const WEAR_EVERY: u32 = 8;
+/// ... which looks at so many blocks for it.
+const WEAR_LOOKS: u32 = 64;
+
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    Open,
+    Closing,
+    Sealed,
+    Victim,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// Slots that hold the current data of a page.
+    pub(super) valid: u32,
+    /// Slots that are reserved and not yet programmed.
+    pub(super) in_flight: u32,
+    pub(super) erases: u32,
+    next: u32,
+    previous: u32,
+    pub(super) state: State,
+    pub(super) stream: Stream,
+    /// How many blocks had been opened before it.
+    pub(super) opened: u64,
+}
+
+/// The slots of a stream's open block that were not reserved yet.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    block: u32,
+    next: u32,
+    end: u32,
+}
+
+/// A block to collect, and whether it was chosen for its little wear.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pick {
+    pub(super) block: u32,
+    pub(super) for_wear: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Blocks {
+    pages_per_block: u32,
+    /// ⌈2⁶⁴ / pages_per_block⌉: the upper half of its product with a slot is the slot's block.
+    reciprocal: u64,
+    list: Vec<Block>,
+    free: VecDeque<u32>,
+    cursors: [Cursor; 2],
+    /// Full blocks of the host's stream that are not sealed, the oldest first.
+    closing: VecDeque<u32>,
+    opened: u64,
+    /// The first sealed block with so many valid pages.
+    heads: Vec<u32>,
+    /// No sealed block has fewer valid pages.
+    fewest: u32,
+    picks: u32,
+    hand: u32,
+    most_erases: u32,
+    /// `WEAR_SPREAD`, but for tests that leave wear levelling out.
+    pub(super) wear_spread: u32,
+}
+
+impl Blocks {
+    /// All free.
+    pub(super) fn new(count: u32, pages_per_block: u32) -> Self {
+        let block = Block {
+            valid: 0,
+            in_flight: 0,
+            erases: 0,
+            next: NONE,
+            previous: NONE,
+            state: State::Free,
+            stream: Stream::Copy,
+            opened: 0,
+        };
+        Self {
+            pages_per_block,
+            reciprocal: u64::MAX / u64::from(pages_per_block) + 1,
+            list: vec![block; count as usize],
+            free: (0..count).collect(),
+            cursors: [Cursor { block: NONE, next: 0, end: 0 }; 2],
+            closing: VecDeque::new(),
+            opened: 0,
+            heads: vec![NONE; pages_per_block as usize + 1],
+            fewest: pages_per_block,
+            picks: 0,
+            hand: 0,
+            most_erases: 0,
+            wear_spread: WEAR_SPREAD,
+        }
+    }
+
+    pub(super) fn list(&self) -> &[Block] {
+        &self.list
+    }
+
+    pub(super) fn pages_per_block(&self) -> u32 {
+        self.pages_per_block
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn of(&self, slot: u32) -> u32 {
+        ((u128::from(slot) * u128::from(self.reciprocal)) >> 64) as u32
+    }
+
+    /// The slots of a block.
+    pub(super) fn slots(&self, block: u32) -> std::ops::Range<u32> {
+        block * self.pages_per_block..(block + 1) * self.pages_per_block
+    }
+
+    /// The next slot of the stream; a program of it is in flight from now on.
+    #[inline]
+    pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
+        let which = stream as usize;
+        if self.cursors[which].next == self.cursors[which].end {
+            self.open(stream)?;
+        }
+        let cursor = &mut self.cursors[which];
+        let slot = cursor.next;
+        cursor.next += 1;
+        let block = &mut self.list[cursor.block as usize];
+        block.in_flight += 1;
+        if cursor.next == cursor.end {
+            block.state = State::Closing;
+            if stream == Stream::Host {
+                self.closing.push_back(cursor.block);
+            }
+        }
+        Some(slot)
+    }
+
+    #[cold]
+    /// Whether `count` slots, no more than a block has, can be reserved.
+    pub(super) fn has_room(&self, stream: Stream, count: u32) -> bool {
+        let cursor = &self.cursors[stream as usize];
+        let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
+        cursor.end - cursor.next >= count || self.free.len() > kept
+    }
+
+    /// A victim that is not to be collected after all.
+    pub(super) fn reseal(&mut self, index: u32) {
+        debug_assert_eq!(self.list[index as usize].state, State::Victim);
+        self.seal(index);
+    }
+
+    fn open(&mut self, stream: Stream) -> Option<()> {
+        let left = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
+        if self.free.len() <= left {
+            return None;
+        }
+        let index = self.free.pop_front()?;
+        let slots = self.slots(index);
+        self.cursors[stream as usize] = Cursor { block: index, next: slots.start, end: slots.end };
+        let block = &mut self.list[index as usize];
+        block.state = State::Open;
+        block.stream = stream;
+        block.opened = self.opened;
+        self.opened += 1;
+        Some(())
+    }
+
+    /// Whether what lies in `slot` was written by the host after what lies in `other`, both being
+    /// of the same page. Data of a copy never is: the host's program, still in flight, came later.
+    #[inline]
+    pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
+        let (block, beside) =
+            (&self.list[self.of(slot) as usize], &self.list[self.of(other) as usize]);
+        block.stream == Stream::Host && (block.opened, slot) > (beside.opened, other)
+    }
+
+    /// A program of the block ended, and whether its slot now holds current data.
+    #[inline]
+    pub(super) fn programmed(&mut self, index: u32, current: bool) {
+        let block = &mut self.list[index as usize];
+        debug_assert!(block.in_flight > 0, "a slot of block {index} was not reserved");
+        block.valid += u32::from(current);
+        block.in_flight -= 1;
+        if block.in_flight == 0 && block.state == State::Closing {
+            self.close(index);
+        }
+    }
+
+    #[cold]
+    fn close(&mut self, index: u32) {
+        if self.list[index as usize].stream == Stream::Copy {
+            self.seal(index);
+            return;
+        }
+        while let Some(&first) = self.closing.front()
+            && self.list[first as usize].in_flight == 0
+        {
+            self.closing.pop_front();
+            self.seal(first);
+        }
+    }
+
+    fn seal(&mut self, index: u32) {
+        self.list[index as usize].state = State::Sealed;
+        self.link(index);
+    }
+
+    /// A page of the block is no longer current.
+    #[inline]
+    pub(super) fn lose(&mut self, index: u32) {
+        if self.list[index as usize].state == State::Sealed {
+            self.unlink(index);
+            self.list[index as usize].valid -= 1;
+            self.link(index);
+        } else {
+            self.list[index as usize].valid -= 1;
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, index: u32) {
+        let block = &mut self.list[index as usize];
+        let valid = block.valid;
+        let next = std::mem::replace(&mut self.heads[valid as usize], index);
+        (block.next, block.previous) = (next, NONE);
+        if next != NONE {
+            self.list[next as usize].previous = index;
+        }
+        self.fewest = self.fewest.min(valid);
+    }
+
+    #[inline]
+    fn unlink(&mut self, index: u32) {
+        let Block { next, previous, valid, .. } = self.list[index as usize];
+        if previous == NONE {
+            self.heads[valid as usize] = next;
+        } else {
+            self.list[previous as usize].next = next;
+        }
+        if next != NONE {
+            self.list[next as usize].previous = previous;
+        }
+    }
+
+    /// Takes the block out of the sealed ones that is best collected: the one with the fewest
+    /// valid pages, or now and then one that is worn far less than others. None if no sealed block
+    /// has a page to gain.
+    pub(super) fn pick(&mut self) -> Option<Pick> {
+        while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
+            self.fewest += 1;
+        }
+        if self.fewest == self.pages_per_block {
+            return None;
+        }
+        self.picks += 1;
+        let unworn = if self.picks.is_multiple_of(WEAR_EVERY) { self.unworn() } else { None };
+        let block = unworn.unwrap_or(self.heads[self.fewest as usize]);
+        self.unlink(block);
+        self.list[block as usize].state = State::Victim;
+        Some(Pick { block, for_wear: unworn.is_some() })
+    }
+
+    /// The next sealed block round the device, of the next few, that is worn far less than others.
+    fn unworn(&mut self) -> Option<u32> {
+        // A block with all pages valid takes a free block and gives back just that.
+        if self.free.len() <= FREE_FOR_COPIES {
+            return None;
+        }
+        for _ in 0..WEAR_LOOKS.min(self.list.len() as u32) {
+            let index = self.hand;
+            self.hand = (self.hand + 1) % self.list.len() as u32;
+            let block = &self.list[index as usize];
+            let is_unworn = block.erases.saturating_add(self.wear_spread) < self.most_erases;
+            if block.state == State::Sealed && is_unworn {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// The victim was erased.
+    pub(super) fn erased(&mut self, index: u32) {
+        let block = &mut self.list[index as usize];
+        debug_assert!(block.state == State::Victim && block.valid == 0);
+        block.erases += 1;
+        block.state = State::Free;
+        self.most_erases = self.most_erases.max(block.erases);
+        self.free.push_back(index);
+    }
+
+    /// Puts a block with so many valid pages among the sealed ones, as if written by copies. For
+    /// the construction of a state, in the order of age from the oldest on.
+    pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
+        let index = self.preset_open(Stream::Copy);
+        self.cursors[Stream::Copy as usize].next = self.cursors[Stream::Copy as usize].end;
+        self.list[index as usize].valid = valid;
+        self.seal(index);
+        index
+    }
+
+    /// Opens a block in which the next slots, so many of them, are programmed and valid.
+    pub(super) fn preset_host(&mut self, valid: u32) -> u32 {
+        let index = self.preset_open(Stream::Host);
+        debug_assert!(valid < self.pages_per_block);
+        self.cursors[Stream::Host as usize].next += valid;
+        self.list[index as usize].valid = valid;
+        index
+    }
+
+    fn preset_open(&mut self, stream: Stream) -> u32 {
+        self.open(stream).expect("a constructed state leaves blocks free");
+        self.cursors[stream as usize].block
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.list.capacity() * size_of::<Block>()
+            + 4 * (self.heads.capacity() + self.free.capacity() + self.closing.capacity())
+    }
+
+    /// Whether lists and states of the blocks agree.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let count = |state| self.list.iter().filter(|block| block.state == state).count();
+        if self.free.iter().any(|&index| self.list[index as usize].state != State::Free)
+            || self.free.len() != count(State::Free)
+        {
+            return Err("the free list is not that of the free blocks".to_owned());
+        }
+        if self.closing.iter().any(|&index| self.list[index as usize].state != State::Closing) {
+            return Err("a block that waits to be sealed is not closing".to_owned());
+        }
+        let mut listed = 0;
+        for (valid, &head) in self.heads.iter().enumerate() {
+            let (mut index, mut previous) = (head, NONE);
+            while index != NONE {
+                let block = &self.list[index as usize];
+                if block.valid as usize != valid
+                    || block.state != State::Sealed
+                    || block.in_flight != 0
+                    || block.previous != previous
+                    || block.valid < self.fewest
+                {
+                    return Err(format!("block {index} is listed with {valid} valid: {block:?}"));
+                }
+                listed += 1;
+                (previous, index) = (index, block.next);
+            }
+        }
+        if listed != count(State::Sealed) {
+            return Err(format!("{listed} sealed blocks are listed of {}", count(State::Sealed)));
+        }
+        let in_flight =
+            |block: &&Block| block.state == State::Free && block.valid + block.in_flight > 0;
+        if let Some(block) = self.list.iter().find(in_flight) {
+            return Err(format!("a free block is not empty: {block:?}"));
+        }
+        Ok(())
+    }
+}

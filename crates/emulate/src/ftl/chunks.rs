@@ -1,0 +1,124 @@
+//! How each 1 MiB of the address space was last written, in a byte: in order or scattered.
+//!
+//! A large read of what was written in order finds its pages side by side over the dies, and a
+//! device can read ahead in it. Each write that does not continue the one before it adds 4 to its
+//! chunk's score, up to 255, and each that does takes 1 off. So a chunk that was written in order
+//! becomes scattered when an eighth of its pages were rewritten out of order, and writing the
+//! whole of it in order makes it sequential again. Random writes of more than four pages each
+//! leave a chunk sequential: on the whole its pages still follow one another.
+
+/// Pages of a chunk: 1 MiB.
+const PAGES_LOG2: u32 = 8;
+const OUT_OF_ORDER: u8 = 4;
+const SCATTERED_FROM: u8 = 128;
+/// Random writes of more pages than this are in order for the most part.
+pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
+/// So many writes at once are recognised as in order, each in a chunk of its own.
+const STREAMS_LOG2: u32 = 6;
+
+#[derive(Clone, Debug)]
+pub(super) struct Chunks {
+    scores: Vec<u8>,
+    /// The page after the latest write, by a hash of that write's chunk.
+    ends: [u64; 1 << STREAMS_LOG2],
+}
+
+impl Chunks {
+    pub(super) fn new(logical_pages: u64) -> Self {
+        let chunks = logical_pages.div_ceil(1 << PAGES_LOG2) as usize;
+        Self { scores: vec![0; chunks], ends: [u64::MAX; 1 << STREAMS_LOG2] }
+    }
+
+    /// All chunks that hold pages of the range are scattered.
+    pub(super) fn scatter(&mut self, lpns: &std::ops::Range<u64>) {
+        if !lpns.is_empty() {
+            let first = (lpns.start >> PAGES_LOG2) as usize;
+            let last = ((lpns.end - 1) >> PAGES_LOG2) as usize;
+            self.scores[first..=last].fill(u8::MAX);
+        }
+    }
+
+    #[inline]
+    fn stream(lpn: u64) -> usize {
+        ((lpn >> PAGES_LOG2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - STREAMS_LOG2)) as usize
+    }
+
+    #[inline]
+    pub(super) fn write(&mut self, lpn: u64) {
+        let in_order = self.ends[Self::stream(lpn.wrapping_sub(1))] == lpn;
+        self.ends[Self::stream(lpn)] = lpn + 1;
+        let score = &mut self.scores[(lpn >> PAGES_LOG2) as usize];
+        let (more, less) = (score.saturating_add(OUT_OF_ORDER), score.saturating_sub(1));
+        *score = if in_order { less } else { more };
+    }
+
+    #[inline]
+    pub(super) fn sequential(&self, lpn: u64) -> bool {
+        self.scores[(lpn >> PAGES_LOG2) as usize] < SCATTERED_FROM
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.scores.capacity()
+    }
+
+    pub(super) fn scores(&self) -> &[u8] {
+        &self.scores
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{below, stream};
+
+    const PAGES: u64 = 64 * 256;
+
+    fn sequential(chunks: &Chunks) -> usize {
+        (0..64).filter(|chunk| chunks.sequential(chunk * 256)).count()
+    }
+
+    #[test]
+    fn an_eighth_out_of_order_scatters_and_one_pass_in_order_mends() {
+        let mut chunks = Chunks::new(PAGES);
+        for i in 0..32 {
+            assert!(chunks.sequential(300), "{i}");
+            chunks.write(256 + i * 101 % 256);
+        }
+        assert!(!chunks.sequential(300));
+        assert_eq!(sequential(&chunks), 63);
+        chunks.scatter(&(0..PAGES));
+        assert_eq!(sequential(&chunks), 0);
+        for lpn in 512..768 {
+            chunks.write(lpn);
+        }
+        assert_eq!(sequential(&chunks), 1);
+        assert!(chunks.sequential(512));
+    }
+
+    /// Several sequential writers don't disturb each other, whatever their distance.
+    #[test]
+    fn interleaved_streams_are_in_order() {
+        let mut chunks = Chunks::new(PAGES);
+        chunks.scatter(&(0..PAGES));
+        for i in 0..PAGES / 16 {
+            for writer in 0..16 {
+                chunks.write(writer * PAGES / 16 + i);
+            }
+        }
+        assert!(sequential(&chunks) > 56, "{}", sequential(&chunks));
+    }
+
+    #[test]
+    fn short_random_writes_scatter_and_long_ones_do_not() {
+        let mut rng = stream(1, "test", 0);
+        for (length, scattered) in [(1, true), (2, true), (8, false), (32, false)] {
+            let mut chunks = Chunks::new(PAGES);
+            for _ in 0..8 * PAGES / length {
+                let start = below(&mut rng, PAGES / length) * length;
+                (start..start + length).for_each(|lpn| chunks.write(lpn));
+            }
+            let count = sequential(&chunks);
+            assert_eq!(count, if scattered { 0 } else { 64 }, "{length}");
+        }
+    }
+}

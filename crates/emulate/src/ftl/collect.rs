@@ -1,0 +1,162 @@
+//! The collection of a block: one at a time, its valid pages are handed out, copied and committed,
+//! and then it is erased.
+//!
+//! When a collection begins and how fast it goes is for the caller to say. A device is in balance
+//! when each victim is done within as many host pages as it will set free: with v of b pages valid,
+//! v / (b - v) copies for each host page.
+
+use super::blocks::{NONE, Pick};
+use super::{Ftl, Page};
+
+/// The block that is being collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Valid pages when it was chosen: so many copies at most.
+    pub valid: u32,
+    /// All pages of the block.
+    pub pages_per_block: u32,
+    /// It was chosen because it is worn little, not for the space to gain, which can be none: let
+    /// it take its time.
+    pub for_wear: bool,
+}
+
+/// A valid page of the victim, to be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCopy {
+    /// The page.
+    pub page: Page,
+    /// The slot to read it from.
+    pub source: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Collection {
+    pub(super) block: u32,
+    victim: Victim,
+    /// The first slot that was not looked at, and the block's end.
+    next: u32,
+    end: u32,
+    /// Slots `window` + i that were found valid and not handed out, a bit for each i.
+    window: u32,
+    found: u64,
+    /// Copies handed out and not committed.
+    in_flight: u32,
+}
+
+impl Ftl {
+    /// The block that is being collected; if none is, one is chosen. None if nothing is to gain.
+    pub fn victim(&mut self) -> Option<Victim> {
+        if self.collection.is_none() {
+            let Pick { block, for_wear } = self.blocks.pick()?;
+            let slots = self.blocks.slots(block);
+            let victim = Victim {
+                valid: self.blocks.list()[block as usize].valid,
+                pages_per_block: self.blocks.pages_per_block(),
+                for_wear,
+            };
+            self.collection = Some(Collection {
+                block,
+                victim,
+                next: slots.start,
+                end: slots.end,
+                window: slots.start,
+                found: 0,
+                in_flight: 0,
+            });
+        }
+        self.collection.as_ref().map(|collection| collection.victim)
+    }
+
+    #[inline]
+    fn is_current(&self, slot: u32) -> bool {
+        let page = self.owner[slot as usize];
+        page != NONE && self.map[page as usize] == slot
+    }
+
+    /// The next page of the victim that is still valid and was not handed out. None if there is
+    /// none, or no victim.
+    pub fn next_copy(&mut self) -> Option<PageCopy> {
+        let mut collection = self.collection.take()?;
+        let copy = self.next_of(&mut collection);
+        collection.in_flight += u32::from(copy.is_some());
+        self.collection = Some(collection);
+        copy
+    }
+
+    fn next_of(&self, collection: &mut Collection) -> Option<PageCopy> {
+        loop {
+            while collection.found != 0 {
+                let source = collection.window + collection.found.trailing_zeros();
+                collection.found &= collection.found - 1;
+                // It may have been overwritten since it was looked at.
+                if self.is_current(source) {
+                    return Some(PageCopy { page: Page(self.owner[source as usize]), source });
+                }
+            }
+            if collection.next == collection.end {
+                return None;
+            }
+            // A window at a time: its entries of the map lie far apart, and so many loads at once
+            // take little longer than one.
+            collection.window = collection.next;
+            collection.next = collection.end.min(collection.next + 64);
+            for slot in collection.window..collection.next {
+                collection.found |= u64::from(self.is_current(slot)) << (slot - collection.window);
+            }
+        }
+    }
+
+    /// The program of a copy into `slot`, of the copies' stream, completed. Returns whether the map
+    /// changed: not if the page was overwritten or trimmed meanwhile.
+    pub fn commit_copy(&mut self, copy: PageCopy, slot: u32) -> bool {
+        self.counters.copied_pages += 1;
+        let Page(page) = copy.page;
+        let current = self.map[page as usize] == copy.source;
+        if current {
+            self.blocks.lose(self.blocks.of(copy.source));
+            self.map[page as usize] = slot;
+            self.owner[slot as usize] = page;
+        }
+        self.blocks.programmed(self.blocks.of(slot), current);
+        self.returned(copy);
+        current
+    }
+
+    /// A copy is in flight no more.
+    fn returned(&mut self, copy: PageCopy) {
+        let block = self.blocks.of(copy.source);
+        if let Some(collection) = &mut self.collection
+            && collection.block == block
+        {
+            debug_assert!(collection.in_flight > 0, "{copy:?} was not handed out");
+            collection.in_flight -= 1;
+            return;
+        }
+        let Some(at) = self.retired.iter().position(|r| r.0 == block) else {
+            debug_assert!(false, "{copy:?} was not handed out");
+            return;
+        };
+        self.retired[at].1 -= 1;
+        if self.retired[at].1 == 0 {
+            self.retired.swap_remove(at);
+            self.erase(block);
+        }
+    }
+
+    /// The victim has given its last copy (`next_copy` said so): it is erased as soon as the copies
+    /// that are in flight are committed, and another block may be chosen meanwhile.
+    pub fn retire_victim(&mut self) {
+        let Some(collection) = self.collection.take() else { return };
+        if collection.in_flight == 0 {
+            self.erase(collection.block);
+        } else {
+            self.retired.push((collection.block, collection.in_flight));
+        }
+    }
+
+    fn erase(&mut self, block: u32) {
+        debug_assert_eq!(self.blocks.list()[block as usize].valid, 0);
+        self.blocks.erased(block);
+        self.counters.erases += 1;
+    }
+}

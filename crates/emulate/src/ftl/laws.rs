@@ -1,0 +1,63 @@
+//! What must hold at any time, whatever was written, trimmed and collected; and a digest that is
+//! equal exactly for equal states. Both look at every page: for tests, and for finding where two
+//! runs part.
+
+use iodyno_units::rng::splitmix64;
+
+use super::Ftl;
+use super::blocks::NONE;
+
+impl Ftl {
+    /// Whether the laws hold: each mapped page lies in a slot of its own, each block has as many
+    /// valid pages as the map puts there, and every slot is valid, in flight, free or dead.
+    ///
+    /// # Errors
+    /// The first law that is broken, and where.
+    pub fn check(&self) -> Result<(), String> {
+        self.blocks.check()?;
+        let blocks = self.blocks.list();
+        let mut valid = vec![0_u32; blocks.len()];
+        for (page, &slot) in self.map.iter().enumerate() {
+            if slot == NONE {
+                continue;
+            }
+            // Two pages in one slot would have one owner.
+            if self.owner[slot as usize] as usize != page {
+                let owner = self.owner[slot as usize];
+                return Err(format!("page {page} lies in slot {slot}, whose owner is {owner}"));
+            }
+            valid[self.blocks.of(slot) as usize] += 1;
+        }
+        for (index, block) in blocks.iter().enumerate() {
+            if block.valid != valid[index] {
+                let mapped = valid[index];
+                return Err(format!("block {index} has {mapped} pages of the map: {block:?}"));
+            }
+            if block.valid + block.in_flight > self.blocks.pages_per_block() {
+                return Err(format!("block {index} has more pages than slots: {block:?}"));
+            }
+        }
+        self.sample.as_ref().map_or(Ok(()), |sample| sample.hot.check())
+    }
+
+    /// A digest of where every page lies and of the state of every block.
+    pub fn digest(&self) -> u64 {
+        let blocks = self.blocks.list().iter().flat_map(|block| {
+            let tags = u64::from(block.stream as u8) << 8 | u64::from(block.state as u8);
+            [
+                u64::from(block.valid),
+                u64::from(block.in_flight),
+                u64::from(block.erases),
+                block.opened,
+                tags,
+            ]
+        });
+        let map = self.map.iter().map(|&slot| u64::from(slot));
+        let chunks = self.chunks.scores().iter().map(|&score| u64::from(score));
+        let counters = [self.counters.host_pages, self.counters.copied_pages, self.counters.erases];
+        map.chain(blocks)
+            .chain(chunks)
+            .chain(counters)
+            .fold(0, |digest: u64, word| splitmix64(digest ^ word))
+    }
+}

@@ -1,0 +1,203 @@
+//! A keyed bijection of 0 .. n for any n, cheap enough for every host write, with its inverse.
+//!
+//! A number is cut into `low`, of b bits, and `high`, one of 64 to 127 values, so that at most one
+//! in 64 of the numbers of the cut lies beyond n and cycle walking (Black and Rogaway, "Ciphers
+//! with arbitrary finite domains", 2002) rarely takes a second turn. Three rounds: `low` is mixed
+//! with `high`, `high` is shifted by a hash of `low`, `low` is mixed with `high` again. Whether the
+//! image lies in the first pages of many is nearly always known after the second.
+
+use iodyno_units::rng::splitmix64;
+
+#[derive(Clone, Debug)]
+pub(super) struct Permutation {
+    count: u64,
+    low_bits: u32,
+    highs: u64,
+    rounds: [Round; 2],
+    hash: u64,
+}
+
+/// A bijection of b bits that depends on `high`.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    step: u64,
+    factor: u64,
+    inverse: u64,
+}
+
+impl Round {
+    #[inline]
+    fn apply(self, high: u64, low: u64, bits: u32) -> u64 {
+        let mask = (1 << bits) - 1;
+        // A shift by half of the bits or more undoes itself.
+        let shift = bits.div_ceil(2);
+        let low = low.wrapping_add(high.wrapping_mul(self.step)) & mask;
+        let low = (low ^ (low >> shift)).wrapping_mul(self.factor) & mask;
+        low ^ (low >> shift)
+    }
+
+    fn undo(self, high: u64, low: u64, bits: u32) -> u64 {
+        let mask = (1 << bits) - 1;
+        let shift = bits.div_ceil(2);
+        let low = (low ^ (low >> shift)).wrapping_mul(self.inverse) & mask;
+        (low ^ (low >> shift)).wrapping_sub(high.wrapping_mul(self.step)) & mask
+    }
+}
+
+/// The inverse of an odd number modulo 2⁶⁴, by Newton's iteration: each turn doubles the bits that
+/// are right, of which the number itself has three.
+fn inverse(odd: u64) -> u64 {
+    let mut x = odd;
+    for _ in 0..5 {
+        x = x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x)));
+    }
+    x
+}
+
+impl Permutation {
+    /// The bijection of 0 .. `count` that belongs to `key`; `count` is 1 to 2⁴⁰.
+    pub(super) fn new(count: u64, key: u64) -> Self {
+        debug_assert!((1..=1 << 40).contains(&count));
+        let low_bits = count.ilog2().saturating_sub(6).max(1);
+        let mut state = key;
+        let mut odd = || {
+            state = splitmix64(state);
+            state | 1
+        };
+        let mut round = || {
+            let factor = odd();
+            Round { step: odd(), factor, inverse: inverse(factor) }
+        };
+        let rounds = [round(), round()];
+        Self { count, low_bits, highs: count.div_ceil(1 << low_bits), rounds, hash: odd() }
+    }
+
+    /// How far `high` is shifted.
+    #[inline]
+    fn shift(&self, low: u64) -> u64 {
+        ((low.wrapping_mul(self.hash) >> 32) * self.highs) >> 32
+    }
+
+    /// The first two rounds.
+    #[inline]
+    fn half(&self, value: u64) -> (u64, u64) {
+        let high = value >> self.low_bits;
+        let low = self.rounds[0].apply(high, value & ((1 << self.low_bits) - 1), self.low_bits);
+        let sum = high + self.shift(low);
+        (if sum >= self.highs { sum - self.highs } else { sum }, low)
+    }
+
+    #[inline]
+    fn other_half(&self, high: u64, low: u64) -> u64 {
+        (high << self.low_bits) | self.rounds[1].apply(high, low, self.low_bits)
+    }
+
+    /// The image of `value`, which is below the count.
+    #[inline]
+    pub(super) fn apply(&self, value: u64) -> u64 {
+        let (high, low) = self.half(value);
+        let mut image = self.other_half(high, low);
+        while image >= self.count {
+            let (high, low) = self.half(image);
+            image = self.other_half(high, low);
+        }
+        image
+    }
+
+    /// The image of `value` if it is below `limit`.
+    #[inline]
+    pub(super) fn apply_below(&self, value: u64, limit: u64) -> Option<u64> {
+        let (high, low) = self.half(value);
+        // Beyond the limit, and not in the last part either, from where the walk may lead back.
+        if high > limit >> self.low_bits && high + 1 < self.highs {
+            return None;
+        }
+        let mut image = self.other_half(high, low);
+        while image >= self.count {
+            image = {
+                let (high, low) = self.half(image);
+                self.other_half(high, low)
+            };
+        }
+        (image < limit).then_some(image)
+    }
+
+    /// The value of which `image` is the image.
+    pub(super) fn inverse(&self, image: u64) -> u64 {
+        let bits = self.low_bits;
+        let mut value = image;
+        loop {
+            let high = value >> bits;
+            let low = self.rounds[1].undo(high, value & ((1 << bits) - 1), bits);
+            let shift = self.shift(low);
+            let high = if high >= shift { high - shift } else { high + self.highs - shift };
+            value = (high << bits) | self.rounds[0].undo(high, low, bits);
+            if value < self.count {
+                return value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn it_is_a_bijection_with_its_inverse() {
+        for count in (1..300).chain([4095, 4096, 4097, 100_003]) {
+            for key in 0..3 {
+                let permutation = Permutation::new(count, key);
+                let mut seen = vec![false; count as usize];
+                for value in 0..count {
+                    let image = permutation.apply(value);
+                    assert!(!std::mem::replace(&mut seen[image as usize], true));
+                    assert_eq!(permutation.inverse(image), value);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn large_ones_invert_and_the_short_cut_agrees(
+            count in 1_u64..=1 << 40, key: u64, value: u64, k in 1_u64..100,
+        ) {
+            let value = value % count;
+            let permutation = Permutation::new(count, key);
+            let image = permutation.apply(value);
+            prop_assert!(image < count);
+            prop_assert_eq!(permutation.inverse(image), value);
+            let limit = count / k;
+            let short = permutation.apply_below(value, limit);
+            prop_assert_eq!(short, (image < limit).then_some(image));
+        }
+    }
+
+    /// Any run and any stride of addresses has its share of images below the limit, as a random
+    /// choice would give: the sum of squared deviations over many such sets is chi squared.
+    #[test]
+    fn runs_and_strides_are_sampled_like_at_random() {
+        let count = 1_000_003_u64;
+        for (k, stride) in [(32, 1), (32, 8), (7, 64), (32, 256), (3, 1000)] {
+            let permutation = Permutation::new(count, 5);
+            let share = 1.0 / k as f64;
+            let (sets, members) = (400, 1000);
+            let chi: f64 = (0..sets)
+                .map(|set| {
+                    let hits = (0..members)
+                        .filter(|i| {
+                            let value = (set * 2477 + i * stride) % count;
+                            permutation.apply_below(value, count / k).is_some()
+                        })
+                        .count() as f64;
+                    let mean = members as f64 * share;
+                    (hits - mean).powi(2) / (mean * (1.0 - share))
+                })
+                .sum();
+            let deviations = (chi - sets as f64) / (2.0 * sets as f64).sqrt();
+            assert!(deviations.abs() < 6.0, "k {k} stride {stride}: {deviations}");
+        }
+    }
+}

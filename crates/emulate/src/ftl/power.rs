@@ -1,0 +1,18 @@
+//! What a power cut leaves of the map: what the last program that ended had made of it.
+
+use super::Ftl;
+
+impl Ftl {
+    /// The power failed. `abandoned` are the slots that were reserved and whose programs had not
+    /// ended: nothing is in them. What was being collected still holds what was not yet moved.
+    pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
+        for slot in abandoned {
+            self.blocks.programmed(self.blocks.of(slot), false);
+        }
+        let collected = self.collection.take().map(|collection| collection.block);
+        let retired = std::mem::take(&mut self.retired);
+        for block in collected.into_iter().chain(retired.into_iter().map(|r| r.0)) {
+            self.blocks.reseal(block);
+        }
+    }
+}

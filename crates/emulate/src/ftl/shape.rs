@@ -1,0 +1,203 @@
+//! How large a flash translation layer is, and how a large one is represented by a small one.
+//!
+//! With `represent` = k, one page in k goes through the map and stands for k of its kind. The
+//! number of blocks decides how finely the age of data is resolved, so it is kept as long as it
+//! can be: first the pages of a block become fewer, down to 256, then the blocks. What must not
+//! change is the spare that garbage collection can use. The blocks that are open or kept free are
+//! as many in the small device as in the large one, so they are left out of the scaling.
+//!
+//! Nothing here knows which pages are represented; that is `represent.rs`.
+
+use super::blocks::KEPT_BLOCKS;
+
+/// The size of a flash translation layer, before any scaling. A page is a logical page of 4 KiB
+/// throughout; a block is what is erased at once, a superblock over all dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Pages that the host can address, 1 to 2⁴⁰.
+    pub logical_pages: u64,
+    /// Pages that the flash can hold, spare included. What doesn't fill a block is not used.
+    pub raw_pages: u64,
+    /// Pages of a block, at least 2.
+    pub pages_per_block: u32,
+    /// k: one page in k is represented. 1 is the exact form, and the reference. 1 to 2²⁰.
+    pub represent: u32,
+}
+
+/// What is really held in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scaled {
+    pub(super) pages: u32,
+    pub(super) pages_per_block: u32,
+    pub(super) blocks: u32,
+}
+
+/// Fewer pages a block, and greedy collection falls measurably below the law of large blocks.
+const PAGES_PER_BLOCK_MIN: u32 = 256;
+
+/// With more pages than this (4 PiB), or a larger `represent`, the tags of the table of heavy
+/// hitters would not be enough.
+const LOGICAL_PAGES_MAX: u64 = 1 << 40;
+const REPRESENT_MAX: u32 = 1 << 20;
+
+/// A represented device of fewer pages is noise.
+const REPRESENTED_MIN: u64 = 4096;
+
+impl Shape {
+    /// Whether a device of this shape can work.
+    ///
+    /// # Errors
+    /// What is wrong with which field, and how to mend it.
+    pub fn check(&self) -> Result<(), String> {
+        self.scaled().map(|_| ())
+    }
+
+    /// The smallest power of two for `represent` with which at most `represented_max` pages are
+    /// represented. `represented_max` of 4 × 10⁶ is about 36 MiB.
+    pub fn auto_represent(logical_pages: u64, represented_max: u64) -> u32 {
+        let ratio = logical_pages.div_ceil(represented_max.max(1)).max(1);
+        u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
+    }
+
+    /// The part of the slots that collection can use, open and free blocks left out, that holds no
+    /// data: the spare factor for `oracle::write_amplification_uniform`.
+    pub fn spare_usable(&self) -> f64 {
+        let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
+            .saturating_sub(u64::from(KEPT_BLOCKS));
+        let usable = blocks * u64::from(self.pages_per_block);
+        1.0 - self.logical_pages as f64 / usable as f64
+    }
+
+    pub(super) fn scaled(&self) -> Result<Scaled, String> {
+        let Self { logical_pages, raw_pages, pages_per_block, represent } = *self;
+        if logical_pages == 0 || logical_pages > LOGICAL_PAGES_MAX {
+            return Err(format!("logical_pages is {logical_pages}; it can be 1 to 2^40"));
+        }
+        if pages_per_block < 2 {
+            return Err(format!("pages_per_block is {pages_per_block}; it must be at least 2"));
+        }
+        if represent == 0 || represent > REPRESENT_MAX {
+            return Err(format!("represent is {represent}; it can be 1, the exact form, to 2^20"));
+        }
+        let per_block = u64::from(pages_per_block);
+        let kept = u64::from(KEPT_BLOCKS);
+        // One block of spare at least, or collection could find nothing to gain.
+        let least = (logical_pages.div_ceil(per_block) + 1 + kept) * per_block;
+        if raw_pages < least {
+            return Err(format!(
+                "raw_pages is {raw_pages}, too few for {logical_pages} logical pages: blocks of \
+                 {per_block} pages, of which {kept} are open or free and one is spare, need at \
+                 least {least}; raise raw_pages, or lower logical_pages or pages_per_block"
+            ));
+        }
+        let blocks = raw_pages / per_block;
+        let scaled = if represent == 1 {
+            (logical_pages, per_block, blocks)
+        } else {
+            let divide = |x: u64, by: u64| (x + by / 2) / by;
+            let k = u64::from(represent);
+            let pages = divide(logical_pages, k);
+            if pages < REPRESENTED_MIN {
+                return Err(format!(
+                    "represent is {k}, which leaves {pages} of {logical_pages} logical pages; at \
+                     least {REPRESENTED_MIN} are needed, so it can be at most {}",
+                    (logical_pages / REPRESENTED_MIN).max(1)
+                ));
+            }
+            let usable = divide((blocks - kept) * per_block, k);
+            let wanted = (per_block / k).max(u64::from(PAGES_PER_BLOCK_MIN).min(per_block));
+            let blocks = divide(usable, wanted).max(1);
+            // Whatever rounding the number of blocks lost, the pages of a block make up for.
+            let per_block = divide(usable, blocks).max(2);
+            if blocks * per_block < pages + per_block {
+                return Err(format!(
+                    "represent is {k}, which leaves {blocks} blocks of {per_block} pages for \
+                     {pages} pages, less than one of them spare; lower represent"
+                ));
+            }
+            (pages, per_block, blocks + kept)
+        };
+        let (pages, per_block, blocks) = scaled;
+        // The largest u32 means "nowhere" in the map.
+        if blocks * per_block >= u64::from(u32::MAX) {
+            return Err(format!(
+                "represent is {represent}, which leaves {} page slots; a map has fewer than 2^32: \
+                 raise represent to {}",
+                blocks * per_block,
+                Self::auto_represent(raw_pages, 1 << 31)
+            ));
+        }
+        Ok(Scaled { pages: pages as u32, pages_per_block: per_block as u32, blocks: blocks as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        logical_pages: 97_656_250,
+        raw_pages: 1 << 27,
+        pages_per_block: 1 << 17,
+        represent: 1,
+    };
+
+    /// A represented device has the large one's usable spare, to a part in ten thousand.
+    #[test]
+    fn the_usable_spare_survives_scaling() {
+        for pages_per_block in [256, 1000, 4096, 1 << 17] {
+            for represent in [1, 2, 7, 32, 48, 500] {
+                let shape = Shape { pages_per_block, represent, ..SHAPE };
+                let scaled = shape.scaled().unwrap();
+                let usable =
+                    f64::from(scaled.blocks - KEPT_BLOCKS) * f64::from(scaled.pages_per_block);
+                let spare = 1.0 - f64::from(scaled.pages) / usable;
+                assert!(
+                    (spare - shape.spare_usable()).abs() < 1e-4,
+                    "{shape:?} {scaled:?} {spare}"
+                );
+                // Blocks become fewer only where their pages can't.
+                if pages_per_block / represent >= PAGES_PER_BLOCK_MIN {
+                    assert_eq!(
+                        u64::from(scaled.blocks),
+                        shape.raw_pages / u64::from(pages_per_block)
+                    );
+                } else {
+                    let least = PAGES_PER_BLOCK_MIN.min(pages_per_block);
+                    assert!(scaled.pages_per_block.abs_diff(least) <= 2, "{scaled:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused_with_the_way_to_mend_them() {
+        for (shape, says) in [
+            (Shape { logical_pages: 0, ..SHAPE }, "logical_pages is 0; it can be 1 to 2^40"),
+            (Shape { pages_per_block: 1, ..SHAPE }, "pages_per_block is 1; it must be at least 2"),
+            (
+                Shape { represent: 0, ..SHAPE },
+                "represent is 0; it can be 1, the exact form, to 2^20",
+            ),
+            (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98697216; raise raw_pages"),
+            (Shape { represent: 40_000, ..SHAPE }, "so it can be at most 23841"),
+            (Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, ..SHAPE }, "raise represent to 8"),
+        ] {
+            let refusal = shape.check().unwrap_err();
+            assert!(refusal.contains(says), "{refusal}");
+        }
+        // What the refusals propose works.
+        Shape { raw_pages: 98_697_216, ..SHAPE }.check().unwrap();
+        Shape { represent: 23_841, pages_per_block: 256, ..SHAPE }.check().unwrap();
+        Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, represent: 8, ..SHAPE }
+            .check()
+            .unwrap();
+    }
+
+    #[test]
+    fn represent_is_the_least_power_of_two_that_fits() {
+        assert_eq!(Shape::auto_represent(97_656_250, 4_000_000), 32);
+        assert_eq!(Shape::auto_represent(4_000_000, 4_000_000), 1);
+        assert_eq!(Shape::auto_represent(4_000_001, 4_000_000), 2);
+    }
+}

@@ -1,0 +1,156 @@
+//! Drives a translation layer as a device would, but for time: a program completes at once.
+
+use std::ops::Range;
+
+use iodyno_units::rng::{Generator, below, splitmix64, stream, unit_open_closed};
+
+use crate::ftl::permute::Permutation;
+use crate::ftl::{Counters, FREE_BLOCKS, Ftl, Shape, State, Stream};
+
+/// Collection runs while fewer than `FREE_BLOCKS` are free, at the pace at which the victim is done
+/// when as many pages were written as it sets free.
+pub(super) struct Driver {
+    pub(super) ftl: Ftl,
+    credit: f64,
+}
+
+/// A victim with few pages to gain must not take longer than this for each host page.
+const COPIES_PER_HOST_PAGE_MAX: f64 = 64.0;
+
+impl Driver {
+    pub(super) fn new(shape: Shape, state: State, seed: u64) -> Self {
+        Self { ftl: Ftl::new(shape, state, 0..shape.logical_pages, seed, 0), credit: 0.0 }
+    }
+
+    #[inline]
+    pub(super) fn write(&mut self, lpn: u64) {
+        let Some(page) = self.ftl.applies(lpn) else { return };
+        let slot = loop {
+            if let Some(slot) = self.ftl.reserve(Stream::Host) {
+                break slot;
+            }
+            // The emergency: the host waits until a block is free.
+            self.ftl.victim().expect("a victim where no block is free");
+            while self.copy() {}
+            self.ftl.retire_victim();
+        };
+        self.ftl.commit(page, slot);
+        if self.ftl.free_blocks() < FREE_BLOCKS {
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        let Some(victim) = self.ftl.victim() else { return };
+        let gain = (victim.pages_per_block - victim.valid).max(1);
+        let pace = f64::from(victim.valid) / f64::from(gain);
+        self.credit = (self.credit + pace).min(COPIES_PER_HOST_PAGE_MAX);
+        while self.credit >= 1.0 && self.copy() {
+            self.credit -= 1.0;
+        }
+        if self.credit >= 1.0 || victim.valid == 0 {
+            // Every page was handed out, and its copy committed at once.
+            self.ftl.retire_victim();
+            self.credit = 0.0;
+        }
+    }
+
+    fn copy(&mut self) -> bool {
+        let Some(copy) = self.ftl.next_copy() else { return false };
+        let slot = self.ftl.reserve(Stream::Copy).expect("a slot for a copy");
+        assert!(self.ftl.commit_copy(copy, slot));
+        true
+    }
+
+    /// What was done in `writes` writes of `load`.
+    pub(super) fn run(&mut self, load: &mut Load, writes: u64) -> Counters {
+        let before = self.ftl.counters();
+        for _ in 0..writes {
+            self.write(load.next());
+        }
+        self.ftl.counters().since(&before)
+    }
+
+    /// Write amplification over so many writes of the whole device.
+    pub(super) fn amplification(&mut self, load: &mut Load, device_writes: f64) -> f64 {
+        let pages = self.ftl.shape().logical_pages;
+        self.run(load, (pages as f64 * device_writes) as u64).write_amplification()
+    }
+}
+
+/// Where the next write goes.
+pub(super) struct Load {
+    rng: Generator,
+    kind: Kind,
+}
+
+enum Kind {
+    Uniform(Range<u64>),
+    Sequential {
+        next: u64,
+        pages: u64,
+    },
+    /// `share` of the writes go to the first `hot` pages, the others to the rest.
+    HotCold {
+        hot: u64,
+        pages: u64,
+        share: f64,
+    },
+    /// A continuous power law, cut into ranks, scattered over the device.
+    Zipf {
+        theta: f64,
+        scale: f64,
+        places: Box<Permutation>,
+    },
+}
+
+impl Load {
+    fn new(seed: u64, kind: Kind) -> Self {
+        Self { rng: stream(seed, "load", 0), kind }
+    }
+
+    pub(super) fn uniform(range: Range<u64>, seed: u64) -> Self {
+        Self::new(seed, Kind::Uniform(range))
+    }
+
+    pub(super) fn sequential(pages: u64) -> Self {
+        Self::new(0, Kind::Sequential { next: 0, pages })
+    }
+
+    pub(super) fn hot_cold(pages: u64, hot_space: f64, hot_writes: f64, seed: u64) -> Self {
+        let hot = (pages as f64 * hot_space) as u64;
+        Self::new(seed, Kind::HotCold { hot, pages, share: hot_writes })
+    }
+
+    pub(super) fn zipf(pages: u64, theta: f64, seed: u64) -> Self {
+        let scale = libm::pow(pages as f64 + 1.0, 1.0 - theta) - 1.0;
+        let places = Box::new(Permutation::new(pages, splitmix64(seed)));
+        Self::new(seed, Kind::Zipf { theta, scale, places })
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> u64 {
+        let rng = &mut self.rng;
+        match &mut self.kind {
+            Kind::Uniform(range) => range.start + below(rng, range.end - range.start),
+            Kind::Sequential { next, pages } => {
+                let lpn = *next;
+                *next = (lpn + 1) % *pages;
+                lpn
+            }
+            Kind::HotCold { hot, pages, share } => {
+                if unit_open_closed(rng) <= *share {
+                    below(rng, *hot)
+                } else {
+                    *hot + below(rng, *pages - *hot)
+                }
+            }
+            Kind::Zipf { theta, scale, places } => {
+                // In [1, pages + 1].
+                let u = 1.0 - unit_open_closed(rng);
+                let rank = libm::pow(1.0 + *scale * u, 1.0 / (1.0 - *theta));
+                places.apply(rank as u64 - 1)
+            }
+        }
+    }
+}

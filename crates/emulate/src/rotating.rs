@@ -1,0 +1,124 @@
+//! A disk in its place in the machine: takes host requests to it, wakes it when it wants to be
+//! woken, and gives its completions back.
+
+use crate::core::Core;
+use crate::disk::{Disk, DiskSpec, Phases as DiskPhases};
+use crate::machine::Failure;
+use crate::request::State;
+use crate::usage::{Of, Phase, Resource};
+use iodyno_units::{Op, OpKind};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Rotating {
+    volume: u32,
+    disk: Disk,
+    /// The earliest wake-up that is in the queue of events; `u64::MAX`: none.
+    pending_ns: u64,
+    done: Vec<u32>,
+}
+
+impl Rotating {
+    pub(crate) fn new(spec: &DiskSpec, seed: u64, volume: u32) -> Result<Self, String> {
+        spec.check().map_err(|(field, message)| format!("{field}: {message}"))?;
+        let disk = Disk::new(spec, seed, u64::from(volume));
+        Ok(Self { volume, disk, pending_ns: u64::MAX, done: Vec::new() })
+    }
+
+    /// A request of this disk acts: a host's that arrives or is done, or a wake-up.
+    pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
+        match core.slab[slot].state {
+            State::Issued => {
+                let request = &core.slab[slot];
+                let end = request.at + u64::from(request.len);
+                if request.kind != OpKind::Flush && end > self.disk.capacity_bytes() {
+                    core.complete(slot, Some(Failure::OutOfRange));
+                    return;
+                }
+                let op = Op {
+                    offset_bytes: request.at,
+                    len_bytes: request.len,
+                    kind: request.kind,
+                    fua: request.fua,
+                };
+                core.slab[slot].state = State::Waiting;
+                // What happens inside at this very instant comes first.
+                self.wake(core);
+                self.disk.submit(core.now, slot, op);
+            }
+            State::Done => {
+                core.complete(slot, None);
+                return;
+            }
+            State::Wake => {
+                core.slab.remove(slot);
+                if self.pending_ns == core.now {
+                    self.pending_ns = u64::MAX;
+                }
+            }
+            state => unreachable!("a disk has no event in {state:?}"),
+        }
+        self.wake(core);
+        self.plan(core);
+    }
+
+    /// Lets happen what happens inside now.
+    fn wake(&mut self, core: &mut Core) {
+        while self.disk.wake_at() <= core.now {
+            self.disk.wake(core.now, &mut self.done);
+        }
+        for slot in self.done.drain(..) {
+            let heard_ns = core.heard_ns(core.now, slot);
+            core.at(heard_ns, slot, State::Done);
+        }
+    }
+
+    /// Sees to it that the disk is woken in time. (A wake-up that was planned for later stays: it
+    /// finds nothing to do.)
+    fn plan(&mut self, core: &mut Core) {
+        let wake_ns = self.disk.wake_at();
+        if wake_ns >= self.pending_ns {
+            return;
+        }
+        self.pending_ns = wake_ns;
+        let slot = core.add(self.volume);
+        core.at(wake_ns, slot, State::Wake);
+    }
+
+    /// The power fails: what the volatile buffer held is lost.
+    pub(crate) fn power_cut(&mut self, core: &mut Core) {
+        self.disk.power_cut();
+        self.pending_ns = u64::MAX;
+        self.plan(core);
+    }
+
+    /// Its resources, since the start.
+    pub(crate) fn resources(&self) -> Vec<Resource> {
+        let usage = self.disk.usage();
+        let one = |name, busy_ns| Resource { name, volume: Some(self.volume), count: 1, busy_ns };
+        vec![
+            one("controller", usage.command_ns),
+            one("link", usage.link_ns),
+            one("heads", usage.heads_ns()),
+        ]
+    }
+
+    /// Where the time of its I/Os went, since the start.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let mut all = Vec::new();
+        for (kind, of) in [(OpKind::Read, Of::Read), (OpKind::Write, Of::Write)] {
+            let p: DiskPhases = self.disk.phases(kind);
+            let phase = |name, total_ns| Phase { name, of, total_ns, count: p.count };
+            all.extend([
+                phase("waits in the queue", p.queue_ns),
+                phase("command", p.command_ns),
+                phase("seek", p.seek_ns),
+                phase("rotation", p.rotation_ns),
+                phase("transfer from or to the platters", p.transfer_ns),
+                phase("link", p.link_ns),
+                phase("cache", p.cache_ns),
+            ]);
+        }
+        all
+    }
+}

@@ -1,0 +1,191 @@
+//! A small flash device, a host that costs nothing, and a closed loop that drives them.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use iodyno_emulate::spec::*;
+use iodyno_emulate::{Completion, Machine, System};
+use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
+use iodyno_units::{Op, OpKind};
+
+/// 1 GiB on 16 dies; nothing but the dies takes time worth speaking of.
+pub fn flash() -> Flash {
+    Flash {
+        capacity_bytes: 1 << 30,
+        attach: Attach::Link {
+            read_bytes_per_s: 1e12,
+            write_bytes_per_s: 1e12,
+            full_duplex: true,
+            latency_ns: 0,
+            queue_max: 1024,
+            host_ns: 0,
+        },
+        controller: Controller {
+            read_command_ns: 0,
+            read_latency_ns: 0,
+            write_command_ns: 0,
+            read_contexts: 0,
+            lanes: 1,
+            page_split: 1.0,
+        },
+        nand: Nand {
+            channels: 16,
+            dies_per_channel: 1,
+            planes: 1,
+            page_bytes: 4096,
+            pages_per_block: 64,
+            raw_bytes: (1 << 30) / 4 * 5,
+            read_ns: 50_000,
+            program_fast_ns: 500_000,
+            program_slow_ns: 500_000,
+            erase_ns: 2_000_000,
+            channel_bytes_per_s: 1e12,
+            programs_max: 0,
+            suspend_ns: None,
+            reads_first: true,
+            slc: None,
+            parity_stripe: 8,
+        },
+        buffer: Buffer { bytes: 256 << 10, accept_ns: 2_000, protected: true },
+        translation: Translation { reserved_share: 0.0, map_writes_per_page: 0.0, stall: None },
+        endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
+    }
+}
+
+/// One socket with many cores that cost nothing.
+pub fn host() -> Host {
+    Host {
+        sockets: 1,
+        cores_per_socket: 64,
+        generator_ns: 0,
+        wake_ns: 0,
+        memory_bytes_per_s: 50e9,
+        memory_channel_bytes_per_s: 10e9,
+        memory_balanced: true,
+        unbalanced_share: 0.75,
+        remote_copy_factor: 1.5,
+        workers_near: true,
+        slots: Slots {
+            flash_dimms_per_socket: 8,
+            channels_per_socket: 8,
+            rdimms_per_channel: 1,
+            memory_kind: MemoryKind::Rdimm,
+            memory_mode: MemoryMode::Independent,
+        },
+    }
+}
+
+/// A system of `count` devices alike, written at random all over.
+pub fn system(kind: Kind, how: Written, count: u32) -> System {
+    let volumes = (0..count)
+        .map(|_| Volume {
+            device: Device { name: "device".to_owned(), kind: kind.clone() },
+            state: Precondition { how, fill: 1.0 },
+            socket: 0,
+        })
+        .collect();
+    System { name: "test".to_owned(), host: host(), volumes }
+}
+
+/// What a closed loop gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Completions a second.
+    pub iops: f64,
+    /// Means, ns.
+    pub read_ns: f64,
+    pub write_ns: f64,
+    /// Shortest of all, ns.
+    pub least_ns: u64,
+    /// Outstanding on the average, by integration over time.
+    pub outstanding: f64,
+    /// Of all, ns.
+    pub mean_ns: f64,
+    pub hash: u64,
+}
+
+/// Closed loop of `workers` × `depth` on each volume, aligned random blocks over the whole volume.
+pub struct Loop {
+    pub read_share: f64,
+    pub block: u32,
+    pub workers: u32,
+    pub depth: u32,
+    pub ramp_ns: u64,
+    pub time_ns: u64,
+}
+
+impl Loop {
+    pub fn reads(depth: u32) -> Self {
+        Self {
+            read_share: 1.0,
+            block: 4096,
+            workers: 1,
+            depth,
+            ramp_ns: 5_000_000,
+            time_ns: 100_000_000,
+        }
+    }
+
+    fn op(&self, rng: &mut Generator, capacity: u64) -> Op {
+        let kind =
+            if unit_open_closed(rng) <= self.read_share { OpKind::Read } else { OpKind::Write };
+        let block = u64::from(self.block);
+        let offset_bytes = below(rng, capacity / block) * block;
+        Op { offset_bytes, len_bytes: self.block, kind, fua: false }
+    }
+
+    pub fn run(&self, machine: &mut Machine) -> Outcome {
+        let volumes = machine.volumes();
+        let mut homes = Vec::new();
+        for volume in 0..volumes {
+            for _ in 0..self.workers {
+                homes.push((volume, machine.add_worker(volume)));
+            }
+        }
+        let mut rng = stream(1, "loop", 0);
+        let mut issued: Vec<(u64, OpKind)> = Vec::new();
+        for &(volume, worker) in &homes {
+            for _ in 0..self.depth {
+                let op = self.op(&mut rng, machine.capacity_bytes(volume));
+                let at = machine.submit(0, worker, volume, &op, issued.len() as u64);
+                issued.push((at, op.kind));
+            }
+        }
+        let end = self.ramp_ns + self.time_ns;
+        let mut o = Outcome { least_ns: u64::MAX, ..Outcome::default() };
+        let (mut done, mut ns, mut count) = (0_u64, [0_u64; 2], [0_u64; 2]);
+        while let Some(c) = machine.next_completion(end) {
+            let Completion { at_ns, token, volume, worker, failure } = c;
+            assert_eq!(failure, None);
+            let (from, kind) = issued[token as usize];
+            if at_ns >= self.ramp_ns {
+                done += 1;
+                ns[kind.index()] += at_ns - from;
+                count[kind.index()] += 1;
+                o.least_ns = o.least_ns.min(at_ns - from);
+                o.outstanding += (at_ns - from.max(self.ramp_ns)) as f64;
+            }
+            let op = self.op(&mut rng, machine.capacity_bytes(volume));
+            issued[token as usize] = (machine.submit(at_ns, worker, volume, &op, token), op.kind);
+        }
+        for (from, _) in issued {
+            o.outstanding += end.saturating_sub(from.max(self.ramp_ns)) as f64;
+        }
+        assert_eq!(machine.check(), Ok(()));
+        o.outstanding /= self.time_ns as f64;
+        o.iops = done as f64 * 1e9 / self.time_ns as f64;
+        o.read_ns = ns[0] as f64 / count[0].max(1) as f64;
+        o.write_ns = ns[1] as f64 / count[1].max(1) as f64;
+        o.mean_ns = (ns[0] + ns[1]) as f64 / done.max(1) as f64;
+        o.hash = machine.event_hash();
+        o
+    }
+}
+
+/// Runs a loop on a fresh machine of one flash device.
+pub fn run(flash: &Flash, how: Written, l: &Loop) -> Outcome {
+    let system = system(Kind::Flash(Box::new(flash.clone())), how, 1);
+    l.run(&mut Machine::new(&system, 1).unwrap())
+}
+
+/// Random 4 KiB writes came before.
+pub const RANDOM: Written = Written::Random { block_bytes: 4096 };

@@ -1,0 +1,234 @@
+//! Every key of a file lands in its own field, in the field's unit: files whose values are all
+//! different, against the whole specification written out.
+
+use iodyno_catalog::{File, parse};
+use iodyno_emulate::describe::{self, RawFile};
+use iodyno_emulate::spec::{
+    Attach, Buffer, Controller, Device, Endurance, Flash, Host, Kind, Memory, MemoryKind,
+    MemoryMode, Nand, Slc, Slots, Stall, Translation,
+};
+
+/// `KEY VALUE` lines under their tables as the file of a device or system.
+fn raw(head: &str, lines: &str) -> RawFile {
+    let mut text = format!("schema = 1\nsummary = \"any\"\n{head}\n");
+    for line in lines.lines().map(str::trim) {
+        match line.split_once(' ') {
+            Some((key, is)) => {
+                text += &format!("{key} = {{ is = {is}, from = \"assumed: any\" }}\n");
+            }
+            None => text += &format!("{line}\n"),
+        }
+    }
+    let file = File { origin: "any.toml".into(), name: "any".into(), text: text.into() };
+    parse(&file).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+fn device(family: &str, lines: &str) -> Device {
+    let head = format!("kind = \"device\"\nhost = \"any\"\nfamily = \"{family}\"");
+    describe::device("any", &raw(&head, lines)).unwrap().device
+}
+
+const INSIDE: &str = r#"[controller]
+    read_command "11us"
+    read_latency "12us"
+    write_command "12us"
+    read_contexts 13
+    lanes 2
+    page_split "14%"
+    [nand]
+    channels 6
+    dies_per_channel 5
+    planes 4
+    page "8KiB"
+    pages_per_block 256
+    raw "480GiB"
+    read "15us"
+    program_fast "16us"
+    program_slow "17us"
+    erase "18us"
+    channel_rate "19 MB/s"
+    programs_max 20
+    suspend "21us"
+    reads_first true
+    parity_stripe 22
+    [slc]
+    size "23GiB"
+    program "24us"
+    [buffer]
+    size "25MiB"
+    accept "26us"
+    protected true
+    [translation]
+    reserved 0.01
+    map_writes_per_page 0.27
+    [stall]
+    every "28GiB"
+    lasts "29us"
+    [endurance]
+    drive_writes_per_day 30
+    years 31
+    cycles 32"#;
+
+fn flash(attach: Attach) -> Kind {
+    Kind::Flash(Box::new(Flash {
+        capacity_bytes: 409_600_000_000,
+        attach,
+        controller: Controller {
+            read_command_ns: 11_000,
+            read_latency_ns: 12_000,
+            write_command_ns: 12_000,
+            read_contexts: 13,
+            lanes: 2,
+            page_split: 0.14,
+        },
+        nand: Nand {
+            channels: 6,
+            dies_per_channel: 5,
+            planes: 4,
+            page_bytes: 8192,
+            pages_per_block: 256,
+            raw_bytes: 480 << 30,
+            read_ns: 15_000,
+            program_fast_ns: 16_000,
+            program_slow_ns: 17_000,
+            erase_ns: 18_000,
+            channel_bytes_per_s: 19e6,
+            programs_max: 20,
+            suspend_ns: Some(21_000),
+            reads_first: true,
+            slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000 }),
+            parity_stripe: 22,
+        },
+        buffer: Buffer { bytes: 25 << 20, accept_ns: 26_000, protected: true },
+        translation: Translation {
+            reserved_share: 0.01,
+            map_writes_per_page: 0.27,
+            stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
+        },
+        endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
+    }))
+}
+
+#[test]
+fn a_flash_dimm() {
+    let lines = r#"capacity "409.6GB"
+        [memory_channel]
+        devices_per_thread 3
+        command "4us"
+        read_copy "5 MB/s"
+        write_copy "6 MB/s"
+        poll "7us"
+        poll_crowded "8us""#;
+    let expected = flash(Attach::MemoryChannel {
+        devices_per_thread: 3,
+        command_ns: 4_000,
+        read_copy_bytes_per_s: 5e6,
+        write_copy_bytes_per_s: 6e6,
+        poll_ns: 7_000,
+        poll_crowded_ns: 8_000,
+    });
+    assert_eq!(device("flash", &format!("{lines}\n{INSIDE}")).kind, expected);
+}
+
+#[test]
+fn a_flash_drive_behind_a_link() {
+    let lines = r#"capacity "409600MB"
+        [link]
+        read "3 MB/s"
+        write "4 MB/s"
+        full_duplex true
+        latency "5us"
+        queue_max 6
+        host "7us""#;
+    let expected = flash(Attach::Link {
+        read_bytes_per_s: 3e6,
+        write_bytes_per_s: 4e6,
+        full_duplex: true,
+        latency_ns: 5_000,
+        queue_max: 6,
+        host_ns: 7_000,
+    });
+    assert_eq!(device("flash", &format!("{lines}\n{INSIDE}")).kind, expected);
+}
+
+#[test]
+fn memory() {
+    let lines = r#"capacity "2GiB"
+        [memory]
+        io "3us"
+        read "4 MB/s"
+        write "5 MB/s"
+        read_passes 6.5
+        write_passes 7
+        flush "8us"
+        protected true"#;
+    let expected = Memory {
+        capacity_bytes: 2 << 30,
+        io_ns: 3_000,
+        read_bytes_per_s: 4e6,
+        write_bytes_per_s: 5e6,
+        read_passes: 6.5,
+        write_passes: 7.0,
+        flush_ns: 8_000,
+        protected: true,
+    };
+    assert_eq!(device("memory", lines).kind, Kind::Memory(Box::new(expected)));
+}
+
+#[test]
+fn a_server() {
+    let kinds = [
+        ("rdimm", MemoryKind::Rdimm),
+        ("lrdimm", MemoryKind::Lrdimm),
+        ("udimm", MemoryKind::Udimm),
+        ("rdimm", MemoryKind::Rdimm),
+    ];
+    let modes = [
+        ("independent", MemoryMode::Independent),
+        ("lockstep", MemoryMode::Lockstep),
+        ("sparing", MemoryMode::Sparing),
+        ("mirroring", MemoryMode::Mirroring),
+    ];
+    for ((kind, memory_kind), (mode, memory_mode)) in kinds.into_iter().zip(modes) {
+        let lines = format!(
+            r#"[host]
+            sockets 2
+            cores_per_socket 3
+            generator "4us"
+            wake "5us"
+            memory "600 MB/s"
+            memory_channel "700 MB/s"
+            memory_balanced false
+            unbalanced "8%"
+            remote_copy_factor 9
+            workers_near true
+            [slots]
+            flash_dimms_per_socket 10
+            channels_per_socket 11
+            rdimms_per_channel 12
+            memory_kind "{kind}"
+            memory_mode "{mode}""#
+        );
+        let expected = Host {
+            sockets: 2,
+            cores_per_socket: 3,
+            generator_ns: 4_000,
+            wake_ns: 5_000,
+            memory_bytes_per_s: 6e8,
+            memory_channel_bytes_per_s: 7e8,
+            memory_balanced: false,
+            unbalanced_share: 0.08,
+            remote_copy_factor: 9.0,
+            workers_near: true,
+            slots: Slots {
+                flash_dimms_per_socket: 10,
+                channels_per_socket: 11,
+                rdimms_per_channel: 12,
+                memory_kind,
+                memory_mode,
+            },
+        };
+        let described = describe::system("any", &raw("kind = \"system\"", &lines)).unwrap();
+        assert_eq!(described.host, expected);
+    }
+}

@@ -1,0 +1,273 @@
+//! Laws that any storage obeys, and closed forms for machines that are simple enough to have one.
+
+mod common;
+
+use common::{Loop, RANDOM, flash, run, system};
+use iodyno_emulate::spec::{Attach, Kind, Written};
+use iodyno_emulate::{Fault, Machine};
+use iodyno_units::{Op, OpKind};
+
+/// D dies of one service time, QD requests at random: with exponential service D·QD/(QD+D-1) dies
+/// are busy; with a constant one somewhat more, and never more than all or than there are requests.
+#[test]
+fn dies_at_random_are_busy_as_the_closed_network_says() {
+    let flash = flash();
+    for depth in [1_u32, 4, 16, 64, 512] {
+        let got = run(&flash, RANDOM, &Loop::reads(depth));
+        let busy = got.iops * flash.nand.read_ns as f64 / 1e9;
+        let (d, q) = (16.0, f64::from(depth));
+        let exponential = d * q / (q + d - 1.0);
+        assert!(busy >= exponential * 0.985, "depth {depth}: {busy} of {exponential}");
+        assert!(busy <= (exponential * 1.2).min(d.min(q)) * 1.001, "depth {depth}: {busy}");
+    }
+}
+
+#[test]
+fn littles_law_holds() {
+    let mut flash = flash();
+    flash.nand.channel_bytes_per_s = 100e6;
+    for (read_share, depth) in [(1.0, 1), (1.0, 32), (0.0, 16), (0.67, 32), (0.67, 256)] {
+        let l = Loop { read_share, time_ns: 300_000_000, ..Loop::reads(depth) };
+        let got = run(&flash, RANDOM, &l);
+        assert!((got.outstanding - f64::from(depth)).abs() < 1e-6 * f64::from(depth));
+        let product = got.iops / 1e9 * got.mean_ns;
+        let off = (product / got.outstanding - 1.0).abs();
+        assert!(off < 0.01, "{read_share} at {depth}: X R = {product}, N = {}", got.outstanding);
+    }
+}
+
+#[test]
+fn nothing_is_faster_than_its_least_service() {
+    let mut flash = flash();
+    flash.nand.channel_bytes_per_s = 100e6;
+    flash.controller.read_command_ns = 3_000;
+    if let Attach::Link { read_bytes_per_s, latency_ns, .. } = &mut flash.attach {
+        (*read_bytes_per_s, *latency_ns) = (500e6, 7_000);
+    }
+    let least = 3_000 + 50_000 + 40_960 + 8_192 + 7_000;
+    for depth in [1, 32] {
+        let got = run(&flash, RANDOM, &Loop::reads(depth));
+        assert!(got.least_ns >= least, "{} < {least}", got.least_ns);
+        assert!(depth > 1 || got.mean_ns < least as f64 + 2.0, "alone nothing is waited for");
+    }
+}
+
+/// Each resource alone as the limit: the rate is what that resource can do, and no more.
+#[test]
+fn the_tightest_resource_sets_the_rate() {
+    let near = |got: f64, want: f64, what: &str| {
+        assert!((got / want - 1.0).abs() < 0.02, "{what}: {got} for {want}");
+    };
+    let deep = Loop::reads(256);
+    let base = flash();
+
+    let mut f = base.clone();
+    f.controller.read_command_ns = 10_000;
+    near(run(&f, RANDOM, &deep).iops, 100_000.0, "controller");
+
+    let mut f = base.clone();
+    f.controller.read_contexts = 1;
+    near(run(&f, RANDOM, &deep).iops, 1.0 / 50e-6, "read contexts");
+
+    let mut f = base.clone();
+    f.nand.channel_bytes_per_s = 4096.0 / 500e-6;
+    // A die is held until its page is off the channel, so a channel of one die does both in turn.
+    near(run(&f, RANDOM, &deep).iops, 16.0 / 550e-6, "channels");
+
+    for full_duplex in [true, false] {
+        let mut f = base.clone();
+        if let Attach::Link { read_bytes_per_s, write_bytes_per_s, full_duplex: both, .. } =
+            &mut f.attach
+        {
+            *read_bytes_per_s = 100e6;
+            *write_bytes_per_s = 50e6;
+            *both = full_duplex;
+        }
+        near(run(&f, RANDOM, &deep).iops, 100e6 / 4096.0, "link, reads");
+        f.nand.program_fast_ns = 10_000;
+        f.nand.program_slow_ns = 10_000;
+        f.nand.erase_ns = 10_000;
+        let writes = Loop { read_share: 0.0, ..Loop::reads(256) };
+        near(run(&f, Written::Fresh, &writes).iops, 50e6 / 4096.0, "link, writes");
+        // Half and half: one direction binds alone, or both share the one link.
+        let mixed = run(&f, RANDOM, &Loop { read_share: 0.5, ..Loop::reads(256) }).iops;
+        let shared = 2.0 / (4096.0 / 100e6 + 4096.0 / 50e6);
+        if full_duplex {
+            assert!(mixed > 1.2 * shared, "{mixed} is no better than one link: {shared}");
+        } else {
+            near(mixed, shared, "link, both ways");
+        }
+    }
+
+    let mut f = base.clone();
+    f.nand.programs_max = 4;
+    let writes = Loop { read_share: 0.0, time_ns: 1_000_000_000, ..Loop::reads(256) };
+    near(run(&f, Written::Fresh, &writes).iops, 4.0 / 500e-6, "programs at once");
+
+    let mut f = base;
+    if let Attach::Link { queue_max, .. } = &mut f.attach {
+        *queue_max = 1;
+    }
+    near(run(&f, RANDOM, &deep).iops, 1.0 / 50e-6, "commands outstanding");
+}
+
+/// A buffer that accepts in a, drained at one page in d: latency falls with slope -1 in think time,
+/// and is flat from d - a.
+#[test]
+fn think_time_hides_the_drain() {
+    let mut f = flash();
+    f.nand.programs_max = 1;
+    f.nand.program_fast_ns = 20_000;
+    f.nand.program_slow_ns = 20_000;
+    f.nand.erase_ns = 1_000;
+    let machine = |think: u64| {
+        let s = system(Kind::Flash(Box::new(f.clone())), Written::Fresh, 1);
+        let mut m = Machine::new(&s, 1).unwrap();
+        let worker = m.add_worker(0);
+        let (mut at, mut sum, n) = (0, 0, 3000);
+        for i in 0..n {
+            let op =
+                Op { offset_bytes: i * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
+            let from = m.submit(at, worker, 0, &op, i);
+            let done = m.next_completion(u64::MAX).unwrap().at_ns;
+            sum += if i >= n / 2 { done - from } else { 0 };
+            at = done + think;
+            while m.next_completion(at).is_some() {}
+        }
+        sum as f64 / (n / 2) as f64
+    };
+    for think in [0, 5_000, 10_000, 15_000, 25_000] {
+        let want = (20_004.0 - think as f64).max(2_000.0);
+        let got = machine(think);
+        assert!((got - want).abs() < 30.0, "think {think}: {got} for {want}");
+    }
+}
+
+/// A suspended program lets the read in after `suspend_ns` and ends that much later.
+#[test]
+fn suspension_trades_reads_for_programs() {
+    let mut f = flash();
+    let mixed = Loop { read_share: 0.7, time_ns: 500_000_000, ..Loop::reads(8) };
+    let waits = run(&f, RANDOM, &mixed);
+    f.nand.suspend_ns = Some(5_000);
+    let suspends = run(&f, RANDOM, &mixed);
+    assert!(suspends.read_ns < 0.7 * waits.read_ns, "{} {}", suspends.read_ns, waits.read_ns);
+    assert!(suspends.read_ns > 50_000.0);
+}
+
+#[test]
+fn one_seed_one_history() {
+    let l = Loop { read_share: 0.6, ..Loop::reads(32) };
+    let hash = |seed| {
+        let s = system(Kind::Flash(Box::new(flash())), RANDOM, 2);
+        l.run(&mut Machine::new(&s, seed).unwrap()).hash
+    };
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn beyond_the_end_fails_and_counts() {
+    let s = system(Kind::Flash(Box::new(flash())), RANDOM, 1);
+    let mut m = Machine::new(&s, 1).unwrap();
+    let worker = m.add_worker(0);
+    let op = Op { offset_bytes: 1 << 30, len_bytes: 4096, kind: OpKind::Read, fua: false };
+    m.submit(0, worker, 0, &op, 7);
+    let done = m.next_completion(u64::MAX).unwrap();
+    assert!(done.failure.is_some() && done.token == 7);
+    assert_eq!(m.check(), Ok(()));
+}
+
+/// EverGuard: what a protected buffer has acknowledged survives, what a volatile one has not
+/// flushed does not, and what was flushed always does. Cut at every 20 µs of a short history.
+#[test]
+fn a_power_cut_keeps_what_such_a_device_keeps() {
+    for protected in [true, false] {
+        let mut lost_some = false;
+        for cut in (0..100_u64).map(|i| 30_000 + i * 20_000) {
+            let mut f = flash();
+            f.buffer.protected = protected;
+            let s = system(Kind::Flash(Box::new(f)), Written::Fresh, 1);
+            let mut m = Machine::new(&s, 1).unwrap();
+            m.keep_content();
+            let worker = m.add_worker(0);
+            m.inject(cut, Fault::PowerCut);
+            // Acknowledged value of each unit; those in flight may be there or not.
+            let mut acknowledged = [None; 8];
+            let mut durable = [None; 8];
+            let (mut at, mut token) = (0, 0_u64);
+            while at < cut {
+                let flush = token % 13 == 12;
+                let unit = token * 5 % 8;
+                let kind = if flush { OpKind::Flush } else { OpKind::Write };
+                let offset_bytes = if flush { 0 } else { unit * 4096 };
+                let len_bytes = if flush { 0 } else { 4096 };
+                m.submit(at, worker, 0, &Op { offset_bytes, len_bytes, kind, fua: false }, token);
+                match m.next_completion(cut) {
+                    Some(done) if flush => {
+                        durable = acknowledged;
+                        at = done.at_ns;
+                    }
+                    Some(done) => {
+                        acknowledged[unit as usize] = Some(token);
+                        at = done.at_ns;
+                    }
+                    None => break,
+                }
+                token += 1;
+            }
+            while m.next_completion(cut + 1).is_some() {}
+            for unit in 0..8_u64 {
+                let now = m.content(0, unit * 4096);
+                let (acked, flushed) = (acknowledged[unit as usize], durable[unit as usize]);
+                let in_flight = Some(token);
+                if protected {
+                    assert!(now == acked || now == in_flight, "cut at {cut}: {now:?} {acked:?}");
+                } else {
+                    assert!(now >= flushed, "cut at {cut}: flushed {flushed:?}, holds {now:?}");
+                    lost_some |= now < acked;
+                }
+            }
+            assert_eq!(m.check(), Ok(()));
+            // The device works on, and drains what it kept.
+            let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
+            m.submit(cut + 10, worker, 0, &op, 999);
+            let token = m.next_completion(u64::MAX).map(|c| c.token);
+            assert_eq!(token, Some(999));
+        }
+        assert_ne!(lost_some, protected, "a volatile buffer that never loses is none");
+    }
+}
+
+/// DataGuard: a failed page and a failed block are read back from their stripe, later than a whole
+/// page; without parity the read fails and says so.
+#[test]
+fn damage_is_recovered_from_the_stripe_or_reported() {
+    for (stripe, whole_block) in [(8, false), (8, true), (0, false), (0, true)] {
+        let mut f = flash();
+        f.nand.parity_stripe = stripe;
+        let s = system(Kind::Flash(Box::new(f)), Written::Sequential, 1);
+        let mut m = Machine::new(&s, 1).unwrap();
+        let worker = m.add_worker(0);
+        m.inject(
+            0,
+            if whole_block {
+                Fault::Block { volume: 0, offset_bytes: 40_960 }
+            } else {
+                Fault::Page { volume: 0, offset_bytes: 40_960 }
+            },
+        );
+        let op = Op { offset_bytes: 40_960, len_bytes: 4096, kind: OpKind::Read, fua: false };
+        let from = m.submit(10, worker, 0, &op, 0);
+        let first = m.next_completion(u64::MAX).unwrap();
+        let counts = m.flash_counts(0).unwrap();
+        if stripe == 0 {
+            assert!(first.failure.is_some());
+            assert_eq!((counts.recovered, counts.unrecovered), (0, 1));
+        } else {
+            assert_eq!(first.failure, None);
+            assert_eq!((counts.recovered, counts.unrecovered), (1, 0));
+            assert!(first.at_ns - from >= 100_000, "{}", first.at_ns - from);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! From names of emulated targets to the one system that they are volumes of: finds the devices
+//! and the host, puts each device into its place, and refuses what can't be one system.
+
+pub(crate) mod look_up;
+
+use crate::failure::Failure;
+use iodyno_catalog::{File, Problem};
+use iodyno_emulate::System;
+use iodyno_emulate::describe::DescribedSystem;
+use iodyno_emulate::spec::{Attach, Device, Kind, Precondition, Written};
+use iodyno_run::{Emulated, EmulatedState, EmulatedVolume, in_words};
+use iodyno_target::{ModelName, ModelState, TargetName};
+use look_up::{Found, look_up};
+use std::collections::BTreeMap;
+
+/// The system that a run's targets are volumes of; None where they are real.
+pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failure> {
+    let mut names = Vec::new();
+    let mut real = None;
+    for target in targets {
+        match target {
+            TargetName::Model(name) => names.push(name),
+            other => real = Some(other),
+        }
+    }
+    let Some(first) = names.first() else { return Ok(None) };
+    if let Some(real) = real {
+        return Err(Failure::input(format!(
+            "`{first}` is emulated and `{real}` is real: virtual and real time can't share a run; run them one after the other, and both are in the notebook"
+        )));
+    }
+    let mut emulated = match look_up(&first.what)? {
+        Found::System(system, file) => whole_system(&system, &file, &names)?,
+        Found::Device(_) => devices_in_one_system(&names)?,
+    };
+    if let Some(near) = one_choice(&names)? {
+        emulated.system.host.workers_near = near;
+    }
+    Ok(Some(emulated))
+}
+
+/// A system that lists its own volumes, which is all that a run is on.
+fn whole_system(
+    described: &DescribedSystem,
+    file: &File,
+    names: &[&ModelName],
+) -> Result<Emulated, Failure> {
+    let name = names[0];
+    if names.len() > 1 || name.count > 1 || name.system.is_some() {
+        return Err(not_beside_others(name));
+    }
+    if described.volumes.is_empty() {
+        return Err(Failure::input(format!(
+            "the system `{0}` lists no devices of its own: say which, such as model:exflash-400g*8@{0}",
+            name.what
+        )));
+    }
+    let mut devices = Vec::new();
+    for of in &described.volumes {
+        let Found::Device(device) = look_up(&of.device)? else {
+            let message = format!("`{}` is a system, not a device", of.device);
+            return Err(Problem::at(file, of.span.clone(), message, None).into());
+        };
+        let mut device = device.device;
+        settle(&mut device, name)?;
+        devices.extend((0..of.count).map(|_| device.clone()));
+    }
+    let count = devices.len();
+    let volumes = (1..=count as u32).map(|n| volume(name, (count > 1).then_some(n))).collect();
+    populate(described, file, devices, volumes)
+}
+
+/// Devices that are named one by one, in the system that all of them name or are in by default.
+fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
+    let mut devices = Vec::new();
+    let mut host: Option<(String, &ModelName)> = None;
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for name in names {
+        let Found::Device(found) = look_up(&name.what)? else {
+            return Err(not_beside_others(name));
+        };
+        let its_host = name.system.clone().unwrap_or(found.default_host);
+        match &host {
+            Some((other, by)) if *other != its_host => {
+                return Err(Failure::input(format!(
+                    "`{by}` is in the system {other} and `{name}` in {its_host}: one run is on one system; name the same one after `@` in both"
+                )));
+            }
+            _ => host = Some((its_host, name)),
+        }
+        let mut device = found.device;
+        settle(&mut device, name)?;
+        *counts.entry(name.volume(None)).or_default() += name.count;
+        devices.push((device, *name));
+    }
+    let Some((host_name, _)) = host else {
+        return Err(Failure::input("there is no target"));
+    };
+    let (described, file) = look_up::system(&host_name)?;
+    let mut volumes = Vec::new();
+    let mut all = Vec::new();
+    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
+    for (device, name) in devices {
+        let alike = name.volume(None);
+        for _ in 0..name.count {
+            let number = numbers.entry(alike.clone()).or_default();
+            *number += 1;
+            all.push(device.clone());
+            volumes.push(volume(name, (counts[&alike] > 1).then_some(*number)));
+        }
+    }
+    populate(&described, &file, all, volumes)
+}
+
+fn not_beside_others(name: &ModelName) -> Failure {
+    Failure::input(format!(
+        "`{}` is a system that lists its own devices: name it alone, without `*` and `@`",
+        name.what
+    ))
+}
+
+/// The devices go into the server, if its rules let them.
+fn populate(
+    described: &DescribedSystem,
+    file: &File,
+    devices: Vec<Device>,
+    volumes: Vec<EmulatedVolume>,
+) -> Result<Emulated, Failure> {
+    let fresh = |fill| Precondition { how: Written::Fresh, fill };
+    let devices = devices.into_iter().zip(&volumes).map(|(d, v)| (d, fresh(v.fill))).collect();
+    let system = System::populate(described.name.as_str(), described.host.clone(), devices)
+        .map_err(|broken| look_up::refused(described, file, &broken))?;
+    Ok(Emulated { system, volumes })
+}
+
+/// One volume as its name has it.
+fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
+    EmulatedVolume {
+        asked: TargetName::Model(name.clone()),
+        name: name.volume(number),
+        state: match name.state {
+            ModelState::Auto => EmulatedState::Auto,
+            ModelState::Fresh => EmulatedState::Given(Written::Fresh),
+            ModelState::Sequential => EmulatedState::Given(Written::Sequential),
+            ModelState::Random { block_bytes: None } => EmulatedState::Random,
+            ModelState::Random { block_bytes: Some(block_bytes) } => {
+                EmulatedState::Given(Written::Random { block_bytes })
+            }
+        },
+        fill: name.fill(),
+    }
+}
+
+/// What the name says about the device itself.
+fn settle(device: &mut Device, name: &ModelName) -> Result<(), Failure> {
+    if !name.max_occupancy {
+        return Ok(());
+    }
+    if let Kind::Flash(flash) = &mut device.kind
+        && let Attach::MemoryChannel { devices_per_thread, .. } = &mut flash.attach
+    {
+        *devices_per_thread = 1;
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "`{name}`: occupancy= is about the driver threads of flash DIMMs, and {} is none: leave it out",
+        device.name
+    )))
+}
+
+/// Where workers run, if any name says it; all that do must agree.
+fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, Failure> {
+    let mut given = names.iter().filter_map(|name| name.workers_near);
+    let first = given.next();
+    if given.any(|near| Some(near) != first) {
+        return Err(Failure::input(
+            "workers=near and workers=anywhere can't be together: the workers' place is one choice for the whole system",
+        ));
+    }
+    Ok(first)
+}
+
+/// What was done to a volume before, for people who do not run a workload yet.
+pub(crate) fn state_in_words(volume: &EmulatedVolume) -> String {
+    let fill = volume.fill;
+    match volume.state {
+        EmulatedState::Auto => "auto: as each workload would leave the device itself".to_owned(),
+        EmulatedState::Random => "random in each workload's own blocks".to_owned(),
+        EmulatedState::Given(how) => in_words(&Precondition { how, fill }),
+    }
+}

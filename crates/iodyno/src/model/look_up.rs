@@ -1,0 +1,85 @@
+//! What a name of the catalog, or the path of a file, stands for: a device or a system.
+
+use crate::failure::Failure;
+use iodyno_catalog::{File, Kind, Problem, find, list, parse};
+use iodyno_emulate::describe::{
+    self, DescribedDevice, DescribedSystem, FormError, RawFile, RuleBroken,
+};
+
+/// What a name turned out to be.
+pub(crate) enum Found {
+    /// A device.
+    Device(Box<DescribedDevice>),
+    /// A system, and its file.
+    System(Box<DescribedSystem>, File),
+}
+
+/// A device or a system, by its name or by its file's path.
+pub(crate) fn look_up(what: &str) -> Result<Found, Failure> {
+    let is_system = match find(Kind::Device, what) {
+        // A path is found whatever it holds: the file says what it is.
+        Ok(file) => says_system(&file)?,
+        Err(unknown) => {
+            if find(Kind::System, what).is_err() {
+                return Err(unknown.into());
+            }
+            true
+        }
+    };
+    if is_system {
+        let (system, file) = system(what)?;
+        return Ok(Found::System(Box::new(system), file));
+    }
+    Ok(Found::Device(Box::new(device(what)?)))
+}
+
+/// Whether a file that was given by its path calls itself a system.
+fn says_system(file: &File) -> Result<bool, Failure> {
+    let raw: RawFile = parse(file)?;
+    Ok(raw.kind() == Some("system"))
+}
+
+/// A device of the catalog, or of a file.
+pub(crate) fn device(what: &str) -> Result<DescribedDevice, Failure> {
+    let file = find(Kind::Device, what)?;
+    let raw: RawFile = parse(&file)?;
+    Ok(describe::device(&file.name, &raw).map_err(|errors| problem(&file, &errors, "device"))?)
+}
+
+/// A system of the catalog, or of a file.
+pub(crate) fn system(what: &str) -> Result<(DescribedSystem, File), Failure> {
+    let file = find(Kind::System, what)?;
+    let raw: RawFile = parse(&file)?;
+    let system =
+        describe::system(&file.name, &raw).map_err(|errors| problem(&file, &errors, "system"))?;
+    Ok((system, file))
+}
+
+/// Devices of the catalog with one line about each; then systems.
+pub(crate) fn all() -> Result<Vec<(String, Kind, String)>, Failure> {
+    let mut entries = Vec::new();
+    for (name, _) in list(Kind::Device) {
+        let about = device(name)?.summary;
+        entries.push((name.to_owned(), Kind::Device, about));
+    }
+    for (name, _) in list(Kind::System) {
+        let about = system(name)?.0.summary;
+        entries.push((name.to_owned(), Kind::System, about));
+    }
+    Ok(entries)
+}
+
+/// Rules of population that a server breaks, each at its place in the server's file.
+pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> Failure {
+    let errors: Vec<FormError> = broken.iter().map(|b| system.error(b)).collect();
+    problem(file, &errors, "system").into()
+}
+
+/// The first error as a problem at its place; the others are named after it.
+fn problem(file: &File, errors: &[FormError], noun: &str) -> Problem {
+    let Some((first, rest)) = errors.split_first() else {
+        return Problem::new(file.origin.as_str(), format!("the {noun} is not valid"));
+    };
+    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
+    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
+}

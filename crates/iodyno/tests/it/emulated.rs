@@ -1,0 +1,153 @@
+//! Emulated storage from the command line: runs in virtual time are kept, shown and told apart
+//! from measurements like any other, many devices are one system, and what can't be one system is
+//! refused.
+
+use crate::contract::{RUN_SCHEMA, assert_valid};
+use crate::place::{Place, cells, codes, number, whole};
+use serde_json::{Value, json};
+
+const DEVICE: &str = "model:exflash-400g";
+
+/// The figures of a cell, without what simulating it took.
+fn figures(cell: &Value) -> Value {
+    let mut cell = cell.clone();
+    cell["facts"].as_object_mut().unwrap().remove("simulated");
+    cell
+}
+
+#[test]
+fn a_group_runs_is_kept_and_shown_again() {
+    let place = Place::new();
+    let words = format!("run four-corners --on {DEVICE} --time 200ms --ramp 20ms");
+    let document = place.document(&format!("{words} --series"));
+    assert_valid(RUN_SCHEMA, &document);
+    let plan = &document["run"]["plan"];
+    assert_eq!((&plan["virtual_time"], &plan["unlimited_write_ns"]), (&json!(true), &json!(0)));
+    assert_eq!(plan["time_ns"], 4 * 220_000_000_u64);
+    let target = &document["run"]["targets"][0];
+    assert_eq!(target["name"], DEVICE);
+    assert_eq!(target["facts"]["kind"], "model");
+    assert_eq!(target["facts"]["emulated"]["device"], "exflash-400g");
+    for (cell, state) in
+        cells(&document).iter().zip(["random", "random", "sequential", "sequential"])
+    {
+        assert_eq!((&cell["engine"], number(&cell["seconds"])), (&json!("model"), 0.2));
+        assert!(number(&cell["total"]["iops"]) > 0.0);
+        assert_eq!(cell["evidence"]["virtual_time"], true);
+        assert_eq!(codes(cell)[..2], ["VALID", "EMULATED"], "{cell}");
+        // Nothing of this machine's goes into the figures.
+        assert_eq!(cell["cpu_seconds"], 0.0);
+        for unknown in ["generator_ns_per_io", "generator_ceiling_iops", "ram_bytes"] {
+            assert!(cell["evidence"][unknown].is_null(), "{unknown}");
+        }
+        // By the workload's own pattern.
+        assert!(cell["facts"]["state"].as_str().unwrap().contains(state), "{}", cell["facts"]);
+        assert!(cell["facts"]["simulated"].is_string());
+        // Intervals are of virtual time, and add up.
+        let series = cell["series"].as_array().unwrap();
+        assert_eq!(series.len(), 2);
+        let ops = |kind: &Value| kind["ops"].as_u64().unwrap_or(0);
+        let summed: u64 = series.iter().map(|i| ops(&i["read"]) + ops(&i["write"])).sum();
+        assert_eq!(summed, ops(&cell["read"]) + ops(&cell["write"]));
+    }
+    // From the notebook it is the same.
+    assert_eq!(place.iodyno("show last --json --series").succeeds().json(), document);
+    let shown = place.iodyno("show last");
+    let shown = &shown.succeeds().stdout;
+    assert!(shown.contains("emulated, virtual time") && shown.contains("EMULATED"), "{shown}");
+    // And from the same seed, and from no other.
+    let again = place.document(&format!("{words} --series"));
+    let all = |document: &Value| cells(document).iter().map(figures).collect::<Vec<_>>();
+    assert_eq!(all(&again), all(&document));
+    // The plan says in which state devices are found.
+    let told = place.iodyno(&format!("{words} --no-notebook"));
+    told.succeeds().says(&[
+        "virtual time",
+        "random-read and random-write: random in 4 KiB",
+        "sequential",
+    ]);
+    assert!(place.names().is_empty());
+}
+
+/// Many devices are volumes of one system; their merged cell is their sum.
+#[test]
+fn many_devices_are_one_system() {
+    let place = Place::new();
+    let document = place.document(&format!(
+        "run db-oltp --on {DEVICE}*3@x3850-x6?state=random:16KiB --on {DEVICE} --ops 500 --ramp 0s --rate 20k/s"
+    ));
+    assert_valid(RUN_SCHEMA, &document);
+    let cells = cells(&document);
+    let names: Vec<&str> = cells.iter().map(|c| c["target"].as_str().unwrap()).collect();
+    let numbered = |k| format!("{DEVICE}#{k}@x3850-x6?state=random:16KiB");
+    assert_eq!(
+        names,
+        [&numbered(1), &numbered(2), &numbered(3), DEVICE, "all (4 targets)"],
+        "numbered where several are alike"
+    );
+    let ops = |cell: &Value| whole(&cell["read"]["ops"]) + whole(&cell["write"]["ops"]);
+    assert!(cells[..4].iter().all(|cell| ops(cell) == 500));
+    assert_eq!(ops(&cells[4]), 2000);
+    assert_eq!(cells[4]["offered_iops"], 80_000.0);
+    assert_eq!(cells[4]["evidence"]["virtual_time"], true);
+    assert!(codes(&cells[4]).contains(&"EMULATED"));
+    assert!(cells[0]["facts"]["state"].as_str().unwrap().contains("16 KiB"));
+    assert!(cells[3]["facts"]["state"].as_str().unwrap().contains("8 KiB"));
+    let targets = document["run"]["targets"].as_array().unwrap();
+    let facts: Vec<&Value> = targets.iter().map(|t| &t["facts"]["emulated"]).collect();
+    assert!(facts.iter().all(|f| f["system"] == "x3850-x6" && f["volumes"] == 4));
+    let sockets: Vec<u64> = facts.iter().map(|f| whole(&f["socket"])).collect();
+    assert_eq!(sockets, [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_can_t_be_one_system_is_refused() {
+    let place = Place::new();
+    for (targets, words) in [
+        (format!("--on {DEVICE} --on scratch:64MiB"), &[DEVICE, "scratch:64MiB", "real"][..]),
+        (format!("--on null: --on {DEVICE}"), &["null:", "virtual"]),
+        ("--on model:exflash-40g".to_owned(), &["no device", "exflash-40g"]),
+        (format!("--on {DEVICE}@nowhere"), &["no system", "nowhere"]),
+        (format!("--on {DEVICE} --on {DEVICE}@nowhere"), &["x3850-x6", "nowhere", "one system"]),
+        (format!("--on {DEVICE}?workers=near --on {DEVICE}?workers=anywhere"), &["workers="]),
+        (format!("--on {DEVICE}*0"), &["*0", "1 to 1024"]),
+        (format!("--on {DEVICE}#2"), &["can't hold `#`"]),
+        (format!("--on {DEVICE}?size=1GiB"), &["state=", "fill="]),
+        (format!("--on {DEVICE} --engine uring"), &["uring", DEVICE, "--engine"]),
+        (format!("--on {DEVICE} --active 1TiB..2TiB"), &[DEVICE, "2 TiB"]),
+        ("--on null: --engine model".to_owned(), &["model", "null:"]),
+    ] {
+        let told = place.iodyno(&format!("run random-read {targets} --ops 10 --json"));
+        told.fails(2, words);
+    }
+    place.iodyno("check model:exflash-40g").fails(2, &["no device"]);
+    assert!(!place.notebook().exists());
+}
+
+#[test]
+fn a_check_says_what_it_would_be() {
+    let place = Place::new();
+    let told = place.iodyno(&format!("check {DEVICE}*8?fill=50%&state=sequential"));
+    let told = &told.succeeds().stdout;
+    for words in ["virtual time", "x3850-x6", "8 × exflash-400g", "sequential", "50 % full"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let document = place.iodyno(&format!("check {DEVICE} --json")).succeeds().json();
+    assert_eq!((&document["target"], &document["writable"]), (&json!(DEVICE), &json!(true)));
+    assert_eq!(document["emulated"][0]["state"], "auto");
+}
+
+/// A run that lasts for ever in virtual time ends at once when it is told to.
+#[test]
+fn an_interruption_keeps_what_was_simulated() {
+    let place = Place::new();
+    let mut running = place.start(&format!("run random-read --on {DEVICE} --time 1000h --ramp 0s"));
+    place.wait_for_cells(&mut running, 1);
+    running.signal(libc::SIGINT);
+    running.finish().exits(130);
+    let document = place.iodyno("show last --json").succeeds().json();
+    assert_eq!(document["run"]["status"], "interrupted");
+    let cell = &cells(&document)[0];
+    assert_eq!(cell["ended"], "interrupted");
+    assert!(codes(cell).contains(&"INTERRUPTED") && whole(&cell["read"]["ops"]) > 0);
+}
