@@ -31,7 +31,12 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
         "rows": rows.map(|(wanted, row)| self::row(outcome, wanted, row)).collect::<Vec<_>>(),
         "strata": outcome.strata.iter().map(stratum).collect::<Vec<_>>(),
         "curves": series(study).iter().filter_map(|s| curve(outcome, s)).collect::<Vec<_>>(),
-        "simulated": { "cells": outcome.cells, "operations": outcome.simulated },
+        "simulated": {
+            "cells": outcome.cells,
+            "operations": outcome.simulated,
+            "rate_standard_error_max": Some(outcome.rate_error_max).filter(|e| e.is_finite()),
+            "latency_standard_error_max": Some(outcome.latency_error_max).filter(|e| e.is_finite()),
+        },
     })
 }
 

@@ -15,7 +15,7 @@ use iodyno_drive::{
     drive_model,
 };
 use iodyno_emulate::System;
-use iodyno_measure::Ended;
+use iodyno_measure::{Cell, Ended};
 use iodyno_units::rng;
 use iodyno_workload::Spec;
 use std::collections::BTreeMap;
@@ -24,14 +24,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Intervals of a window, for standard errors by batch means.
-const BATCHES: u64 = 20;
+/// Intervals of a window, for the taper and the standard errors.
+const BATCHES: u64 = 40;
 /// The fewest operations that a device is measured for: the window's edges must not matter.
 const OPS_MIN: f64 = 64.0;
 /// The ramp lasts at least as long as an operation, so often: then no queue remembers the start.
 const RESIDENCES: f64 = 3.0;
 /// The most simulated time of a cell, ns: an hour.
-const WINDOW_MAX_NS: u64 = 3_600_000_000_000;
+const WINDOW_MAX_NS: f64 = 3.6e12;
 
 /// How much work is put into a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,8 +49,8 @@ pub struct Options {
 impl Options {
     /// What the study asks for.
     pub const FULL: Self = Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0 };
-    /// A tenth of the operations, after shorter ramps: the standard errors are three times as large.
-    pub const QUICK: Self = Self { ops_share: 0.1, ramp_share: 0.3, ..Self::FULL };
+    /// A tenth of the operations: the standard errors are up to three times as large.
+    pub const QUICK: Self = Self { ops_share: 0.1, ..Self::FULL };
 }
 
 /// How far a study is.
@@ -109,14 +109,14 @@ pub fn run<'a>(
         units_total: AtomicU64::new(u64::MAX),
     };
     let jobs = pilots.iter().map(|key| lab.pilot(key)).collect();
-    let rates: BTreeMap<CellKey, f64> =
-        lab.work(jobs)?.into_iter().map(|(key, taken)| (key, taken.iops)).collect();
+    let rate = |m: &Modelled| m.cells.iter().map(|c| c.per_second(c.total().ops() as f64)).sum();
+    let rates: BTreeMap<CellKey, f64> = lab.work(jobs, &rate)?;
     let jobs: Vec<Job> = cells
         .iter()
         .map(|key| lab.measured(key, rates[&CellKey { devices: 1, ..*key }]))
         .collect();
     lab.units_total.store(jobs.iter().map(|job| job.units).sum(), Ordering::Relaxed);
-    let taken = lab.work(jobs)?;
+    let taken = lab.work(jobs, &|m| Taken::of(&m.cells, m.completions))?;
     Ok(Outcome::new(study, &taken))
 }
 
@@ -158,18 +158,25 @@ impl Lab<'_> {
         let asked = workload.ops.min(workload.bytes_max / block) as f64 * self.options.ops_share;
         let devices = f64::from(key.devices);
         let ops = (asked / devices).max(OPS_MIN);
-        let interval_ns = (ops / rate_iops * 1e9 / BATCHES as f64).ceil() as u64;
-        let window_ns = (interval_ns.max(1) * BATCHES).min(WINDOW_MAX_NS / BATCHES * BATCHES);
         let residence_ns = f64::from(key.depth) / rate_iops * 1e9;
         let ramp_ns = workload.ramp_ns as f64 * self.options.ramp_share;
-        let ramp_ns = ramp_ns.max(RESIDENCES * residence_ns) as u64;
+        let ramp_ns = ramp_ns.max(RESIDENCES * residence_ns);
+        // A ramp is as long as the system remembers; a shorter window would see one mood of it.
+        let window_ns = (ops / rate_iops * 1e9).max(ramp_ns).min(WINDOW_MAX_NS);
+        let window_ns = (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES;
+        let ramp_ns = ramp_ns as u64;
         let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * devices;
         let units = (operations * block.div_ceil(4096) as f64) as u64;
         Job { key: *key, ramp_ns, window_ns: Some(window_ns), ops: 0, units }
     }
 
     /// Runs the jobs, the largest first, so that no thread is left with one at the end.
-    fn work(&self, mut jobs: Vec<Job>) -> Result<BTreeMap<CellKey, Taken>, StudyError> {
+    /// Keeps of each cell what `keep` takes.
+    fn work<T: Send>(
+        &self,
+        mut jobs: Vec<Job>,
+        keep: &(dyn Fn(&Modelled) -> T + Sync),
+    ) -> Result<BTreeMap<CellKey, T>, StudyError> {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.units));
         let next = AtomicUsize::new(0);
         let taken = Mutex::new(BTreeMap::new());
@@ -183,9 +190,10 @@ impl Lab<'_> {
                 scope.spawn(|| {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         match self.cell(job) {
-                            Ok(one) => {
+                            Ok(modelled) => {
+                                let kept = keep(&modelled);
                                 let mut all = taken.lock().unwrap_or_else(PoisonError::into_inner);
-                                all.insert(job.key, one);
+                                all.insert(job.key, kept);
                             }
                             Err(e) => {
                                 let mut first =
@@ -213,7 +221,7 @@ impl Lab<'_> {
     }
 
     /// Runs one cell.
-    fn cell(&self, job: &Job) -> Result<Taken, StudyError> {
+    fn cell(&self, job: &Job) -> Result<Modelled, StudyError> {
         let name = self.name(&job.key);
         let fail = |why: String| StudyError::Cell { cell: name.clone(), why };
         let workload = &self.study.workloads[job.key.workload];
@@ -225,15 +233,15 @@ impl Lab<'_> {
         let seed = rng::key(self.options.seed, &name, 0);
         let plan = plan(&name, &workload.name, &spec, seed, &system, interval_ns);
         let modelled = drive_model(&plan, self.stop, &mut Unobserved);
-        let Modelled { cells, completions, .. } =
-            modelled.map_err(|e: DriveError| fail(e.to_string()))?;
+        let modelled = modelled.map_err(|e: DriveError| fail(e.to_string()))?;
         if self.stop.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
-        if cells.iter().any(|cell| cell.ended == Ended::Errors || cell.total().ops() == 0) {
+        let failed = |cell: &Cell| cell.ended == Ended::Errors || cell.total().ops() == 0;
+        if modelled.cells.iter().any(failed) {
             return Err(fail("operations failed, or none completed".to_owned()));
         }
-        Ok(Taken::of(&cells, completions))
+        Ok(modelled)
     }
 
     /// A name that tells cells apart; their seeds follow from it.

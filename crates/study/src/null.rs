@@ -35,7 +35,7 @@ impl NullModel {
 }
 
 /// What the null model says of a row, in the row's unit.
-pub fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
+pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     let (metric, at) = (row.metric?, row.at?);
     let (model, value) = if at.devices > 1 {
         (NullModel::Devices, several(study, row, metric, at.devices)?)

@@ -24,6 +24,10 @@ pub struct Outcome<'a> {
     pub cells: usize,
     /// How many operations were simulated, ramps included.
     pub simulated: u64,
+    /// The largest relative standard error of a cell's rate.
+    pub rate_error_max: f64,
+    /// The largest relative standard error of a cell's mean latency.
+    pub latency_error_max: f64,
 }
 
 /// Our side of a row.
@@ -95,7 +99,16 @@ impl<'a> Outcome<'a> {
         let rows: Vec<Row> = study.rows.iter().map(|wanted| row(study, wanted, taken)).collect();
         let strata = strata(study, &rows);
         let simulated = taken.values().map(|t| t.simulated).sum();
-        Self { study, rows, strata, cells: taken.len(), simulated }
+        let largest = |of: &dyn Fn(&Taken) -> f64| taken.values().map(of).fold(0.0, f64::max);
+        Self {
+            study,
+            rows,
+            strata,
+            cells: taken.len(),
+            simulated,
+            rate_error_max: largest(&|t| t.iops_error),
+            latency_error_max: largest(&|t| t.mean_error),
+        }
     }
 
     /// The printed figure that a row stands beside.

@@ -82,7 +82,8 @@ pub(crate) fn panel(
                                     devices,
                                 };
                                 let think = thinks.is_some().then_some(think_ns);
-                                let names = (&systems[system].name, &workloads[workload].name);
+                                let names =
+                                    (systems[system].name.as_str(), workloads[workload].name.as_str());
                                 rows.push(row(raw, index, metric, at, think, names));
                             }
                         }

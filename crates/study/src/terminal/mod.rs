@@ -10,7 +10,7 @@ mod table;
 use crate::basis::Basis;
 use crate::outcome::{Nearer, Outcome};
 use crate::series::{Axis, Series, series};
-use crate::strata::{Spread, Stratum};
+use crate::strata::Stratum;
 use crate::study::Wanted;
 use iodyno_emulate::describe::Source;
 use iodyno_units::human;
@@ -58,11 +58,15 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     lines.extend(strata(&outcome.strata, style));
     lines.push(String::new());
     let simulated = format!(
-        "{} cells, {} operations simulated",
+        "{} cells, {} operations simulated; the largest standard error of a rate is {:.2} %, of a \
+         mean latency {:.2} %",
         outcome.cells,
-        human::count(outcome.simulated as f64)
+        human::count(outcome.simulated as f64),
+        outcome.rate_error_max * 100.0,
+        outcome.latency_error_max * 100.0
     );
-    lines.push(paint(&simulated, Role::Dim, style));
+    let wrapped = wrap(&simulated, style.columns());
+    lines.extend(wrapped.iter().map(|line| paint(line, Role::Dim, style)));
     let mut out = String::new();
     for line in lines {
         out.push_str(line.trim_end());
@@ -109,8 +113,8 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         "to read",
         "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
          d derived from such; all others are predicted. Errors are relative to the print; the part \
-         outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`. The null \
-         model is one device × n, time-sharing of pure reads and writes, or no change by think \
+         outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
+         model's is in the line below. The null model is one device × n, time-sharing of pure reads and writes, or no change by think \
          time. ! marks figures that can't be right: not scored.",
     );
     lines
@@ -138,9 +142,8 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     let mut kinds = Column::left("");
     let mut columns: Vec<Column> = first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
     for series in table {
-        for (i, kind) in kinds_of(outcome, series).into_iter().enumerate() {
-            let label = if i == 0 { series.label.as_str() } else { "" };
-            labels.push(Field::text(&clean(&format!("  {label}"), style), Role::Plain));
+        for kind in kinds_of(outcome, series) {
+            labels.push(Field::text(&clean(&format!("  {}", series.label), style), Role::Plain));
             kinds.push(Field::text(kind.name(), Role::Dim));
             for (&row, column) in series.rows.iter().zip(&mut columns) {
                 column.push(kind.field(outcome, row, &scale));
@@ -173,7 +176,7 @@ impl Line {
             Self::Ours => "ours",
             Self::Error => "error %",
             Self::Outside => "outside %",
-            Self::NullOutside => "null out. %",
+            Self::NullOutside => "null %",
         }
     }
 
@@ -259,25 +262,35 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     lines
 }
 
-/// The errors by strata.
+/// The errors by strata, under the name of each basis.
 fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
-    let mut names = [Column::left("our figures"), Column::left("workload"), Column::left("metric")];
+    let mut lines = vec![
+        paint("Errors by strata, in %", Role::Bold, style),
+        paint(
+            "sizes of errors: plain, and of the part outside what is printed",
+            Role::Dim,
+            style,
+        ),
+    ];
+    let mut label = Column::left("");
     let heads = [
-        "devices", "printed", "within", "error %", "max", "outside %", "median", "max", "null out. %",
-        "nearer than null",
+        "devices", "printed", "within", "mean", "median", "max", "outside", "max", "null", "nearer",
     ];
     let mut columns = heads.map(Column::new);
+    let mut basis = None;
     for s in strata {
-        let texts = [s.basis.name(), s.workload.as_str(), s.metric.as_str()];
-        for (column, text) in names.iter_mut().zip(texts) {
-            column.push(Field::text(&clean(text, style), Role::Plain));
+        if basis != Some(s.basis) {
+            basis = Some(s.basis);
+            label.push(Field::text(s.basis.name(), Role::Bold));
+            columns.iter_mut().for_each(|column| column.push(Field::Blank));
         }
+        let text = format!("  {} {}", s.workload, s.metric);
+        label.push(Field::text(&clean(&text, style), Role::Plain));
         let percent = |value: Option<f64>| match value {
             Some(share) => Field::number(format!("{:.1}", share * 100.0), Role::Plain),
             None => Field::Missing,
         };
         let count = |text: String| Field::number(text, Role::Plain);
-        let Spread { mean, max, .. } = s.error;
         let equal = if s.equal > 0 { format!(", {} equal", s.equal) } else { String::new() };
         let nearer = if s.with_null > 0 {
             Field::text(&format!("{} of {}{equal}", s.better, s.with_null), Role::Plain)
@@ -285,13 +298,13 @@ fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
             Field::Missing
         };
         let fields = [
-            count(if s.several_devices { "several" } else { "one" }.to_owned()),
+            count(if s.several_devices { "n" } else { "1" }.to_owned()),
             count(s.rows.to_string()),
             count(s.within.to_string()),
-            percent(mean),
-            percent(max),
+            percent(s.error.mean),
+            percent(s.error.median),
+            percent(s.error.max),
             percent(s.outside.mean),
-            percent(s.outside.median),
             percent(s.outside.max),
             percent(s.null_outside.mean),
             nearer,
@@ -300,14 +313,6 @@ fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
             column.push(field);
         }
     }
-    let mut lines = vec![
-        paint("Errors by strata", Role::Bold, style),
-        paint(
-            "means of their sizes; outside: the part beyond what is printed",
-            Role::Dim,
-            style,
-        ),
-    ];
-    lines.extend(table::lines(&names, &columns, style));
+    lines.extend(table::lines(&[label], &columns, style));
     lines
 }

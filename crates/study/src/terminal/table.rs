@@ -70,7 +70,9 @@ fn width(text: &str) -> usize {
 /// One field.
 #[derive(Clone, Debug)]
 pub(super) enum Field {
-    /// Nothing to tell.
+    /// Nothing belongs here.
+    Blank,
+    /// Nothing is known.
     Missing,
     /// Words, to the left.
     Text(String, Role),
@@ -117,6 +119,14 @@ impl Column {
         self.fields.push(field);
     }
 
+    /// Whether two rows say the same words.
+    fn is_same_text(&self, a: usize, b: usize) -> bool {
+        match (&self.fields[a], &self.fields[b]) {
+            (Field::Text(a, _), Field::Text(b, _)) => a == b,
+            _ => false,
+        }
+    }
+
     /// Columns before the point, and from the point on.
     fn parts(&self) -> (usize, usize) {
         self.fields.iter().fold((1, 0), |(before, after), field| match field {
@@ -148,7 +158,7 @@ impl Column {
         let columns = self.width();
         let (_, after) = self.parts();
         match field {
-            Field::Missing if self.left => " ".repeat(columns),
+            Field::Blank => " ".repeat(columns),
             Field::Missing => {
                 let dash = if style.unicode { "–" } else { "-" };
                 let before = " ".repeat(columns.saturating_sub(after + 1));
@@ -170,7 +180,8 @@ impl Column {
 /// Blanks between two columns.
 const GAP: usize = 2;
 
-/// The table: a line of heads and one for each row, and again for the columns that did not fit.
+/// The table: a line of heads and one for each row, and again for the columns that did not fit. Of
+/// rows under the same label the first tells it; rows of which nothing is known are left out.
 pub(super) fn lines(labels: &[Column], columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let label_width: usize = labels.iter().map(|c| c.width() + GAP).sum();
@@ -195,11 +206,19 @@ pub(super) fn lines(labels: &[Column], columns: &[Column], style: Style) -> Vec<
         if shown().any(|c| !c.head.trim().is_empty()) {
             lines.push(heads.join(&gap));
         }
-        let rows = shown().map(|c| c.fields.len()).max().unwrap_or(0);
+        let rows = part.first().map_or(0, |c| c.fields.len());
+        let mut before = None;
         for row in 0..rows {
-            let fields: Vec<String> = shown()
-                .map(|c| c.field(c.fields.get(row).unwrap_or(&Field::Missing), style))
-                .collect();
+            if part.iter().all(|c| matches!(c.fields[row], Field::Missing)) {
+                continue;
+            }
+            let mut fields = Vec::new();
+            for (i, column) in shown().enumerate() {
+                let told = i == 0 && before.is_some_and(|b| column.is_same_text(b, row));
+                let field = if told { &Field::Blank } else { &column.fields[row] };
+                fields.push(column.field(field, style));
+            }
+            before = Some(row);
             lines.push(fields.join(&gap));
         }
     }
