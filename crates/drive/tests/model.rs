@@ -23,6 +23,7 @@ fn host() -> Host {
         sockets: 4,
         cores_per_socket: 16,
         generator_ns: 1000,
+        wake_ns: 0,
         memory_bytes_per_s: 1e12,
         memory_channel_bytes_per_s: 1e12,
         memory_balanced: true,
@@ -147,6 +148,27 @@ fn one_at_a_time_takes_latency_and_generator() {
     }
 }
 
+/// A window may begin or end while the generator is still at work on an operation, which is in
+/// flight only from when it was handed over.
+#[test]
+fn a_window_may_begin_and_end_in_the_generator() {
+    let (_, period) = alone();
+    // Half-way through the generator's work after this many completions, and just before one.
+    let within = |completions: f64| (completions * period) as u64 + 500;
+    let before = |completion: f64| (completion * period) as u64 - 2000;
+    for (ramp, end, ops) in [
+        (within(3.0), before(13.0), 9),
+        (before(3.0), within(13.0), 11),
+        (within(3.0), within(13.0), 10),
+    ] {
+        let time = end - ramp;
+        let cell =
+            run(&format!("[mix]\nread = 1\n[limits]\ntime = \"{time}ns\"\nramp = \"{ramp}ns\""));
+        assert_eq!(cell.total().ops(), ops);
+        assert_balanced(&cell);
+    }
+}
+
 /// Closed loops with users who think: each of D slots comes round every L + g + Z. When thinking
 /// drains, all D wait for the last of the batch.
 #[test]
@@ -224,6 +246,7 @@ fn limits_are_exact() {
         ));
         assert_eq!((cell.total().ops(), cell.ended), (ops, ended), "{limit}");
         assert_eq!(cell.resources.moved_bytes, ops * 4096);
+        assert_eq!(cell.resources.carried_out_ns, 0, "none too many was issued");
         assert_balanced(&cell);
     }
     // What a ramp completes is not in the limit.

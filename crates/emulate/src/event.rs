@@ -36,6 +36,8 @@ pub(crate) struct Queue {
     /// Its number (time / 256 ns).
     cursor: u64,
     far: BinaryHeap<Reverse<u128>>,
+    /// When the first of them is due; `u64::MAX`: there are none.
+    far_ns: u64,
     sequence: u64,
     in_wheel: u32,
 }
@@ -43,6 +45,11 @@ pub(crate) struct Queue {
 #[inline]
 const fn time_of(key: u128) -> u64 {
     (key >> 64) as u64
+}
+
+#[inline]
+const fn event(key: u128) -> (u64, u32) {
+    (time_of(key), (key as u32) & (SLOTS_MAX as u32 - 1))
 }
 
 impl Queue {
@@ -56,6 +63,7 @@ impl Queue {
             current: Vec::with_capacity(64),
             cursor: 0,
             far: BinaryHeap::new(),
+            far_ns: u64::MAX,
             sequence: 0,
             in_wheel: 0,
         }
@@ -99,6 +107,7 @@ impl Queue {
             self.summary[index / 4096] |= 1 << (index / 64 % 64);
             self.in_wheel += 1;
         } else {
+            self.far_ns = self.far_ns.min(time_ns);
             self.far.push(Reverse(key));
         }
     }
@@ -137,20 +146,33 @@ impl Queue {
     }
 
     /// Makes the next bucket the current one, unless it begins after `until_ns` or what waits in
-    /// the heap comes before it.
-    fn turn(&mut self, until_ns: u64) {
-        let Some(bucket) = self.next_bucket() else { return };
+    /// the heap comes before it. Where that bucket holds a single event that is due, gives it at
+    /// once.
+    #[inline]
+    fn turn(&mut self, until_ns: u64) -> Option<u128> {
+        let bucket = self.next_bucket()?;
         let begins_ns = bucket << BUCKET_BITS;
-        if begins_ns > until_ns || self.far.peek().is_some_and(|f| time_of(f.0) < begins_ns) {
-            return;
+        if begins_ns > until_ns || self.far_ns < begins_ns {
+            return None;
         }
         self.cursor = bucket;
         let index = (bucket & MASK) as usize;
-        let mut slot = std::mem::replace(&mut self.heads[index], NIL);
+        let slot = std::mem::replace(&mut self.heads[index], NIL);
         self.occupied[index / 64] &= !(1 << (index % 64));
         if self.occupied[index / 64] == 0 {
             self.summary[index / 4096] &= !(1 << (index / 64 % 64));
         }
+        let (key, next) = (self.keys[slot as usize], self.links[slot as usize]);
+        if next == NIL && time_of(key) <= until_ns && time_of(key) < self.far_ns {
+            self.in_wheel -= 1;
+            return Some(key);
+        }
+        self.fill(slot);
+        None
+    }
+
+    /// The events of a bucket's list become the current ones.
+    fn fill(&mut self, mut slot: u32) {
         while slot != NIL {
             self.current.push(self.keys[slot as usize]);
             slot = self.links[slot as usize];
@@ -164,36 +186,47 @@ impl Queue {
     /// The next event not later than `until_ns`: its time, and the slot that acts.
     #[inline]
     pub(crate) fn pop(&mut self, until_ns: u64) -> Option<(u64, u32)> {
-        if self.current.is_empty() {
-            self.turn(until_ns);
+        if self.current.is_empty()
+            && let Some(key) = self.turn(until_ns)
+        {
+            return Some(event(key));
         }
-        let near = self.current.last().copied();
-        let far = self.far.peek().map(|f| f.0);
-        let key = match (near, far) {
-            (Some(n), Some(f)) => n.min(f),
-            (Some(n), None) => n,
-            (None, Some(f)) => f,
-            (None, None) => return None,
-        };
-        if time_of(key) > until_ns {
+        let near_ns = self.current.last().map_or(u64::MAX, |&key| time_of(key));
+        if self.far_ns <= near_ns {
+            return self.pop_far(until_ns);
+        }
+        if near_ns > until_ns {
             return None;
         }
-        if near == Some(key) {
-            self.current.pop();
-        } else {
-            self.far.pop();
-            // The wheel holds nothing before this: it may start from here.
-            if self.current.is_empty() {
-                self.cursor = self.cursor.max(time_of(key) >> BUCKET_BITS);
-            }
+        self.current.pop().map(event)
+    }
+
+    /// The same where the heap may hold the next one.
+    #[cold]
+    fn pop_far(&mut self, until_ns: u64) -> Option<(u64, u32)> {
+        let Reverse(far) = *self.far.peek()?;
+        let near = self.current.last().copied();
+        if time_of(far) > until_ns {
+            return None;
         }
-        Some((time_of(key), (key as u32) & (SLOTS_MAX as u32 - 1)))
+        if near.is_some_and(|near| near < far) {
+            return self.current.pop().map(event);
+        }
+        self.far.pop();
+        self.far_ns = self.far.peek().map_or(u64::MAX, |f| time_of(f.0));
+        // The wheel holds nothing before this: it may start from here.
+        if self.current.is_empty() {
+            self.cursor = self.cursor.max(time_of(far) >> BUCKET_BITS);
+        }
+        Some(event(far))
     }
 
     /// When the next event is.
     pub(crate) fn next_time_ns(&mut self) -> Option<u64> {
-        if self.current.is_empty() {
-            self.turn(u64::MAX);
+        if self.current.is_empty()
+            && let Some(key) = self.turn(u64::MAX)
+        {
+            self.current.push(key);
         }
         let near = self.current.last().map(|&k| time_of(k));
         let far = self.far.peek().map(|f| time_of(f.0));

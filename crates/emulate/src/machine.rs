@@ -75,19 +75,20 @@ impl Machine {
     /// # Errors
     /// What can't be built, and which rule it breaks.
     pub fn new(system: &System, seed: u64) -> Result<Self, String> {
-        Self::build(system, seed, false)
+        Self::build(system, seed, None)
     }
 
-    /// The same with every logical page of every flash device in the map (up to 1 GiB for 400 GB),
-    /// whatever its size: the reference that the represented form is held against.
+    /// The same where one logical page in `represent` goes through the map of every flash device,
+    /// instead of a share that follows from the devices' size. 1 is the exact form (up to 1 GiB for
+    /// 400 GB), the reference that the represented forms are held against.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn exact(system: &System, seed: u64) -> Result<Self, String> {
-        Self::build(system, seed, true)
+    pub fn represented(system: &System, seed: u64, represent: u32) -> Result<Self, String> {
+        Self::build(system, seed, Some(represent))
     }
 
-    fn build(system: &System, seed: u64, exact: bool) -> Result<Self, String> {
+    fn build(system: &System, seed: u64, represent: Option<u32>) -> Result<Self, String> {
         let host = &system.host;
         let mut core = Core {
             now: 0,
@@ -151,7 +152,7 @@ impl Machine {
                         thread,
                         channel_ps_per_byte,
                         remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
-                        exact,
+                        represent,
                     };
                     Part::Flash(Box::new(
                         FlashDevice::new(flash, &volume.state, &site, &mut core)
@@ -207,12 +208,13 @@ impl Machine {
     }
 
     /// A worker (a thread of the load generator) that issues to `volume`; it gets a core of the
-    /// volume's socket, in turn. Before the first submission. Gives its number.
+    /// volume's socket, or of any where workers are not kept near, in turn. Before the first submission. Gives its number.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers are added before the first submission");
         let host = &self.system.host;
         let volume = &self.system.volumes[volume as usize];
-        let socket = volume.socket % host.sockets;
+        let place = if host.workers_near { volume.socket } else { self.issue_ps.len() as u32 };
+        let socket = place % host.sockets;
         let count = &mut self.on_socket[socket as usize];
         let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
         *count += 1;
@@ -297,7 +299,7 @@ impl Machine {
                 return None;
             };
             #[cfg(debug_assertions)]
-            if self.events % 65_536 == 0 {
+            if self.events.is_multiple_of(1 << 18) {
                 assert_eq!(self.check(), Ok(()), "at event {}", self.events);
             }
             self.core.now = time_ns;
@@ -382,7 +384,7 @@ impl Machine {
 
     /// The laws that hold at any time: what was submitted is done, failed or in flight; no resource
     /// was busy for longer than the time that has passed; buffers hold what they say. (In debug
-    /// builds it is asked every 65 536 events.)
+    /// builds it is asked every 2^18 events.)
     ///
     /// # Errors
     /// Which law is broken, and by how much.

@@ -1,5 +1,5 @@
-//! What a wrong device or system file is told: every message with its line and column, and the way
-//! to mend it. The texts are part of the product.
+//! What a wrong device or system file is told: every message with its place, and the way to mend
+//! it. The texts are part of the product.
 
 use std::fmt::Write as _;
 
@@ -27,15 +27,16 @@ fn told(text: &str) -> String {
     listed(text, read(text))
 }
 
-/// `LINE:COLUMN [what the caret is under] message (help)` for each error.
+/// `FIRST WORD OF THE LINE [what the caret is under] message (help)` for each error: a key that is
+/// added to a file moves no line here.
 fn listed(text: &str, errors: Vec<FormError>) -> String {
     let lines = errors.into_iter().map(|error| {
-        let before = &text[..error.span.start];
-        let line = before.split('\n').count();
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let line = text[..error.span.start].rfind('\n').map_or(0, |newline| newline + 1);
+        let word = text[line..].split_whitespace().next().unwrap_or_default();
+        let word = if error.span == (0..0) { "start" } else { word };
         let under = text[error.span.clone()].lines().next().unwrap_or_default();
         let help = error.help.map(|help| format!(" ({help})")).unwrap_or_default();
-        format!("{line}:{column} [{under}] {}{help}\n", error.message)
+        format!("{word} [{under}] {}{help}\n", error.message)
     });
     lines.collect::<String>().trim_end().to_owned()
 }
@@ -186,7 +187,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[("schema = 1", "schema = 2")],
-        "1:10 [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)",
+        "schema [2] this file is of schema 2; this program reads schema 1 (use a newer iodyno)",
     ),
     (
         MEMORY,
@@ -195,9 +196,9 @@ const WRITTEN: &[Case] = &[
             r#"schema = "1"
 "#,
         )],
-        r#"1:10 ["1"] `schema` is a whole number, not the text "1" (write `schema = 1`)"#,
+        r#"schema ["1"] `schema` is a whole number, not the text "1" (write `schema = 1`)"#,
     ),
-    (MEMORY, &[("schema = 1\n", "")], "1:1 [] the key `schema` is missing (write `schema = 1`)"),
+    (MEMORY, &[("schema = 1\n", "")], "start [] the key `schema` is missing (write `schema = 1`)"),
     (
         MEMORY,
         &[(
@@ -205,12 +206,12 @@ const WRITTEN: &[Case] = &[
 "#,
             "",
         )],
-        r#"1:1 [] the key `kind` is missing (write `kind = "device"`)"#,
+        r#"start [] the key `kind` is missing (write `kind = "device"`)"#,
     ),
     (
         MEMORY,
         &[(r#"kind = "device""#, r#"kind = "workload""#)],
-        r#"2:8 ["workload"] `kind` is "device" or "system" (write `kind = "device"`)"#,
+        r#"kind ["workload"] `kind` is "device" or "system" (write `kind = "device"`)"#,
     ),
     (
         MEMORY,
@@ -219,12 +220,12 @@ const WRITTEN: &[Case] = &[
 "#,
             "",
         )],
-        r#"1:1 [] the key `family` is missing (write `family = ` and "flash", "disk" or "memory")"#,
+        r#"start [] the key `family` is missing (write `family = ` and "flash", "disk" or "memory")"#,
     ),
     (
         MEMORY,
         &[(r#"family = "memory""#, r#"family = "memroy""#)],
-        r#"3:10 ["memroy"] `family` is "flash", "disk" or "memory", not the text "memroy""#,
+        r#"family ["memroy"] `family` is "flash", "disk" or "memory", not the text "memroy""#,
     ),
     (
         MEMORY,
@@ -234,7 +235,7 @@ const WRITTEN: &[Case] = &[
             r#"summary = " "
 "#,
         )],
-        r#"4:11 [" "] `summary` is empty (write `summary = "what it is, in one line"`)"#,
+        r#"summary [" "] `summary` is empty (write `summary = "what it is, in one line"`)"#,
     ),
     (
         MEMORY,
@@ -244,13 +245,13 @@ host = "rtp"
 "#,
             "host = 5\n",
         )],
-        r#"1:1 [] the key `summary` is missing (write `summary = "what it is, in one line"`)
-4:8 [5] `host` is a text in quotes, not the integer 5 (write `host = "x3850-x6"`)"#,
+        r#"start [] the key `summary` is missing (write `summary = "what it is, in one line"`)
+host [5] `host` is a text in quotes, not the integer 5 (write `host = "x3850-x6"`)"#,
     ),
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "1:1 [] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n7:2 [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)",
+        "start [] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)",
     ),
     (
         MEMORY,
@@ -260,91 +261,95 @@ host = "rtp"
 "#,
             "memory = 5\n[x]\n",
         )],
-        r#"1:1 [] the parameter `capacity` is missing (for example `capacity = { is = "8KiB", from = "assumed: why this value" }`)
-6:10 [5] `memory` is a table of parameters, not the integer 5 (write `[memory]`)
-7:2 [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)"#,
+        r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "8KiB", from = "assumed: why this value" }`)
+memory [5] `memory` is a table of parameters, not the integer 5 (write `[memory]`)
+[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, "3")],
-        r#"8:13 [3] `memory.io` is a time with its unit, not the integer 3 (write it such as `"80us"`)"#,
+        r#"io [3] `memory.io` is a time with its unit, not the integer 3 (write it such as `"80us"`)"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, r#""3""#)],
-        r#"8:13 ["3"] `memory.io`: `3` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
+        r#"io ["3"] `memory.io`: `3` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, r#""80MiB""#)],
-        r#"8:13 ["80MiB"] `memory.io`: `80MiB` is not a duration: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
+        r#"io ["80MiB"] `memory.io`: `80MiB` is not a duration: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
-    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"8:13 ["3s"] `memory.io` is from 0 ns to 1 ms"#),
+    (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"io ["3s"] `memory.io` is from 0 ns to 1 ms"#),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""80us""#)],
-        r#"6:19 ["80us"] `capacity`: `80us` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"#,
+        r#"capacity ["80us"] `capacity`: `80us` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""1073741824""#)],
-        r#"6:19 ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"8KiB"`)"#,
+        r#"capacity ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"8KiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, "1073741824")],
-        r#"6:19 [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"8KiB"`)"#,
+        r#"capacity [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"8KiB"`)"#,
     ),
-    (MEMORY, &[(r#""1GiB""#, r#""4KiB""#)], r#"6:19 ["4KiB"] `capacity` is from 1 MiB to 1 PiB"#),
+    (
+        MEMORY,
+        &[(r#""1GiB""#, r#""4KiB""#)],
+        r#"capacity ["4KiB"] `capacity` is from 1 MiB to 1 PiB"#,
+    ),
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 Gb/s""#)],
-        r#"9:15 ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
+        r#"read ["6 Gb/s"] `memory.read`: `6 Gb/s` is not a bandwidth: write bytes a second above 0 with B/s, kB/s, MB/s, GB/s (powers of 1000), KiB/s, MiB/s or GiB/s (powers of 1024), such as `405 MB/s`"#,
     ),
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, "read = { is = 6")],
-        r#"9:15 [6] `memory.read` is a bandwidth with its unit, not the integer 6 (write it such as `"405 MB/s"`)"#,
+        r#"read [6] `memory.read` is a bandwidth with its unit, not the integer 6 (write it such as `"405 MB/s"`)"#,
     ),
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, r#"read = { is = "6 kB/s""#)],
-        r#"9:15 ["6 kB/s"] `memory.read` is from 1 MB/s to 100 GB/s"#,
+        r#"read ["6 kB/s"] `memory.read` is from 1 MB/s to 100 GB/s"#,
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", r#"read_passes = { is = "2""#)],
-        r#"11:22 ["2"] `memory.read_passes` is a number, not the text "2" (write it such as `2.5`)"#,
+        r#"read_passes ["2"] `memory.read_passes` is a number, not the text "2" (write it such as `2.5`)"#,
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", "read_passes = { is = -0.5")],
-        "11:22 [-0.5] `memory.read_passes` is from 0 to 10",
+        "read_passes [-0.5] `memory.read_passes` is from 0 to 10",
     ),
     (
         MEMORY,
         &[("read_passes = { is = 2", "read_passes = { is = nan")],
-        "11:22 [nan] `memory.read_passes` is from 0 to 10",
+        "read_passes [nan] `memory.read_passes` is from 0 to 10",
     ),
     (
         MEMORY,
         &[("is = false", r#"is = "no""#)],
-        r#"14:20 ["no"] `memory.protected` is `true` or `false`, not the text "no" (write it such as `true`)"#,
+        r#"protected ["no"] `memory.protected` is `true` or `false`, not the text "no" (write it such as `true`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = "0ns""#)],
-        r#"13:9 ["0ns"] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush ["0ns"] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, "flush = 5")],
-        r#"13:9 [5] the parameter `memory.flush` does not say where it is from (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
+        r#"flush [5] the parameter `memory.flush` does not say where it is from (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = { is = "0ns" }"#)],
-        r#"13:9 [{ is = "0ns" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush [{ is = "0ns" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
@@ -352,7 +357,7 @@ host = "rtp"
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { from = "assumed: usual" }"#,
         )],
-        r#"13:9 [{ from = "assumed: usual" }] the parameter `memory.flush` has no value (write `flush = { is = "80us", from = "assumed: why this value" }`)"#,
+        r#"flush [{ from = "assumed: usual" }] the parameter `memory.flush` has no value (write `flush = { is = "80us", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
@@ -360,8 +365,8 @@ host = "rtp"
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", form = "assumed: usual" }"#,
         )],
-        r#"13:9 [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)
-13:23 [form] unknown key `form` (did you mean `from`? the keys here are `is`, `from`)"#,
+        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` does not say where it is from (write `flush = { is = "0ns", from = "assumed: why this value" }`)
+flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `from`)"#,
     ),
     (
         MEMORY,
@@ -369,7 +374,7 @@ host = "rtp"
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = 3 }"#,
         )],
-        "13:30 [3] `from` of `memory.flush` is a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
+        "flush [3] `from` of `memory.flush` is a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
     ),
     (
         MEMORY,
@@ -377,7 +382,7 @@ host = "rtp"
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "assume: usual" }"#,
         )],
-        r#"13:30 ["assume: usual"] `from` of `memory.flush` names no source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
+        r#"flush ["assume: usual"] `from` of `memory.flush` names no source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
     ),
     (
         MEMORY,
@@ -385,7 +390,7 @@ host = "rtp"
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "fitted" }"#,
         )],
-        r#"13:30 ["fitted"] `from` of `memory.flush` is `fitted` and says no more (write `fitted: ` and to which figure)"#,
+        r#"flush ["fitted"] `from` of `memory.flush` is `fitted` and says no more (write `fitted: ` and to which figure)"#,
     ),
     (
         MEMORY,
@@ -393,7 +398,7 @@ host = "rtp"
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "derived: " }"#,
         )],
-        r#"13:30 ["derived: "] `from` of `memory.flush` is `derived` and says no more (write `derived: ` and how, from what)"#,
+        r#"flush ["derived: "] `from` of `memory.flush` is `derived` and says no more (write `derived: ` and how, from what)"#,
     ),
     (
         MEMORY,
@@ -402,7 +407,7 @@ host = "rtp"
 "#,
             "",
         )],
-        r#"7:1 [[memory]] the parameter `memory.flush` is missing (for example `flush = { is = "80us", from = "assumed: why this value" }`)"#,
+        r#"[memory] [[memory]] the parameter `memory.flush` is missing (for example `flush = { is = "80us", from = "assumed: why this value" }`)"#,
     ),
 ];
 
@@ -410,12 +415,12 @@ const DEVICES: &[Case] = &[
     (
         FLASH,
         &[(r#"capacity = { is = "400GB""#, r#"capacity = { is = "400000000512B""#)],
-        r#"6:19 ["400000000512B"] a flash device has whole units of 4 KiB (rule `capacity-units`) (the next is "390625004KiB")"#,
+        r#"capacity ["400000000512B"] a flash device has whole units of 4 KiB (rule `capacity-units`) (the next is "390625004KiB")"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""16000000001B""#)],
-        r#"6:19 ["16000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "16000000512B")"#,
+        r#"capacity ["16000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "16000000512B")"#,
     ),
     (
         FLASH,
@@ -428,7 +433,7 @@ page = { is = "12KiB""#,
             ),
             (r#""512GiB""#, r#""768GiB""#),
         ],
-        r#"24:15 ["12KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
+        r#"page ["12KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
     ),
     (
         FLASH,
@@ -438,75 +443,80 @@ page = { is = "8KiB""#,
             r#"
 page = { is = "2KiB""#,
         )],
-        r#"24:15 ["2KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
+        r#"page ["2KiB"] a flash page is a power of two, 4 KiB or larger (rule `page`) ("8KiB" and "16KiB" are usual)"#,
     ),
     (
         FLASH,
         &[(r#""512GiB""#, r#""511.9GiB""#)],
-        r#"26:14 ["511.9GiB"] the raw space is a multiple of one block on every plane of every die, 256 MiB (rule `whole-blocks`) (the next is "512GiB")"#,
+        r#"raw ["511.9GiB"] the raw space is a multiple of one block on every plane of every die, 256 MiB (rule `whole-blocks`) (the next is "512GiB")"#,
     ),
     (
         FLASH,
         &[("pages_per_block = { is = 256", "pages_per_block = { is = 65536")],
-        r#"26:14 ["512GiB"] 8 blocks on each plane are too few to collect garbage: the least is 16 (rule `enough-blocks`) (fewer dies, fewer planes or smaller blocks give more blocks a plane)"#,
+        r#"raw ["512GiB"] 8 blocks on each plane are too few to collect garbage: the least is 16 (rule `enough-blocks`) (fewer dies, fewer planes or smaller blocks give more blocks a plane)"#,
     ),
     (
         FLASH,
         &[(r#""512GiB""#, r#""256GiB""#)],
-        r#"26:14 ["256GiB"] the raw space, 256 GiB, is not larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
+        r#"raw ["256GiB"] the raw space, 256 GiB, is not larger than the capacity, 373 GiB (rule `raw-above-capacity`) (400 GB are usually built from 512 GiB of NAND)"#,
+    ),
+    (
+        FLASH,
+        &[("pages_per_block = { is = 256", "pages_per_block = { is = 32768")],
+        "pages_per_block [32768] 15 blocks on each plane that are not reserved are too few for this capacity: the least is 18, 6 of them open, free or spare (rule `spare-blocks`) (smaller blocks waste less of the space; more raw space gives more blocks)",
     ),
     (
         FLASH,
         &[(r#""3%""#, r#""27%""#)],
-        r#"40:19 ["27%"] 374 GiB that are not reserved leave 0.3 % of spare for writes; the least is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
+        r#"reserved ["27%"] 374 GiB that are not reserved leave 0.3 % of spare for writes; the least is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
     ),
-    (FLASH, &[(r#""3%""#, "1")], "40:19 [1] `translation.reserved` is from 0% to 90%"),
+    (FLASH, &[(r#""3%""#, "1")], "reserved [1] `translation.reserved` is from 0% to 90%"),
     (
         FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
-        r#"28:23 ["2.1ms"] programming a fast page takes longer than a slow one (rule `program-order`) (NAND whose pages are all alike has the same time twice)"#,
+        r#"program_fast ["2.1ms"] programming a fast page takes longer than a slow one (rule `program-order`) (NAND whose pages are all alike has the same time twice)"#,
     ),
     (
         FLASH,
         &[("\nlanes = { is = 2", "\nlanes = { is = 3")],
-        "18:16 [3] 16 channels can't be divided among 3 lanes (rule `lanes`) (one lane fits every device)",
+        "lanes [3] 16 channels can't be divided among 3 lanes (rule `lanes`) (one lane fits every device)",
     ),
     (
         FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "34:24 [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is no parity)",
+        "parity_stripe [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is no parity)",
     ),
     (
         FLASH,
         &[(r#""2MiB""#, r#""8KiB""#)],
-        r#"36:15 ["8KiB"] the buffer holds less than one program, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
+        r#"size ["8KiB"] the buffer holds less than one program, 16 KiB (a page on each plane of a die) (rule `buffer`)"#,
     ),
     (
         FLASH,
         &[(r#"poll = { is = "0ns""#, r#"poll = { is = "26us""#)],
-        r#"13:23 ["25us"] a thread on a crowded socket looks more often than one with a core (rule `poll`)"#,
+        r#"poll_crowded ["25us"] a thread on a crowded socket looks more often than one with a core (rule `poll`)"#,
     ),
     (
         FLASH,
         &[("dies_per_channel = { is = 4", "dies_per_channel = { is = 0")],
-        "22:27 [0] `nand.dies_per_channel` is from 1 to 64",
+        "dies_per_channel [0] `nand.dies_per_channel` is from 1 to 64",
     ),
     (
         FLASH,
         &[("\nchannels = { is = 16", "\nchannels = { is = -16")],
-        "21:19 [-16] `nand.channels` is from 1 to 256",
+        "channels [-16] `nand.channels` is from 1 to 256",
     ),
-    (FLASH, &[(r#""57%""#, "57")], "19:21 [57] `controller.page_split` is from 0% to 100%"),
+    (FLASH, &[(r#""57%""#, "57")], "page_split [57] `controller.page_split` is from 0% to 100%"),
     (
         FLASH,
         &[("[memory_channel]", "[link]")],
-        r#"7:1 [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
-8:1 [devices_per_thread] unknown key `devices_per_thread` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-9:1 [command] unknown key `command` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-10:1 [read_copy] unknown key `read_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-11:1 [write_copy] unknown key `write_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-12:1 [poll] unknown key `poll` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-13:1 [poll_crowded] unknown key `poll_crowded` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)"#,
+        r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
+devices_per_thread [devices_per_thread] unknown key `devices_per_thread` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+command [command] unknown key `command` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+read_copy [read_copy] unknown key `read_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+write_copy [write_copy] unknown key `write_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+poll [poll] unknown key `poll` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
+poll_crowded [poll_crowded] unknown key `poll_crowded` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)"#,
     ),
     (
         FLASH,
@@ -519,18 +529,18 @@ page = { is = "8KiB""#,
 page = { is = "16KiB""#,
             ),
         ],
-        "23:17 [16] one program writes 256 KiB, a page on each plane of a die; the most is 128 KiB (rule `program-size`) (dies whose planes work on their own may be given as several dies)",
+        "planes [16] one program writes 256 KiB, a page on each plane of a die; the most is 128 KiB (rule `program-size`) (dies whose planes work on their own may be given as several dies)",
     ),
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "1:1 [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n7:2 [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
     ),
     (
         FLASH,
         &[("[controller]", "[link]\n\n[controller]")],
-        r#"14:1 [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
-14:1 [[link]] a device is attached in one way: `[memory_channel]` or `[link]` (remove one of them)"#,
+        r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
+[link] [[link]] a device is attached in one way: `[memory_channel]` or `[link]` (remove one of them)"#,
     ),
     (
         FLASH,
@@ -544,27 +554,27 @@ program = { is = "300us", from = "assumed: usual" }
             ),
             (r#"raw = { is = "512GiB""#, r#"raw = { is = "500GiB""#),
         ],
-        r#"43:15 ["512GiB"] the cache is larger than the raw space (rule `slc-in-raw`)"#,
+        r#"size ["512GiB"] the cache is larger than the raw space (rule `slc-in-raw`)"#,
     ),
     (
         DISK,
         &[(r#""300GB""#, r#""300000000001B""#)],
-        r#"6:19 ["300000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "300000000512B")"#,
+        r#"capacity ["300000000001B"] a device has whole sectors of 512 B (rule `capacity-sectors`) (the next is "300000000512B")"#,
     ),
     (
         DISK,
         &[(r#""93 MB/s""#, r#""169 MB/s""#)],
-        r#"12:16 ["169 MB/s"] the innermost zone is faster than the outermost, whose tracks are longer (rule `outer-above-inner`)"#,
+        r#"inner ["169 MB/s"] the innermost zone is faster than the outermost, whose tracks are longer (rule `outer-above-inner`)"#,
     ),
     (
         DISK,
         &[(r#""3.8ms""#, r#""6ms""#)],
-        r#"17:18 ["6ms"] no curve that rises with the distance has this average (rule `seek-curve`) (between 300 µs and 7.80 ms it lies from 2.80 ms to 5.80 ms)"#,
+        r#"average ["6ms"] no curve that rises with the distance has this average (rule `seek-curve`) (between 300 µs and 7.80 ms it lies from 2.80 ms to 5.80 ms)"#,
     ),
     (
         DISK,
         &[(r#""7.8ms""#, r#""0.2ms""#)],
-        r#"18:22 ["0.2ms"] a seek over all tracks takes less than one to the next track (rule `seek-curve`)"#,
+        r#"full_stroke ["0.2ms"] a seek over all tracks takes less than one to the next track (rule `seek-curve`)"#,
     ),
 ];
 
@@ -572,22 +582,22 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#""85.3 GB/s""#, r#""96 GB/s""#)],
-        r#"9:17 ["96 GB/s"] a socket's memory has 96.0 GB/s, but its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
+        r#"memory ["96 GB/s"] a socket's memory has 96.0 GB/s, but its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
     ),
     (
         SYSTEM,
         &[(r#""75%""#, r#""0%""#)],
-        r#"12:21 ["0%"] nothing is left of an unbalanced channel's bandwidth (rule `unbalanced`) (write `"100%"` for no loss)"#,
+        r#"unbalanced ["0%"] nothing is left of an unbalanced channel's bandwidth (rule `unbalanced`) (write `"100%"` for no loss)"#,
     ),
     (
         SYSTEM,
         &[(r#"is = "rdimm""#, r#"is = "rdim""#)],
-        r#"19:22 ["rdim"] `slots.memory_kind` is one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
+        r#"memory_kind ["rdim"] `slots.memory_kind` is one of `"rdimm"`, `"lrdimm"`, `"udimm"` (did you mean "rdimm"?)"#,
     ),
     (
         SYSTEM,
         &[(r#"is = "independent""#, "is = 1")],
-        r#"20:22 [1] `slots.memory_mode` is one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write it such as `"independent"`)"#,
+        r#"memory_mode [1] `slots.memory_mode` is one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write it such as `"independent"`)"#,
     ),
     (
         SYSTEM,
@@ -596,17 +606,17 @@ const SYSTEMS: &[Case] = &[
 "#,
             "",
         )],
-        r#"21:1 [[[volumes]]] these volumes have no `device` (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"[[volumes]] [[[volumes]]] these volumes have no `device` (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
         SYSTEM,
         &[(r#"device = "exflash-400g""#, "device = 400")],
-        r#"22:10 [400] `device` is the name of a device (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"device [400] `device` is the name of a device (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
         SYSTEM,
         &[("count = 32", "count = 0\ncounts = 3")],
-        "23:9 [0] `count` is a whole number from 1 to 1024\n24:1 [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
+        "count [0] `count` is a whole number from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
     ),
     (
         SYSTEM,
@@ -620,7 +630,7 @@ count = 32
             ),
             ("[host]", "volumes = [32]\n[host]"),
         ],
-        r#"4:12 [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"volumes [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
         SYSTEM,
@@ -634,12 +644,12 @@ count = 32
             ),
             ("[host]", "volumes = 32\n[host]"),
         ],
-        r#"4:11 [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"volumes [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
     ),
     (
         SYSTEM,
         &[("[slots]", "[slot]")],
-        "1:1 [] the table `[slots]` is missing (it has the keys `flash_dimms_per_socket`, `channels_per_socket`, `rdimms_per_channel`, `memory_kind`, `memory_mode`)\n15:2 [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `volumes`, `host`, `slots`)",
+        "start [] the table `[slots]` is missing (it has the keys `flash_dimms_per_socket`, `channels_per_socket`, `rdimms_per_channel`, `memory_kind`, `memory_mode`)\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `volumes`, `host`, `slots`)",
     ),
 ];
 
@@ -648,63 +658,68 @@ const POPULATED: &[Populated] = &[
         &[],
         33,
         0,
-        "16:33 [8] 33 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)\n17:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
+        "flash_dimms_per_socket [8] 33 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)\nchannels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
     ),
     (
         &[("flash_dimms_per_socket = { is = 8", "flash_dimms_per_socket = { is = 0")],
         1,
         0,
-        "16:33 [0] this system takes no flash DIMMs (rule `flash-dimm-slots`)",
+        "flash_dimms_per_socket [0] this system takes no flash DIMMs (rule `flash-dimm-slots`)",
     ),
     (
         &[("flash_dimms_per_socket = { is = 8", "flash_dimms_per_socket = { is = 16")],
         33,
         0,
-        "17:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
+        "channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)",
     ),
     (
         &[("rdimms_per_channel = { is = 1", "rdimms_per_channel = { is = 0")],
         1,
         0,
-        "18:29 [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)",
+        "rdimms_per_channel [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)",
     ),
     (
         &[(r#"is = "rdimm""#, r#"is = "lrdimm""#)],
         1,
         0,
-        r#"19:22 ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)"#,
+        r#"memory_kind ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)"#,
     ),
     (
         &[(r#"is = "rdimm""#, r#"is = "udimm""#)],
         1,
         0,
-        r#"19:22 ["udimm"] flash DIMMs work beside RDIMMs only; this system has UDIMMs (rule `rdimms-only`)"#,
+        r#"memory_kind ["udimm"] flash DIMMs work beside RDIMMs only; this system has UDIMMs (rule `rdimms-only`)"#,
     ),
     (
         &[(r#"is = "independent""#, r#"is = "lockstep""#)],
         1,
         0,
-        r#"20:22 ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)"#,
+        r#"memory_mode ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)"#,
     ),
     (
         &[(r#"is = "independent""#, r#"is = "sparing""#)],
         1,
         0,
-        r#"20:22 ["sparing"] flash DIMMs need the memory channels to be independent; this system has sparing (rule `independent-mode-only`)"#,
+        r#"memory_mode ["sparing"] flash DIMMs need the memory channels to be independent; this system has sparing (rule `independent-mode-only`)"#,
     ),
     (
         &[(r#"is = "independent""#, r#"is = "mirroring""#)],
         1,
         0,
-        r#"20:22 ["mirroring"] flash DIMMs need the memory channels to be independent; this system has mirroring (rule `independent-mode-only`)"#,
+        r#"memory_mode ["mirroring"] flash DIMMs need the memory channels to be independent; this system has mirroring (rule `independent-mode-only`)"#,
     ),
     (
         &[],
         2,
         1,
-        "21:1 [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)",
+        "[[volumes]] [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)",
     ),
-    (&[], 0, 0, "21:1 [[[volumes]]] a system has 1 to 1024 devices, not 0 (rule `device-count`)"),
+    (
+        &[],
+        0,
+        0,
+        "[[volumes]] [[[volumes]]] a system has 1 to 1024 devices, not 0 (rule `device-count`)",
+    ),
     (
         &[
             (r#"is = "independent""#, r#"is = "lockstep""#),
@@ -713,11 +728,11 @@ const POPULATED: &[Populated] = &[
         ],
         17,
         17,
-        r#"16:33 [8] 34 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)
-17:30 [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)
-18:29 [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
-19:22 ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)
-20:22 ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)
-21:1 [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)"#,
+        r#"flash_dimms_per_socket [8] 34 flash DIMMs in a system that takes 32, 8 on each socket (rule `flash-dimm-slots`)
+channels_per_socket [8] 9 flash DIMMs on one socket with 8 memory channels: a channel takes at most one (rule `one-flash-dimm-per-channel`)
+rdimms_per_channel [0] a flash DIMM needs at least one RDIMM in its memory channel, and there is none (rule `rdimm-beside-flash-dimm`)
+memory_kind ["lrdimm"] flash DIMMs work beside RDIMMs only; this system has LRDIMMs (rule `rdimms-only`)
+memory_mode ["lockstep"] flash DIMMs need the memory channels to be independent; this system has lockstep (rule `independent-mode-only`)
+[[volumes]] [[[volumes]]] flash DIMMs of different capacities in one server: `large` and `small` (rule `one-flash-dimm-capacity`)"#,
     ),
 ];

@@ -1,6 +1,8 @@
 //! Every key of a file lands in its own field, in the field's unit: files whose values are all
 //! different, against the whole specification written out.
 
+use std::fmt::Write as _;
+
 use iodyno_catalog::{File, parse};
 use iodyno_emulate::describe::{self, RawFile};
 use iodyno_emulate::spec::{
@@ -12,12 +14,10 @@ use iodyno_emulate::spec::{
 fn raw(head: &str, lines: &str) -> RawFile {
     let mut text = format!("schema = 1\nsummary = \"any\"\n{head}\n");
     for line in lines.lines().map(str::trim) {
-        match line.split_once(' ') {
-            Some((key, is)) => {
-                text += &format!("{key} = {{ is = {is}, from = \"assumed: any\" }}\n");
-            }
-            None => text += &format!("{line}\n"),
-        }
+        let _ = match line.split_once(' ') {
+            Some((key, is)) => writeln!(text, "{key} = {{ is = {is}, from = \"assumed: any\" }}"),
+            None => writeln!(text, "{line}"),
+        };
     }
     let file = File { origin: "any.toml".into(), name: "any".into(), text: text.into() };
     parse(&file).unwrap_or_else(|problem| panic!("{problem}"))

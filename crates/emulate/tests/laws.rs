@@ -27,7 +27,11 @@ fn littles_law_holds() {
     let mut flash = flash();
     flash.nand.channel_bytes_per_s = 100e6;
     for (read_share, depth) in [(1.0, 1), (1.0, 32), (0.0, 16), (0.67, 32), (0.67, 256)] {
-        let l = Loop { read_share, time_ns: 300_000_000, ..Loop::reads(depth) };
+        let l = Loop {
+            read_share,
+            time_ns: if read_share < 1.0 { 5_000_000_000 } else { 100_000_000 },
+            ..Loop::reads(depth)
+        };
         let got = run(&flash, RANDOM, &l);
         assert!((got.outstanding - f64::from(depth)).abs() < 1e-6 * f64::from(depth));
         let product = got.iops / 1e9 * got.mean_ns;

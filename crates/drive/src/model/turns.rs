@@ -14,6 +14,7 @@ use crate::worker::{Control, failure_of, note_failure};
 use iodyno_emulate::machine::Failure;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
+use iodyno_units::Op;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -170,8 +171,8 @@ impl<'a> Turns<'a> {
         self.completions += 1;
         let slot = worker.take(completion.token as u32, self.now_ns);
         let len_bytes = slot.op.len_bytes;
-        if completion.failure.is_some() {
-            self.failed(completion, index, slot.op);
+        if let Some(failure) = completion.failure {
+            self.failed(failure, index, slot.op);
         } else {
             worker.succeeded(len_bytes, self.measuring);
             if self.measuring {
@@ -189,13 +190,8 @@ impl<'a> Turns<'a> {
     }
 
     #[cold]
-    fn failed(&mut self, completion: &Completion, index: usize, op: iodyno_units::Op) {
-        let errno = match completion.failure {
-            Some(Failure::OutOfRange) => libc::EINVAL,
-            Some(Failure::Lost) => libc::ENODEV,
-            Some(Failure::Medium) | None => libc::EIO,
-        };
-        let (kind, errno) = failure_of(-errno);
+    fn failed(&mut self, failure: Failure, index: usize, op: Op) {
+        let (kind, errno) = failure_of(negative_errno(failure));
         let worker = &mut self.workers[index];
         worker.failed(self.measuring);
         let recorder = &mut self.recorders[worker.target];
@@ -258,5 +254,117 @@ impl<'a> Turns<'a> {
             }
         }
         (self.machine, all, self.completions)
+    }
+}
+
+/// A failure as a real engine's completion has it.
+const fn negative_errno(failure: Failure) -> i32 {
+    match failure {
+        Failure::Medium => -libc::EIO,
+        Failure::OutOfRange => -libc::EINVAL,
+        Failure::Lost => -libc::ENODEV,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::engine::EngineOptions;
+    use crate::issuer::Issuer;
+    use crate::team::limits;
+    use iodyno_emulate::System;
+    use iodyno_emulate::spec::{
+        Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+    };
+    use iodyno_measure::ErrorKind;
+    use iodyno_units::OpKind;
+    use iodyno_workload::{Geometry, Shared, Spec, Stream};
+    use std::sync::mpsc::channel;
+
+    fn system() -> System {
+        let memory = Memory {
+            capacity_bytes: 1 << 20,
+            io_ns: 1000,
+            read_bytes_per_s: 1e9,
+            write_bytes_per_s: 1e9,
+            read_passes: 1.0,
+            write_passes: 1.0,
+            flush_ns: 0,
+            protected: false,
+        };
+        let device = Device { name: "memory".to_owned(), kind: Kind::Memory(Box::new(memory)) };
+        let state = Precondition { how: Written::Fresh, fill: 1.0 };
+        let slots = Slots {
+            flash_dimms_per_socket: 0,
+            channels_per_socket: 1,
+            rdimms_per_channel: 1,
+            memory_kind: MemoryKind::Rdimm,
+            memory_mode: MemoryMode::Independent,
+        };
+        let host = Host {
+            sockets: 1,
+            cores_per_socket: 1,
+            generator_ns: 0,
+            memory_bytes_per_s: 1e9,
+            memory_channel_bytes_per_s: 1e9,
+            memory_balanced: true,
+            unbalanced_share: 1.0,
+            remote_copy_factor: 1.0,
+            workers_near: true,
+            slots,
+        };
+        let volumes = vec![Volume { device, state, socket: 0 }];
+        System { name: "system".to_owned(), host, volumes }
+    }
+
+    /// What the machine says is not waited for: completions are forged.
+    #[test]
+    fn failures_are_counted_by_kind_and_too_many_end_the_cell() {
+        let spec = "schema = 1\ndepth = 4\n[mix]\nread = 1\n[limits]\nramp = \"0s\"";
+        let spec = Spec::from_toml(spec).unwrap();
+        let plan = CellPlan {
+            name: String::new(),
+            workload: String::new(),
+            spec: &spec,
+            seed: 1,
+            targets: Vec::new(),
+            interval_ns: 1_000_000_000,
+            errors_max: 2,
+            clock: Clock::new(),
+            options: EngineOptions::default(),
+        };
+        let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
+        let stream = Stream::new(&Shared::new(&spec, 1, &geometry).unwrap(), 0);
+        let issuer = (Issuer::closed(4, 0, false), 4);
+        let mut machine = Machine::new(&system(), 1).unwrap();
+        let worker =
+            Worker::new(0, (0, 0, machine.add_worker(0)), stream, issuer, &limits(&spec, 0));
+        let (sender, intervals) = channel();
+        let recorder = Recorder::new(0, false, plan.interval_ns, sender);
+        let stop = AtomicBool::new(false);
+        let mut turns = Turns::new(&plan, &stop, machine, vec![worker], vec![recorder]);
+        turns.pass(0);
+        turns.go_on(0);
+        let (mut cells, mut observer) = (Vec::new(), crate::Unobserved);
+        let mut gathering = Gathering::new(&mut cells, &mut observer);
+        let failures =
+            [None, Some(Failure::Medium), Some(Failure::OutOfRange), Some(Failure::Lost)];
+        for (i, failure) in failures.into_iter().enumerate() {
+            turns.look_after = 1;
+            assert_eq!(turns.look(&intervals, &mut gathering), None);
+            let at_ns = 1000 * (i as u64 + 1);
+            turns.pass(at_ns);
+            turns.completed(&Completion { at_ns, token: 0, volume: 0, worker: 0, failure });
+            assert_eq!(turns.look_after == 0, failure.is_some(), "a failure is looked at at once");
+        }
+        assert_eq!(turns.look(&intervals, &mut gathering), Some(Ended::Errors));
+        assert!(!stop.load(Ordering::Relaxed), "other cells go on");
+        turns.close();
+        let message = intervals.try_recv().unwrap();
+        let reads = message.interval.class(OpKind::Read).unwrap();
+        assert_eq!((reads.ops(), reads.bytes), (1, 4096));
+        let kinds: Vec<_> = reads.errors.iter().collect();
+        assert_eq!(kinds, [(ErrorKind::Io, 1), (ErrorKind::Gone, 1), (ErrorKind::Other, 1)]);
     }
 }

@@ -16,6 +16,8 @@ const UNIT_BYTES: u64 = 4096;
 const SPARE_MIN: f64 = 0.01;
 /// Blocks that each plane has at least: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
+/// Blocks of each plane beyond the capacity: those that are open or kept free, and one of spare.
+const SPARE_BLOCKS_MIN: u64 = 6;
 /// The most that one program writes, and so that the copies of one are gathered from.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 /// Devices of a system.
@@ -144,25 +146,43 @@ pub(super) const FLASH: &[Rule] = &[
     Rule {
         name: "spare",
         check: |v| {
-            let (raw, capacity) = (v.whole("nand.raw")?, v.whole("capacity")? as f64);
-            let usable = raw as f64 * (1.0 - v.real("translation.reserved")?);
-            let spare = 1.0 - capacity / usable;
-            if (raw as f64) <= capacity || spare >= SPARE_MIN {
+            let (raw, capacity) = (v.whole("nand.raw")?, v.whole("capacity")?);
+            let spare = spare(v)?;
+            if raw <= capacity || spare >= SPARE_MIN {
                 return None;
             }
             let message = format!(
                 "{} that are not reserved leave {:.1} % of spare for writes; the least is {} %",
-                human::size(usable as u64),
+                human::size(usable_bytes(v)?),
                 (spare * 100.0).max(0.0),
                 SPARE_MIN * 100.0
             );
-            let most = 1.0 - capacity / (1.0 - SPARE_MIN) / raw as f64;
+            let most = 1.0 - capacity as f64 / (1.0 - SPARE_MIN) / raw as f64;
             let help = if most > 0.0 {
                 format!("reserve at most {:.1}% of this raw space", most * 1e3 / 10.0)
             } else {
                 "more raw space gives more spare".to_owned()
             };
             Some(fault("translation.reserved", message, help))
+        },
+    },
+    Rule {
+        name: "spare-blocks",
+        check: |v| {
+            let (raw, row) = (v.whole("nand.raw")?, row_bytes(v)?);
+            let usable = usable_bytes(v)? / row;
+            let needed = v.whole("capacity")?.div_ceil(row) + SPARE_BLOCKS_MIN;
+            // Where there is too little of anything, other rules say so.
+            let others = raw / row < BLOCKS_PER_PLANE_MIN || spare(v)? < SPARE_MIN;
+            if usable >= needed || others {
+                return None;
+            }
+            let message = format!(
+                "{usable} blocks on each plane that are not reserved are too few for this \
+                 capacity: the least is {needed}, {SPARE_BLOCKS_MIN} of them open, free or spare"
+            );
+            let help = "smaller blocks waste less of the space; more raw space gives more blocks";
+            Some(fault("nand.pages_per_block", message, help.to_owned()))
         },
     },
     Rule {
@@ -244,6 +264,16 @@ pub(super) const FLASH: &[Rule] = &[
 /// Planes of the whole device.
 fn planes(v: &Values) -> Option<u64> {
     Some(v.whole("nand.channels")? * v.whole("nand.dies_per_channel")? * v.whole("nand.planes")?)
+}
+
+/// What is not reserved, bytes.
+fn usable_bytes(v: &Values) -> Option<u64> {
+    Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
+}
+
+/// Which share of it is spare; below 0 where it is less than the capacity.
+fn spare(v: &Values) -> Option<f64> {
+    Some(1.0 - v.whole("capacity")? as f64 / usable_bytes(v)? as f64)
 }
 
 /// One block on every plane.

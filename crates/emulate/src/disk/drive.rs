@@ -436,7 +436,6 @@ impl Disk {
         }
         self.usage.cached_writes += 1;
         self.complete(now_ns, slot, done);
-        self.admit_writes(now_ns);
     }
 
     /// Room may have come free: lets the writes in that wait for it, in order.

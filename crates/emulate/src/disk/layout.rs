@@ -161,13 +161,12 @@ impl Layout {
         }
     }
 
-    /// The least time to a cylinder, whichever surface and angle: the bound for a search.
+    /// The least time to a cylinder, whichever surface and angle: the bound for a search. Next door it is
+    /// 0, since a switch may be shorter than a seek.
     pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
-        let least = self.curve.seek_ns(u64::from(from.cylinder.abs_diff(cylinder)));
-        if from.cylinder.abs_diff(cylinder) == 1 {
-            least.min(self.cylinder_switch_ns)
-        } else {
-            least
+        match from.cylinder.abs_diff(cylinder) {
+            0 | 1 => 0,
+            distance => self.curve.seek_ns(u64::from(distance)),
         }
     }
 

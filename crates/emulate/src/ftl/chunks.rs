@@ -19,6 +19,8 @@ const STREAMS_LOG2: u32 = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
     scores: Vec<u8>,
+    /// How many are in order: where none is, nothing need be looked up.
+    in_order: usize,
     /// The page after the latest write, by a hash of that write's chunk.
     ends: [u64; 1 << STREAMS_LOG2],
 }
@@ -26,7 +28,7 @@ pub(super) struct Chunks {
 impl Chunks {
     pub(super) fn new(logical_pages: u64) -> Self {
         let chunks = logical_pages.div_ceil(1 << PAGES_LOG2) as usize;
-        Self { scores: vec![0; chunks], ends: [u64::MAX; 1 << STREAMS_LOG2] }
+        Self { scores: vec![0; chunks], in_order: chunks, ends: [u64::MAX; 1 << STREAMS_LOG2] }
     }
 
     /// All chunks that hold pages of the range are scattered.
@@ -35,6 +37,7 @@ impl Chunks {
             let first = (lpns.start >> PAGES_LOG2) as usize;
             let last = ((lpns.end - 1) >> PAGES_LOG2) as usize;
             self.scores[first..=last].fill(u8::MAX);
+            self.in_order = self.scores.iter().filter(|&&s| s < SCATTERED_FROM).count();
         }
     }
 
@@ -49,12 +52,15 @@ impl Chunks {
         self.ends[Self::stream(lpn)] = lpn + 1;
         let score = &mut self.scores[(lpn >> PAGES_LOG2) as usize];
         let (more, less) = (score.saturating_add(OUT_OF_ORDER), score.saturating_sub(1));
-        *score = if in_order { less } else { more };
+        let next = if in_order { less } else { more };
+        self.in_order += usize::from(next < SCATTERED_FROM);
+        self.in_order -= usize::from(*score < SCATTERED_FROM);
+        *score = next;
     }
 
     #[inline]
     pub(super) fn sequential(&self, lpn: u64) -> bool {
-        self.scores[(lpn >> PAGES_LOG2) as usize] < SCATTERED_FROM
+        self.in_order > 0 && self.scores[(lpn >> PAGES_LOG2) as usize] < SCATTERED_FROM
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

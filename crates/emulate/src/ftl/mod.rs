@@ -174,14 +174,10 @@ impl Ftl {
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
         self.chunks.write(lpn);
-        let Some(sample) = &mut self.sample else {
-            return Some(Page(lpn as u32));
-        };
-        let (page, lost) = sample.write(lpn);
-        if let Some(lost) = lost {
-            self.unmap(lost);
+        match &mut self.sample {
+            None => Some(Page(lpn as u32)),
+            Some(sample) => sample.write(lpn).map(Page),
         }
-        page.map(Page)
     }
 
     /// The next slot of the stream's open block, whose program begins. None if no block is free for

@@ -100,6 +100,8 @@ pub struct Outcome {
     pub outstanding: f64,
     /// Of all, ns.
     pub mean_ns: f64,
+    /// Of all.
+    pub p99_ns: u64,
     pub hash: u64,
 }
 
@@ -153,6 +155,7 @@ impl Loop {
         let end = self.ramp_ns + self.time_ns;
         let mut o = Outcome { least_ns: u64::MAX, ..Outcome::default() };
         let (mut done, mut ns, mut count) = (0_u64, [0_u64; 2], [0_u64; 2]);
+        let mut all = Vec::new();
         while let Some(c) = machine.next_completion(end) {
             let Completion { at_ns, token, volume, worker, failure } = c;
             assert_eq!(failure, None);
@@ -161,6 +164,7 @@ impl Loop {
                 done += 1;
                 ns[kind.index()] += at_ns - from;
                 count[kind.index()] += 1;
+                all.push(at_ns - from);
                 o.least_ns = o.least_ns.min(at_ns - from);
                 o.outstanding += (at_ns - from.max(self.ramp_ns)) as f64;
             }
@@ -176,6 +180,8 @@ impl Loop {
         o.read_ns = ns[0] as f64 / count[0].max(1) as f64;
         o.write_ns = ns[1] as f64 / count[1].max(1) as f64;
         o.mean_ns = (ns[0] + ns[1]) as f64 / done.max(1) as f64;
+        all.sort_unstable();
+        o.p99_ns = all.get(all.len() * 99 / 100).copied().unwrap_or(0);
         o.hash = machine.event_hash();
         o
     }

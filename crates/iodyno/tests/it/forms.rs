@@ -164,8 +164,19 @@ fn the_catalog_can_be_read_run_and_copied() {
     let catalog = place.iodyno("catalog --json").succeeds().json();
     let text = place.iodyno("catalog");
     let entries = catalog["entries"].as_array().unwrap();
-    let names: Vec<&str> = entries.iter().map(|e| e["name"].as_str().unwrap()).collect();
-    assert!(names.is_sorted());
+    // By kind, then by name; a name is of one kind only.
+    let keys: Vec<(usize, &str)> = entries
+        .iter()
+        .map(|e| {
+            let kinds = ["workload", "device", "system", "study"];
+            let kind = kinds.iter().position(|&k| e["kind"] == k).unwrap();
+            (kind, e["name"].as_str().unwrap())
+        })
+        .collect();
+    assert!(keys.is_sorted());
+    let mut names: Vec<&str> = keys.iter().map(|k| k.1).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|w| w[0] != w[1]));
     for name in [
         "random-read",
         "random-write",
@@ -182,7 +193,8 @@ fn the_catalog_can_be_read_run_and_copied() {
     ] {
         assert!(names.contains(&name), "{name}");
     }
-    for (name, entry) in names.iter().zip(entries) {
+    for entry in entries {
+        let name = entry["name"].as_str().unwrap();
         assert!(text.succeeds().stdout.contains(entry["about"].as_str().unwrap()), "{name}");
         let one = place.iodyno(&format!("catalog {name} --json")).succeeds().json();
         assert_eq!((&one["name"], &one["about"]), (&entry["name"], &entry["about"]));
@@ -190,10 +202,18 @@ fn the_catalog_can_be_read_run_and_copied() {
         let told = place.iodyno(&format!("catalog {name}"));
         assert!(told.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
         place.write(&format!("my-{name}.toml"), &told.stdout);
+        if entry["kind"] == "device" {
+            let check = |what: &str| place.iodyno(&format!("check model:{what}"));
+            check(name).succeeds();
+            check(&format!("my-{name}.toml")).succeeds();
+        }
+        if entry["kind"] != "workload" {
+            continue;
+        }
         let words = "--on null:1GiB --ops 300 --ramp 0s --no-notebook";
         let by_name = place.document(&format!("run {name} {words}"));
         let by_path = place.document(&format!("run my-{name}.toml {words}"));
-        assert_eq!(by_name["run"]["name"], *name);
+        assert_eq!(by_name["run"]["name"], name);
         assert_eq!(by_path["run"]["name"], format!("my-{name}"));
         for (a, b) in cells(&by_name).iter().zip(cells(&by_path)) {
             for kind in ["read", "write", "flush"] {

@@ -91,12 +91,23 @@ fn in_the_order_of_arrival_queueing_gains_only_the_overlap_of_command_and_link()
 }
 
 #[test]
-fn aging_shortens_the_tail_and_costs_less_than_a_fifth() {
-    let greedy = random_reads(&plain(), 32, 6_000);
-    let scheduler = Scheduler::Satf { age_max_ns: 400 * MS, window: 128 };
-    let aged = random_reads(&DiskSpec { scheduler, ..plain() }, 32, 6_000);
-    assert!(aged.max_ms() < greedy.max_ms() / 2.0, "{} {}", aged.max_ms(), greedy.max_ms());
-    assert!(aged.iops() > greedy.iops() * 0.8, "{} {}", aged.iops(), greedy.iops());
+fn aging_bounds_the_wait_and_costs_less_than_a_fifth() {
+    let aged = |depth, age_max_ms: u64| {
+        let scheduler = Scheduler::Satf { age_max_ns: age_max_ms * MS, window: 128 };
+        random_reads(&DiskSpec { scheduler, ..plain() }, depth, 6_000)
+    };
+    for (depth, age_max_ms) in [(32, 500), (128, 1_000)] {
+        let (greedy, aged) = (random_reads(&plain(), depth, 6_000), aged(depth, age_max_ms));
+        assert!(aged.max_ms() < age_max_ms as f64 * 1.1, "{}", aged.max_ms());
+        assert!(greedy.max_ms() > aged.max_ms() * 2.0, "{}", greedy.max_ms());
+        assert!(aged.iops() > greedy.iops() * 0.8, "{} {}", aged.iops(), greedy.iops());
+    }
+    // A bound that can't be kept: every second access is the oldest request's, so none waits for more
+    // than two accesses for each that was there before it.
+    let overloaded = aged(128, 200);
+    let access_ms = 1e3 / overloaded.iops();
+    let bound_ms = 200.0 + 2.0 * 128.0 * access_ms;
+    assert!(overloaded.max_ms() < bound_ms, "{} {bound_ms}", overloaded.max_ms());
 }
 
 #[test]
@@ -144,6 +155,7 @@ fn caches_answer_in_the_time_of_their_parts() {
     // Write buffer.
     let write = one(&mut disk, 0, op(OpKind::Write, 1 << 30, 8192));
     assert_eq!(write, spec.command_ns + link + spec.accept_ns);
+    assert_eq!(disk.phases(OpKind::Write).queue_ns, 0);
     assert_eq!(
         one(&mut disk, write, op(OpKind::Read, (1 << 30) + 4096, 4096)),
         spec.command_ns + disk.link_ns(4096)
@@ -160,13 +172,17 @@ fn caches_answer_in_the_time_of_their_parts() {
     one(&mut disk, now, op(OpKind::Read, last + spec.read_ahead_bytes + 8192, 8192));
     assert_eq!((disk.usage().segment_hits, disk.usage().medium_reads), (hits, reads + 1));
     // What was written is not read from where it was kept before.
-    let now = settle(&mut disk, now);
-    let fua = Op { fua: true, ..op(OpKind::Write, place, 4096) };
-    one(&mut disk, now, fua);
-    let now = settle(&mut disk, now);
-    let hits = disk.usage().segment_hits;
-    one(&mut disk, now, op(OpKind::Read, place, 8192));
-    assert_eq!(disk.usage().segment_hits, hits);
+    let kept = last + 8192 + spec.read_ahead_bytes + (64 << 10);
+    for (write, hit) in [(false, 1), (true, 0)] {
+        let mut now = settle(&mut disk, now);
+        if write {
+            one(&mut disk, now, Op { fua: true, ..op(OpKind::Write, kept, 4096) });
+            now = settle(&mut disk, now);
+        }
+        let hits = disk.usage().segment_hits;
+        one(&mut disk, now, op(OpKind::Read, kept, 8192));
+        assert_eq!(disk.usage().segment_hits, hits + hit);
+    }
     // NAND: a block that the medium served twice, until it is written. Other reads push it out of
     // the segments in between.
     let mut now = settle(&mut disk, now);
@@ -185,4 +201,36 @@ fn caches_answer_in_the_time_of_their_parts() {
         }
     }
     assert!(latency > MS);
+}
+
+#[test]
+fn the_link_follows_the_heads() {
+    // Faster than the medium it ends one piece after it; slower, it begins with the first byte.
+    for link_bytes_per_s in [600e6, 50e6] {
+        let spec = DiskSpec { link_bytes_per_s, ..plain() };
+        let mut disk = Disk::new(&spec, 1, 0);
+        let latency = one(&mut disk, 0, op(OpKind::Read, 7 << 30, 1 << 20));
+        let phases = disk.phases(OpKind::Read);
+        let before = phases.command_ns + phases.seek_ns + phases.rotation_ns;
+        let expected = (phases.transfer_ns + disk.link_ns(4096)).max(disk.link_ns(1 << 20));
+        assert_eq!(latency, before + expected);
+        assert_eq!(latency, phases.total_ns());
+    }
+}
+
+#[test]
+fn read_ahead_keeps_ahead_of_a_slow_reader_and_keeps_no_more_than_a_segment() {
+    let spec = plain();
+    let mut disk = Disk::new(&spec, 1, 0);
+    let (mut now, len) = (0, 64 << 10);
+    for i in 0..100 {
+        one(&mut disk, now, op(OpKind::Read, i * len, len as u32));
+        now = settle(&mut disk, now) + 20 * MS;
+    }
+    assert_eq!((disk.usage().medium_reads, disk.usage().segment_hits), (1, 99));
+    for (at, medium_reads) in [(99, 1), (90, 2)] {
+        one(&mut disk, now, op(OpKind::Read, at * len, len as u32));
+        now = settle(&mut disk, now);
+        assert_eq!(disk.usage().medium_reads, medium_reads, "{at}");
+    }
 }
