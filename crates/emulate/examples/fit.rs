@@ -15,7 +15,8 @@ pub fn exflash() -> Flash {
             poll_crowded_ns: f("POLL", 25000.0) as u64,
         },
         controller: Controller {
-            read_command_ns: 0, read_latency_ns: f("RLAT",0.0) as u64,
+            read_command_ns: 0,
+            read_latency_ns: f("RLAT", 0.0) as u64,
             write_command_ns: 0,
             read_contexts: f("CTX", 16.0) as u32,
             lanes: 2,
