@@ -75,19 +75,20 @@ impl Machine {
     /// # Errors
     /// What can't be built, and which rule it breaks.
     pub fn new(system: &System, seed: u64) -> Result<Self, String> {
-        Self::build(system, seed, false)
+        Self::build(system, seed, None)
     }
 
-    /// The same with every logical page of every flash device in the map (up to 1 GiB for 400 GB),
-    /// whatever its size: the reference that the represented form is held against.
+    /// The same where one logical page in `represent` goes through the map of every flash device,
+    /// instead of a share that follows from the devices' size. 1 is the exact form (up to 1 GiB for
+    /// 400 GB), the reference that the represented forms are held against.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn exact(system: &System, seed: u64) -> Result<Self, String> {
-        Self::build(system, seed, true)
+    pub fn represented(system: &System, seed: u64, represent: u32) -> Result<Self, String> {
+        Self::build(system, seed, Some(represent))
     }
 
-    fn build(system: &System, seed: u64, exact: bool) -> Result<Self, String> {
+    fn build(system: &System, seed: u64, represent: Option<u32>) -> Result<Self, String> {
         let host = &system.host;
         let mut core = Core {
             now: 0,
@@ -147,7 +148,7 @@ impl Machine {
                         thread,
                         channel_ps_per_byte,
                         remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
-                        exact,
+                        represent,
                     };
                     Part::Flash(Box::new(
                         FlashDevice::new(flash, &volume.state, &site, &mut core)

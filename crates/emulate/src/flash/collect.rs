@@ -16,6 +16,10 @@ const COPIES_AHEAD: u32 = 2;
 /// With more free blocks than this no collection is begun. One above what a steady device keeps:
 /// it ends one victim and begins the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS + 1;
+/// The pace follows the victims by one part in this.
+const PACE_OVER: i64 = 8;
+/// So many free blocks fewer than a steady device keeps, and the pace is raised.
+const BEHIND_BELOW: u32 = 2;
 /// No more copies a host page than this, whatever a single victim looks like.
 const RATIO_MAX: i64 = 64;
 /// The same for a victim that gains little and has time.
@@ -35,10 +39,33 @@ impl FlashDevice {
         }
         // In order, or on a fresh device, the map's pages are written whole and rarely.
         self.map_credit += self.map_per_page * i64::from(units);
-        let free = (victim.pages_per_block - victim.valid).max(1);
-        let ratio = i64::from(victim.valid) * ONE / i64::from(free);
-        let ratio_max = ONE * if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
-        self.copy_credit += ratio.min(ratio_max) * i64::from(units);
+        if !self.paced {
+            // A new victim: what it needs, smoothed over some, so that bursts don't follow the chance
+            // that one block is a little fuller than another.
+            self.paced = true;
+            let free = (victim.pages_per_block - victim.valid).max(1);
+            let max = if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
+            let ratio = (i64::from(victim.valid) * ONE / i64::from(free)).min(max * ONE);
+            self.pace = match self.pace {
+                0 => ratio,
+                pace => pace + (ratio - pace) / PACE_OVER,
+            };
+        }
+        // Smoothing may fall behind: then what is free says so.
+        let behind = self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS;
+        let pace = if behind { self.pace * 5 / 4 } else { self.pace };
+        self.copy_credit += pace * i64::from(units);
+    }
+
+    /// No block is free for the host: copies go on whatever the host earns.
+    pub(super) fn hurry(&mut self, core: &mut Core) {
+        if !self.owes_copies() && self.copies_reading == 0 && self.copies_ready.is_empty() {
+            self.collecting = self.ftl.victim().is_some();
+            if self.collecting {
+                self.copy_credit += ONE * i64::from(self.program_units);
+                self.collect(core);
+            }
+        }
     }
 
     /// Whether copies are owed that have not been begun: then hosts wait.
@@ -101,7 +128,7 @@ impl FlashDevice {
         core.slab[slot].pending = count as u32 + 1;
         for &(page, units) in &senses[..count] {
             let die = if self.represent == 1 {
-                page * u64::from(self.units_per_page) / u64::from(self.program_units) % dies
+                u64::from(self.die_of_slot(page as u32 * self.units_per_page))
             } else {
                 below(&mut self.rng, dies)
             };
@@ -179,6 +206,7 @@ impl FlashDevice {
     fn end_victim(&mut self) {
         self.ftl.retire_victim();
         self.collecting = false;
+        self.paced = false;
         self.note_erases();
     }
 

@@ -181,6 +181,7 @@ pub(crate) struct FlashDevice {
     copies_ready: List,
     copies_reading: u32,
     erases_due: u32,
+    programs_since_erase: u64,
     slc_free_units: u64,
     slc_folding_units: u64,
     slc_units: u64,
@@ -188,7 +189,14 @@ pub(crate) struct FlashDevice {
     // Garbage collection, in units of 1/65536 page.
     ftl: Ftl,
     represent: u32,
+    /// Exact form: the die of each unit of slots that is programmed at once; where it is empty, or
+    /// says `UNPLACED`, units lie on the dies in turn.
+    unit_dies: Vec<u16>,
     copy_credit: i64,
+    /// Copies for each page that the host writes, in credits; and whether the present victim has
+    /// been counted in.
+    pace: i64,
+    paced: bool,
     copy_phase: u32,
     sense_credit: u32,
     map_credit: i64,
@@ -248,6 +256,8 @@ impl Counts {
 const REPRESENTED_PAGES_MAX: u64 = 3 << 20;
 /// No less than this is represented of one device, for blocks enough.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
+/// No program has said on which die a unit lies.
+const UNPLACED: u16 = u16::MAX;
 /// One, in credits.
 pub(crate) const ONE: i64 = 1 << 16;
 
@@ -262,7 +272,8 @@ pub(crate) struct Site {
     /// ps a byte of the memory channel.
     pub channel_ps_per_byte: f64,
     pub remote_factor: f64,
-    pub exact: bool,
+    /// One logical page in so many goes through the map; None: by the device's size.
+    pub represent: Option<u32>,
 }
 
 impl Site {
@@ -284,12 +295,10 @@ impl FlashDevice {
         let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
         let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
-        let represent = if site.exact {
-            1
-        } else {
+        let represent = site.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / site.devices.max(1)).max(REPRESENTED_PAGES_MIN);
-            (logical_pages.div_ceil(share) as u32).next_power_of_two()
-        };
+            Shape::auto_represent(logical_pages, share)
+        });
         let shape = shape(spec, represent);
         shape.check()?;
         let written_units = match before.how {
@@ -306,6 +315,7 @@ impl FlashDevice {
         let mut ftl = Ftl::new(shape, state, written, site.seed, number);
         // In steady state a collection is always under way.
         let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
+        let ftl_slots = ftl.slots();
         let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
         let front = match &spec.attach {
             Attach::MemoryChannel {
@@ -389,14 +399,22 @@ impl FlashDevice {
             copies_ready: List::default(),
             copies_reading: 0,
             erases_due: 0,
+            programs_since_erase: 0,
             // What was preconditioned has filled it.
             slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
             slc_folding_units: 0,
             slc_units,
             slc_program_ns: n.slc.map_or(0, |s| s.program_ns),
             ftl,
+            unit_dies: if represent == 1 {
+                vec![UNPLACED; (ftl_slots / program_units + 1) as usize]
+            } else {
+                Vec::new()
+            },
             represent,
             copy_credit: 0,
+            pace: 0,
+            paced: false,
             copy_phase: 0,
             sense_credit: 0,
             map_credit: 0,
@@ -534,6 +552,15 @@ impl FlashDevice {
                 Some(next) => self.over_link(core, next),
                 None => *outstanding -= 1,
             }
+        }
+    }
+
+    /// The die on which a slot of the exact form lies.
+    fn die_of_slot(&self, slot: u32) -> u16 {
+        let unit = slot / self.program_units;
+        match self.unit_dies.get(unit as usize) {
+            Some(&die) if die != UNPLACED => die,
+            _ => (unit % self.dies.len() as u32) as u16,
         }
     }
 

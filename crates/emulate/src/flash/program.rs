@@ -27,7 +27,10 @@ impl FlashDevice {
             if waiting == 0 || !(full || !self.flushes.is_empty()) || self.owes_copies() {
                 break;
             }
-            let Some(batch) = self.gather(waiting.min(self.program_units)) else { break };
+            let Some(batch) = self.gather(waiting.min(self.program_units)) else {
+                self.hurry(core);
+                break;
+            };
             let slot = self.new_internal(core, batch);
             self.begin_program(core, slot);
             self.collect(core);
@@ -88,18 +91,17 @@ impl FlashDevice {
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
         self.programs.add(core.now);
         self.counts.programs += 1;
-        let batch = &self.batches[core.slab[slot].at as usize];
-        let dies = self.dies.len() as u32;
-        // In the exact form a page's slot says where it is programmed; otherwise dies take turns.
-        let placed = batch.host.first().map(|p| p.1).or(batch.copies.first().map(|c| c.1));
-        let die = match placed {
-            Some(place) if self.represent == 1 => place / self.program_units % dies,
-            _ => {
-                self.next_die = (self.next_die + 1) % dies;
-                self.next_die
+        // Dies take turns, whatever is programmed.
+        self.next_die = (self.next_die + 1) % self.dies.len() as u32;
+        let die = self.next_die as u16;
+        core.slab[slot].die = die;
+        if self.represent == 1 {
+            let batch = &self.batches[core.slab[slot].at as usize];
+            let copies = batch.copies.iter().map(|c| c.1);
+            for place in batch.host.iter().map(|h| h.1).chain(copies) {
+                self.unit_dies[(place / self.program_units) as usize] = die;
             }
-        };
-        core.slab[slot].die = die as u16;
+        }
         core.slab[slot].work = Work::Program;
         self.enter_die_or_wait(core, slot);
         self.erase_some(core);
@@ -207,11 +209,15 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Erases that are due, one a program, so that they don't stop all dies at once.
+    /// Erases that are due, spread over the programs that will fill what they free: a few sooner
+    /// than that, so that none are left over.
     fn erase_some(&mut self, core: &mut Core) {
-        if self.erases_due == 0 {
+        self.programs_since_erase += 1;
+        let programs_per_erase = self.pages_per_erase / u64::from(self.program_units);
+        if self.erases_due == 0 || self.programs_since_erase * 8 < programs_per_erase * 7 {
             return;
         }
+        self.programs_since_erase = 0;
         self.erases_due -= 1;
         self.counts.erases += 1;
         let batch = self.new_batch();

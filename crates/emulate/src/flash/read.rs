@@ -112,7 +112,7 @@ impl FlashDevice {
         let die = if self.represent == 1
             && let Residence::Slot(slot) = self.ftl.find(unit)
         {
-            u64::from(slot / self.program_units) % dies
+            u64::from(self.die_of_slot(slot))
         } else {
             let hash = splitmix64(unit ^ self.key);
             ((u128::from(hash) * u128::from(dies)) >> 64) as u64

@@ -1,0 +1,55 @@
+//! The represented form against the exact one, through the whole machine: what a device does must
+//! not depend on how many of its pages are held.
+
+mod common;
+
+use common::{Loop, flash, system};
+use iodyno_emulate::Machine;
+use iodyno_emulate::spec::{Flash, Kind, Written};
+
+/// 16 GiB on 32 dies, with a spare of a fifth.
+fn device() -> Flash {
+    let mut f = flash();
+    f.capacity_bytes = 16 << 30;
+    f.nand.raw_bytes = 20 << 30;
+    f.nand.dies_per_channel = 2;
+    f.nand.channel_bytes_per_s = 200e6;
+    f.nand.programs_max = 16;
+    f
+}
+
+/// Write amplification within 3 %, rates within 3 % and p99 within 5 %, for pure writes and a mix.
+#[test]
+fn a_sample_of_the_pages_does_what_all_pages_do() {
+    for read_share in [0.0, 0.7] {
+        let run = |represent| {
+            let how = Written::Random { block_bytes: 4096 };
+            let s = system(Kind::Flash(Box::new(device())), how, 1);
+            let mut m = Machine::represented(&s, 1, represent).unwrap();
+            let l = Loop {
+                read_share,
+                ramp_ns: 200_000_000,
+                time_ns: 20_000_000_000,
+                ..Loop::reads(64)
+            };
+            let outcome = l.run(&mut m);
+            (outcome, m.flash_counts(0).unwrap().write_amplification())
+        };
+        let (exact, exact_wa) = run(1);
+        assert!(exact_wa > 2.0, "garbage collection is at work: {exact_wa}");
+        for represent in [4, 16] {
+            let (sample, wa) = run(represent);
+            let near = |a: f64, b: f64, within: f64, what: &str| {
+                let off = a / b - 1.0;
+                println!(
+                    "reads {read_share}, 1 in {represent}: {what} {a:.4}, exact {b:.4}: {off:+.4}"
+                );
+                assert!(off.abs() < within, "{what}: {a} against {b} ({off:+.4})");
+            };
+            near(wa, exact_wa, 0.03, "write amplification");
+            near(sample.iops, exact.iops, 0.03, "rate");
+            near(sample.p99_ns as f64, exact.p99_ns as f64, 0.05, "p99");
+            near(sample.mean_ns, exact.mean_ns, 0.03, "mean");
+        }
+    }
+}
