@@ -25,6 +25,7 @@ use crate::recorder::Recorder;
 use crate::team::{Done, is_open, issuer, limits, shared};
 use crate::worker::thread_cpu_ns;
 use iodyno_emulate::spec::Written;
+use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
@@ -42,8 +43,10 @@ use worker::Worker;
 pub struct Modelled {
     /// One cell for each target, in the plan's order. Equal for equal plans.
     pub cells: Vec<Cell>,
-    /// The machine as the cell's end left it, for what it tells of its parts.
+    /// The machine as the cell's end left it.
     pub machine: Machine,
+    /// What its parts did in the measured window.
+    pub usage: Snapshot,
     /// Completions, those of the ramp and failures included.
     pub completions: u64,
     /// CPU time that the simulation took, without building the machine, ns.
@@ -102,13 +105,13 @@ pub fn drive_model(
     if let Some(source) = stuck {
         return Err(stood_still(plan, source));
     }
-    let (machine, done, completions) = turns.into_parts();
+    let (machine, usage, done, completions) = turns.into_parts();
     assemble(plan, done, &mut cells)?;
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
     }
     let cpu_ns = cpu_end.0 + cpu_end.1 - cpu_start.0 - cpu_start.1;
-    Ok(Modelled { cells, machine, completions, cpu_ns })
+    Ok(Modelled { cells, machine, usage, completions, cpu_ns })
 }
 
 /// The same for those who want only the cells; they say what simulating them took.
