@@ -134,11 +134,18 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     if total.ops() == 0 {
-        say(
-            "NOTHING_COMPLETED",
-            Level::Invalid,
-            "no operation completed in the measured window; give it more time".to_owned(),
-        );
+        // More time is the way to mend it only where time was what was missing.
+        let text = match cell.ended {
+            Ended::Running => "no operation has completed in the measured window yet",
+            Ended::Interrupted | Ended::Crashed => {
+                "no operation completed in the measured window before it was cut short"
+            }
+            _ if cell.ended == Ended::Errors || errors.total() > 0 => {
+                "no operation completed in the measured window: what was tried failed"
+            }
+            _ => "no operation completed in the measured window; give it more time",
+        };
+        say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
     }
 }
 
@@ -170,7 +177,7 @@ fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
             "CLOCK",
             Level::Warning,
             format!(
-                "the fast clock was off by {ppm:.0} parts in a million from the system's; use --clock system"
+                "the fast clock was off by {ppm:.0} parts in a million from the system's; use --system-clock"
             ),
         );
     }

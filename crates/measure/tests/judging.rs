@@ -101,6 +101,33 @@ fn each_rule_fires_on_its_own_evidence() {
     }
 }
 
+/// More time is no help to operations that fail, nor to a run that somebody stopped.
+#[test]
+fn nothing_completed_says_how_to_mend_it_by_the_reason() {
+    let text = |ended: Ended, fails: bool| {
+        let mut cell = sound();
+        cell.series = vec![Interval::default()];
+        cell.ended = ended;
+        if fails {
+            cell.series[0].class_mut(OpKind::Read).errors.add(ErrorKind::Io, 5);
+        }
+        let found = judge(&cell).into_iter().find(|v| v.code == "NOTHING_COMPLETED");
+        found.map(|v| v.text).unwrap()
+    };
+    assert!(text(Ended::Time, false).contains("more time"));
+    for (ended, fails) in [
+        (Ended::Time, true),
+        (Ended::Errors, false),
+        (Ended::Errors, true),
+        (Ended::Interrupted, false),
+        (Ended::Crashed, false),
+        (Ended::Running, false),
+    ] {
+        let text = text(ended, fails);
+        assert!(!text.contains("more time"), "{ended:?}: {text}");
+    }
+}
+
 /// What no memory and no kernel was asked of is not blamed on the target.
 #[test]
 fn memory_of_the_process_is_not_a_device() {
