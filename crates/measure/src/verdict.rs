@@ -5,6 +5,7 @@
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
 use crate::cell::{Cell, Ended};
+use crate::errors::{ErrorKind, errno_text};
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 use serde::{Deserialize, Serialize};
@@ -117,8 +118,13 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     }
     let errors = total.errors();
     if errors.total() > 0 {
-        let kinds: Vec<String> =
-            errors.iter().map(|(kind, n)| format!("{n} {}", kind.words())).collect();
+        let words = |(kind, n): (ErrorKind, u64)| match kind {
+            ErrorKind::Other if errors.other_errno != 0 => {
+                format!("{n} {}, the last {}", kind.words(), errno_text(errors.other_errno))
+            }
+            _ => format!("{n} {}", kind.words()),
+        };
+        let kinds: Vec<String> = errors.iter().map(words).collect();
         let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
         let first = cell.evidence.first_corruption.as_ref();
         let first = first.map_or(String::new(), |c| format!("; first: {c}"));
