@@ -253,7 +253,7 @@ impl Counts {
 }
 
 /// Most pages that the represented form keeps for one machine, all its devices together.
-const REPRESENTED_PAGES_MAX: u64 = 3 << 20;
+const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
 /// No less than this is represented of one device, for blocks enough.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 /// No program has said on which die a unit lies.
