@@ -8,6 +8,7 @@
 mod core;
 pub mod describe;
 pub mod disk;
+pub mod endurance;
 mod event;
 mod fault;
 pub mod flash;

@@ -12,7 +12,7 @@ use crate::request::{Slab, State};
 use crate::rotating::Rotating;
 use crate::server::Server;
 use crate::spec::{Attach, Kind, System};
-use crate::usage::{Phase, Resource};
+use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
 use iodyno_units::{Op, rng};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -124,23 +124,19 @@ impl Machine {
                     } = flash.attach
                     {
                         let open = half_full.iter_mut().find(|h| h.0 == volume.socket && h.2 > 0);
-                        thread = match open {
-                            Some((_, thread, left)) => {
-                                *left -= 1;
-                                *thread
-                            }
-                            None => {
-                                core.threads.push(Thread {
-                                    core: 0,
-                                    socket: volume.socket,
-                                    poll_ns,
-                                    poll_crowded_ns,
-                                });
-                                let thread = core.threads.len() - 1;
-                                half_full.push((volume.socket, thread, devices_per_thread - 1));
-                                thread
-                            }
-                        };
+                        if let Some((_, of, left)) = open {
+                            *left -= 1;
+                            thread = *of;
+                        } else {
+                            thread = core.threads.len();
+                            core.threads.push(Thread {
+                                core: 0,
+                                socket: volume.socket,
+                                poll_ns,
+                                poll_crowded_ns,
+                            });
+                            half_full.push((volume.socket, thread, devices_per_thread - 1));
+                        }
                     }
                     let remote = !host.workers_near && host.sockets > 1;
                     // A worker is on any socket alike.
@@ -311,7 +307,7 @@ impl Machine {
             match &mut self.parts[volume] {
                 Part::Flash(flash) => flash.event(&mut self.core, slot),
                 Part::Disk(disk) => disk.event(&mut self.core, slot),
-                Part::Memory(_) => MemoryDevice::done(&mut self.core, slot),
+                Part::Memory(memory) => memory.done(&mut self.core, slot),
             }
         }
     }
@@ -348,7 +344,7 @@ impl Machine {
                     match part {
                         Part::Flash(flash) => flash.power_cut(&mut self.core),
                         Part::Disk(disk) => disk.power_cut(&mut self.core),
-                        Part::Memory(memory) => memory.power_cut(),
+                        Part::Memory(memory) => memory.power_cut(&self.core),
                     }
                 }
             }
@@ -367,18 +363,22 @@ impl Machine {
     /// time and memory, and changes no event.
     pub fn keep_content(&mut self) {
         for part in &mut self.parts {
-            if let Part::Flash(flash) = part {
-                flash.keep_content();
+            match part {
+                Part::Flash(flash) => flash.keep_content(),
+                Part::Disk(disk) => disk.keep_content(),
+                Part::Memory(memory) => memory.keep_content(),
             }
         }
     }
 
     /// What a read of the 4 KiB unit at `offset_bytes` gives now: the token of the write that it
-    /// holds. None: nothing was written there since content is kept, or the device keeps none.
+    /// holds. None: nothing was written there since content is kept, or it is gone.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
+        let unit = offset_bytes / crate::flash::UNIT_BYTES;
         match &self.parts[volume as usize] {
-            Part::Flash(flash) => flash.unit_value(offset_bytes / crate::flash::UNIT_BYTES),
-            Part::Disk(_) | Part::Memory(_) => None,
+            Part::Flash(flash) => flash.unit_value(unit),
+            Part::Disk(disk) => disk.unit_value(unit),
+            Part::Memory(memory) => memory.unit_value(unit),
         }
     }
 
@@ -428,7 +428,8 @@ impl Machine {
         on.dedup();
         let busy_ns = on.iter().map(|&c| self.core.cores[c].busy_ns(now)).sum();
         let count = on.len() as u32;
-        let mut all = vec![Resource { name: "generator cores", volume: None, count, busy_ns }];
+        let mut all =
+            vec![Resource { name: "generator cores", volume: None, count, held: false, busy_ns }];
         match &self.parts[volume as usize] {
             Part::Flash(f) => all.extend(f.resources(&self.core)),
             Part::Disk(d) => all.extend(d.resources()),
@@ -442,7 +443,21 @@ impl Machine {
         match &self.parts[volume as usize] {
             Part::Flash(f) => f.phases(),
             Part::Disk(d) => d.phases(),
-            Part::Memory(_) => Vec::new(),
+            Part::Memory(m) => m.phases(),
+        }
+    }
+
+    /// What every volume did since the start.
+    pub fn snapshot(&self) -> Snapshot {
+        let usage = |volume| VolumeUsage {
+            resources: self.resources(volume),
+            phases: self.phases(volume),
+            counts: self.flash_counts(volume),
+        };
+        Snapshot {
+            at_ns: self.core.now,
+            events: self.events,
+            volumes: (0..self.volumes()).map(usage).collect(),
         }
     }
 }

@@ -1,13 +1,25 @@
 //! Memory as a block device (RAM disk, NVDIMM): the submitter's core does the work, so threads
-//! scale and queue depth does not; the memory bus of the socket is the ceiling.
+//! scale and queue depth does not; the memory bus of the socket is the ceiling. Content that is
+//! protected (by a battery, or flash that is written in an emergency) survives a power cut.
 
 use crate::core::Core;
+use crate::flash::UNIT_BYTES;
 use crate::machine::Failure;
 use crate::request::State;
 use crate::server::{Server, transfer_ps};
 use crate::spec::{Host, Memory};
-use crate::usage::Resource;
+use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
+use std::collections::BTreeMap;
+
+/// Time by phase, and how many went through: reads, and writes with all that is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phases {
+    software_ns: u64,
+    copy_ns: u64,
+    bus_ns: u64,
+    count: u64,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -21,6 +33,11 @@ pub(crate) struct MemoryDevice {
     write_bus_bytes_per_s: f64,
     flush_ps: u64,
     bus: Server,
+    protected: bool,
+    reads: Phases,
+    writes: Phases,
+    /// Units that were written since content is kept, by the token of their last write.
+    content: Option<BTreeMap<u64, u64>>,
 }
 
 impl MemoryDevice {
@@ -37,6 +54,10 @@ impl MemoryDevice {
             write_bus_bytes_per_s: bus / spec.write_passes,
             flush_ps: spec.flush_ns * 1000,
             bus: Server::default(),
+            protected: spec.protected,
+            reads: Phases::default(),
+            writes: Phases::default(),
+            content: None,
         }
     }
 
@@ -64,23 +85,84 @@ impl MemoryDevice {
         let copied_ns = core.cores[on].take(issued_ns, self.io_ps + copy_ps);
         let waited_ns = bus_ns.saturating_sub(copied_ns);
         let end_ns = core.cores[on].take(copied_ns, waited_ns * 1000);
+        let phases = match request.kind {
+            OpKind::Read => Some(&mut self.reads),
+            OpKind::Write => Some(&mut self.writes),
+            _ => None,
+        };
+        if let Some(phases) = phases {
+            let copy_ns = (copy_ps / 1000).min(copied_ns - issued_ns);
+            phases.software_ns += copied_ns - issued_ns - copy_ns;
+            phases.copy_ns += copy_ns;
+            phases.bus_ns += waited_ns;
+            phases.count += 1;
+        }
         core.at(end_ns, slot, State::Done);
     }
 
     /// The submitter is through.
-    pub(crate) fn done(core: &mut Core, slot: u32) {
-        let failed = core.slab[slot].failed;
+    pub(crate) fn done(&mut self, core: &mut Core, slot: u32) {
+        let request = &core.slab[slot];
+        let failed = request.failed;
+        if let Some(content) = &mut self.content
+            && !failed
+        {
+            let (from, to) = (request.at, request.at + u64::from(request.len));
+            match request.kind {
+                OpKind::Write => {
+                    let units = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
+                    content.extend(units.map(|unit| (unit, request.token)));
+                }
+                OpKind::WriteZeroes | OpKind::Trim => {
+                    for unit in from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES {
+                        content.remove(&unit);
+                    }
+                }
+                OpKind::Read | OpKind::Flush => {}
+            }
+        }
         core.complete(slot, failed.then_some(Failure::OutOfRange));
     }
 
-    /// The power fails.
-    pub(crate) fn power_cut(&mut self) {
-        self.bus = Server::default();
+    /// Keeps from now on what is written.
+    pub(crate) fn keep_content(&mut self) {
+        self.content.get_or_insert_default();
+    }
+
+    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept,
+    /// or it is gone.
+    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
+        self.content.as_ref()?.get(&unit).copied()
+    }
+
+    /// The power fails: what is not protected is empty.
+    pub(crate) fn power_cut(&mut self, core: &Core) {
+        self.bus.reset(core.now);
+        if let Some(content) = &mut self.content
+            && !self.protected
+        {
+            content.clear();
+        }
     }
 
     /// Its resources, since the start.
     pub(crate) fn resources(&self, volume: u32, now_ns: u64) -> Vec<Resource> {
         let busy_ns = self.bus.busy_ns(now_ns);
-        vec![Resource { name: "memory bus", volume: Some(volume), count: 1, busy_ns }]
+        let volume = Some(volume);
+        vec![Resource { name: "memory bus", volume, count: 1, held: false, busy_ns }]
+    }
+
+    /// Where the time of its I/Os goes, since the start; known when they begin.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let mut all = Vec::new();
+        for (of, p) in [(Of::Read, self.reads), (Of::Write, self.writes)] {
+            let phase = |name, total_ns| Phase { name, of, total_ns, count: p.count };
+            all.extend([
+                phase("software: system call, block layer, driver", p.software_ns),
+                phase("copy by the submitter's core", p.copy_ns),
+                phase("waits for the memory bus", p.bus_ns),
+            ]);
+        }
+        all
     }
 }

@@ -214,12 +214,12 @@ impl List {
     }
 
     #[inline]
-    pub(crate) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.head == NIL
     }
 }

@@ -1,11 +1,14 @@
 //! A disk in its place in the machine: takes host requests to it, wakes it when it wants to be
-//! woken, and gives its completions back.
+//! woken, gives its completions back, and follows what it holds where bytes are kept.
+
+mod content;
 
 use crate::core::Core;
-use crate::disk::{Disk, DiskSpec, Phases as DiskPhases};
+use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
 use crate::machine::Failure;
 use crate::request::State;
 use crate::usage::{Of, Phase, Resource};
+use content::Content;
 use iodyno_units::{Op, OpKind};
 
 /// See the module.
@@ -16,13 +19,14 @@ pub(crate) struct Rotating {
     /// The earliest wake-up that is in the queue of events; `u64::MAX`: none.
     pending_ns: u64,
     done: Vec<u32>,
+    content: Option<Content>,
 }
 
 impl Rotating {
     pub(crate) fn new(spec: &DiskSpec, seed: u64, volume: u32) -> Result<Self, String> {
         spec.check().map_err(|(field, message)| format!("{field}: {message}"))?;
         let disk = Disk::new(spec, seed, u64::from(volume));
-        Ok(Self { volume, disk, pending_ns: u64::MAX, done: Vec::new() })
+        Ok(Self { volume, disk, pending_ns: u64::MAX, done: Vec::new(), content: None })
     }
 
     /// A request of this disk acts: a host's that arrives or is done, or a wake-up.
@@ -45,6 +49,7 @@ impl Rotating {
                 // What happens inside at this very instant comes first.
                 self.wake(core);
                 self.disk.submit(core.now, slot, op);
+                self.follow(core);
             }
             State::Done => {
                 core.complete(slot, None);
@@ -66,6 +71,7 @@ impl Rotating {
     fn wake(&mut self, core: &mut Core) {
         while self.disk.wake_at() <= core.now {
             self.disk.wake(core.now, &mut self.done);
+            self.follow(core);
         }
         for slot in self.done.drain(..) {
             let heard_ns = core.heard_ns(core.now, slot);
@@ -85,9 +91,43 @@ impl Rotating {
         core.at(wake_ns, slot, State::Wake);
     }
 
+    /// Keeps from now on what is written.
+    pub(crate) fn keep_content(&mut self) {
+        self.disk.keep_journal();
+        self.content.get_or_insert_default();
+    }
+
+    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
+    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
+        self.content.as_ref()?.get(unit)
+    }
+
+    /// Moves content as the disk has moved it. The requests that it speaks of are all there still.
+    fn follow(&mut self, core: &Core) {
+        let Some(content) = &mut self.content else { return };
+        for step in self.disk.take_journal() {
+            match step {
+                Step::Accepted { id, seq } => {
+                    let r = &core.slab[id];
+                    content.accepted(r.at, u64::from(r.len), r.token, seq);
+                }
+                Step::Taken(range) => content.taken(range),
+                Step::Landed => content.landed(),
+                Step::Written { id, seq } => {
+                    let r = &core.slab[id];
+                    let value = (r.kind == OpKind::Write).then_some(r.token);
+                    content.written(r.at, u64::from(r.len), value, seq);
+                }
+            }
+        }
+    }
+
     /// The power fails: what the volatile buffer held is lost.
     pub(crate) fn power_cut(&mut self, core: &mut Core) {
         self.disk.power_cut();
+        if let Some(content) = &mut self.content {
+            content.power_cut();
+        }
         self.pending_ns = u64::MAX;
         self.plan(core);
     }
@@ -95,7 +135,8 @@ impl Rotating {
     /// Its resources, since the start.
     pub(crate) fn resources(&self) -> Vec<Resource> {
         let usage = self.disk.usage();
-        let one = |name, busy_ns| Resource { name, volume: Some(self.volume), count: 1, busy_ns };
+        let volume = Some(self.volume);
+        let one = |name, busy_ns| Resource { name, volume, count: 1, held: false, busy_ns };
         vec![
             one("controller", usage.command_ns),
             one("link", usage.link_ns),

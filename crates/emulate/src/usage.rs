@@ -1,4 +1,7 @@
 //! What the parts of a machine did: which resource is busy, and where the time of an I/O goes.
+//! Everything counts from the machine's start; two [`Snapshot`]s give what lies between them.
+
+use crate::flash::Counts;
 
 /// A resource, or several alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,18 +12,20 @@ pub struct Resource {
     pub volume: Option<u32>,
     /// How many there are.
     pub count: u32,
+    /// It does nothing itself but is held while others work, such as a read context: when those are
+    /// slow all of them are taken.
+    pub held: bool,
     /// Busy since the start, all together, ns.
     pub busy_ns: u64,
 }
 
 impl Resource {
-    /// The share of its time that it was busy since `before` was taken, `elapsed_ns` ago: 0 to 1.
-    pub fn share(&self, before: &Self, elapsed_ns: u64) -> f64 {
+    /// The share of `elapsed_ns` in which it was busy, the average of all: 0 to 1.
+    pub fn share(&self, elapsed_ns: u64) -> f64 {
         if elapsed_ns == 0 || self.count == 0 {
             return 0.0;
         }
-        let busy = self.busy_ns.saturating_sub(before.busy_ns) as f64;
-        busy / (elapsed_ns as f64 * f64::from(self.count))
+        self.busy_ns as f64 / (elapsed_ns as f64 * f64::from(self.count))
     }
 }
 
@@ -35,6 +40,84 @@ pub struct Phase {
     pub total_ns: u64,
     /// Of how many.
     pub count: u64,
+}
+
+/// What one volume did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumeUsage {
+    /// Its resources; those of the host are the same for every volume.
+    pub resources: Vec<Resource>,
+    /// Where the time of its I/Os went.
+    pub phases: Vec<Phase>,
+    /// What happened in the flash, if it is a flash device.
+    pub counts: Option<Counts>,
+}
+
+/// What a whole machine did up to a time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// That time, ns.
+    pub at_ns: u64,
+    /// Events until then.
+    pub events: u64,
+    /// By volume.
+    pub volumes: Vec<VolumeUsage>,
+}
+
+impl Snapshot {
+    /// What happened since `before`, of the same machine: `at_ns` is the time between. An I/O is
+    /// counted in the phases that it passed meanwhile.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let volumes = self.volumes.iter().zip(&before.volumes);
+        Self {
+            at_ns: self.at_ns - before.at_ns,
+            events: self.events - before.events,
+            volumes: volumes.map(|(after, before)| after.since(before)).collect(),
+        }
+    }
+}
+
+impl VolumeUsage {
+    fn since(&self, before: &Self) -> Self {
+        let resources = self.resources.iter().zip(&before.resources);
+        let phases = self.phases.iter().zip(&before.phases);
+        Self {
+            // After a power cut, what was promised is taken back.
+            resources: resources
+                .map(|(a, b)| Resource {
+                    busy_ns: a.busy_ns.saturating_sub(b.busy_ns),
+                    ..a.clone()
+                })
+                .collect(),
+            phases: phases
+                .map(|(a, b)| Phase {
+                    total_ns: a.total_ns - b.total_ns,
+                    count: a.count - b.count,
+                    ..a.clone()
+                })
+                .collect(),
+            counts: self.counts.zip(before.counts).map(|(after, before)| after.since(&before)),
+        }
+    }
+}
+
+impl Counts {
+    /// What happened since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            host_pages: self.host_pages - before.host_pages,
+            copied_pages: self.copied_pages - before.copied_pages,
+            map_pages: self.map_pages - before.map_pages,
+            programs: self.programs - before.programs,
+            senses: self.senses - before.senses,
+            copy_senses: self.copy_senses - before.copy_senses,
+            erases: self.erases - before.erases,
+            recovered: self.recovered - before.recovered,
+            unrecovered: self.unrecovered - before.unrecovered,
+        }
+    }
 }
 
 /// What a phase is a phase of.

@@ -23,8 +23,9 @@ use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::team::{Done, is_open, issuer, limits, shared};
-use crate::worker::thread_cpu_ns;
+use crate::cpu::CpuTime;
 use iodyno_emulate::spec::Written;
+use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
@@ -42,8 +43,10 @@ use worker::Worker;
 pub struct Modelled {
     /// One cell for each target, in the plan's order. Equal for equal plans.
     pub cells: Vec<Cell>,
-    /// The machine as the cell's end left it, for what it tells of its parts.
+    /// The machine as the cell's end left it.
     pub machine: Machine,
+    /// What its parts did in the measured window.
+    pub usage: Snapshot,
     /// Completions, those of the ramp and failures included.
     pub completions: u64,
     /// CPU time that the simulation took, without building the machine, ns.
@@ -92,23 +95,24 @@ pub fn drive_model(
 
     let mut cells = empty_cells(plan);
     observer.ready(&cells);
-    let cpu_start = thread_cpu_ns();
+    let cpu_start = CpuTime::now();
     let mut turns = Turns::new(plan, stop, machine, workers, recorders);
     let mut gathering = Gathering::new(&mut cells, observer);
     let stuck = turns.take(&intervals, &mut gathering).err();
     turns.close();
     gathering.take_all(&intervals);
-    let cpu_end = thread_cpu_ns();
+    let cpu_end = CpuTime::now();
     if let Some(source) = stuck {
         return Err(stood_still(plan, source));
     }
-    let (machine, done, completions) = turns.into_parts();
+    let (machine, usage, done, completions) = turns.into_parts();
     assemble(plan, done, &mut cells)?;
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
     }
-    let cpu_ns = cpu_end.0 + cpu_end.1 - cpu_start.0 - cpu_start.1;
-    Ok(Modelled { cells, machine, completions, cpu_ns })
+    let (user_ns, system_ns) = cpu_end.since(&cpu_start);
+    let cpu_ns = user_ns + system_ns;
+    Ok(Modelled { cells, machine, usage, completions, cpu_ns })
 }
 
 /// The same for those who want only the cells; they say what simulating them took.

@@ -12,6 +12,7 @@ use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::team::Done;
 use crate::worker::{Control, failure_of, note_failure};
 use iodyno_emulate::machine::Failure;
+use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
 use iodyno_units::Op;
@@ -42,6 +43,8 @@ pub(super) struct Turns<'a> {
     /// The last instant at which something may happen: nothing that completes later is counted.
     last_ns: u64,
     measuring: bool,
+    /// What the machine's parts had done when the window began.
+    before: Snapshot,
     completions: u64,
     look_after: u32,
     ticked_ns: u64,
@@ -77,6 +80,7 @@ impl<'a> Turns<'a> {
             window_start_ns,
             last_ns: limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t - 1),
             measuring: false,
+            before: Snapshot::default(),
             completions: 0,
             look_after: 0,
             ticked_ns: plan.clock.now_ns(),
@@ -138,6 +142,7 @@ impl<'a> Turns<'a> {
     #[cold]
     fn begin_window(&mut self) {
         self.measuring = true;
+        self.before = self.machine.snapshot();
         for recorder in &mut self.recorders {
             recorder.start_window(self.window_start_ns);
         }
@@ -241,8 +246,11 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// The machine, what each worker tells, and how many operations completed.
-    pub(super) fn into_parts(mut self) -> (Machine, Vec<Done>, u64) {
+    /// The machine, what its parts did in the window, what each worker tells, and how many
+    /// operations completed.
+    pub(super) fn into_parts(mut self) -> (Machine, Snapshot, Vec<Done>, u64) {
+        let after = self.machine.snapshot();
+        let usage = after.since(if self.measuring { &self.before } else { &after });
         let mut all = Vec::with_capacity(self.workers.len());
         for worker in &mut self.workers {
             all.push(done(worker.target, worker.report(self.window_start_ns)));
@@ -253,7 +261,7 @@ impl<'a> Turns<'a> {
                 first.report.lateness = recorder.lateness.take().map(|h| *h);
             }
         }
-        (self.machine, all, self.completions)
+        (self.machine, usage, all, self.completions)
     }
 }
 
@@ -306,6 +314,7 @@ mod tests {
             sockets: 1,
             cores_per_socket: 1,
             generator_ns: 0,
+            wake_ns: 0,
             memory_bytes_per_s: 1e9,
             memory_channel_bytes_per_s: 1e9,
             memory_balanced: true,

@@ -348,6 +348,14 @@ pub(super) const SYSTEM: &[TableForm] = &[
     ),
 ];
 
+/// Every key of the files that is a parameter, with the family of devices that has it, or `system`:
+/// `("flash", "nand.read")`. In the order of the form.
+pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    [("flash", FLASH), ("disk", DISK), ("memory", MEMORY), ("system", SYSTEM)].into_iter().flat_map(
+        |(of, tables)| tables.iter().flat_map(move |t| t.keys.iter().map(move |k| (of, k.path))),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -25,6 +25,7 @@ mod values;
 
 pub use device::{DescribedDevice, device};
 pub use error::FormError;
+pub use form::keys;
 pub use raw::RawFile;
 pub use reader::SCHEMA;
 pub use rules::RuleBroken;

@@ -7,6 +7,7 @@
 
 use super::buffer::Buffer;
 use super::flash::Flash;
+use super::journal::Step;
 use super::layout::{Layout, Place, Track};
 use super::medium::Medium;
 use super::segments::Segments;
@@ -115,6 +116,7 @@ pub struct Disk {
     pub(super) wish: Option<(usize, u64)>,
     pub(super) usage: Usage,
     phases: [Phases; OpKind::COUNT],
+    journal: Option<Vec<Step>>,
 }
 
 impl Disk {
@@ -161,6 +163,7 @@ impl Disk {
             wish: None,
             usage: Usage::default(),
             phases: [Phases::default(); OpKind::COUNT],
+            journal: None,
             spec: spec.clone(),
         }
     }
@@ -178,6 +181,23 @@ impl Disk {
     /// Where the time of the completed operations of a kind went.
     pub fn phases(&self, kind: OpKind) -> Phases {
         self.phases[kind.index()]
+    }
+
+    /// Keeps a journal from now on.
+    pub fn keep_journal(&mut self) {
+        self.journal.get_or_insert_default();
+    }
+
+    /// The steps since the last call; none where no journal is kept.
+    pub fn take_journal(&mut self) -> Vec<Step> {
+        self.journal.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes a step.
+    pub(super) fn note(&mut self, step: Step) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(step);
+        }
     }
 
     /// Takes an operation over. `id` comes back from [`Disk::wake`] when it completes; ids of
@@ -432,6 +452,8 @@ impl Disk {
             len_bytes: request.len(),
         };
         if write.len_bytes > 0 {
+            let seq = self.buffer.next_seq();
+            self.note(Step::Accepted { id: write.id, seq });
             self.usage.absorbed_bytes += self.buffer.insert(write, &self.layout);
         }
         self.usage.cached_writes += 1;

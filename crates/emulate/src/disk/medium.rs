@@ -4,6 +4,7 @@
 
 use super::buffer::Extent;
 use super::drive::{Disk, NEVER, WriteRange};
+use super::journal::Step;
 use super::layout::{Access, Layout, Place};
 use iodyno_units::OpKind;
 
@@ -61,6 +62,7 @@ impl Disk {
         if let Some(extent) = self.buffer.take(now_ns, self.head, before, &self.layout) {
             let access = self.layout.access(now_ns, self.head, &extent.place, extent.len, true);
             self.medium_until = now_ns + access.total_ns();
+            self.note(Step::Taken(extent.range()));
             self.medium = Medium::Destage { extent, access };
             self.foreground_had_turn = false;
         } else if let Some((segment, target)) = self.wish.take() {
@@ -121,6 +123,7 @@ impl Disk {
                 self.count(&access);
                 self.usage.destages += 1;
                 self.buffer.landed();
+                self.note(Step::Landed);
                 self.finish_flushes(now_ns, done);
                 self.admit_writes(now_ns);
             }
@@ -150,7 +153,8 @@ impl Disk {
                 .keep(start, end)
                 .map(|segment| (segment, end.saturating_add(self.spec.read_ahead_bytes)));
         } else {
-            let (room, seq) = (request.room(), request.seq);
+            let (id, room, seq) = (request.id, request.room(), request.seq);
+            self.note(Step::Written { id, seq });
             self.usage.medium_writes += 1;
             self.buffer.release(room);
             // What was acknowledged for this range before is superseded, durably.

@@ -28,6 +28,7 @@
 mod buffer;
 mod drive;
 mod flash;
+mod journal;
 mod layout;
 mod medium;
 mod seek;
@@ -39,5 +40,6 @@ mod usage;
 mod tests;
 
 pub use drive::{Disk, PowerCut, WriteRange};
+pub use journal::Step;
 pub use spec::{DiskSpec, Scheduler};
 pub use usage::{Phases, Usage};

@@ -291,20 +291,15 @@ impl FlashDevice {
         core: &mut Core,
     ) -> Result<Self, String> {
         let n = &spec.nand;
-        let unit_of = |bytes: u64| (bytes / UNIT_BYTES).max(1);
         let die_count = n.channels * n.dies_per_channel;
         let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
-        let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
         let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
-        let superblock = block_units * u64::from(die_count);
-        let raw_pages = (usable as u64 / UNIT_BYTES) / superblock * superblock;
         let represent = site.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / site.devices.max(1)).max(REPRESENTED_PAGES_MIN);
             Shape::auto_represent(logical_pages, share)
         });
-        let shape =
-            Shape { logical_pages, raw_pages, pages_per_block: superblock as u32, represent };
+        let shape = shape(spec, represent);
         shape.check()?;
         let written_units = match before.how {
             Written::Random { block_bytes } => unit_of(u64::from(block_bytes)) as u32,
@@ -575,6 +570,27 @@ impl FlashDevice {
             Front::Channel { .. } => 0,
             Front::Link { latency_ns, .. } => *latency_ns,
         }
+    }
+}
+
+/// Pages of 4 KiB in so many bytes, at least one.
+fn unit_of(bytes: u64) -> u64 {
+    (bytes / UNIT_BYTES).max(1)
+}
+
+/// The translation layer of a device: erased by rows of one block on every plane, and without what
+/// is reserved.
+pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
+    let n = &spec.nand;
+    let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes));
+    let dies = u64::from(n.channels) * u64::from(n.dies_per_channel);
+    let row = u64::from(n.pages_per_block) * program_units * dies;
+    let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
+    Shape {
+        logical_pages: spec.capacity_bytes / UNIT_BYTES,
+        raw_pages: (usable as u64 / UNIT_BYTES) / row * row,
+        pages_per_block: row as u32,
+        represent,
     }
 }
 

@@ -9,8 +9,13 @@ impl FlashDevice {
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let now = core.now;
         let volume = Some(self.volume);
-        let one =
-            |name, count: usize, busy_ns| Resource { name, volume, count: count as u32, busy_ns };
+        let one = |name, count: usize, busy_ns| Resource {
+            name,
+            volume,
+            count: count as u32,
+            held: false,
+            busy_ns,
+        };
         let mut all = Vec::new();
         match &self.front {
             Front::Channel { thread, .. } => {
@@ -29,7 +34,8 @@ impl FlashDevice {
         }
         if self.contexts_max != u32::MAX {
             let contexts = self.contexts_max as usize;
-            all.push(one("read contexts", contexts, self.contexts.area_ns(now)));
+            let area_ns = self.contexts.area_ns(now);
+            all.push(Resource { held: true, ..one("read contexts", contexts, area_ns) });
         }
         let channels = self.channels.iter().map(|c| c.busy_ns(now)).sum();
         all.push(one("flash channels", self.channels.len(), channels));
@@ -43,7 +49,8 @@ impl FlashDevice {
             .sum();
         all.push(one("flash dies", self.dies.len(), dies));
         let programs = self.programs_max as usize;
-        all.push(one("programs at once", programs, self.programs.area_ns(now)));
+        let area_ns = self.programs.area_ns(now);
+        all.push(Resource { held: true, ..one("programs at once", programs, area_ns) });
         all
     }
 

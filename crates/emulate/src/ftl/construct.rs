@@ -1,15 +1,14 @@
 //! The state that a device starts in, made directly: a device of 400 GB would otherwise have to be
 //! written several times over before its first measurement.
 //!
-//! In steady state under uniform random writes, a page survives the time in which one block is
-//! filled with probability q, so that the block that was sealed j blocks ago has b q^j valid pages
-//! of b, and binomial noise. q follows from the sum, which is what is written; the write
-//! amplification b / (n ln(1/q)) of n pages, that goes with it, is the closed form of `oracle.rs`.
+//! It takes a few steps for each page and each block. How many valid pages the blocks of a steady
+//! state have is in `ages.rs`; here pages are dealt to them.
 
 use std::ops::Range;
 
-use iodyno_units::rng::{Generator, RngCore as _, below, key, stream};
+use iodyno_units::rng::{Generator, below, key, stream};
 
+use super::ages::Ages;
 use super::blocks::{Blocks, NONE, Stream, UNSEALED_BLOCKS};
 use super::chunks::{Chunks, SCATTERED_PAGES_MAX};
 use super::permute::Permutation;
@@ -155,9 +154,8 @@ impl Ftl {
         let sealed = self.blocks.list().len() as u32 - UNSEALED_BLOCKS;
         // The two open blocks are half full.
         let open = (per_block / 2).min(count / 4);
-        for valid in
-            valid_by_age(sealed, per_block, count - 2 * open, run, &mut rng).into_iter().rev()
-        {
+        let ages = Ages { sealed, per_block, pages: count, run };
+        for valid in ages.valid(count - 2 * open).into_iter().rev() {
             let block = self.blocks.preset_sealed(valid);
             let slots = self.blocks.slots(block);
             // Selection sampling, run by run: a run survived with the chance that is left.
@@ -188,74 +186,6 @@ fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) ->
     let mut ranked: Vec<(u64, u32)> = pages.map(|(lpn, page)| (rank(lpn), page)).collect();
     ranked.sort_unstable();
     ranked.into_iter().map(|(_, page)| page).collect()
-}
-
-/// Valid pages of the sealed blocks, the youngest first; `total` in all.
-fn valid_by_age(
-    sealed: u32,
-    per_block: u32,
-    total: u32,
-    run: u32,
-    rng: &mut Generator,
-) -> Vec<u32> {
-    let full = f64::from(per_block);
-    let ratio = survival_ratio(sealed, f64::from(total) / full);
-    let mut survival = std::iter::successors(Some(1.0), move |share| Some(share * ratio));
-    // Greedy collection has taken every block that fell below what its victims hold.
-    let least = libm::pow(ratio, f64::from(sealed - 1));
-    let runs = full / f64::from(run);
-    let mut valid: Vec<u32> = (0..sealed)
-        .map(|_| {
-            let share: f64 = survival.next().expect("it has no end");
-            // Twelve uniform draws less 6 are as good as normal here, without a logarithm.
-            let sum: u64 = (0..6)
-                .map(|_| {
-                    let draw = rng.next_u64();
-                    (draw >> 32) + (draw & 0xFFFF_FFFF)
-                })
-                .sum();
-            let normal = sum as f64 / 4_294_967_296.0 - 6.0;
-            let noisy = share + normal * libm::sqrt(share * (1.0 - share) / runs);
-            libm::round(noisy.clamp(least.min(share), 1.0) * full) as u32
-        })
-        .collect();
-    // What noise and rounding changed in the sum is put right a page at a time, all round.
-    let mut sum: u64 = valid.iter().map(|&v| u64::from(v)).sum();
-    let mut index = below(rng, u64::from(sealed)) as usize;
-    while sum != u64::from(total) {
-        if sum < u64::from(total) && valid[index] < per_block {
-            (valid[index], sum) = (valid[index] + 1, sum + 1);
-        } else if sum > u64::from(total) && valid[index] > 0 {
-            (valid[index], sum) = (valid[index] - 1, sum - 1);
-        }
-        index = (index + 1) % valid.len();
-    }
-    valid
-}
-
-/// The q with 1 + q + … + q^(blocks - 1) = `full_blocks`, by bisection; 0 if that is less than 1.
-fn survival_ratio(blocks: u32, full_blocks: f64) -> f64 {
-    let sum = |q: f64| {
-        let (mut power, mut square, mut exponent) = (1.0, q, blocks);
-        while exponent > 0 {
-            if exponent & 1 == 1 {
-                power *= square;
-            }
-            square *= square;
-            exponent >>= 1;
-        }
-        (1.0 - power) / (1.0 - q)
-    };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if middle < 1.0 && sum(middle) < full_blocks {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// The order in which aligned writes of `length` pages were made, each place once.

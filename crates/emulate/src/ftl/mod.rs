@@ -21,7 +21,7 @@
 //! | `shape` | sizes, refusals, the scaling to a sample |
 //! | `blocks` | free, open and sealed blocks, the choice of a victim, wear |
 //! | `collect` | the collection of a victim |
-//! | `construct` | the state that a device starts in |
+//! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `hot`, `written` | which pages are represented |
 //! | `chunks` | what was written in order |
 //! | `laws` | what must always hold |
@@ -30,6 +30,7 @@
 //! **Invariants:** no time, no dies, no data. What is drawn is drawn from streams named `ftl …` of
 //! the run's seed.
 
+mod ages;
 mod blocks;
 mod chunks;
 mod collect;

@@ -8,7 +8,7 @@ use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
 /// 1 GiB on 16 dies; nothing but the dies takes time worth speaking of.
-pub fn flash() -> Flash {
+pub(crate) fn flash() -> Flash {
     Flash {
         capacity_bytes: 1 << 30,
         attach: Attach::Link {
@@ -52,7 +52,7 @@ pub fn flash() -> Flash {
 }
 
 /// One socket with many cores that cost nothing.
-pub fn host() -> Host {
+pub(crate) fn host() -> Host {
     Host {
         sockets: 1,
         cores_per_socket: 64,
@@ -74,8 +74,9 @@ pub fn host() -> Host {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "so that it can be made in place")]
 /// A system of `count` devices alike, written at random all over.
-pub fn system(kind: Kind, how: Written, count: u32) -> System {
+pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
     let volumes = (0..count)
         .map(|_| Volume {
             device: Device { name: "device".to_owned(), kind: kind.clone() },
@@ -88,7 +89,7 @@ pub fn system(kind: Kind, how: Written, count: u32) -> System {
 
 /// What a closed loop gave.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Completions a second.
     pub iops: f64,
     /// Means, ns.
@@ -106,7 +107,7 @@ pub struct Outcome {
 }
 
 /// Closed loop of `workers` × `depth` on each volume, aligned random blocks over the whole volume.
-pub struct Loop {
+pub(crate) struct Loop {
     pub read_share: f64,
     pub block: u32,
     pub workers: u32,
@@ -116,7 +117,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    pub fn reads(depth: u32) -> Self {
+    pub(crate) fn reads(depth: u32) -> Self {
         Self {
             read_share: 1.0,
             block: 4096,
@@ -135,7 +136,7 @@ impl Loop {
         Op { offset_bytes, len_bytes: self.block, kind, fua: false }
     }
 
-    pub fn run(&self, machine: &mut Machine) -> Outcome {
+    pub(crate) fn run(&self, machine: &mut Machine) -> Outcome {
         let volumes = machine.volumes();
         let mut homes = Vec::new();
         for volume in 0..volumes {
@@ -188,10 +189,10 @@ impl Loop {
 }
 
 /// Runs a loop on a fresh machine of one flash device.
-pub fn run(flash: &Flash, how: Written, l: &Loop) -> Outcome {
+pub(crate) fn run(flash: &Flash, how: Written, l: &Loop) -> Outcome {
     let system = system(Kind::Flash(Box::new(flash.clone())), how, 1);
     l.run(&mut Machine::new(&system, 1).unwrap())
 }
 
 /// Random 4 KiB writes came before.
-pub const RANDOM: Written = Written::Random { block_bytes: 4096 };
+pub(crate) const RANDOM: Written = Written::Random { block_bytes: 4096 };

@@ -71,9 +71,11 @@ fn a_constructed_steady_state_is_steady() {
 #[test]
 #[ignore = "long: run it with --release"]
 fn a_constructed_steady_state_is_steady_in_full() {
-    for spare in [0.07, 0.12, 0.2857] {
-        no_drift(shape(4096, 512, spare), 0.02);
-        no_drift(Shape { represent: 32, ..shape(65536, 512, spare) }, 0.02);
+    // With so little spare greedy collection goes on to find an advantage for several device
+    // writes, the more so the fewer and smaller the blocks are.
+    for (spare, tolerance) in [(0.07, 0.03), (0.12, 0.02), (0.2, 0.02), (0.2857, 0.02)] {
+        no_drift(shape(4096, 512, spare), tolerance);
+        no_drift(Shape { represent: 32, ..shape(65536, 512, spare) }, tolerance);
     }
 }
 

@@ -228,7 +228,7 @@ fn a_seed_replays() {
         driver.ftl.check().unwrap();
         driver.ftl.digest()
     };
-    for (represent, pinned) in [(1, 0x01a4_42bd_0535_ae15_u64), (4, 0x2016_8d0a_89f7_c8b7)] {
+    for (represent, pinned) in [(1, 0xaf2c_7cba_1240_9107_u64), (4, 0x0216_ff96_240f_8b41)] {
         assert_eq!(digest(1, represent), pinned, "{:#x}", digest(1, represent));
         assert_ne!(digest(2, represent), pinned);
     }

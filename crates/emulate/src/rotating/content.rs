@@ -1,0 +1,76 @@
+//! What a disk holds, where bytes are kept: each 4 KiB unit as the value that its last write
+//! brought. A value is in the volatile buffer, on its way to the medium, or there, as the disk's
+//! journal tells; a power cut leaves what is on the medium. (Of a write that the heads are at, any
+//! sector may be old or new; here all are old.)
+
+use crate::disk::WriteRange;
+use crate::flash::UNIT_BYTES;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// With the number of the acknowledgement.
+    buffer: BTreeMap<u64, (u64, u64)>,
+    moving: BTreeMap<u64, u64>,
+    medium: BTreeMap<u64, u64>,
+}
+
+/// The units that a range touches.
+fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+    offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
+}
+
+impl Content {
+    /// A write of `value` is acknowledged from the buffer, as number `seq`.
+    pub(super) fn accepted(&mut self, offset_bytes: u64, len_bytes: u64, value: u64, seq: u64) {
+        self.buffer.extend(units(offset_bytes, len_bytes).map(|unit| (unit, (value, seq))));
+    }
+
+    /// The heads begin to write a range of the buffer.
+    pub(super) fn taken(&mut self, range: WriteRange) {
+        for unit in units(range.offset_bytes, range.len_bytes) {
+            if let Some((value, _)) = self.buffer.remove(&unit) {
+                self.moving.insert(unit, value);
+            }
+        }
+    }
+
+    /// What the heads took is on the medium.
+    pub(super) fn landed(&mut self) {
+        self.medium.append(&mut self.moving);
+    }
+
+    /// A write that passed the buffer by is on the medium, in place of everything that was
+    /// acknowledged before number `seq`. None: zeroes.
+    pub(super) fn written(
+        &mut self,
+        offset_bytes: u64,
+        len_bytes: u64,
+        value: Option<u64>,
+        seq: u64,
+    ) {
+        for unit in units(offset_bytes, len_bytes) {
+            if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
+                self.buffer.remove(&unit);
+            }
+            match value {
+                Some(value) => self.medium.insert(unit, value),
+                None => self.medium.remove(&unit),
+            };
+        }
+    }
+
+    /// What a read of the unit gives.
+    pub(super) fn get(&self, unit: u64) -> Option<u64> {
+        let buffered = self.buffer.get(&unit).map(|b| b.0);
+        buffered.or_else(|| self.moving.get(&unit).or(self.medium.get(&unit)).copied())
+    }
+
+    /// The power fails.
+    pub(super) fn power_cut(&mut self) {
+        self.buffer.clear();
+        self.moving.clear();
+    }
+}
