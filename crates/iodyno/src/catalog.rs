@@ -76,13 +76,16 @@ fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
     print(&format!("# {}\n{}\n", file.origin, file.text.trim_end()))
 }
 
-/// A workload, a device or a system, and one line about it. Names are of one kind only.
+/// A workload, a device, a system or a study, and one line about it. Names are of one kind only.
 fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     for kind in [Kind::Device, Kind::System] {
         if list(kind).any(|(n, _)| n == name) {
             let about = look_up::all()?.into_iter().find(|e| e.0 == name).map(|e| e.2);
             return Ok((find(kind, name)?, kind, about.unwrap_or_default()));
         }
+    }
+    if list(Kind::Study).any(|(n, _)| n == name) {
+        return Ok((find(Kind::Study, name)?, Kind::Study, iodyno_study::title(name)?));
     }
     let (file, workload) = workload(name)?;
     let about = workload.about().to_owned();
@@ -96,6 +99,9 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
         entries.push((name.to_owned(), Kind::Workload, workload.about().to_owned()));
     }
     entries.extend(look_up::all()?);
+    for (name, _) in list(Kind::Study) {
+        entries.push((name.to_owned(), Kind::Study, iodyno_study::title(name)?));
+    }
     if as_json {
         let entries: Vec<_> = entries
             .iter()
@@ -111,6 +117,7 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
         ),
         (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
         (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
+        (Kind::Study, "Studies (published ones, run again: `iodyno study NAME`):"),
     ];
     let mut text = String::new();
     for (kind, heading) in headings {

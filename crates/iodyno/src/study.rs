@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) fn command(flags: &Study, style: Style) -> Result<ExitCode, Failure> {
+    let stop = signals::stop_flag();
     let study = load(&flags.study)?;
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
     let options = Options { threads: flags.threads.unwrap_or(0), seed: flags.seed, ..effort };
-    let stop = signals::stop_flag();
     let live = Live::new(flags.quiet);
     let outcome = run(&study, &options, &stop, &|progress| live.tell(progress));
     live.clear();

@@ -49,14 +49,10 @@ impl Bench {
 }
 
 /// Reads the server and the device of one system of the study, and their parameters into `all`.
-pub(crate) fn bench(
-    file: &File,
-    raw: &RawSystem,
-    all: &mut Vec<Owned>,
-) -> Result<Bench, Problem> {
+pub(crate) fn bench(file: &File, raw: &RawSystem, all: &mut Vec<Owned>) -> Result<Bench, Problem> {
     let host = host(file, raw.host.get_ref(), raw.host.span(), all)?;
     let named = raw.device.get_ref();
-    let found = find(Kind::Device, named).map_err(|p| named_in(file, raw.device.span(), p))?;
+    let found = find(Kind::Device, named).map_err(|p| named_in(file, raw.device.span(), &p))?;
     let parsed: RawFile = parse(&found)?;
     let described =
         describe::device(&found.name, &parsed).map_err(|errors| drawn(&found, &errors))?;
@@ -91,7 +87,7 @@ pub(crate) fn host(
     span: Range<usize>,
     all: &mut Vec<Owned>,
 ) -> Result<DescribedSystem, Problem> {
-    let found = find(Kind::System, name).map_err(|p| named_in(file, span, p))?;
+    let found = find(Kind::System, name).map_err(|p| named_in(file, span, &p))?;
     let parsed: RawFile = parse(&found)?;
     let described =
         describe::system(&found.name, &parsed).map_err(|errors| drawn(&found, &errors))?;
@@ -108,7 +104,7 @@ fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
 }
 
 /// What is wrong with a name, at the place where the study names it.
-fn named_in(file: &File, span: Range<usize>, problem: Problem) -> Problem {
+fn named_in(file: &File, span: Range<usize>, problem: &Problem) -> Problem {
     let help = problem.help().map(ToOwned::to_owned);
     Problem::at(file, span, problem.message(), help)
 }

@@ -38,5 +38,5 @@ pub use outcome::{Nearer, Null, Outcome, Row};
 pub use panel::Panel;
 pub use score::{Score, score};
 pub use strata::{Spread, Stratum};
-pub use study::{SCHEMA, Study, Wanted, Workload, load};
+pub use study::{SCHEMA, Study, Wanted, Workload, load, title};
 pub use unit::{Dimension, Unit};

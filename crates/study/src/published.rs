@@ -162,8 +162,9 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
         if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
             let message = "this figure is printed twice";
             let help = "two lines may not agree in all columns from figure to metric".to_owned();
-            return Err(Problem::at(file, figure.span, message, Some(help))
-                .also(first, "the first time"));
+            return Err(
+                Problem::at(file, figure.span, message, Some(help)).also(first, "the first time")
+            );
         }
         figures.push(figure);
     }
@@ -270,7 +271,7 @@ fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
         devices: count(file, devices, "devices")?,
         metric: required(metric, "metric")?,
     };
-    let relation = one_of(file, relation, "relation", &Relation::ALL, |r| r.symbol())?;
+    let relation = one_of(file, relation, "relation", &Relation::ALL, Relation::symbol)?;
     let number = number(file, value, "value")?;
     if number <= 0.0 {
         let message = format!("`value` is above 0, not {}", value.text);
@@ -289,8 +290,8 @@ fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
         value: number,
         resolution: given,
         half_digit: half_digit(&value.text),
-        unit: one_of(file, unit, "unit", &Unit::ALL, |u| u.name())?,
-        place: one_of(file, kind, "kind", &[Place::Table, Place::Prose], |p| p.name())?,
+        unit: one_of(file, unit, "unit", &Unit::ALL, Unit::name)?,
+        place: one_of(file, kind, "kind", &[Place::Table, Place::Prose], Place::name)?,
         note: note.text.clone(),
         span,
     })

@@ -64,9 +64,12 @@ impl Spread {
     }
 }
 
+/// What tells strata apart: basis, several devices, metric, workload.
+type Name = (Basis, bool, String, String);
+
 /// The strata, predictions last.
 pub(crate) fn strata(study: &Study, rows: &[Row]) -> Vec<Stratum> {
-    let mut groups: BTreeMap<(Basis, bool, String, String), Vec<(&Wanted, &Row)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Name, Vec<(&Wanted, &Row)>> = BTreeMap::new();
     for (wanted, row) in study.rows.iter().zip(rows).filter(|(w, _)| w.printed.is_some()) {
         let workload = match wanted.at {
             Some(at) => study.workloads[at.workload].name.clone(),
@@ -81,7 +84,7 @@ pub(crate) fn strata(study: &Study, rows: &[Row]) -> Vec<Stratum> {
 
 fn stratum(
     study: &Study,
-    (basis, several_devices, metric, workload): (Basis, bool, String, String),
+    (basis, several_devices, metric, workload): Name,
     rows: &[(&Wanted, &Row)],
 ) -> Stratum {
     let scored: Vec<_> = rows.iter().filter(|(_, row)| !row.flagged).collect();

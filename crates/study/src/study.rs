@@ -14,6 +14,7 @@ use iodyno_catalog::{File, Kind, Problem, find, parse};
 use iodyno_emulate::spec::{Host, Written};
 use iodyno_workload::Spec;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// The version of the file's form that this program reads.
@@ -101,12 +102,12 @@ impl Workload {
         );
         if cell.think_ns > 0 {
             let think = format!("think_time = \"{}ns\"", cell.think_ns);
-            text += &format!("arrivals = {{ kind = \"closed\", {think} }}\n");
+            let _ = writeln!(text, "arrivals = {{ kind = \"closed\", {think} }}");
         }
         text += "[mix]\n";
         for (kind, share) in [("read", self.read), ("write", 1.0 - self.read)] {
             if share > 0.0 {
-                text += &format!("{kind} = {share}\n");
+                let _ = writeln!(text, "{kind} = {share}");
             }
         }
         Spec::from_toml(&text).map_err(|errors| {
@@ -125,6 +126,15 @@ pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let raw: RawStudy = parse(&file)?;
     let figures = published_file(&file, &raw)?;
     study(&file, &raw, &figures)
+}
+
+/// The title of a study, without what it names.
+///
+/// # Errors
+/// That there is no such study, or what is wrong with its file.
+pub fn title(name_or_path: &str) -> Result<String, Problem> {
+    let raw: RawStudy = parse(&find(Kind::Study, name_or_path)?)?;
+    Ok(raw.title)
 }
 
 /// The file of printed figures that a study names: of the catalog, or beside the study's own file.
@@ -272,8 +282,7 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
         let row = &mut rows[row];
         let dimension = row.metric.map_or(Dimension::Number, Metric::dimension);
         if figure.unit.dimension() != dimension {
-            let message =
-                format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
+            let message = format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
             return Err(Problem::at(file, figure.span.clone(), message, None));
         }
         row.unit = figure.unit;

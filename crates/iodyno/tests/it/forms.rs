@@ -241,7 +241,9 @@ fn completions_and_man_pages_come_from_the_same_definition() {
 
     place.iodyno("man pages/here").succeeds();
     let pages = names(&place.path("pages/here"));
-    for command in ["run", "check", "ls", "show", "export", "catalog", "completions", "man"] {
+    for command in
+        ["run", "check", "ls", "show", "export", "study", "catalog", "completions", "man"]
+    {
         assert!(pages.contains(&format!("iodyno-{command}.1")), "{pages:?}");
     }
     let page = std::fs::read_to_string(place.path("pages/here/iodyno-run.1")).unwrap();
@@ -258,8 +260,17 @@ fn completions_and_man_pages_come_from_the_same_definition() {
 fn the_help_tells_what_there_is() {
     let place = Place::new();
     let help = place.iodyno("--help").succeeds().stdout.clone();
-    for word in ["run", "check", "ls", "show", "export", "catalog", "--notebook", "IODYNO_NOTEBOOK"]
-    {
+    for word in [
+        "run",
+        "check",
+        "ls",
+        "show",
+        "export",
+        "study",
+        "catalog",
+        "--notebook",
+        "IODYNO_NOTEBOOK",
+    ] {
         assert!(help.contains(word), "{word}");
     }
     for code in

@@ -18,4 +18,5 @@ mod measuring;
 mod place;
 mod safety;
 mod streams;
+mod study;
 mod verdicts;

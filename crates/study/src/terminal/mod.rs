@@ -48,8 +48,8 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
             panel = Some(first.panel);
             let of = &outcome.study.panels[first.panel];
             lines.push(String::new());
-            let figure = paint(&clean(&of.figure, style), Role::Bold, style);
-            lines.push(format!("{figure}  {}", clean(&of.title, style)));
+            lines.push(paint(&clean(&of.figure, style), Role::Bold, style));
+            lines.extend(wrap(&clean(&of.title, style), style.columns()));
         }
         lines.extend(metric(outcome, table, style));
     }
@@ -65,8 +65,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
         outcome.rate_error_max * 100.0,
         outcome.latency_error_max * 100.0
     );
-    let wrapped = wrap(&simulated, style.columns());
-    lines.extend(wrapped.iter().map(|line| paint(line, Role::Dim, style)));
+    lines.extend(dim(&simulated, style));
     let mut out = String::new();
     for line in lines {
         out.push_str(line.trim_end());
@@ -127,9 +126,10 @@ const LABEL: usize = 9;
 fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> {
     let Some(first) = table.first() else { return Vec::new() };
     let rows = || table.iter().flat_map(|s| &s.rows).copied();
-    let values = rows().filter_map(|row| outcome.rows[row].ours);
-    let unit = outcome.study.rows[first.rows[0]].unit;
-    let scale = Scale::of(unit, values);
+    let values = rows().filter_map(|row| {
+        outcome.rows[row].ours.map(|ours| ours * outcome.study.rows[row].unit.scale())
+    });
+    let scale = Scale::of(first.metric.unit(), values);
     let by = match first.axis {
         Axis::Devices => ", by number of devices",
         Axis::Depth => ", by queue depth",
@@ -140,7 +140,8 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     let title = clean(&format!("{}{in_unit}{by}", first.metric.title()), style);
     let mut labels = Column::left(if first.axis == Axis::None { "" } else { "  " });
     let mut kinds = Column::left("");
-    let mut columns: Vec<Column> = first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
+    let mut columns: Vec<Column> =
+        first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
     for series in table {
         for kind in kinds_of(outcome, series) {
             labels.push(Field::text(&clean(&format!("  {}", series.label), style), Role::Plain));
@@ -150,9 +151,14 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
             }
         }
     }
-    let mut lines = vec![paint(&title, Role::Dim, style)];
+    let mut lines = dim(&title, style);
     lines.extend(table::lines(&[labels, kinds], &columns, style));
     lines
+}
+
+/// A text in the background, in lines that fit.
+fn dim(text: &str, style: Style) -> Vec<String> {
+    wrap(text, style.columns()).iter().map(|line| paint(line, Role::Dim, style)).collect()
 }
 
 fn head_of(series: &Series, x: f64) -> String {
@@ -192,7 +198,7 @@ impl Line {
                 Field::number(scale.printed(figure) + flag, role)
             }),
             Self::Ours => row.ours.map(|ours| {
-                Field::number(scale.ours(ours, printed) + mark(wanted), Role::Bold)
+                Field::number(scale.ours(ours, wanted.unit, printed) + mark(wanted), Role::Bold)
             }),
             Self::Error => row.score.map(|s| Field::number(percent(s.error), Role::Plain)),
             Self::Outside => row.score.map(|s| {
@@ -249,7 +255,7 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         }
         let key = &wanted.key;
         let text = format!(
-            "  {} of {} ({}): printed {} {}, ours {ours}{}",
+            "{} of {} ({}): printed {} {}, ours {ours}{}",
             key.metric,
             key.system,
             key.figure,
@@ -257,32 +263,32 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             figure.value,
             mark(wanted)
         );
-        lines.push(clean(&text, style));
+        lines.extend(
+            wrap(&clean(&text, style), style.columns() - 2).iter().map(|l| format!("  {l}")),
+        );
     }
     lines
 }
 
 /// The errors by strata, under the name of each basis.
 fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
-    let mut lines = vec![
-        paint("Errors by strata, in %", Role::Bold, style),
-        paint(
-            "sizes of errors: plain, and of the part outside what is printed",
-            Role::Dim,
-            style,
-        ),
-    ];
+    let mut lines = vec![paint("Errors by strata, in %", Role::Bold, style)];
+    lines.extend(dim(
+        "n: one device or several; in: figures within the print; sizes of errors: plain, the mean of \
+         the part outside the print, and that of the null model",
+        style,
+    ));
     let mut label = Column::left("");
-    let heads = [
-        "devices", "printed", "within", "mean", "median", "max", "outside", "max", "null", "nearer",
-    ];
+    let heads = ["n", "rows", "in", "mean", "median", "max", "outside", "null", "nearer"];
     let mut columns = heads.map(Column::new);
     let mut basis = None;
     for s in strata {
         if basis != Some(s.basis) {
             basis = Some(s.basis);
             label.push(Field::text(s.basis.name(), Role::Bold));
-            columns.iter_mut().for_each(|column| column.push(Field::Blank));
+            for column in &mut columns {
+                column.push(Field::Blank);
+            }
         }
         let text = format!("  {} {}", s.workload, s.metric);
         label.push(Field::text(&clean(&text, style), Role::Plain));
@@ -291,7 +297,7 @@ fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
             None => Field::Missing,
         };
         let count = |text: String| Field::number(text, Role::Plain);
-        let equal = if s.equal > 0 { format!(", {} equal", s.equal) } else { String::new() };
+        let equal = if s.equal > 0 { format!(", {} even", s.equal) } else { String::new() };
         let nearer = if s.with_null > 0 {
             Field::text(&format!("{} of {}{equal}", s.better, s.with_null), Role::Plain)
         } else {
@@ -305,7 +311,6 @@ fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
             percent(s.error.median),
             percent(s.error.max),
             percent(s.outside.mean),
-            percent(s.outside.max),
             percent(s.null_outside.mean),
             nearer,
         ];

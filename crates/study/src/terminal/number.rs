@@ -14,19 +14,19 @@ const DIGITS: i32 = 4;
 pub(super) struct Scale {
     /// Its name; empty for bare numbers.
     pub(super) name: &'static str,
-    /// One of it, in the rows' unit.
+    /// One of it, in the program's own unit.
     pub(super) one: f64,
 }
 
 impl Scale {
-    /// For values in `unit`.
+    /// For values of a metric that is told in `unit`; the values are in the program's own.
     pub(super) fn of(unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let largest = values.fold(0.0, f64::max);
         match unit {
             Unit::PerSecond if largest >= THOUSANDS_FROM => Self { name: "k/s", one: 1e3 },
-            Unit::Microseconds => Self { name: "µs", one: 1.0 },
+            Unit::Microseconds => Self { name: "µs", one: 1e3 },
             Unit::Ratio | Unit::One => Self { name: "", one: 1.0 },
-            unit => Self { name: unit.name(), one: 1.0 },
+            unit => Self { name: unit.name(), one: unit.scale() },
         }
     }
 
@@ -36,13 +36,14 @@ impl Scale {
             "=" => "",
             symbol => symbol,
         };
-        let number = fixed(figure.value / self.one, self.decimals(figure));
+        let value = figure.value * figure.unit.scale() / self.one;
+        let number = fixed(value, self.decimals(figure));
         format!("{relation}{number}")
     }
 
     /// A figure of ours, with no fewer digits than the printed one.
-    pub(super) fn ours(&self, value: f64, printed: Option<&Figure>) -> String {
-        let value = value / self.one;
+    pub(super) fn ours(&self, value: f64, unit: Unit, printed: Option<&Figure>) -> String {
+        let value = value * unit.scale() / self.one;
         let before = if value.abs() < 1.0 { 1 } else { value.abs().log10() as i32 + 1 };
         let own = (DIGITS - before).max(0) as usize;
         fixed(value, own.max(printed.map_or(0, |figure| self.decimals(figure))))
@@ -50,7 +51,7 @@ impl Scale {
 
     /// Decimals that a printed figure has in this unit.
     fn decimals(&self, figure: &Figure) -> usize {
-        let last_digit = 2.0 * figure.rounding() / self.one;
+        let last_digit = 2.0 * figure.rounding() * figure.unit.scale() / self.one;
         // The last digit may be a bit off a power of ten by rounding.
         if last_digit > 0.0 { (-last_digit.log10() - 1e-6).ceil().max(0.0) as usize } else { 0 }
     }

@@ -137,7 +137,8 @@ impl Column {
 
     fn width(&self) -> usize {
         let (before, after) = self.parts();
-        let texts = self.fields.iter().map(|f| if let Field::Text(t, _) = f { width(t) } else { 0 });
+        let texts =
+            self.fields.iter().map(|f| if let Field::Text(t, _) = f { width(t) } else { 0 });
         let numbers = if self.left { 0 } else { before + after };
         texts.max().unwrap_or(0).max(width(&self.head)).max(numbers)
     }
@@ -162,7 +163,11 @@ impl Column {
             Field::Missing => {
                 let dash = if style.unicode { "–" } else { "-" };
                 let before = " ".repeat(columns.saturating_sub(after + 1));
-                format!("{before}{}{}", paint(dash, Role::Dim, style), " ".repeat(columns - width(&before) - 1))
+                format!(
+                    "{before}{}{}",
+                    paint(dash, Role::Dim, style),
+                    " ".repeat(columns - width(&before) - 1)
+                )
             }
             Field::Text(text, role) => {
                 let blanks = " ".repeat(columns - width(text));
@@ -181,7 +186,8 @@ impl Column {
 const GAP: usize = 2;
 
 /// The table: a line of heads and one for each row, and again for the columns that did not fit. Of
-/// rows under the same label the first tells it; rows of which nothing is known are left out.
+/// rows under the same label the first tells it; rows of which nothing is known are left out, and so
+/// are headings (rows of a label alone) without rows.
 pub(super) fn lines(labels: &[Column], columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let label_width: usize = labels.iter().map(|c| c.width() + GAP).sum();
@@ -208,10 +214,17 @@ pub(super) fn lines(labels: &[Column], columns: &[Column], style: Style) -> Vec<
         }
         let rows = part.first().map_or(0, |c| c.fields.len());
         let mut before = None;
+        let mut heading = None;
         for row in 0..rows {
             if part.iter().all(|c| matches!(c.fields[row], Field::Missing)) {
                 continue;
             }
+            let line = |row: usize| shown().map(move |c| c.field(&c.fields[row], style));
+            if part.iter().all(|c| matches!(c.fields[row], Field::Blank)) {
+                heading = Some(line(row).collect::<Vec<_>>().join(&gap));
+                continue;
+            }
+            lines.extend(heading.take());
             let mut fields = Vec::new();
             for (i, column) in shown().enumerate() {
                 let told = i == 0 && before.is_some_and(|b| column.is_same_text(b, row));

@@ -1,0 +1,125 @@
+//! Studies and figures that can't be read are refused at their place.
+
+mod small;
+
+use iodyno_catalog::{File, Problem};
+use iodyno_study::published::{self, Relation};
+use small::{FIGURES, HEADER, STUDY, study};
+
+fn file(text: &str) -> File {
+    File { origin: "my/figures.csv".to_owned(), name: "figures".to_owned(), text: text.into() }
+}
+
+/// What is told of figures whose lines below the header are these.
+#[track_caller]
+fn refused(lines: &str) -> Problem {
+    published::read(&file(&format!("{HEADER}{lines}"))).expect_err(lines)
+}
+
+const GOOD: &str = "Table 4,x,randread,4096,,,1,iops_max,=,142000,500,1/s,table,\n";
+
+#[test]
+fn figures_are_read() {
+    let lines = "Table 4,x,randread,4096,,,1,iops_max,=,142000,500,1/s,table,\r\n\
+                 \n\
+                 prose,\"x, y\",\"a \"\"b\"\"\",,16,4,,latency_max,<=,5.35,,ms,prose,\"one, two\"";
+    let figures = published::read(&file(&format!("{HEADER}{lines}"))).unwrap();
+    let [one, two] = figures.as_slice() else { panic!("{figures:?}") };
+    assert_eq!((one.value, one.rounding(), one.key.devices), (142_000.0, 500.0, Some(1)));
+    assert_eq!((one.key.queue_depth, one.note.as_str()), (None, ""));
+    assert_eq!((two.key.system.as_str(), two.key.workload.as_str()), ("x, y", "a \"b\""));
+    assert_eq!((two.key.queue_depth, two.key.threads), (Some(16), Some(4)));
+    assert_eq!(
+        (two.relation, two.resolution, two.note.as_str()),
+        (Relation::AtMost, None, "one, two")
+    );
+    assert!((two.rounding() - 0.005).abs() < 1e-15 && !two.is_flagged());
+}
+
+#[test]
+fn figures_are_refused_with_line_and_column() {
+    let told = |lines: &str| {
+        let problem = refused(lines);
+        (problem.line_column().unwrap(), problem.message().to_owned())
+    };
+    let changed = |from: &str, to: &str| told(&format!("{GOOD}{}", GOOD.replacen(from, to, 1)));
+    for (from, to, column, message) in [
+        ("4096", "4k", 20, "`block_bytes` is a whole number above 0, not `4k`"),
+        (",1,iops", ",0,iops", 27, "`devices` is a whole number above 0, not `0`"),
+        ("142000", "142 k", 40, "`value` is a number, not `142 k`"),
+        ("142000", "nan", 40, "`value` is a number, not `nan`"),
+        ("142000", "0", 40, "`value` is above 0, not 0"),
+        ("500", "-1", 47, "`resolution` is half of a digit, not -1"),
+        ("=", "<", 38, "`<` is no relation"),
+        ("1/s", "kIOPS", 51, "`kIOPS` is no unit"),
+        ("table", "picture", 55, "`picture` is no kind"),
+        ("Table 4", "", 1, "the field `figure` is empty"),
+        ("iops_max", "", 29, "the field `metric` is empty"),
+        ("randread", "\"rand", 11, "this quote is not closed"),
+        ("randread", "\"rand\"read", 11, "this quote is not closed"),
+        ("randread", "rand\u{1b}[2J", 11, "a field holds a control character"),
+        ("table,", "table,,", 1, "the line has 15 fields, not 14"),
+        ("table,", "table", 1, "the line has 13 fields, not 14"),
+    ] {
+        assert_eq!(changed(from, to), ((3, column), message.to_owned()), "{from} -> {to}");
+    }
+    assert_eq!(told(&format!("{GOOD}{GOOD}")), ((3, 1), "this figure is printed twice".to_owned()));
+    let header = published::read(&file("figure,sistem\n")).unwrap_err();
+    assert_eq!(header.line_column(), Some((1, 8)));
+    assert!(published::read(&file(HEADER)).unwrap_err().message().contains("no figure"));
+    assert!(published::read(&file("")).is_err());
+    let drawn = refused("Table 4,x\n").to_string();
+    assert!(drawn.contains("my/figures.csv:2:1"), "{drawn}");
+}
+
+/// One change to the small study, and what is told of it.
+#[test]
+fn studies_are_refused_at_their_place() {
+    let figures = format!("{HEADER}{FIGURES}");
+    for (from, to, line, message) in [
+        ("schema = 1", "schema = 2", 1, "`schema` is 1, not 2"),
+        ("kind = \"study\"", "kind = \"device\"", 2, "this is no study"),
+        ("figures.csv", "figure.csv", 5, "the printed figures: there is no such file"),
+        ("figures.csv", "nothing", 5, "there is no publication named `nothing`"),
+        ("host = \"rtp\"", "host = \"rpt\"", 9, "there is no system named `rpt`"),
+        ("ramdisk-ddr3-16g", "ramdisk", 10, "there is no device named `ramdisk`"),
+        ("host = \"rtp\"", "host = \"rtp\"\noccupancy = \"max\"", 10, "no driver threads"),
+        ("name = \"randwrite\"", "name = \"randread\"", 20, "`randread` is named twice"),
+        ("ops = 2000", "ops = 2", 16, "`ops` is a whole number from 100"),
+        ("read = \"100%\"", "read = \"1\"", 14, "is not a share"),
+        ("ramp = \"1ms\"", "ramp = \"1\"", 17, ""),
+        ("[\"randread\", \"randwrite\", \"mixed\"]", "[\"radread\"]", 36, "no workload `radread`"),
+        ("block = [\"4KiB\"]", "block = []", 37, "`block` has 1 to 64 values, not 0"),
+        ("depth = [1, 2, 4]", "depth = [1, 1]", 38, "`depth` has a value twice"),
+        ("depth = [1, 2, 4]", "depth = [2, 1]", 38, "`depth` goes from small to large"),
+        ("depth = [1, 2, 4]", "depth = [0]", 34, "no such workload can be issued"),
+        ("devices = [1, 2]", "devices = [0]", 39, "`devices` is at least 1"),
+        ("devices = [1, 2]", "devices = [100000]", 39, "can't be in `ram`"),
+        ("\"iops_max\"", "\"iops_mix\"", 40, "unknown name `iops_mix`"),
+        ("think = [\"0us\", \"16us\"]\n", "", 58, "needs an axis `think`"),
+        ("figure = \"Figure 4\"", "figure = \"Table 1\"\ndepth2 = 1", 63, "unknown key `depth2`"),
+        ("\"unbalanced_memory_slowdown\"", "\"speed\"", 74, "no parameter of a server is `speed`"),
+        ("is = \"fitted\"\nby = [\"memory.read\"]", "is = \"fitted\"", 77, "`by` is missing"),
+        ("[\"memory.read\"]", "[\"memory.reed\"]", 78, "has a parameter `memory.reed`"),
+        ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 77, "no printed figure is meant"),
+    ] {
+        assert!(STUDY.contains(from), "{from}");
+        let problem = study(&STUDY.replacen(from, to, 1), &figures).expect_err(to);
+        let place = problem.line_column().unwrap_or_else(|| panic!("{problem}"));
+        assert!(problem.message().contains(message), "{problem}");
+        assert_eq!(place.0, line, "{problem}");
+    }
+    // Rows may not be told twice, and every printed figure needs a row.
+    let twice = format!(
+        "{STUDY}\n{}",
+        &STUDY[STUDY.find("[[panels]]").unwrap()..STUDY.find("[[inputs]]").unwrap()]
+    );
+    assert!(study(&twice, &figures).unwrap_err().message().contains("tells `iops_max` twice"));
+    let other =
+        format!("{HEADER}{FIGURES}Table 9,ram,randread,4096,,,1,iops_max,=,1,,1/s,table,\n");
+    let problem = study(STUDY, &other).unwrap_err();
+    assert_eq!(problem.line_column(), Some((13, 1)), "{problem}");
+    assert!(problem.message().contains("does not give this figure"));
+    let unit = figures.replacen("500,1/s", "500,us", 1);
+    assert_eq!(study(STUDY, &unit).unwrap_err().message(), "`iops_max` can't be in `us`");
+}

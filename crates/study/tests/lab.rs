@@ -1,0 +1,72 @@
+//! Studies that are run: on machines that are quickly built, and short.
+
+mod small;
+
+use iodyno_study::{Options, Outcome, Progress, StudyError, json, run};
+use small::small;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+const QUICK: Options = Options { threads: 1, ..Options::QUICK };
+
+/// The same figures from any number of threads; others from another seed where something is drawn.
+#[test]
+fn threads_change_nothing() {
+    let study = small();
+    let stop = AtomicBool::new(false);
+    let seen = Mutex::new(Vec::new());
+    let watch = |p: Progress| seen.lock().unwrap().push(p);
+    let with = |threads| {
+        let options = Options { threads, ..QUICK };
+        let outcome = run(&study, &options, &stop, &watch).unwrap();
+        json::document(&outcome)
+    };
+    let one = with(1);
+    let seen_once = std::mem::take(&mut *seen.lock().unwrap());
+    assert_eq!(one, with(3));
+    // Each cell is told once, and the last one ends it.
+    assert!(seen_once.iter().enumerate().all(|(i, p)| p.cells == i + 1));
+    let last = seen_once.last().unwrap();
+    assert_eq!((last.cells, last.share), (last.cells_total, 1.0));
+}
+
+/// Closed forms of a device that does one I/O after the other in its submitter's own thread: depth
+/// adds nothing, two do twice as much, and a mix is time-sharing.
+#[test]
+fn a_ram_disk_is_as_calculated() {
+    let study = small();
+    let outcome = run(&study, &QUICK, &AtomicBool::new(false), &|_| {}).unwrap();
+    let ours = |figure: &str, workload: &str, devices: u32, metric: &str| {
+        let at = study.rows.iter().position(|row| {
+            let key = &row.key;
+            (key.figure.as_str(), key.workload.as_str(), key.metric.as_str())
+                == (figure, workload, metric)
+                && key.devices == Some(devices)
+        });
+        value(&outcome, at.unwrap())
+    };
+    let near = |a: f64, b: f64, share: f64| assert!((a / b - 1.0).abs() < share, "{a} for {b}");
+    let one = ours("Table 1", "randread", 1, "iops_max");
+    near(ours("Table 1", "randread", 2, "iops_max"), 2.0 * one, 0.02);
+    let (reads_us, writes_us) = (
+        ours("Table 2", "randread", 1, "latency_mean"),
+        ours("Table 2", "randwrite", 1, "latency_mean") * 1e3,
+    );
+    let mixed_us = ours("Table 2", "mixed", 1, "latency_mean");
+    near(mixed_us, 0.67 * reads_us + 0.33 * writes_us, 0.02);
+    assert!(one * reads_us * 1e-6 < 1.01, "no more than one is in service");
+    let thinking = ours("Figure 3", "randwrite+thinktime16us", 1, "latency_vs_no_thinktime");
+    near(thinking, 1.0, 0.01);
+    assert!(ours("Figure 3", "randwrite+thinktime16us", 1, "iops_vs_no_thinktime") < 0.5);
+}
+
+fn value(outcome: &Outcome<'_>, row: usize) -> f64 {
+    outcome.rows[row].ours.unwrap()
+}
+
+#[test]
+fn a_study_can_be_stopped() {
+    let study = small();
+    let stopped = run(&study, &QUICK, &AtomicBool::new(true), &|_| {});
+    assert!(matches!(stopped, Err(StudyError::Interrupted)));
+}
