@@ -10,7 +10,7 @@ use crate::flash::{Counts, FlashDevice, Site};
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
 use crate::rotating::Rotating;
-use crate::server::Server;
+use crate::server::{PerByte, Server};
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
 use iodyno_units::{Op, rng};
@@ -54,8 +54,8 @@ enum Part {
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
-    /// By worker: what an I/O costs its core, ps.
-    issue_ps: Vec<u64>,
+    /// By worker: what an I/O costs its core, ps, and what each byte does.
+    issue_ps: Vec<(u64, PerByte)>,
     /// Workers on each socket so far.
     on_socket: Vec<u32>,
     system: System,
@@ -214,14 +214,17 @@ impl Machine {
         let count = &mut self.on_socket[socket as usize];
         let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
         *count += 1;
-        let own_ns = match &volume.device.kind {
+        let (own_ns, ps_per_byte) = match &volume.device.kind {
             Kind::Flash(f) => match f.attach {
-                Attach::Link { host_ns, .. } => host_ns,
-                Attach::MemoryChannel { .. } => 0,
+                Attach::Link { host_ns, host_bytes_per_s, .. } => {
+                    (host_ns, 1e12 / host_bytes_per_s)
+                }
+                Attach::MemoryChannel { .. } => (0, 0.0),
             },
-            Kind::Disk(_) | Kind::Memory(_) => 0,
+            Kind::Disk(_) | Kind::Memory(_) => (0, 0.0),
         };
-        self.issue_ps.push((host.generator_ns + own_ns) * 1000);
+        let own = ((host.generator_ns + own_ns) * 1000, PerByte::new(ps_per_byte));
+        self.issue_ps.push(own);
         self.core.worker_cores.push(core);
         self.issue_ps.len() as u32 - 1
     }
@@ -255,10 +258,10 @@ impl Machine {
         if !self.placed {
             self.place();
         }
-        let (on, issue_ps) =
+        let (on, (issue_ps, per_byte)) =
             (self.core.worker_cores[worker as usize], self.issue_ps[worker as usize]);
         let at_ns = at_ns.max(self.core.now);
-        let issued_ns = self.core.cores[on].take(at_ns, issue_ps);
+        let issued_ns = self.core.cores[on].take(at_ns, issue_ps + per_byte.ps(op.len_bytes));
         let slot = self.core.add(volume);
         let request = &mut self.core.slab[slot];
         request.token = token;

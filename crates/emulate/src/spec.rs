@@ -202,12 +202,16 @@ pub enum Attach {
         write_bytes_per_s: f64,
         /// Both directions at once.
         full_duplex: bool,
+        /// A command and its answer occupy it for this long, beside the data.
+        command_ns: u64,
         /// Host software, protocol and wire for one I/O; occupies nothing.
         latency_ns: u64,
         /// Commands that may be outstanding; more wait in the host.
         queue_max: u32,
         /// Work of the host's core on one I/O beyond the generator's (a host-side FTL).
         host_ns: u64,
+        /// One core of the host pins and maps memory for the device this fast.
+        host_bytes_per_s: f64,
     },
 }
 
@@ -293,8 +297,19 @@ pub struct Translation {
     pub reserved_share: f64,
     /// Programs of mapping pages for each host page that is written at random.
     pub map_writes_per_page: f64,
+    /// What holds garbage collection back, if anything does.
+    pub collection: Option<Collection>,
     /// Housekeeping that stops everything.
     pub stall: Option<Stall>,
+}
+
+/// What holds garbage collection back beyond the limits of the NAND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// Programs of copies that may run at once; 0: no limit of their own.
+    pub programs_max: u32,
+    /// No copies are begun while the device has reads of the host under way.
+    pub yields: bool,
 }
 
 /// A pause of the whole device after so much was written.

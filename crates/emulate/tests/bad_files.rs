@@ -510,13 +510,12 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[link]")],
-        r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
-devices_per_thread [devices_per_thread] unknown key `devices_per_thread` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-command [command] unknown key `command` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-read_copy [read_copy] unknown key `read_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-write_copy [write_copy] unknown key `write_copy` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-poll [poll] unknown key `poll` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)
-poll_crowded [poll_crowded] unknown key `poll_crowded` (the keys here are `read`, `write`, `full_duplex`, `latency`, `queue_max`, `host`)"#,
+        r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host`, `link.host_rate` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
+devices_per_thread [devices_per_thread] unknown key `devices_per_thread` (the keys here are `read`, `write`, `full_duplex`, `command`, `latency`, `queue_max`, `host`, `host_rate`)
+read_copy [read_copy] unknown key `read_copy` (the keys here are `read`, `write`, `full_duplex`, `command`, `latency`, `queue_max`, `host`, `host_rate`)
+write_copy [write_copy] unknown key `write_copy` (the keys here are `read`, `write`, `full_duplex`, `command`, `latency`, `queue_max`, `host`, `host_rate`)
+poll [poll] unknown key `poll` (the keys here are `read`, `write`, `full_duplex`, `command`, `latency`, `queue_max`, `host`, `host_rate`)
+poll_crowded [poll_crowded] unknown key `poll_crowded` (the keys here are `read`, `write`, `full_duplex`, `command`, `latency`, `queue_max`, `host`, `host_rate`)"#,
     ),
     (
         FLASH,
@@ -534,12 +533,12 @@ page = { is = "16KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `collection`, `stall`, `endurance`)",
     ),
     (
         FLASH,
         &[("[controller]", "[link]\n\n[controller]")],
-        r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.latency`, `link.queue_max`, `link.host` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
+        r#"[link] [[link]] the parameters `link.read`, `link.write`, `link.full_duplex`, `link.command`, `link.latency`, `link.queue_max`, `link.host`, `link.host_rate` are missing (for example `read = { is = "405 MB/s", from = "assumed: why this value" }`)
 [link] [[link]] a device is attached in one way: `[memory_channel]` or `[link]` (remove one of them)"#,
     ),
     (

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use iodyno_catalog::{File, parse};
 use iodyno_emulate::describe::{self, RawFile};
 use iodyno_emulate::spec::{
-    Attach, Buffer, Controller, Device, Endurance, Flash, Host, Kind, Memory, MemoryKind,
-    MemoryMode, Nand, Slc, Slots, Stall, Translation,
+    Attach, Buffer, Collection, Controller, Device, Endurance, Flash, Host, Kind, Memory,
+    MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -61,6 +61,9 @@ const INSIDE: &str = r#"[controller]
     [translation]
     reserved 0.01
     map_writes_per_page 0.27
+    [collection]
+    programs_max 33
+    yields true
     [stall]
     every "28GiB"
     lasts "29us"
@@ -103,6 +106,7 @@ fn flash(attach: Attach) -> Kind {
         translation: Translation {
             reserved_share: 0.01,
             map_writes_per_page: 0.27,
+            collection: Some(Collection { programs_max: 33, yields: true }),
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },
         endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
@@ -137,16 +141,20 @@ fn a_flash_drive_behind_a_link() {
         read "3 MB/s"
         write "4 MB/s"
         full_duplex true
+        command "8us"
         latency "5us"
         queue_max 6
-        host "7us""#;
+        host "7us"
+        host_rate "9 MB/s""#;
     let expected = flash(Attach::Link {
         read_bytes_per_s: 3e6,
         write_bytes_per_s: 4e6,
         full_duplex: true,
+        command_ns: 8_000,
         latency_ns: 5_000,
         queue_max: 6,
         host_ns: 7_000,
+        host_bytes_per_s: 9e6,
     });
     assert_eq!(device("flash", &format!("{lines}\n{INSIDE}")).kind, expected);
 }

@@ -9,8 +9,8 @@ use super::source::Parameter;
 use super::{check, finish};
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc, Stall,
-    Translation,
+    Attach, Buffer, Collection, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
+    Stall, Translation,
 };
 
 /// A device, and what its file says besides the numbers.
@@ -113,6 +113,7 @@ fn flash(v: &Values) -> Option<Kind> {
         translation: Translation {
             reserved_share: v.real("translation.reserved")?,
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
+            collection: collection(v),
             stall: stall(v),
         },
         endurance: Endurance {
@@ -139,9 +140,11 @@ fn link(v: &Values) -> Option<Attach> {
         read_bytes_per_s: v.real("link.read")?,
         write_bytes_per_s: v.real("link.write")?,
         full_duplex: v.flag("link.full_duplex")?,
+        command_ns: v.whole("link.command")?,
         latency_ns: v.whole("link.latency")?,
         queue_max: v.whole("link.queue_max")? as u32,
         host_ns: v.whole("link.host")?,
+        host_bytes_per_s: v.real("link.host_rate")?,
     })
 }
 
@@ -168,6 +171,13 @@ fn nand(v: &Values) -> Option<Nand> {
 
 fn slc(v: &Values) -> Option<Slc> {
     Some(Slc { bytes: v.whole("slc.size")?, program_ns: v.whole("slc.program")? })
+}
+
+fn collection(v: &Values) -> Option<Collection> {
+    Some(Collection {
+        programs_max: v.whole("collection.programs_max")? as u32,
+        yields: v.flag("collection.yields")?,
+    })
 }
 
 fn stall(v: &Values) -> Option<Stall> {

@@ -174,9 +174,11 @@ pub(super) const FLASH: &[TableForm] = &[
             bandwidth("link.read"),
             bandwidth("link.write"),
             flag("link.full_duplex"),
+            time("link.command", 0..=MS),
             time("link.latency", 0..=S),
             count("link.queue_max", 1..=65_536),
             time("link.host", 0..=MS),
+            bandwidth("link.host_rate"),
         ],
     },
     required(
@@ -230,6 +232,11 @@ pub(super) const FLASH: &[TableForm] = &[
             number("translation.map_writes_per_page", 0.0, 1000.0),
         ],
     ),
+    TableForm {
+        name: "collection",
+        presence: Presence::Optional,
+        keys: &[count("collection.programs_max", 0..=65_536), flag("collection.yields")],
+    },
     TableForm {
         name: "stall",
         presence: Presence::Optional,

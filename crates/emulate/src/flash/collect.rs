@@ -73,10 +73,21 @@ impl FlashDevice {
         self.copy_credit >= ONE * i64::from(self.program_units)
     }
 
+    /// Whether collection waits for the host's reads.
+    pub(super) fn copies_yield(&self) -> bool {
+        self.yields && self.reads_inside > 0
+    }
+
     /// Begins the copies that are owed, as far as they may run ahead.
     pub(super) fn collect(&mut self, core: &mut Core) {
-        let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
-        while self.owes_copies() && self.copies_reading < ahead_max {
+        let at_once = self.programs_max.min(self.copy_programs_max);
+        let ahead_max = COPIES_AHEAD.saturating_mul(at_once).min(1 << 12);
+        let behind = self.copy_programs == self.copy_programs_max && !self.copies_ready.is_empty();
+        while self.owes_copies()
+            && self.copies_reading < ahead_max
+            && !behind
+            && !self.copies_yield()
+        {
             self.copy_credit -= ONE * i64::from(self.program_units);
             self.begin_copies(core);
         }

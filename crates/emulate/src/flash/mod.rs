@@ -96,11 +96,14 @@ enum Front {
         full_duplex: bool,
         read: PerByte,
         write: PerByte,
+        command_ps: u64,
         latency_ns: u64,
         outstanding: u32,
         queue_max: u32,
         waiting: List,
-        controller: Server,
+        /// The controller's work on commands: reads in one line, all others in another.
+        reads: Server,
+        writes: Server,
         read_command_ps: u64,
         write_command_ps: u64,
     },
@@ -114,6 +117,8 @@ struct Batch {
     stored: Vec<content::Stored>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
+    /// It is of copies, and counts as one of their programs.
+    copied: bool,
     /// It empties single-level cells.
     folds: bool,
     /// Program time, ns; 0: by the die's page.
@@ -175,6 +180,9 @@ pub(crate) struct FlashDevice {
     program_units: u32,
     programs_max: u32,
     programs: Gauge,
+    /// Of these, how many are of copies, and how many may be.
+    copy_programs: u32,
+    copy_programs_max: u32,
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
@@ -202,6 +210,9 @@ pub(crate) struct FlashDevice {
     map_credit: i64,
     map_per_page: i64,
     collecting: bool,
+    /// Collection waits for reads of the host; so many are under way.
+    yields: bool,
+    reads_inside: u32,
     pages_per_erase: u64,
     erase_credit: f64,
     erases_seen: u64,
@@ -340,6 +351,7 @@ impl FlashDevice {
                 read_bytes_per_s,
                 write_bytes_per_s,
                 full_duplex,
+                command_ns,
                 latency_ns,
                 queue_max,
                 ..
@@ -349,11 +361,13 @@ impl FlashDevice {
                 full_duplex: *full_duplex,
                 read: PerByte::new(1e12 / read_bytes_per_s),
                 write: PerByte::new(1e12 / write_bytes_per_s),
+                command_ps: command_ns * 1000,
                 latency_ns: *latency_ns,
                 outstanding: 0,
                 queue_max: *queue_max,
                 waiting: List::default(),
-                controller: Server::default(),
+                reads: Server::default(),
+                writes: Server::default(),
                 read_command_ps: spec.controller.read_command_ns * 1000,
                 write_command_ps: spec.controller.write_command_ns * 1000,
             },
@@ -393,6 +407,8 @@ impl FlashDevice {
             program_units,
             programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),
+            copy_programs: 0,
+            copy_programs_max: unlimited(spec.translation.collection.map_or(0, |c| c.programs_max)),
             next_die: 0,
             batches: Vec::new(),
             batches_free: Vec::new(),
@@ -420,6 +436,8 @@ impl FlashDevice {
             map_credit: 0,
             map_per_page: (spec.translation.map_writes_per_page * ONE as f64) as i64,
             collecting,
+            yields: spec.translation.collection.is_some_and(|c| c.yields),
+            reads_inside: 0,
             pages_per_erase: block_units,
             erase_credit: 0.0,
             erases_seen: 0,
@@ -496,28 +514,37 @@ impl FlashDevice {
 
     /// The command, and a write's data, go over the link.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
-        let Front::Link { down, up, full_duplex, write, .. } = &mut self.front else {
+        let Front::Link { down, up, full_duplex, write, command_ps, .. } = &mut self.front else {
             unreachable!("memory channels have no link")
         };
         let request = &core.slab[slot];
+        let server = if *full_duplex { down } else { up };
         if request.kind == OpKind::Write {
-            let server = if *full_duplex { down } else { up };
-            let end = server.take(core.now, write.ps(request.len));
+            let end = server.take(core.now, *command_ps + write.ps(request.len));
             core.at(end, slot, State::Linked);
         } else {
-            self.linked(core, slot);
+            // Reads come to the controller in the order of the link, so that it may be asked now.
+            let end = server.take(core.now, *command_ps);
+            self.take_in(core, slot, end);
         }
     }
 
-    /// The controller takes the command in.
+    /// A write's data are there.
     fn linked(&mut self, core: &mut Core, slot: u32) {
-        let Front::Link { controller, read_command_ps, write_command_ps, .. } = &mut self.front
+        self.take_in(core, slot, core.now);
+    }
+
+    /// The controller takes the command in that is there at `arrived_ns`.
+    fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
+        let Front::Link { reads, writes, read_command_ps, write_command_ps, .. } = &mut self.front
         else {
             unreachable!("memory channels have no link")
         };
-        let request = &core.slab[slot];
-        let ps = if request.kind == OpKind::Read { *read_command_ps } else { *write_command_ps };
-        let end = controller.take(core.now, ps);
+        let end = if core.slab[slot].kind == OpKind::Read {
+            reads.take(arrived_ns, *read_command_ps)
+        } else {
+            writes.take(arrived_ns, *write_command_ps)
+        };
         core.at(end, slot, State::Admitted);
     }
 
@@ -529,6 +556,7 @@ impl FlashDevice {
             OpKind::Read => {
                 self.phases.front_ns += passed;
                 self.phases.reads += 1;
+                self.reads_inside += 1;
                 self.fork_reads(core, slot);
             }
             OpKind::Write => {
@@ -543,8 +571,15 @@ impl FlashDevice {
 
     /// A host request is done.
     fn done(&mut self, core: &mut Core, slot: u32, failure: Option<Failure>) {
-        if core.slab[slot].kind == OpKind::Write {
-            self.phases.accept_ns += core.now - core.slab[slot].entered_ns;
+        match core.slab[slot].kind {
+            OpKind::Write => self.phases.accept_ns += core.now - core.slab[slot].entered_ns,
+            OpKind::Read => {
+                self.reads_inside -= 1;
+                if self.reads_inside == 0 && self.yields {
+                    self.pump(core);
+                }
+            }
+            _ => {}
         }
         core.complete(slot, failure);
         if let Front::Link { outstanding, waiting, .. } = &mut self.front {

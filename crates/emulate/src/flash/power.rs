@@ -27,8 +27,8 @@ impl FlashDevice {
                 *poll = core.add(self.volume);
                 core.slab[*poll].state = State::Waiting;
             }
-            Front::Link { down, up, outstanding, waiting, controller, .. } => {
-                for server in [down, up, controller] {
+            Front::Link { down, up, outstanding, waiting, reads, writes, .. } => {
+                for server in [down, up, reads, writes] {
                     server.reset(core.now);
                 }
                 *outstanding = 0;
@@ -45,6 +45,8 @@ impl FlashDevice {
         self.contexts.clear(core.now);
         self.context_waiting = List::EMPTY;
         self.programs.clear(core.now);
+        self.copy_programs = 0;
+        self.reads_inside = 0;
         self.copies_ready = List::EMPTY;
         self.copies_reading = 0;
         self.slc_folding_units = 0;

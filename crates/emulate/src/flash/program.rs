@@ -10,7 +10,12 @@ impl FlashDevice {
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
-            if let Some(slot) = self.copies_ready.pop(&core.slab) {
+            if self.copy_programs < self.copy_programs_max
+                && !self.copies_yield()
+                && let Some(slot) = self.copies_ready.pop(&core.slab)
+            {
+                self.copy_programs += 1;
+                self.batches[core.slab[slot].at as usize].copied = true;
                 self.begin_program(core, slot);
                 continue;
             }
@@ -24,7 +29,8 @@ impl FlashDevice {
             }
             let waiting = self.drain.len() as u32;
             let full = waiting >= self.program_units;
-            if waiting == 0 || !(full || !self.flushes.is_empty()) || self.owes_copies() {
+            let held = self.owes_copies() || !self.copies_ready.is_empty();
+            if waiting == 0 || !(full || !self.flushes.is_empty()) || held {
                 break;
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
@@ -184,6 +190,9 @@ impl FlashDevice {
             self.ftl.commit_copy(copy, place);
         }
         self.note_erases();
+        if std::mem::take(&mut batch.copied) {
+            self.copy_programs -= 1;
+        }
         if std::mem::take(&mut batch.folds) {
             self.slc_folding_units -= u64::from(self.program_units);
             self.slc_free_units += u64::from(self.program_units);

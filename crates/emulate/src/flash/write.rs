@@ -72,8 +72,9 @@ impl FlashDevice {
         }
         self.stall_left = stall.every_bytes;
         match &mut self.front {
-            Front::Link { controller, .. } => {
-                controller.take(core.now, stall.for_ns * 1000);
+            Front::Link { reads, writes, .. } => {
+                reads.take(core.now, stall.for_ns * 1000);
+                writes.take(core.now, stall.for_ns * 1000);
             }
             Front::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;

@@ -15,9 +15,11 @@ pub(crate) fn flash() -> Flash {
             read_bytes_per_s: 1e12,
             write_bytes_per_s: 1e12,
             full_duplex: true,
+            command_ns: 0,
             latency_ns: 0,
             queue_max: 1024,
             host_ns: 0,
+            host_bytes_per_s: f64::INFINITY,
         },
         controller: Controller {
             read_command_ns: 0,
@@ -46,7 +48,12 @@ pub(crate) fn flash() -> Flash {
             parity_stripe: 8,
         },
         buffer: Buffer { bytes: 256 << 10, accept_ns: 2_000, protected: true },
-        translation: Translation { reserved_share: 0.0, map_writes_per_page: 0.0, stall: None },
+        translation: Translation {
+            reserved_share: 0.0,
+            map_writes_per_page: 0.0,
+            collection: None,
+            stall: None,
+        },
         endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
     }
 }

@@ -1,0 +1,270 @@
+//! The class table of Calypso's study, figure by figure: every device in its system (`rtp`), with
+//! one set of parameters for all its workloads.
+//!
+//! What the parameters were fitted to is in the device files. The random writes, random reads and
+//! sequential figures are inputs there, and so are the longest latencies; what is held here is that
+//! the parts together give them still. The mixes of 65 % reads are printed for the disks alone. For
+//! the SSDs they are predicted: from the rest of the figures, and from what is usual inside such
+//! drives. Beside each prediction stand time-sharing (the harmonic mean of pure reads and pure
+//! writes) and the bound: neither kind can be faster than it is alone.
+
+#[path = "common/catalog.rs"]
+mod catalog;
+
+use catalog::{Bench, Loop, STEADY};
+use iodyno_emulate::spec::{Kind, Written};
+
+const PRINTED: &str = include_str!("../../../catalog/published/calypso_ramdisk.csv");
+
+/// A printed figure.
+#[derive(Clone, Copy, Debug)]
+struct Figure {
+    workload: &'static str,
+    block: u32,
+    depth: u32,
+    threads: u32,
+    metric: &'static str,
+    printed: f64,
+    /// Half of the last printed digit.
+    resolution: f64,
+}
+
+/// All of a device, in the order of the table.
+fn figures(device: &str) -> Vec<Figure> {
+    let whole = |text: &str| text.parse().unwrap_or(0);
+    PRINTED
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .filter(|f| f[1] == device && f[11] != "" && f[12] == "table")
+        .map(|f| Figure {
+            workload: f[2],
+            block: whole(f[3]),
+            depth: whole(f[4]),
+            threads: whole(f[5]),
+            metric: f[7],
+            printed: f[9].parse().unwrap(),
+            resolution: f[10].parse().unwrap(),
+        })
+        .collect()
+}
+
+/// 14 revolutions for one write at one outstanding are no property of a disk, and the longest of
+/// the same run is no better: shown, not fitted, not scored.
+fn is_implausible(device: &str, f: &Figure) -> bool {
+    device == "hdd-15k-sas-80g" && f.metric.starts_with("latency")
+}
+
+/// How far off, less what rounding hides; and how far it may be.
+fn error_and_limit(f: &Figure, ours: f64) -> (f64, f64) {
+    if f.metric.starts_with("latency") {
+        (((ours - f.printed).abs() - f.resolution).max(0.0) / f.printed, 0.15)
+    } else {
+        ((ours / f.printed - 1.0).abs(), 0.05)
+    }
+}
+
+fn rate(all: &[Figure], workload: &str) -> f64 {
+    let is = |f: &&Figure| f.workload == workload && f.metric == "iops_steady";
+    all.iter().find(is).unwrap().printed
+}
+
+/// The loop that measures a figure.
+fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
+    let in_order = f.workload.starts_with("seq");
+    let read_share = match f.workload {
+        "randread" | "seqread" => 1.0,
+        "rw65_35" => 0.65,
+        _ => 0.0,
+    };
+    let steady_s = 1.0 / rate(all, "randwrite");
+    let before = match f.metric {
+        "iops_fob" => Written::Fresh,
+        // Where writes at one outstanding are printed faster than steady state lets them be, its
+        // state was another: that after the sequential preconditioning of the latency test.
+        _ if f.metric.starts_with("latency") && f.printed_mean_s(all) < steady_s => {
+            Written::Sequential
+        }
+        _ if in_order => Written::Sequential,
+        _ => STEADY,
+    };
+    let (ramp_s, time_s) = match &bench.device.kind {
+        Kind::Flash(flash) => {
+            let stalls = flash.translation.stall.unwrap().every_bytes as f64;
+            // So many I/Os take this long.
+            let ios = |count: f64, rate: f64| count / rate;
+            match f.metric {
+                "iops_fob" => (0.1, ios(20e3, f.printed)),
+                // Long enough for one stall, which is the longest latency.
+                m if m.starts_with("latency") => {
+                    (0.2, stalls / 4096.0 * f.printed_mean_s(all) * 1.2)
+                }
+                // Whole rounds of stalls, if they are rarer than once in half a second.
+                "bandwidth" if read_share < 1.0 => (0.3, (stalls / f.printed / 1e6).max(0.5)),
+                "bandwidth" => (0.05, 0.2),
+                _ if read_share < 1.0 => (0.4, ios(30e3, 1.0 / steady_s).clamp(0.6, 4.0)),
+                _ => (ios(5e3, f.printed), ios(30e3, f.printed)),
+            }
+        }
+        _ if in_order => (1.0, 10.0),
+        _ => (10.0, 240.0),
+    };
+    let (threads, depth) = (f.threads, f.depth);
+    Loop { read_share, block: f.block, in_order, threads, depth, before, ramp_s, time_s }
+}
+
+impl Figure {
+    /// Mean latency at one outstanding, as printed, s.
+    fn printed_mean_s(&self, all: &[Figure]) -> f64 {
+        all.iter().find(|f| f.metric == "latency_mean").unwrap().printed / 1e3
+    }
+}
+
+/// Prints the device's table; gives what is outside the limits.
+fn table(device: &str) -> Vec<String> {
+    let (bench, all) = (Bench::new(device), figures(device));
+    assert!(all.len() >= 7, "{device}: {all:?}");
+    let mut wrong = Vec::new();
+    let mut last = None;
+    for f in &all {
+        let how = loop_for(&bench, &all, f);
+        // Mean and longest latency are of one run.
+        let o = match last {
+            Some((before, o)) if before == how => o,
+            _ => bench.run(&how),
+        };
+        last = Some((how, o));
+        let ours = match f.metric {
+            "bandwidth" => o.mb_per_s,
+            "latency_mean" => o.mean_ms,
+            "latency_max" => o.max_ms,
+            _ => o.iops,
+        };
+        let (error, limit) = error_and_limit(f, ours);
+        let scored = !is_implausible(device, f);
+        let line = format!(
+            "{device:20} {:9} {:12} {:9.2} {ours:9.2} {:5.1} %{}",
+            f.workload,
+            f.metric,
+            f.printed,
+            error * 100.0,
+            if scored { "" } else { "  implausible, not scored" }
+        );
+        println!("{line}");
+        if scored && error > limit {
+            wrong.push(line);
+        }
+    }
+    wrong
+}
+
+fn holds(device: &str) {
+    let wrong = table(device);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn sshd() {
+    holds("sshd-7200-sata-500g");
+}
+
+#[test]
+fn disk_of_15k() {
+    holds("hdd-15k-sas-80g");
+}
+
+#[test]
+fn msata() {
+    holds("ssd-msata-mlc-128g");
+}
+
+#[test]
+fn m2() {
+    holds("ssd-m2x2-mlc-512g");
+}
+
+#[test]
+fn sata() {
+    holds("ssd-sata3-mlc-200g");
+}
+
+#[test]
+fn sata_emlc() {
+    holds("ssd-sata3-emlc-800g");
+}
+
+#[test]
+fn sas() {
+    holds("ssd-sas12-mlc-800g");
+}
+
+#[test]
+fn pcie_in_a_bay() {
+    holds("ssd-sff8639-mlc-700g");
+}
+
+#[test]
+fn pcie_card() {
+    holds("ssd-pcie8-mlc-1400g");
+}
+
+/// 65 % reads on the SSDs: I/Os a second as the model predicted them when it was calibrated. No
+/// figure of such a mix went into it. (Time-sharing, of all nine classes, is wrong by 26 % on the
+/// average, on both sides; the text of the study says no more.)
+const PREDICTED: [(&str, f64); 7] = [
+    ("ssd-msata-mlc-128g", 3_406.0),
+    ("ssd-m2x2-mlc-512g", 9_900.0),
+    ("ssd-sata3-mlc-200g", 76_100.0),
+    ("ssd-sata3-emlc-800g", 91_000.0),
+    ("ssd-sas12-mlc-800g", 109_400.0),
+    ("ssd-sff8639-mlc-700g", 116_300.0),
+    ("ssd-pcie8-mlc-1400g", 231_600.0),
+];
+
+#[test]
+fn mixes_are_predicted() {
+    for (device, predicted) in PREDICTED {
+        let (bench, all) = (Bench::new(device), figures(device));
+        let write = all.iter().find(|f| f.metric == "iops_steady").unwrap();
+        let mix = Figure { workload: "rw65_35", ..*write };
+        let ours = bench.run(&loop_for(&bench, &all, &mix)).iops;
+        let (w, r) = (rate(&all, "randwrite"), rate(&all, "randread"));
+        let (shared, bound) = (1.0 / (0.65 / r + 0.35 / w), (r / 0.65).min(w / 0.35));
+        println!("{device:20} time-sharing {shared:7.0}  bound {bound:7.0}  ours {ours:7.0}");
+        assert!(ours < bound * 1.05, "{device}: {ours}, more than {bound}");
+        assert!((ours / predicted - 1.0).abs() < 0.05, "{device}: {ours}, not {predicted}");
+    }
+}
+
+/// The RAM disk: threads scale, queues don't.
+#[test]
+fn ram_disk() {
+    let bench = Bench::new("ramdisk-ddr3-16g");
+    let run = |read_share, block, in_order, threads, depth| {
+        let time_s = if threads == 1 { 0.1 } else { 0.02 };
+        let before = STEADY;
+        let ramp_s = 0.005;
+        bench.run(&Loop { read_share, block, in_order, threads, depth, before, ramp_s, time_s })
+    };
+    let random = |read_share, threads, depth| run(read_share, 4096, false, threads, depth);
+    for read_share in [0.0, 1.0] {
+        // "3 to 4 million" at "0.01 ms", which is anything that rounds to it.
+        let best = random(read_share, 32, 1);
+        assert!((3e6..4e6).contains(&best.iops), "{best:?}");
+        assert!((0.005 - 0.15 * 0.01..0.015).contains(&best.mean_ms), "{best:?}");
+        let (one, two, deep) =
+            (random(read_share, 1, 1), random(read_share, 2, 1), random(read_share, 1, 32));
+        assert!((two.iops / one.iops - 2.0).abs() < 0.01, "{one:?} {two:?}");
+        assert!((deep.iops / one.iops - 1.0).abs() < 0.01, "{one:?} {deep:?}");
+    }
+    let write = random(0.0, 1, 1);
+    assert!((write.mean_ms / 0.004 - 1.0).abs() < 0.15, "{write:?}");
+    let read = run(1.0, 1 << 20, true, 32, 1);
+    assert!((read.mb_per_s / 75_000.0 - 1.0).abs() < 0.05, "{read:?}");
+    // 2.1 million are printed of 8 KiB, 70 % reads, at the best point, without its threads. By this
+    // model they are what 13 threads do; 16 cores do a quarter more, and nothing that fits the
+    // figures above does less.
+    let oltp = |threads| run(0.7, 8192, false, threads, 1).iops;
+    println!("OLTP, 13 threads {:.0}, all cores {:.0}, printed 2100000", oltp(13), oltp(32));
+    assert!((oltp(13) / 2.1e6 - 1.0).abs() < 0.05);
+    assert!((oltp(32) / 2.1e6 - 1.0).abs() < 0.3);
+}
