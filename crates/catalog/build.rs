@@ -5,8 +5,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folders of the catalog that exist today; `Kind::folder` names the same ones.
-const FOLDERS: [&str; 5] = ["workloads", "methods", "devices", "systems", "studies"];
+/// The folders of the catalog that exist today and how their files' names end; `Kind::folder` and
+/// `Kind::suffix` say the same.
+const FOLDERS: [(&str, &str); 6] = [
+    ("workloads", "toml"),
+    ("methods", "toml"),
+    ("devices", "toml"),
+    ("systems", "toml"),
+    ("studies", "toml"),
+    ("published", "csv"),
+];
 
 fn main() -> io::Result<()> {
     let root =
@@ -14,7 +22,7 @@ fn main() -> io::Result<()> {
     let root = root.canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut list = String::from("&[\n");
-    for folder in FOLDERS {
+    for (folder, suffix) in FOLDERS {
         let path = root.join(folder);
         if !path.is_dir() {
             continue;
@@ -24,7 +32,7 @@ fn main() -> io::Result<()> {
             fs::read_dir(&path)?.map(|entry| entry.map(|e| e.path())).collect::<io::Result<_>>()?;
         let mut named: Vec<(&str, &PathBuf)> = entries
             .iter()
-            .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+            .filter(|path| path.extension().is_some_and(|e| e == suffix))
             .map(|path| (path.file_stem().and_then(|s| s.to_str()).expect("a UTF-8 name"), path))
             .collect();
         // By name, not by file name: `oltp1` comes before `oltp1-large`, though `.` is above `-`.

@@ -29,12 +29,14 @@ pub enum Kind {
     System,
     /// A published paper, rebuilt.
     Study,
+    /// The figures that a paper printed, as CSV.
+    Published,
 }
 
 impl Kind {
     /// Every kind, in the order in which the catalog shows them.
-    pub const ALL: [Self; 5] =
-        [Self::Workload, Self::Method, Self::Device, Self::System, Self::Study];
+    pub const ALL: [Self; 6] =
+        [Self::Workload, Self::Method, Self::Device, Self::System, Self::Study, Self::Published];
 
     /// The folder of `catalog/` that holds this kind.
     pub const fn folder(self) -> &'static str {
@@ -44,6 +46,15 @@ impl Kind {
             Self::Device => "devices",
             Self::System => "systems",
             Self::Study => "studies",
+            Self::Published => "published",
+        }
+    }
+
+    /// How the names of this kind's files end, without the dot.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Published => "csv",
+            _ => "toml",
         }
     }
 
@@ -55,6 +66,7 @@ impl Kind {
             Self::Device => "device",
             Self::System => "system",
             Self::Study => "study",
+            Self::Published => "publication",
         }
     }
 }
@@ -65,7 +77,7 @@ pub struct File {
     /// Where it came from, as errors show it: the path that was given, or
     /// `catalog:workloads/NAME.toml`.
     pub origin: String,
-    /// What it is called in results: the catalog's name, or the path's last part without `.toml`.
+    /// What it is called in results: the catalog's name, or the path's last part without its suffix.
     pub name: String,
     /// The whole text.
     pub text: Arc<str>,
@@ -80,19 +92,19 @@ pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Finds a file by its name in the catalog, or by its path: what contains `/` or ends in `.toml`
-/// is a path.
+/// (`.csv` where the kind is [`Kind::Published`]) is a path.
 ///
 /// # Errors
 /// An unknown name (with the nearest known one), a path that can't be read, a file beyond
 /// [`MAX_FILE_BYTES`] and one that is not UTF-8.
 pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
-    let has_suffix = Path::new(name_or_path).extension().is_some_and(|suffix| suffix == "toml");
+    let has_suffix = Path::new(name_or_path).extension().is_some_and(|s| s == kind.suffix());
     if has_suffix || name_or_path.contains('/') {
         return read(kind, name_or_path);
     }
     if let Some((name, text)) = list(kind).find(|(name, _)| *name == name_or_path) {
         return Ok(File {
-            origin: format!("catalog:{}/{name}.toml", kind.folder()),
+            origin: format!("catalog:{}/{name}.{}", kind.folder(), kind.suffix()),
             name: name.to_owned(),
             text: text.into(),
         });
@@ -107,7 +119,8 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
     )
     .with_help(format!(
         "{guess}`iodyno catalog` lists them; a {noun} file of your own is given by a path that \
-         contains `/` or ends in `.toml`"
+         contains `/` or ends in `.{}`",
+        kind.suffix()
     )))
 }
 
@@ -136,12 +149,19 @@ fn read(kind: Kind, path: &str) -> Result<File, Problem> {
         problem(format!(
             "the file is not UTF-8 text: byte {valid} (line {line}) begins no character"
         ))
-        .with_help(format!("a {noun} file is TOML, which is always UTF-8; save it as such"))
+        .with_help(match kind {
+            Kind::Published => "figures are read as CSV in UTF-8; save them as such".to_owned(),
+            _ => format!("a {noun} file is TOML, which is always UTF-8; save it as such"),
+        })
     })?;
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
     Ok(File {
         origin: path.to_owned(),
-        name: name.strip_suffix(".toml").unwrap_or(name).to_owned(),
+        name: name
+            .strip_suffix(kind.suffix())
+            .and_then(|name| name.strip_suffix('.'))
+            .unwrap_or(name)
+            .to_owned(),
         text: text.into(),
     })
 }

@@ -225,6 +225,10 @@ error: there is no such file
     assert!(told("missing.toml").starts_with("error: there is no such file"));
     assert!(told(&format!("{}/", path(""))).starts_with("error: this is a folder, not a file"));
 
+    fs::write(path("own.csv"), "figure").unwrap();
+    assert_eq!(find(Kind::Published, &path("own.csv")).unwrap().name, "own");
+    assert!(find(Kind::Published, "own.toml").is_err_and(|p| p.message().contains("no publication")));
+
     fs::write(path("latin.toml"), b"schema = 1\nabout = \"caf\xE9\"").unwrap();
     let latin = told(&path("latin.toml"));
     assert!(
@@ -258,7 +262,7 @@ fn the_catalog_holds_the_folder() {
         for (name, text) in list(kind) {
             assert_eq!(&*find(kind, name).unwrap().text, text);
             assert!(
-                name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+                name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_')),
                 "{name}: a name must not look like a path"
             );
         }

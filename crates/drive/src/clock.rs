@@ -88,7 +88,7 @@ impl Clock {
         *CLOCK.get_or_init(|| if kernel_trusts_tsc() { Self::calibrated() } else { Self::system() })
     }
 
-    /// The system's clock, for `--clock system`.
+    /// The system's clock, for `--system-clock`.
     pub fn system() -> Self {
         Self { source: ClockSource::System, scale: 0, tsc_base: 0, system_base_ns: 0 }
     }

@@ -10,6 +10,7 @@
 
 mod cell;
 pub mod clock;
+mod cpu;
 pub mod engine;
 pub mod issuer;
 pub mod memory;

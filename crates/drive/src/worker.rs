@@ -2,6 +2,7 @@
 //! Everything that it needs was allocated before it starts.
 
 use crate::clock::Clock;
+use crate::cpu::CpuTime;
 use crate::engine::{Engine, Wait};
 use crate::issuer::{Issuer, Step};
 use crate::memory::Buffers;
@@ -115,18 +116,6 @@ struct Slot {
 /// The intended start of an operation of a closed loop is its submission.
 pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 
-/// CPU time of this thread so far, ns: user, system.
-pub(crate) fn thread_cpu_ns() -> (u64, u64) {
-    // SAFETY: an all-zero rusage is valid, and getrusage fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-        usage
-    };
-    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
-    (ns(usage.ru_utime), ns(usage.ru_stime))
-}
-
 fn sleep_ns(ns: u64) {
     let ns = ns.min(SLEEP_MAX_NS);
     let t = libc::timespec {
@@ -182,8 +171,8 @@ struct Loop {
     area_until_ns: u64,
     carried_in_ns: i128,
     carried_out_ns: i128,
-    cpu_start: (u64, u64),
-    cpu_end: Option<(u64, u64)>,
+    cpu_start: CpuTime,
+    cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
     first_corruption: Option<String>,
     ended: Ended,
@@ -208,7 +197,7 @@ impl Loop {
             area_until_ns: start_ns,
             carried_in_ns: 0,
             carried_out_ns: 0,
-            cpu_start: (0, 0),
+            cpu_start: CpuTime::default(),
             cpu_end: None,
             overlaps_skipped: 0,
             first_corruption: None,
@@ -298,7 +287,7 @@ impl Loop {
         let start_ns = i128::from(self.window_start_ns);
         self.carried_in_ns =
             self.in_flight_slots().map(|s| start_ns - i128::from(s.submitted_ns)).sum();
-        self.cpu_start = thread_cpu_ns();
+        self.cpu_start = CpuTime::now();
     }
 
     #[cold]
@@ -310,7 +299,7 @@ impl Loop {
             let within: u64 =
                 self.in_flight_slots().map(|s| end_ns.saturating_sub(s.submitted_ns)).sum();
             self.carried_out_ns += i128::from(within);
-            self.cpu_end = Some(thread_cpu_ns());
+            self.cpu_end = Some(CpuTime::now());
         }
     }
 
@@ -518,7 +507,7 @@ impl Loop {
         let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
         WorkerReport {
             window: (self.window_start_ns, self.window_end_ns),
-            cpu_ns: Some((cpu_end.0 - self.cpu_start.0, cpu_end.1 - self.cpu_start.1)),
+            cpu_ns: Some(cpu_end.since(&self.cpu_start)),
             moved_bytes: self.moved_bytes,
             outstanding_area_ns: if measured { self.area } else { 0 },
             carried_in_ns: self.carried_in_ns,

@@ -72,6 +72,8 @@ pub enum Command {
         #[arg(long, value_name = "FORM")]
         format: Format,
     },
+    /// Run a published study again in virtual time, and show its figures beside the printed ones.
+    Study(Study),
     /// List what the catalog holds, or show one entry.
     Catalog {
         /// The entry.
@@ -212,6 +214,29 @@ pub struct Check {
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `study`.
+#[derive(Debug, Args)]
+pub struct Study {
+    /// A study of the catalog, or the path of a file (with a `/` or ending in `.toml`).
+    pub study: String,
+    /// One JSON document on standard output, and nothing else there.
+    #[arg(long)]
+    pub json: bool,
+    /// A tenth of the operations: faster, with standard errors about three times as large.
+    #[arg(long)]
+    pub quick: bool,
+    /// Seed of all random streams.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Cells that are simulated at once. Default: one for each processor. The figures do not depend
+    /// on it.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// No live progress on standard error.
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 fn target(text: &str) -> Result<TargetName, String> {

@@ -34,6 +34,16 @@ impl Failure {
         Self::new(Kind::Input, text.into())
     }
 
+    /// Somebody stopped it, and nothing is kept.
+    pub(crate) fn interrupted(text: impl Into<String>) -> Self {
+        Self::new(Kind::Interrupted, text.into())
+    }
+
+    /// What was to be measured failed.
+    pub(crate) fn target(text: impl Into<String>) -> Self {
+        Self::new(Kind::Target, text.into())
+    }
+
     /// Something could not be written.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))

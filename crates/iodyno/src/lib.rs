@@ -13,6 +13,7 @@ mod model;
 mod run;
 mod signals;
 mod stored;
+mod study;
 mod style;
 
 use args::{Cli, Command};
@@ -53,6 +54,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
             stored::show(cli.notebook.as_deref(), run, *json, *series, style)
         }
         Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
+        Command::Study(flags) => study::command(flags, style),
         Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
         Command::Completions { shell } => {
             let mut text = Vec::new();

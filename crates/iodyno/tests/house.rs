@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("drive", 3),
     ("run", 4),
     ("report", 5),
+    ("study", 5),
     ("iodyno", 6),
 ];
 

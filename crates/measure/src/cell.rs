@@ -102,7 +102,8 @@ impl StampQuality {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// CPU time of each worker in user mode, ns.
+    /// CPU time of each worker in user mode, ns. With the time in the kernel it adds up to what the
+    /// scheduler counted; how that is divided, the kernel knows by ticks of some ms only.
     pub cpu_user_ns: Vec<u64>,
     /// CPU time of each worker in the kernel, ns. Kernel workers are not in it.
     pub cpu_system_ns: Vec<u64>,

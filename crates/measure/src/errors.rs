@@ -16,11 +16,11 @@ pub enum ErrorKind {
     Short,
     /// ENODEV, ENXIO, ENOMEDIUM, ESHUTDOWN: the device is gone.
     Gone,
-    /// EOPNOTSUPP, EINVAL on trim or write-zeroes: the target can't do this kind of operation.
+    /// EOPNOTSUPP, ENOSYS, ENOTTY: the target can't do this kind of operation.
     Unsupported,
     /// Verified content was not what had been written.
     Corrupt,
-    /// Anything else; the errno is in the cell's facts.
+    /// Anything else; [`ErrorCounts::other_errno`] tells what.
     Other,
 }
 
@@ -74,12 +74,68 @@ impl ErrorKind {
     }
 }
 
-/// Failed operations by kind, and the last error number seen of each.
+/// A Linux error number as people look it up: `EINVAL (22)`, or `error 200` where it has no name
+/// here. Named are those that reads, writes, flushes and ring submissions are known to meet.
+pub fn errno_text(errno: i32) -> String {
+    match errno_name(errno) {
+        Some(name) => format!("{name} ({errno})"),
+        None => format!("error {errno}"),
+    }
+}
+
+/// The name of a Linux error number, as on every architecture but MIPS, SPARC, Alpha and PA-RISC.
+pub const fn errno_name(errno: i32) -> Option<&'static str> {
+    Some(match errno {
+        1 => "EPERM",
+        4 => "EINTR",
+        5 => "EIO",
+        6 => "ENXIO",
+        9 => "EBADF",
+        11 => "EAGAIN",
+        12 => "ENOMEM",
+        13 => "EACCES",
+        14 => "EFAULT",
+        16 => "EBUSY",
+        19 => "ENODEV",
+        22 => "EINVAL",
+        25 => "ENOTTY",
+        26 => "ETXTBSY",
+        27 => "EFBIG",
+        28 => "ENOSPC",
+        29 => "ESPIPE",
+        30 => "EROFS",
+        32 => "EPIPE",
+        34 => "ERANGE",
+        38 => "ENOSYS",
+        52 => "EBADE",
+        61 => "ENODATA",
+        71 => "EPROTO",
+        75 => "EOVERFLOW",
+        84 => "EILSEQ",
+        95 => "EOPNOTSUPP",
+        105 => "ENOBUFS",
+        108 => "ESHUTDOWN",
+        110 => "ETIMEDOUT",
+        116 => "ESTALE",
+        117 => "EUCLEAN",
+        121 => "EREMOTEIO",
+        122 => "EDQUOT",
+        123 => "ENOMEDIUM",
+        125 => "ECANCELED",
+        _ => return None,
+    })
+}
+
+/// Failed operations by kind, and the last error numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
     counts: [u64; ErrorKind::ALL.len()],
     /// Linux error number of the latest failure; 0 where there was none.
     pub last_errno: i32,
+    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`], which says nothing
+    /// by itself; 0 where there was none.
+    #[serde(default)]
+    pub other_errno: i32,
 }
 
 impl ErrorCounts {
@@ -87,6 +143,9 @@ impl ErrorCounts {
     pub fn add(&mut self, kind: ErrorKind, errno: i32) {
         self.counts[kind as usize] += 1;
         self.last_errno = errno;
+        if kind == ErrorKind::Other {
+            self.other_errno = errno;
+        }
     }
 
     /// Failures of one kind.
@@ -112,5 +171,6 @@ impl ErrorCounts {
         // The larger of the two: which one was later is not known, and a merge must not depend
         // on the order.
         self.last_errno = self.last_errno.max(other.last_errno);
+        self.other_errno = self.other_errno.max(other.other_errno);
     }
 }

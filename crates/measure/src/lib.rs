@@ -16,7 +16,7 @@ pub mod interval;
 pub mod verdict;
 
 pub use cell::{Cell, CellKey, Ended, Resources, StampQuality};
-pub use errors::{ErrorCounts, ErrorKind};
+pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval};

@@ -5,6 +5,7 @@
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
 use crate::cell::{Cell, Ended};
+use crate::errors::{ErrorKind, errno_text};
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 use serde::{Deserialize, Serialize};
@@ -129,8 +130,13 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     }
     let errors = total.errors();
     if errors.total() > 0 {
-        let kinds: Vec<String> =
-            errors.iter().map(|(kind, n)| format!("{n} {}", kind.words())).collect();
+        let words = |(kind, n): (ErrorKind, u64)| match kind {
+            ErrorKind::Other if errors.other_errno != 0 => {
+                format!("{n} {}, the last {}", kind.words(), errno_text(errors.other_errno))
+            }
+            _ => format!("{n} {}", kind.words()),
+        };
+        let kinds: Vec<String> = errors.iter().map(words).collect();
         let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
         let first = cell.evidence.first_corruption.as_ref();
         let first = first.map_or(String::new(), |c| format!("; first: {c}"));
@@ -146,11 +152,18 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     if total.ops() == 0 {
-        say(
-            "NOTHING_COMPLETED",
-            Level::Invalid,
-            "no operation completed in the measured window; give it more time".to_owned(),
-        );
+        // More time is the way to mend it only where time was what was missing.
+        let text = match cell.ended {
+            Ended::Running => "no operation has completed in the measured window yet",
+            Ended::Interrupted | Ended::Crashed => {
+                "no operation completed in the measured window before it was cut short"
+            }
+            _ if cell.ended == Ended::Errors || errors.total() > 0 => {
+                "no operation completed in the measured window: what was tried failed"
+            }
+            _ => "no operation completed in the measured window; give it more time",
+        };
+        say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
     }
 }
 
@@ -182,7 +195,7 @@ fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
             "CLOCK",
             Level::Warning,
             format!(
-                "the fast clock was off by {ppm:.0} parts in a million from the system's; use --clock system"
+                "the fast clock was off by {ppm:.0} parts in a million from the system's; use --system-clock"
             ),
         );
     }

@@ -101,6 +101,48 @@ fn each_rule_fires_on_its_own_evidence() {
     }
 }
 
+/// A kind that says nothing by itself says what it was, whatever else failed later.
+#[test]
+fn other_errors_are_told_by_name() {
+    let mut cell = sound();
+    let errors = &mut cell.series[0].class_mut(OpKind::Read).errors;
+    errors.add(ErrorKind::from_errno(22), 22);
+    errors.add(ErrorKind::from_errno(28), 28);
+    cell.series[1].class_mut(OpKind::Write).errors.add(ErrorKind::Short, 0);
+    let text = judge(&cell).swap_remove(0).text;
+    assert!(text.contains("1 other errors, the last EINVAL (22)"), "{text}");
+    cell.series[0].class_mut(OpKind::Read).errors.add(ErrorKind::Other, 133);
+    let text = judge(&cell).swap_remove(0).text;
+    assert!(text.contains("2 other errors, the last error 133"), "{text}");
+}
+
+/// More time is no help to operations that fail, nor to a run that somebody stopped.
+#[test]
+fn nothing_completed_says_how_to_mend_it_by_the_reason() {
+    let text = |ended: Ended, fails: bool| {
+        let mut cell = sound();
+        cell.series = vec![Interval::default()];
+        cell.ended = ended;
+        if fails {
+            cell.series[0].class_mut(OpKind::Read).errors.add(ErrorKind::Io, 5);
+        }
+        let found = judge(&cell).into_iter().find(|v| v.code == "NOTHING_COMPLETED");
+        found.map(|v| v.text).unwrap()
+    };
+    assert!(text(Ended::Time, false).contains("more time"));
+    for (ended, fails) in [
+        (Ended::Time, true),
+        (Ended::Errors, false),
+        (Ended::Errors, true),
+        (Ended::Interrupted, false),
+        (Ended::Crashed, false),
+        (Ended::Running, false),
+    ] {
+        let text = text(ended, fails);
+        assert!(!text.contains("more time"), "{ended:?}: {text}");
+    }
+}
+
 /// What no memory and no kernel was asked of is not blamed on the target.
 #[test]
 fn memory_of_the_process_is_not_a_device() {

@@ -7,7 +7,7 @@
 use crate::figures::{
     Figures, KindFigures, Latency, PERCENTILES, gravest, headline, interval_lengths_ns, level_name,
 };
-use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval};
+use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, errno_name};
 use iodyno_notebook::{Run, RunSummary, Status};
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
@@ -191,6 +191,10 @@ fn kind_object(figures: &KindFigures) -> Value {
         "errors_by_kind": by_kind,
         "latency_ns": latency(&figures.felt),
     });
+    if figures.errors.other_errno != 0 {
+        let number = figures.errors.other_errno;
+        object["other_error"] = json!({ "number": number, "name": errno_name(number) });
+    }
     if let Some(service) = &figures.service {
         object["service_ns"] = latency(service);
     }

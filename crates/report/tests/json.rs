@@ -56,6 +56,7 @@ fn the_schema_is_strict() {
         "/cells/0/blocks/0",
         "/cells/0/read",
         "/cells/0/read/latency_ns",
+        "/cells/0/read/other_error",
         "/cells/0/total",
         "/cells/0/stamps",
         "/cells/0/evidence",
@@ -68,7 +69,7 @@ fn the_schema_is_strict() {
         let mut more = good.clone();
         more.pointer_mut(path).unwrap()["surprise"] = json!(1);
         assert!(!validator.is_valid(&more), "a key more in {path}");
-        let optional = ["trim", "series"];
+        let optional = ["trim", "series", "other_error"];
         let series_kinds = path == "/cells/0/series/0";
         for key in good.pointer(path).unwrap().as_object().unwrap().keys() {
             if optional.contains(&key.as_str()) || (series_kinds && key != "seconds") {
@@ -132,7 +133,10 @@ fn the_contract_holds() {
             assert!(["code", "level", "text"].iter().all(|k| verdict[k].is_string()));
         }
     }
-    assert_eq!(doc["cells"][0]["read"]["errors_by_kind"], json!({"io": 17, "gone": 1}));
+    let read = &doc["cells"][0]["read"];
+    assert_eq!(read["errors_by_kind"], json!({"io": 17, "gone": 1, "other": 1}));
+    assert_eq!(read["other_error"], json!({"number": 22, "name": "EINVAL"}));
+    assert!(doc["cells"][1]["read"].get("other_error").is_none());
     assert_eq!(doc["cells"][0]["read"]["latency_ns"]["p99_999"], Value::Null);
 }
 

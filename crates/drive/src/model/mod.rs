@@ -23,7 +23,7 @@ use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::team::{Done, is_open, issuer, limits, shared};
-use crate::worker::thread_cpu_ns;
+use crate::cpu::CpuTime;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
@@ -95,13 +95,13 @@ pub fn drive_model(
 
     let mut cells = empty_cells(plan);
     observer.ready(&cells);
-    let cpu_start = thread_cpu_ns();
+    let cpu_start = CpuTime::now();
     let mut turns = Turns::new(plan, stop, machine, workers, recorders);
     let mut gathering = Gathering::new(&mut cells, observer);
     let stuck = turns.take(&intervals, &mut gathering).err();
     turns.close();
     gathering.take_all(&intervals);
-    let cpu_end = thread_cpu_ns();
+    let cpu_end = CpuTime::now();
     if let Some(source) = stuck {
         return Err(stood_still(plan, source));
     }
@@ -110,7 +110,8 @@ pub fn drive_model(
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
     }
-    let cpu_ns = cpu_end.0 + cpu_end.1 - cpu_start.0 - cpu_start.1;
+    let (user_ns, system_ns) = cpu_end.since(&cpu_start);
+    let cpu_ns = user_ns + system_ns;
     Ok(Modelled { cells, machine, usage, completions, cpu_ns })
 }
 

@@ -13,9 +13,9 @@ use iodyno_units::rng::below;
 
 /// Units of copies that may be read ahead of their programs, by each program that may run.
 const COPIES_AHEAD: u32 = 2;
-/// With more free blocks than this no collection is begun. One above what a steady device keeps:
-/// it ends one victim and begins the next without a pause.
-const PAUSE_ABOVE: u32 = FREE_BLOCKS + 1;
+/// With more free blocks than this no collection is begun: one more than a steady device keeps,
+/// so that it ends one victim and begins the next without a pause.
+const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 /// The pace follows the victims by one part in this.
 const PACE_OVER: i64 = 8;
 /// So many free blocks fewer than a steady device keeps, and the pace is raised.

@@ -23,11 +23,14 @@ pub enum Stream {
     Copy,
 }
 
-/// Free blocks at which garbage collection should hold a device in steady state. A constructed
-/// steady state starts there.
+/// Garbage collection should run while fewer blocks than this are free. With the right pace one
+/// fewer is free in steady state, in which a constructed state starts.
 pub const FREE_BLOCKS: u32 = 4;
-/// Blocks that hold no spare: those kept free and the open one of each stream.
-pub(super) const KEPT_BLOCKS: u32 = FREE_BLOCKS + 2;
+/// Blocks that are not sealed in steady state: the free ones and the open one of each stream.
+pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
+/// Blocks whose slots hold no data in steady state: the free ones and half of each open one. They
+/// are no spare that collection could use.
+pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
 /// The last free block is for copies: without it a collection could not end.
 const FREE_FOR_COPIES: usize = 1;
 
@@ -175,7 +178,6 @@ impl Blocks {
         Some(slot)
     }
 
-    #[cold]
     /// Whether `count` slots, no more than a block has, can be reserved.
     pub(super) fn has_room(&self, stream: Stream, count: u32) -> bool {
         let cursor = &self.cursors[stream as usize];
@@ -189,6 +191,7 @@ impl Blocks {
         self.seal(index);
     }
 
+    #[cold]
     fn open(&mut self, stream: Stream) -> Option<()> {
         let left = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
         if self.free.len() <= left {
@@ -328,28 +331,22 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Puts a block with so many valid pages among the sealed ones, as if written by copies. For
-    /// the construction of a state, in the order of age from the oldest on.
+    /// Seals a block in which any slots, so many of them, are valid, as if written by copies. For
+    /// the construction of a state, from the oldest block on.
     pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
-        let index = self.preset_open(Stream::Copy);
-        self.cursors[Stream::Copy as usize].next = self.cursors[Stream::Copy as usize].end;
+        let index = self.preset_open(Stream::Copy, self.pages_per_block);
         self.list[index as usize].valid = valid;
         self.seal(index);
         index
     }
 
-    /// Opens a block in which the next slots, so many of them, are programmed and valid.
-    pub(super) fn preset_host(&mut self, valid: u32) -> u32 {
-        let index = self.preset_open(Stream::Host);
-        debug_assert!(valid < self.pages_per_block);
-        self.cursors[Stream::Host as usize].next += valid;
-        self.list[index as usize].valid = valid;
-        index
-    }
-
-    fn preset_open(&mut self, stream: Stream) -> u32 {
+    /// Opens a block of which so many slots are programmed and valid.
+    pub(super) fn preset_open(&mut self, stream: Stream, valid: u32) -> u32 {
         self.open(stream).expect("a constructed state leaves blocks free");
-        self.cursors[stream as usize].block
+        let cursor = &mut self.cursors[stream as usize];
+        cursor.next += valid;
+        self.list[cursor.block as usize].valid = valid;
+        cursor.block
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -154,6 +154,18 @@ impl Ftl {
         }
     }
 
+    /// Retires the victim if that erases it at once: not while it has valid pages or copies in flight.
+    #[cfg(test)]
+    pub(super) fn erase_victim(&mut self) -> bool {
+        let Some(collection) = &self.collection else { return false };
+        let block = &self.blocks.list()[collection.block as usize];
+        if collection.in_flight > 0 || block.valid > 0 {
+            return false;
+        }
+        self.retire_victim();
+        true
+    }
+
     fn erase(&mut self, block: u32) {
         debug_assert_eq!(self.blocks.list()[block as usize].valid, 0);
         self.blocks.erased(block);

@@ -1,16 +1,15 @@
 //! The state that a device starts in, made directly: a device of 400 GB would otherwise have to be
 //! written several times over before its first measurement.
 //!
-//! In steady state under uniform random writes, a page survives the time in which one block is
-//! filled with probability q, so that the block that was sealed j blocks ago has b q^j valid pages
-//! of b, and binomial noise. q follows from the sum, which is what is written; the write
-//! amplification b / (n ln(1/q)) of n pages, that goes with it, is the closed form of `oracle.rs`.
+//! It takes a few steps for each page and each block. How many valid pages the blocks of a steady
+//! state have is in `ages.rs`; here pages are dealt to them.
 
 use std::ops::Range;
 
-use iodyno_units::rng::{Generator, RngCore as _, below, key, stream};
+use iodyno_units::rng::{Generator, below, key, stream};
 
-use super::blocks::{Blocks, KEPT_BLOCKS, NONE};
+use super::ages::Ages;
+use super::blocks::{Blocks, NONE, Stream, UNSEALED_BLOCKS};
 use super::chunks::{Chunks, SCATTERED_PAGES_MAX};
 use super::permute::Permutation;
 use super::represent::Sample;
@@ -48,14 +47,15 @@ impl Ftl {
         let logical = shape.logical_pages;
         let written = match state {
             State::Fresh => 0..0,
-            _ => written_lpns.start.min(logical)..written_lpns.end.min(logical),
+            _ => written_lpns.start.min(written_lpns.end)..written_lpns.end.min(logical),
         };
         let sample = (shape.represent > 1).then(|| {
             Box::new(Sample::new(logical, scaled.pages, shape.represent, &written, seed, number))
         });
+        let pages = sample.as_ref().map_or(scaled.pages, |sample| sample.mapped());
         let mut ftl = Self {
             shape,
-            map: vec![NONE; scaled.pages as usize],
+            map: vec![NONE; pages as usize],
             owner: vec![NONE; scaled.blocks as usize * scaled.pages_per_block as usize],
             blocks: Blocks::new(scaled.blocks, scaled.pages_per_block),
             sample,
@@ -66,51 +66,63 @@ impl Ftl {
         };
         match state {
             State::Fresh => {}
-            State::Sequential => match ftl.sampled(&written, |lpn| lpn) {
-                Some(pages) => ftl.fill(pages.into_iter()),
+            State::Sequential => match &ftl.sample {
                 None => ftl.fill(written.start as u32..written.end as u32),
+                Some(sample) => ftl.fill(in_order(sample, &written, |lpn| lpn).into_iter()),
             },
             State::Random { pages_per_write } => {
                 let length = u64::from(pages_per_write.max(1));
-                let order = WriteOrder::new(logical, length, key(seed, "ftl order", number));
-                let rng = stream(seed, "ftl state", number);
                 if length <= u64::from(SCATTERED_PAGES_MAX) {
                     ftl.chunks.scatter(&written);
                 }
-                // Represented pages are in a random order already.
-                let rank = |lpn| if length == 1 { 0 } else { order.rank(lpn) };
-                match ftl.sampled(&written, rank) {
-                    Some(pages) => {
-                        let run = (length / u64::from(shape.represent)).max(1);
-                        ftl.age(pages.len() as u32, pages.into_iter(), run as u32, rng);
+                let writes = WriteOrder::new(logical, length, key(seed, "ftl order", number));
+                let rng = stream(seed, "ftl state", number);
+                match &ftl.sample {
+                    None => {
+                        let count = (written.end - written.start) as u32;
+                        ftl.age(count, writes.pages(&written), length, rng);
                     }
-                    None => ftl.age(
-                        (written.end - written.start) as u32,
-                        order.pages(&written),
-                        length.min(u64::from(shape.pages_per_block)) as u32,
-                        rng,
-                    ),
+                    Some(sample) => {
+                        // The order of the map's pages is random already, seen from the host.
+                        let rank = |lpn| if length == 1 { 0 } else { writes.rank(lpn) };
+                        let pages = in_order(sample, &written, rank);
+                        let run = length / u64::from(shape.represent);
+                        ftl.age(pages.len() as u32, pages.into_iter(), run, rng);
+                    }
                 }
             }
         }
+        ftl.map_owners();
         ftl
     }
 
-    /// The represented pages of the range in the order of `rank`; none in the exact form.
-    fn sampled(&self, written: &Range<u64>, rank: impl Fn(u64) -> u64) -> Option<Vec<u32>> {
-        let sample = self.sample.as_ref()?;
-        let mut ranked: Vec<(u64, u32)> = (0..self.map.len() as u32)
-            .map(|page| (sample.lpn(page), page))
-            .filter(|(lpn, _)| written.contains(lpn))
-            .map(|(lpn, page)| (rank(lpn), page))
-            .collect();
-        ranked.sort_unstable();
-        Some(ranked.into_iter().map(|(_, page)| page).collect())
+    /// Puts the next pages into the slots from `first` on. The map follows in `map_owners`.
+    #[inline]
+    fn program(&mut self, first: u32, count: u32, pages: &mut impl Iterator<Item = u32>) {
+        for owner in &mut self.owner[first as usize..(first + count) as usize] {
+            *owner = pages.next().expect("as many pages as the blocks were given");
+        }
     }
 
-    fn place(&mut self, page: u32, slot: u32) {
-        self.map[page as usize] = slot;
-        self.owner[slot as usize] = page;
+    /// Makes the map of what lies in the slots.
+    ///
+    /// Neighbouring slots belong far apart in the map, which in the exact form of a large device is
+    /// larger than any cache. So slots are taken a batch at a time, and of a batch all that belong
+    /// into one part of the map at once.
+    fn map_owners(&mut self) {
+        const BATCH: usize = 1 << 20;
+        const PART_LOG2: u32 = 20;
+        let mut parts = vec![Vec::new(); (self.map.len() >> PART_LOG2) + 1];
+        for (owners, first) in self.owner.chunks(BATCH).zip((0_u32..).step_by(BATCH)) {
+            for (&page, slot) in owners.iter().zip(first..) {
+                if page != NONE {
+                    parts[(page >> PART_LOG2) as usize].push((page, slot));
+                }
+            }
+            for (page, slot) in parts.iter_mut().flat_map(|part| part.drain(..)) {
+                self.map[page as usize] = slot;
+            }
+        }
     }
 
     /// Writes the pages one after the other, each once.
@@ -121,12 +133,10 @@ impl Ftl {
             let block = if valid == per_block {
                 self.blocks.preset_sealed(valid)
             } else {
-                self.blocks.preset_host(valid)
+                self.blocks.preset_open(Stream::Host, valid)
             };
             let first = self.blocks.slots(block).start;
-            for (slot, page) in (first..first + valid).zip(&mut pages) {
-                self.place(page, slot);
-            }
+            self.program(first, valid, &mut pages);
         }
     }
 
@@ -136,12 +146,16 @@ impl Ftl {
         &mut self,
         count: u32,
         mut pages: impl Iterator<Item = u32>,
-        run: u32,
+        run: u64,
         mut rng: Generator,
     ) {
         let per_block = self.blocks.pages_per_block();
-        let sealed = self.blocks.list().len() as u32 - KEPT_BLOCKS;
-        for valid in valid_by_age(sealed, per_block, count, run, &mut rng).into_iter().rev() {
+        let run = run.clamp(1, u64::from(per_block)) as u32;
+        let sealed = self.blocks.list().len() as u32 - UNSEALED_BLOCKS;
+        // The two open blocks are half full.
+        let open = (per_block / 2).min(count / 4);
+        let ages = Ages { sealed, per_block, pages: count, run };
+        for valid in ages.valid(count - 2 * open).into_iter().rev() {
             let block = self.blocks.preset_sealed(valid);
             let slots = self.blocks.slots(block);
             // Selection sampling, run by run: a run survived with the chance that is left.
@@ -152,83 +166,26 @@ impl Ftl {
                 // What is left must fit behind a run that is passed over.
                 if below(&mut rng, u64::from(space)) < u64::from(left) || left > space - length {
                     let take = length.min(left);
-                    for (slot, page) in (slot..slot + take).zip(&mut pages) {
-                        self.place(page, slot);
-                    }
+                    self.program(slot, take, &mut pages);
                     left -= take;
                 }
                 slot += length;
             }
         }
+        for stream in [Stream::Host, Stream::Copy] {
+            let block = self.blocks.preset_open(stream, open);
+            let first = self.blocks.slots(block).start;
+            self.program(first, open, &mut pages);
+        }
     }
 }
 
-/// Valid pages of the sealed blocks, the youngest first; `total` in all.
-fn valid_by_age(
-    sealed: u32,
-    per_block: u32,
-    total: u32,
-    run: u32,
-    rng: &mut Generator,
-) -> Vec<u32> {
-    let full = f64::from(per_block);
-    let ratio = survival_ratio(sealed, f64::from(total) / full);
-    let mut survival = std::iter::successors(Some(1.0), move |share| Some(share * ratio));
-    // Greedy collection has taken every block that fell below what its victims hold.
-    let least = libm::pow(ratio, f64::from(sealed - 1));
-    let runs = full / f64::from(run);
-    let mut valid: Vec<u32> = (0..sealed)
-        .map(|_| {
-            let share: f64 = survival.next().expect("it has no end");
-            // Twelve uniform draws less 6 are as good as normal here, without a logarithm.
-            let sum: u64 = (0..6)
-                .map(|_| {
-                    let draw = rng.next_u64();
-                    (draw >> 32) + (draw & 0xFFFF_FFFF)
-                })
-                .sum();
-            let normal = sum as f64 / 4_294_967_296.0 - 6.0;
-            let noisy = share + normal * libm::sqrt(share * (1.0 - share) / runs);
-            libm::round(noisy.clamp(least.min(share), 1.0) * full) as u32
-        })
-        .collect();
-    // What noise and rounding changed in the sum is put right a page at a time, all round.
-    let mut sum: u64 = valid.iter().map(|&v| u64::from(v)).sum();
-    let mut index = below(rng, u64::from(sealed)) as usize;
-    while sum != u64::from(total) {
-        if sum < u64::from(total) && valid[index] < per_block {
-            (valid[index], sum) = (valid[index] + 1, sum + 1);
-        } else if sum > u64::from(total) && valid[index] > 0 {
-            (valid[index], sum) = (valid[index] - 1, sum - 1);
-        }
-        index = (index + 1) % valid.len();
-    }
-    valid
-}
-
-/// The q with 1 + q + … + q^(blocks - 1) = `full_blocks`, by bisection; 0 if that is less than 1.
-fn survival_ratio(blocks: u32, full_blocks: f64) -> f64 {
-    let sum = |q: f64| {
-        let (mut power, mut square, mut exponent) = (1.0, q, blocks);
-        while exponent > 0 {
-            if exponent & 1 == 1 {
-                power *= square;
-            }
-            square *= square;
-            exponent >>= 1;
-        }
-        (1.0 - power) / (1.0 - q)
-    };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if middle < 1.0 && sum(middle) < full_blocks {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
+/// The represented pages of the range in the order of their rank, and within a rank of their own.
+fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) -> Vec<u32> {
+    let pages = sample.all().filter(|(lpn, _)| written.contains(lpn));
+    let mut ranked: Vec<(u64, u32)> = pages.map(|(lpn, page)| (rank(lpn), page)).collect();
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(_, page)| page).collect()
 }
 
 /// The order in which aligned writes of `length` pages were made, each place once.

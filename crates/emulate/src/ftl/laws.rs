@@ -37,7 +37,7 @@ impl Ftl {
                 return Err(format!("block {index} has more pages than slots: {block:?}"));
             }
         }
-        self.sample.as_ref().map_or(Ok(()), |sample| sample.hot.check())
+        self.sample.as_ref().map_or(Ok(()), |sample| sample.check())
     }
 
     /// A digest of where every page lies and of the state of every block.

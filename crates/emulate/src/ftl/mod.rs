@@ -21,7 +21,7 @@
 //! | `shape` | sizes, refusals, the scaling to a sample |
 //! | `blocks` | free, open and sealed blocks, the choice of a victim, wear |
 //! | `collect` | the collection of a victim |
-//! | `construct` | the state that a device starts in |
+//! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `hot`, `written` | which pages are represented |
 //! | `chunks` | what was written in order |
 //! | `laws` | what must always hold |
@@ -30,6 +30,7 @@
 //! **Invariants:** no time, no dies, no data. What is drawn is drawn from streams named `ftl …` of
 //! the run's seed.
 
+mod ages;
 mod blocks;
 mod chunks;
 mod collect;
@@ -174,14 +175,10 @@ impl Ftl {
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
         self.chunks.write(lpn);
-        let Some(sample) = &mut self.sample else {
-            return Some(Page(lpn as u32));
-        };
-        let (page, lost) = sample.write(lpn);
-        if let Some(lost) = lost {
-            self.unmap(lost);
+        match &mut self.sample {
+            None => Some(Page(lpn as u32)),
+            Some(sample) => sample.write(lpn).map(Page),
         }
-        page.map(Page)
     }
 
     /// The next slot of the stream's open block, whose program begins. None if no block is free for

@@ -16,8 +16,9 @@ use super::written::Written;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     permutation: Permutation,
+    /// So many pages of the map represent logical pages; those behind them stand for heavy hitters.
     pages: u32,
-    pub(super) hot: HeavyHitters,
+    hot: HeavyHitters,
     pub(super) written: Written,
 }
 
@@ -31,62 +32,65 @@ impl Sample {
         seed: u64,
         number: u64,
     ) -> Self {
+        let rng = stream(seed, "ftl heavy hitters", number);
+        let hot = HeavyHitters::new(logical_pages, represent, rng);
         Self {
             permutation: Permutation::new(logical_pages, key(seed, "ftl sample", number)),
             pages,
-            hot: HeavyHitters::new(pages, represent, stream(seed, "ftl heavy hitters", number)),
+            hot,
             written: Written::new(logical_pages, written),
         }
     }
 
-    /// The page that represents `lpn`, if it is not a heavy hitter.
-    #[inline]
-    fn cold_page(&self, lpn: u64) -> Option<u32> {
-        let page = self.permutation.apply_below(lpn, u64::from(self.pages))? as u32;
-        (!self.hot.is_lent(page)).then_some(page)
-    }
-
-    /// The page that represents `lpn`.
+    /// The page that represents `lpn` in the sample of pages. A heavy hitter may have one, too,
+    /// which stays as it was when it became one.
     #[inline]
     pub(super) fn page(&self, lpn: u64) -> Option<u32> {
-        self.hot.page(lpn).or_else(|| self.cold_page(lpn))
+        let image = self.permutation.apply(lpn);
+        (image < u64::from(self.pages)).then_some(image as u32)
     }
 
-    /// The logical page to which a page of the map belongs while it is not lent.
-    pub(super) fn lpn(&self, page: u32) -> u64 {
-        self.permutation.inverse(u64::from(page))
+    /// All represented logical pages, with their pages of the map.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, u32)> {
+        (0..self.pages).map(|page| (self.permutation.inverse(u64::from(page)), page))
     }
 
-    /// A host write begins: the page to which it applies, and one that lost its data because it is
-    /// no longer lent and its own logical page has none.
+    /// Pages of the map.
+    pub(super) fn mapped(&self) -> u32 {
+        self.pages + self.hot.groups()
+    }
+
+    /// A host write begins: the page to which it applies.
     #[inline]
-    pub(super) fn write(&mut self, lpn: u64) -> (Option<u32>, Option<u32>) {
+    pub(super) fn write(&mut self, lpn: u64) -> Option<u32> {
         self.written.set(lpn);
         match self.hot.write(lpn) {
-            Write::Apply(page) => (Some(page), None),
-            Write::Skip => (None, None),
-            Write::Cold => (self.cold_page(lpn), None),
-            Write::GaveBack(back) => {
-                let lost = !self.written.get(self.lpn(back));
-                (self.cold_page(lpn), lost.then_some(back))
-            }
+            Write::Apply(group) => Some(self.pages + u32::from(group)),
+            Write::Skip => None,
+            Write::Cold => self.page(lpn),
         }
     }
 
-    /// The pages of the map whose data a trim of the range discards.
+    /// The pages of the map whose data a trim of the range discards. A page that stands for heavy
+    /// hitters keeps its data unless the whole device is trimmed.
     pub(super) fn trim(&mut self, lpns: &Range<u64>) -> Vec<u32> {
         self.written.clear(lpns);
-        // Asking each page of a long range costs more than asking each represented page.
-        if lpns.end - lpns.start < u64::from(self.pages) {
-            return lpns.clone().filter_map(|lpn| self.page(lpn)).collect();
+        let length = lpns.end - lpns.start;
+        if length == self.written.pages() {
+            (0..self.mapped()).collect()
+        } else if length < u64::from(self.pages) {
+            lpns.clone().filter_map(|lpn| self.page(lpn)).collect()
+        } else {
+            // Asking each page of a long range costs more than asking each represented page.
+            self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
         }
-        let cold = (0..self.pages)
-            .filter(|&page| !self.hot.is_lent(page) && lpns.contains(&self.lpn(page)));
-        let hot = self.hot.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page);
-        cold.chain(hot).collect()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.hot.memory_bytes() + self.written.memory_bytes()
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.hot.check()
     }
 }

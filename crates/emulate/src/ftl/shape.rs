@@ -8,7 +8,7 @@
 //!
 //! Nothing here knows which pages are represented; that is `represent.rs`.
 
-use super::blocks::KEPT_BLOCKS;
+use super::blocks::{EMPTY_BLOCKS, UNSEALED_BLOCKS};
 
 /// The size of a flash translation layer, before any scaling. A page is a logical page of 4 KiB
 /// throughout; a block is what is erased at once, a superblock over all dies.
@@ -59,11 +59,11 @@ impl Shape {
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// The part of the slots that collection can use, open and free blocks left out, that holds no
-    /// data: the spare factor for `oracle::write_amplification_uniform`.
+    /// The part of the slots that holds no data, those left out that are not programmed in steady
+    /// state: the spare factor for `oracle::write_amplification_uniform`.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
-            .saturating_sub(u64::from(KEPT_BLOCKS));
+            .saturating_sub(u64::from(EMPTY_BLOCKS));
         let usable = blocks * u64::from(self.pages_per_block);
         1.0 - self.logical_pages as f64 / usable as f64
     }
@@ -80,13 +80,13 @@ impl Shape {
             return Err(format!("represent is {represent}; it can be 1, the exact form, to 2^20"));
         }
         let per_block = u64::from(pages_per_block);
-        let kept = u64::from(KEPT_BLOCKS);
+        let unsealed = u64::from(UNSEALED_BLOCKS);
         // One block of spare at least, or collection could find nothing to gain.
-        let least = (logical_pages.div_ceil(per_block) + 1 + kept) * per_block;
+        let least = (logical_pages.div_ceil(per_block) + 1 + unsealed) * per_block;
         if raw_pages < least {
             return Err(format!(
                 "raw_pages is {raw_pages}, too few for {logical_pages} logical pages: blocks of \
-                 {per_block} pages, of which {kept} are open or free and one is spare, need at \
+                 {per_block} pages, of which {unsealed} are open or free and one is spare, need at \
                  least {least}; raise raw_pages, or lower logical_pages or pages_per_block"
             ));
         }
@@ -104,18 +104,20 @@ impl Shape {
                     (logical_pages / REPRESENTED_MIN).max(1)
                 ));
             }
-            let usable = divide((blocks - kept) * per_block, k);
+            let empty = u64::from(EMPTY_BLOCKS);
+            let usable = divide((blocks - empty) * per_block, k);
             let wanted = (per_block / k).max(u64::from(PAGES_PER_BLOCK_MIN).min(per_block));
             let blocks = divide(usable, wanted).max(1);
-            // Whatever rounding the number of blocks lost, the pages of a block make up for.
+            // What rounding changed in one number, the other makes up for.
             let per_block = divide(usable, blocks).max(2);
-            if blocks * per_block < pages + per_block {
+            let blocks = divide(usable, per_block);
+            if blocks < pages.div_ceil(per_block) + 1 + unsealed - empty {
                 return Err(format!(
                     "represent is {k}, which leaves {blocks} blocks of {per_block} pages for \
                      {pages} pages, less than one of them spare; lower represent"
                 ));
             }
-            (pages, per_block, blocks + kept)
+            (pages, per_block, blocks + empty)
         };
         let (pages, per_block, blocks) = scaled;
         // The largest u32 means "nowhere" in the map.
@@ -142,7 +144,7 @@ mod tests {
         represent: 1,
     };
 
-    /// A represented device has the large one's usable spare, to a part in ten thousand.
+    /// A represented device has the large one's usable spare, to a part in two thousand.
     #[test]
     fn the_usable_spare_survives_scaling() {
         for pages_per_block in [256, 1000, 4096, 1 << 17] {
@@ -150,17 +152,18 @@ mod tests {
                 let shape = Shape { pages_per_block, represent, ..SHAPE };
                 let scaled = shape.scaled().unwrap();
                 let usable =
-                    f64::from(scaled.blocks - KEPT_BLOCKS) * f64::from(scaled.pages_per_block);
+                    f64::from(scaled.blocks - EMPTY_BLOCKS) * f64::from(scaled.pages_per_block);
                 let spare = 1.0 - f64::from(scaled.pages) / usable;
                 assert!(
-                    (spare - shape.spare_usable()).abs() < 1e-4,
+                    (spare - shape.spare_usable()).abs() < 5e-4,
                     "{shape:?} {scaled:?} {spare}"
                 );
                 // Blocks become fewer only where their pages can't.
                 if pages_per_block / represent >= PAGES_PER_BLOCK_MIN {
-                    assert_eq!(
-                        u64::from(scaled.blocks),
-                        shape.raw_pages / u64::from(pages_per_block)
+                    let blocks = shape.raw_pages / u64::from(pages_per_block);
+                    assert!(
+                        u64::from(scaled.blocks).abs_diff(blocks) * 1000 <= blocks,
+                        "{scaled:?}"
                     );
                 } else {
                     let least = PAGES_PER_BLOCK_MIN.min(pages_per_block);
@@ -179,7 +182,7 @@ mod tests {
                 Shape { represent: 0, ..SHAPE },
                 "represent is 0; it can be 1, the exact form, to 2^20",
             ),
-            (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98697216; raise raw_pages"),
+            (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98566144; raise raw_pages"),
             (Shape { represent: 40_000, ..SHAPE }, "so it can be at most 23841"),
             (Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, ..SHAPE }, "raise represent to 8"),
         ] {
@@ -187,7 +190,7 @@ mod tests {
             assert!(refusal.contains(says), "{refusal}");
         }
         // What the refusals propose works.
-        Shape { raw_pages: 98_697_216, ..SHAPE }.check().unwrap();
+        Shape { raw_pages: 98_566_144, ..SHAPE }.check().unwrap();
         Shape { represent: 23_841, pages_per_block: 256, ..SHAPE }.check().unwrap();
         Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, represent: 8, ..SHAPE }
             .check()

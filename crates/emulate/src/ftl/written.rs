@@ -76,8 +76,9 @@ impl Written {
         }
     }
 
-    pub(super) fn all(&self) -> bool {
-        self.bits.is_none()
+    /// How many pages there are, written or not.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -107,7 +108,7 @@ mod tests {
                 }
                 expected[a as usize..b as usize].fill(!clear);
                 prop_assert!((0..pages).all(|lpn| written.get(lpn) == expected[lpn as usize]));
-                prop_assert_eq!(written.all(), expected.iter().all(|&w| w));
+                prop_assert_eq!(written.bits.is_none(), expected.iter().all(|&w| w));
             }
         }
     }

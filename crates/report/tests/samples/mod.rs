@@ -236,6 +236,7 @@ pub(crate) fn several_targets() -> Run {
         let mut first = ask(targets[0], "uring", 80_000, name, block);
         let failures = &mut first.series[1].class_mut(OpKind::Read).errors;
         (0..17).for_each(|_| failures.add(ErrorKind::Io, 5));
+        failures.add(ErrorKind::Other, 22);
         failures.add(ErrorKind::Gone, 19);
         first.ended = Ended::Interrupted;
         finish(&mut first);

@@ -3,32 +3,32 @@
 
 use super::driver::{Driver, Load};
 use crate::ftl::oracle::{spare_factor_with_fill, write_amplification_uniform};
-use crate::ftl::{Shape, State};
+use crate::ftl::{FREE_BLOCKS, Shape, State};
 
 const RANDOM: State = State::Random { pages_per_write: 1 };
 
-/// A device of `blocks` blocks with this usable spare factor.
-fn shape(pages_per_block: u32, blocks: u64, spare: f64, represent: u32) -> Shape {
+/// A device of so many blocks with this usable spare factor, in the exact form.
+fn shape(pages_per_block: u32, blocks: u64, spare: f64) -> Shape {
     let raw_pages = u64::from(pages_per_block) * blocks;
-    let usable = u64::from(pages_per_block) * (blocks - 6);
+    let usable = u64::from(pages_per_block) * (blocks - u64::from(FREE_BLOCKS));
     let logical_pages = (usable as f64 * (1.0 - spare)) as u64;
-    Shape { logical_pages, raw_pages, pages_per_block, represent }
+    Shape { logical_pages, raw_pages, pages_per_block, represent: 1 }
 }
 
+#[track_caller]
 fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     let off = value / expected - 1.0;
     println!("{what}: {value:.4}, expected {expected:.4}, {:+.2} %", 100.0 * off);
-    assert!(off.abs() < tolerance, "{what}: {value:.4}, expected {expected:.4}: {off:+.4}");
+    assert!(off.abs() < tolerance, "{what}: {value:.4}, expected {expected:.4}, off {off:+.4}");
 }
 
-/// Greedy collection of blocks of 256 pages lies a little below the law of large blocks.
-fn closed_form(blocks: u64, spares: &[f64]) {
+fn closed_form(pages_per_block: u32, blocks: u64, spares: &[f64]) {
     for &spare in spares {
-        let shape = shape(256, blocks, spare, 1);
+        let shape = shape(pages_per_block, blocks, spare);
         let mut driver = Driver::new(shape, RANDOM, 1);
         let mut load = Load::uniform(0..shape.logical_pages, 2);
-        driver.amplification(&mut load, 1.0);
-        let amplification = driver.amplification(&mut load, 2.0);
+        driver.amplification(&mut load, 0.5);
+        let amplification = driver.amplification(&mut load, 1.0);
         let expected = write_amplification_uniform(shape.spare_usable());
         assert_near(&format!("spare {spare}"), amplification, expected, 0.03);
         driver.ftl.check().unwrap();
@@ -37,74 +37,109 @@ fn closed_form(blocks: u64, spares: &[f64]) {
 
 #[test]
 fn uniform_writes_have_the_amplification_of_the_closed_form() {
-    closed_form(200, &[0.12, 0.2857]);
+    closed_form(1024, 80, &[0.12, 0.2857]);
 }
 
 #[test]
 #[ignore = "long: run it with --release"]
 fn uniform_writes_have_the_amplification_of_the_closed_form_in_full() {
-    closed_form(2048, &[0.07, 0.0909, 0.12, 0.2, 0.2857, 0.5]);
+    closed_form(4096, 512, &[0.07, 0.0909, 0.12, 0.1667, 0.2, 0.25, 0.2857, 0.35, 0.5]);
+}
+
+/// The constructed state is the steady state: what is written first has the amplification of what
+/// is written after three times the device.
+fn no_drift(shape: Shape, tolerance: f64) {
+    for pages_per_write in [1, 8] {
+        let mut driver = Driver::new(shape, State::Random { pages_per_write }, 1);
+        driver.ftl.check().unwrap();
+        let places = shape.logical_pages / u64::from(pages_per_write);
+        let mut load = Load::uniform_of(places, pages_per_write, 2);
+        let first = driver.amplification(&mut load, 0.25);
+        driver.amplification(&mut load, 1.75);
+        let third = driver.amplification(&mut load, 1.0);
+        let what = format!("{pages_per_write} of k = {}", shape.represent);
+        assert_near(&what, first, third, tolerance);
+    }
 }
 
 #[test]
-#[ignore = "temporary"]
-fn kept() {
-    for spare in [0.07, 0.2] {
-        for b in [128, 500, 2000] {
-            for ppb in [256, 1024, 4096] {
-                let shape = shape(ppb, b, spare, 1);
-                let mut driver = Driver::new(shape, RANDOM, 1);
-                let mut load = Load::uniform(0..shape.logical_pages, 2);
-                let dw = if u64::from(ppb) * b > 2_000_000 { 0.5 } else { 2.0 };
-                driver.amplification(&mut load, 0.5);
-                let wa = driver.amplification(&mut load, dw);
-                // spare that gives it
-                let (mut lo, mut hi) = (0.001, 0.999);
-                for _ in 0..50 {
-                    let m = (lo + hi) / 2.0;
-                    if write_amplification_uniform(m) > wa { lo = m } else { hi = m }
-                }
-                let kept = b as f64 - shape.logical_pages as f64 / (1.0 - lo) / f64::from(ppb);
-                println!(
-                    "{spare} B {b} ppb {ppb} {wa:.3} {:+.2} % kept {kept:.2} ",
-                    100.0 * (wa / write_amplification_uniform(shape.spare_usable()) - 1.0)
-                );
-            }
-        }
+fn a_constructed_steady_state_is_steady() {
+    no_drift(shape(1024, 100, 0.2), 0.04);
+    no_drift(Shape { represent: 8, ..shape(4096, 100, 0.2) }, 0.04);
+}
+
+#[test]
+#[ignore = "long: run it with --release"]
+fn a_constructed_steady_state_is_steady_in_full() {
+    // With so little spare greedy collection goes on to find an advantage for several device
+    // writes, the more so the fewer and smaller the blocks are.
+    for (spare, tolerance) in [(0.07, 0.03), (0.12, 0.02), (0.2, 0.02), (0.2857, 0.02)] {
+        no_drift(shape(4096, 512, spare), tolerance);
+        no_drift(Shape { represent: 32, ..shape(65536, 512, spare) }, tolerance);
     }
 }
-#[test]
-#[ignore = "temporary"]
-fn sample() {
-    for spare in [0.1, 0.2] {
-        let shapes = [1, 32].map(|k| shape(32768, 512, spare, k));
-        for name in ["zipf 0.99", "zipf 1.2", "80/20", "uniform"] {
-            let wa = shapes.map(|shape| {
-                let n = shape.logical_pages;
-                let mut driver = Driver::new(
-                    shape,
-                    if name == "sequential" { State::Sequential } else { RANDOM },
-                    1,
-                );
-                let mut load = match name {
-                    "uniform" => Load::uniform(0..n, 2),
-                    "80/20" => Load::hot_cold(n, 0.2, 0.8, 2),
-                    "zipf 0.99" => Load::zipf(n, 0.99, 2),
-                    "zipf 1.2" => Load::zipf(n, 1.2, 2),
-                    "sequential" => Load::sequential(n),
-                    _ => {
-                        driver.ftl.trim(0..n / 2);
-                        Load::uniform(n / 2..n, 2)
-                    }
-                };
-                driver.amplification(&mut load, 1.5);
-                (
-                    driver.amplification(&mut load, 0.5),
-                    driver.ftl.counters().host_pages as f64 / (2 * n) as f64,
-                )
-            });
-            println!("{spare} {name} {wa:.4?} {:+.2} %", 100.0 * (wa[1].0 / wa[0].0 - 1.0));
-        }
+
+/// The sample has the exact form's amplification under loads of every kind.
+fn sample_is_as_exact(exact: Shape, represent: u32, warm_up: f64, tolerance: f64) {
+    let pages = exact.logical_pages;
+    for name in ["uniform", "80/20", "zipf 0.99", "zipf 1.2", "sequential", "half trimmed"] {
+        let [expected, amplification] = [1, represent].map(|represent| {
+            let shape = Shape { represent, ..exact };
+            let state = if name == "sequential" { State::Sequential } else { RANDOM };
+            let mut driver = Driver::new(shape, state, 1);
+            let mut load = match name {
+                "uniform" => Load::uniform(0..pages, 2),
+                "80/20" => Load::hot_cold(pages, 0.2, 0.8, 2),
+                "zipf 0.99" => Load::zipf(pages, 0.99, 2),
+                "zipf 1.2" => Load::zipf(pages, 1.2, 2),
+                "sequential" => Load::sequential(pages),
+                _ => {
+                    driver.ftl.trim(0..pages / 2);
+                    Load::uniform(pages / 2..pages, 2)
+                }
+            };
+            driver.amplification(&mut load, warm_up);
+            let amplification = driver.amplification(&mut load, 0.5);
+            driver.ftl.check().unwrap();
+            match name {
+                "sequential" => assert_near(name, amplification, 1.0, 1e-9),
+                "half trimmed" => {
+                    let spare = spare_factor_with_fill(shape.spare_usable(), 0.5);
+                    let expected = write_amplification_uniform(spare);
+                    assert_near(name, amplification, expected, tolerance);
+                }
+                _ => {}
+            }
+            amplification
+        });
+        assert_near(&format!("{name}, k = {represent}"), amplification, expected, tolerance);
     }
-    let _ = spare_factor_with_fill(0.1, 0.5);
+}
+
+#[test]
+fn the_sample_amplifies_like_the_exact_form() {
+    sample_is_as_exact(shape(2048, 96, 0.2), 4, 0.5, 0.05);
+}
+
+#[test]
+#[ignore = "long: run it with --release"]
+fn the_sample_amplifies_like_the_exact_form_in_full() {
+    for spare in [0.1, 0.2] {
+        sample_is_as_exact(shape(32768, 512, spare), 32, 1.5, 0.03);
+    }
+}
+
+/// Out of the box nothing is copied before the spare is used up.
+#[test]
+fn a_fresh_device_does_not_amplify_until_its_spare_is_used() {
+    for represent in [1, 4] {
+        let shape = Shape { represent, ..shape(1024, 64, 0.2) };
+        let mut driver = Driver::new(shape, State::Fresh, 1);
+        let mut load = Load::uniform(0..shape.logical_pages, 2);
+        let spare_used = 1.0 / (1.0 - shape.spare_usable());
+        let fresh = driver.amplification(&mut load, spare_used - 0.05);
+        assert!((fresh - 1.0).abs() < 1e-12, "{fresh}");
+        assert!(driver.amplification(&mut load, 0.5) > 1.3);
+        driver.ftl.check().unwrap();
+    }
 }

@@ -86,6 +86,13 @@ pub(super) struct Load {
 
 enum Kind {
     Uniform(Range<u64>),
+    /// Aligned runs of `length` pages; `left` are to follow of the one before `next`.
+    Runs {
+        places: u64,
+        length: u64,
+        next: u64,
+        left: u64,
+    },
     Sequential {
         next: u64,
         pages: u64,
@@ -113,6 +120,10 @@ impl Load {
         Self::new(seed, Kind::Uniform(range))
     }
 
+    pub(super) fn uniform_of(places: u64, length: u32, seed: u64) -> Self {
+        Self::new(seed, Kind::Runs { places, length: u64::from(length), next: 0, left: 0 })
+    }
+
     pub(super) fn sequential(pages: u64) -> Self {
         Self::new(0, Kind::Sequential { next: 0, pages })
     }
@@ -133,6 +144,15 @@ impl Load {
         let rng = &mut self.rng;
         match &mut self.kind {
             Kind::Uniform(range) => range.start + below(rng, range.end - range.start),
+            Kind::Runs { places, length, next, left } => {
+                if *left == 0 {
+                    *next = below(rng, *places) * *length;
+                    *left = *length;
+                }
+                *left -= 1;
+                *next += 1;
+                *next - 1
+            }
             Kind::Sequential { next, pages } => {
                 let lpn = *next;
                 *next = (lpn + 1) % *pages;

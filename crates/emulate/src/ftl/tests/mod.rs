@@ -1,4 +1,4 @@
-//! The translation layer as a whole, driven without time: every program completes at once.
+//! The translation layer as a whole.
 
 mod amplification;
 mod cost;

@@ -1,0 +1,88 @@
+//! CPU time of the calling thread: the sum from the scheduler's clock, to the nanosecond, and how
+//! much of it was in user mode and in the kernel.
+//!
+//! The kernel accounts user and system time in ticks (1 to 10 ms) and refreshes the sum that
+//! getrusage shows at a tick or a switch, so a cell shorter than that would seem to have cost
+//! nothing. `CLOCK_THREAD_CPUTIME_ID` is brought up to date as it is read, but does not know the
+//! modes. So the sum is the clock's, and getrusage only says in which ratio it is divided.
+
+/// What the thread had used at some moment, ns since it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuTime {
+    sum_ns: u64,
+    /// As getrusage has it.
+    user_ns: u64,
+    /// As getrusage has it.
+    system_ns: u64,
+}
+
+impl CpuTime {
+    /// Of the calling thread, now.
+    pub(crate) fn now() -> Self {
+        // SAFETY: an all-zero timespec and rusage are valid, and the calls fill them.
+        let (clock, usage) = unsafe {
+            let mut clock: libc::timespec = std::mem::zeroed();
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut clock);
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            (clock, usage)
+        };
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+        Self {
+            sum_ns: clock.tv_sec as u64 * 1_000_000_000 + clock.tv_nsec as u64,
+            user_ns: ns(usage.ru_utime),
+            system_ns: ns(usage.ru_stime),
+        }
+    }
+
+    /// What was used from `start` to `self`, ns: user, system. They add up to the clock's sum. The
+    /// ratio is the one of that time, or of the thread's whole life where no tick fell into it.
+    /// Where none ever fell all is counted as user time, as the kernel itself does.
+    pub(crate) fn since(&self, start: &Self) -> (u64, u64) {
+        let sum_ns = self.sum_ns.saturating_sub(start.sum_ns);
+        let within = (
+            self.user_ns.saturating_sub(start.user_ns),
+            self.system_ns.saturating_sub(start.system_ns),
+        );
+        let (user, system) = if within == (0, 0) { (self.user_ns, self.system_ns) } else { within };
+        let ticked = u128::from(user) + u128::from(system);
+        // No more than the sum, so it fits.
+        let system_ns =
+            (u128::from(sum_ns) * u128::from(system)).checked_div(ticked).unwrap_or(0) as u64;
+        (sum_ns - system_ns, system_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CpuTime;
+
+    fn at(sum_ns: u64, user_ns: u64, system_ns: u64) -> CpuTime {
+        CpuTime { sum_ns, user_ns, system_ns }
+    }
+
+    #[test]
+    fn the_sum_is_the_clocks_and_the_ratio_is_the_ticks() {
+        let start = at(1000, 900, 100);
+        // One to three within the time, whatever it was before.
+        assert_eq!(at(1801, 1000, 400).since(&start), (201, 600));
+        // No tick within the time: the ratio of the whole life.
+        assert_eq!(at(1050, 900, 100).since(&start), (45, 5));
+        // No tick at all.
+        assert_eq!(at(70, 0, 0).since(&at(0, 0, 0)), (70, 0));
+        assert_eq!(start.since(&start), (0, 0));
+    }
+
+    /// Work of some microseconds, far below a tick, has its time.
+    #[test]
+    fn no_work_is_too_short() {
+        let mut before = CpuTime::now();
+        for i in 0..100_u64 {
+            std::hint::black_box((0..1000).fold(i, |a, b| a.rotate_left(7) ^ b));
+            let now = CpuTime::now();
+            let (user, system) = now.since(&before);
+            assert!(user + system > 0, "{before:?} {now:?}");
+            before = now;
+        }
+    }
+}

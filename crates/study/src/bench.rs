@@ -1,0 +1,129 @@
+//! The test bench: a server and a device of the catalog, put together as a study needs them.
+
+use crate::raw::{Occupancy, RawSystem};
+use core::ops::Range;
+use iodyno_catalog::{File, Kind, Problem, find, parse};
+use iodyno_emulate::System;
+use iodyno_emulate::describe::{self, DescribedSystem, FormError, Parameter, RawFile};
+use iodyno_emulate::spec::{self, Attach, Device, Host, Precondition, Written};
+use std::sync::Arc;
+
+/// A server that may hold any number of one device.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// What the paper calls it.
+    pub name: String,
+    /// The server's name in the catalog.
+    pub host_name: String,
+    /// The server.
+    pub host: Host,
+    /// One device.
+    pub device: Device,
+    /// What the study sets that differs from the files, in words; empty where nothing does.
+    pub options: String,
+}
+
+/// A parameter and the file that it stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// Name of the device or server.
+    pub of: String,
+    /// The parameter.
+    pub parameter: Parameter,
+}
+
+impl Bench {
+    /// So many devices in the server, all written in the same way before, over their whole capacity.
+    ///
+    /// # Errors
+    /// The rules of population that so many devices break, in a sentence.
+    pub fn system(&self, devices: u32, written: Written) -> Result<Arc<System>, String> {
+        let state = Precondition { how: written, fill: 1.0 };
+        let devices = vec![(self.device.clone(), state); devices as usize];
+        let system = System::populate(self.name.as_str(), self.host.clone(), devices);
+        system.map(Arc::new).map_err(|broken| {
+            let all: Vec<String> = broken.iter().map(ToString::to_string).collect();
+            all.join("; ")
+        })
+    }
+}
+
+/// Reads the server and the device of one system of the study, and their parameters into `all`.
+pub(crate) fn bench(
+    file: &File,
+    raw: &RawSystem,
+    all: &mut Vec<Owned>,
+) -> Result<Bench, Problem> {
+    let host = host(file, raw.host.get_ref(), raw.host.span(), all)?;
+    let named = raw.device.get_ref();
+    let found = find(Kind::Device, named).map_err(|p| named_in(file, raw.device.span(), p))?;
+    let parsed: RawFile = parse(&found)?;
+    let described =
+        describe::device(&found.name, &parsed).map_err(|errors| drawn(&found, &errors))?;
+    note(all, &found.name, described.parameters);
+    let mut device = described.device;
+    let mut options = String::new();
+    if let Some(occupancy) = &raw.occupancy
+        && *occupancy.get_ref() == Occupancy::Max
+    {
+        let spec::Kind::Flash(flash) = &mut device.kind else {
+            return Err(no_driver(file, occupancy.span(), &device.name));
+        };
+        let Attach::MemoryChannel { devices_per_thread, .. } = &mut flash.attach else {
+            return Err(no_driver(file, occupancy.span(), &device.name));
+        };
+        *devices_per_thread = 1;
+        "a driver thread for each device".clone_into(&mut options);
+    }
+    Ok(Bench {
+        name: raw.name.get_ref().clone(),
+        host_name: host.name.clone(),
+        host: host.host,
+        device,
+        options,
+    })
+}
+
+/// Reads a server of the catalog, and its parameters into `all`.
+pub(crate) fn host(
+    file: &File,
+    name: &str,
+    span: Range<usize>,
+    all: &mut Vec<Owned>,
+) -> Result<DescribedSystem, Problem> {
+    let found = find(Kind::System, name).map_err(|p| named_in(file, span, p))?;
+    let parsed: RawFile = parse(&found)?;
+    let described =
+        describe::system(&found.name, &parsed).map_err(|errors| drawn(&found, &errors))?;
+    note(all, &found.name, described.parameters.clone());
+    Ok(described)
+}
+
+/// A file's parameters are noted once, however many systems use it.
+fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
+    if !all.iter().any(|owned| owned.of == of) {
+        let own = |parameter| Owned { of: of.to_owned(), parameter };
+        all.extend(parameters.into_iter().map(own));
+    }
+}
+
+/// What is wrong with a name, at the place where the study names it.
+fn named_in(file: &File, span: Range<usize>, problem: Problem) -> Problem {
+    let help = problem.help().map(ToOwned::to_owned);
+    Problem::at(file, span, problem.message(), help)
+}
+
+fn no_driver(file: &File, span: Range<usize>, device: &str) -> Problem {
+    let message = format!("`{device}` has no driver threads to set `occupancy` of");
+    let help = "only a device on the memory channel has; take the key out".to_owned();
+    Problem::at(file, span, message, Some(help))
+}
+
+/// The errors of a device or system file, drawn in it.
+fn drawn(file: &File, errors: &[FormError]) -> Problem {
+    let Some((first, rest)) = errors.split_first() else {
+        return Problem::new(file.origin.as_str(), "the file is not valid");
+    };
+    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
+    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
+}

@@ -1,0 +1,200 @@
+//! One cell of a study: which system does which workload, at which point of the axes; and what came
+//! of it, as a few numbers.
+
+use iodyno_measure::{Cell, Histogram};
+
+/// Which cell. Systems and workloads by their place in the study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellKey {
+    /// Which system.
+    pub system: usize,
+    /// Which workload.
+    pub workload: usize,
+    /// Between a completion and the next submission, ns.
+    pub think_ns: u64,
+    /// Of one operation.
+    pub block_bytes: u32,
+    /// Outstanding operations of each device.
+    pub depth: u32,
+    /// How many devices work at once.
+    pub devices: u32,
+}
+
+/// One figure of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Operations a second of all devices.
+    Iops,
+    /// Bytes a second of all devices.
+    BytesPerS,
+    /// Mean latency over all operations, ns.
+    MeanNs,
+    /// 99th percentile of the latency of all operations, ns.
+    P99Ns,
+}
+
+/// What a cell gave, over all devices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Mean latency over all operations, ns.
+    pub mean_ns: f64,
+    /// 99th percentile of the latency, ns; None where the samples do not support it.
+    pub p99_ns: Option<f64>,
+    /// Relative standard error of the rate.
+    pub iops_error: f64,
+    /// Relative standard error of the mean latency.
+    pub mean_error: f64,
+    /// Operations that were simulated, those of the ramp included.
+    pub simulated: u64,
+}
+
+impl Taken {
+    /// One figure with its relative standard error, where one is known.
+    pub fn get(&self, measure: Measure) -> Option<(f64, Option<f64>)> {
+        Some(match measure {
+            Measure::Iops => (self.iops, Some(self.iops_error)),
+            Measure::BytesPerS => (self.bytes_per_s, Some(self.iops_error)),
+            Measure::MeanNs => (self.mean_ns, Some(self.mean_error)),
+            Measure::P99Ns => (self.p99_ns?, None),
+        })
+    }
+
+    /// Sums up the cells of all devices, which ran at once for equal windows of equal intervals.
+    ///
+    /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all
+    /// its dies at once takes writes in waves, and a plain mean depends on how many waves the window
+    /// cuts; the taper gives its edges no weight. It costs half as many operations again for the
+    /// same standard error where there are no waves.
+    pub fn of(cells: &[Cell], simulated: u64) -> Self {
+        let mut latency = Histogram::new();
+        for cell in cells {
+            cell.total().iter().for_each(|(_, class)| latency.merge(&class.service));
+        }
+        let batches = batches(cells);
+        let weights = taper(batches.len());
+        let mean = |of: &dyn Fn(&Batch) -> f64| {
+            let sum: f64 = batches.iter().zip(&weights).map(|(batch, w)| of(batch) * w).sum();
+            sum / weights.iter().sum::<f64>()
+        };
+        let interval_s = cells.first().map_or(f64::INFINITY, |c| c.interval_ns as f64 / 1e9);
+        let (ops, bytes, sum_ns) = (mean(&|b| b.ops), mean(&|b| b.bytes), mean(&|b| b.sum_ns));
+        let mean_ns = if ops > 0.0 { sum_ns / ops } else { 0.0 };
+        let error = |of: &dyn Fn(&Batch) -> f64, mean: f64| {
+            let residuals: Vec<f64> = batches.iter().map(of).collect();
+            standard_error(&residuals, &weights) / mean
+        };
+        Self {
+            iops: ops / interval_s,
+            bytes_per_s: bytes / interval_s,
+            mean_ns,
+            p99_ns: latency.supported_quantile_ns(0.99).map(|ns| ns as f64),
+            iops_error: error(&|b| b.ops - ops, ops),
+            mean_error: error(&|b| b.sum_ns - mean_ns * b.ops, sum_ns),
+            simulated,
+        }
+    }
+}
+
+/// One interval over all devices.
+struct Batch {
+    ops: f64,
+    bytes: f64,
+    /// Sum of the latencies.
+    sum_ns: f64,
+}
+
+fn batches(cells: &[Cell]) -> Vec<Batch> {
+    let longest = cells.iter().map(|c| c.series.len()).max().unwrap_or(0);
+    let in_interval = |i: usize| {
+        let mut batch = Batch { ops: 0.0, bytes: 0.0, sum_ns: 0.0 };
+        for interval in cells.iter().filter_map(|cell| cell.series.get(i)) {
+            batch.ops += interval.ops() as f64;
+            batch.bytes += interval.bytes() as f64;
+            batch.sum_ns += interval.iter().map(|(_, c)| c.service.sum_ns() as f64).sum::<f64>();
+        }
+        batch
+    };
+    (0..longest).map(in_interval).collect()
+}
+
+/// Hann's weights at the middles of `n` equal parts: sin².
+fn taper(n: usize) -> Vec<f64> {
+    let at = |i: usize| (core::f64::consts::PI * (i as f64 + 0.5) / n as f64).sin().powi(2);
+    (0..n).map(at).collect()
+}
+
+/// How many intervals apart what happens may still be alike, in either sense.
+const LAGS: usize = 5;
+
+/// Standard error of the weighted mean of a series whose residuals these are, which may depend on
+/// their neighbours: the variance at frequency 0 by Bartlett's weights (W. Newey, K. West, 1987).
+/// Infinite where there are too few.
+fn standard_error(residuals: &[f64], weights: &[f64]) -> f64 {
+    let n = residuals.len();
+    if n <= 2 * LAGS {
+        return f64::INFINITY;
+    }
+    let products = |lag: usize| {
+        let pairs = residuals.iter().zip(&residuals[lag..]);
+        pairs.map(|(a, b)| a * b).sum::<f64>() / (n - 1) as f64
+    };
+    let weigh = |lag: usize| 1.0 - lag as f64 / (LAGS + 1) as f64;
+    let lagged: f64 = (1..=LAGS).map(|lag| 2.0 * weigh(lag) * products(lag)).sum();
+    let variance = (products(0) + lagged).max(0.0);
+    let squares: f64 = weights.iter().map(|w| w * w).sum();
+    (variance * squares).sqrt() / weights.iter().sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng;
+
+    /// Against the spread of many means: white noise, noise that neighbours share, and waves.
+    #[test]
+    fn standard_errors_are_those_of_many_means() {
+        let mut random = rng::stream(7, "batches", 0);
+        let mut noise = move || rng::unit_open_closed(&mut random) - 0.5;
+        let n = 40;
+        let weights = taper(n);
+        for kind in ["white", "shared", "waves"] {
+            let (mut means, mut told) = (Vec::new(), Vec::new());
+            for round in 0..2000 {
+                let mut before = noise();
+                let values: Vec<f64> = (0..n)
+                    .map(|i| {
+                        let new = noise();
+                        let value = match kind {
+                            "white" => new,
+                            "shared" => new + before,
+                            _ => {
+                                let phase = f64::from(round) + i as f64 * 2.0;
+                                0.1 * new + phase.sin()
+                            }
+                        };
+                        before = new;
+                        value
+                    })
+                    .collect();
+                let total: f64 = weights.iter().sum();
+                let mean = values.iter().zip(&weights).map(|(v, w)| v * w).sum::<f64>() / total;
+                let residuals: Vec<f64> = values.iter().map(|v| v - mean).collect();
+                means.push(mean);
+                told.push(standard_error(&residuals, &weights).powi(2));
+            }
+            let square = |all: &[f64]| all.iter().map(|m| m * m).sum::<f64>() / all.len() as f64;
+            let truth = square(&means).sqrt();
+            let told = (told.iter().sum::<f64>() / told.len() as f64).sqrt();
+            // Bartlett's weights miss part of what neighbours share, and see part of the waves.
+            let most = if kind == "waves" { 12.0 } else { 1.1 };
+            assert!((0.75..most).contains(&(told / truth)), "{kind}: {told} for {truth}");
+            // The noise alone makes 0.0056; a plain mean over such waves is off by up to 0.03.
+            assert!(kind != "waves" || truth < 0.0065, "{truth}");
+        }
+        assert!(standard_error(&[1.0, -1.0], &[1.0, 1.0]).is_infinite());
+    }
+}

@@ -1,0 +1,138 @@
+//! The demerit figure of a model: the root mean square of the horizontal distance between the
+//! response-time distributions of model and original, as a share of the original's mean
+//! (C. Ruemmler, J. Wilkes: "An introduction to disk drive modeling", IEEE Computer, 1994).
+//!
+//! Horizontal means at equal probability: ∫₀¹ (F⁻¹(p) − G⁻¹(p))² dp under the root. A histogram's
+//! quantile function is taken as piecewise linear (values are spread evenly within a bucket), so
+//! the integral is exact.
+
+use iodyno_measure::Histogram;
+
+/// A quantile function, piecewise linear: time over probability, neither ever falling. A step is
+/// two points of equal probability.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantiles(Vec<(f64, f64)>);
+
+impl Quantiles {
+    /// Through these points of (probability, time in any unit).
+    ///
+    /// # Errors
+    /// Points that do not begin at probability 0, end at 1 and never fall.
+    pub fn new(points: Vec<(f64, f64)>) -> Result<Self, String> {
+        let ends = points.first().map(|p| p.0) == Some(0.0) && points.last().map(|p| p.0) == Some(1.0);
+        if !ends {
+            return Err("a quantile function begins at probability 0 and ends at 1".to_owned());
+        }
+        let rises = |w: &[(f64, f64)]| w[0].0 <= w[1].0 && w[0].1 <= w[1].1;
+        if !points.windows(2).all(rises) || points.iter().any(|p| !p.1.is_finite()) {
+            return Err("a quantile function never falls".to_owned());
+        }
+        Ok(Self(points))
+    }
+
+    /// That of a histogram, in ns; None when it is empty.
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let (min, max) = (histogram.min_ns()? as f64, histogram.max_ns()? as f64);
+        let count = histogram.count() as f64;
+        let mut seen = 0_u64;
+        let mut points = Vec::new();
+        for bucket in histogram.buckets() {
+            let low = bucket.low_ns as f64;
+            let high = (bucket.low_ns + bucket.width_ns - 1) as f64;
+            points.push((seen as f64 / count, low.clamp(min, max)));
+            seen += bucket.count;
+            points.push((seen as f64 / count, high.clamp(min, max)));
+        }
+        Some(Self(points))
+    }
+
+    /// The mean of the distribution.
+    pub fn mean(&self) -> f64 {
+        self.0.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum()
+    }
+}
+
+/// See the module. None where the original's mean is 0.
+pub fn demerit(original: &Quantiles, model: &Quantiles) -> Option<f64> {
+    let mean = original.mean();
+    (mean > 0.0).then(|| squared_distance(&original.0, &model.0).sqrt() / mean)
+}
+
+/// ∫₀¹ (a − b)² dp. Between two neighbouring points of either, both are straight lines.
+fn squared_distance(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
+    let (mut i, mut j) = (0, 0);
+    let mut from = 0.0;
+    let mut sum = 0.0;
+    while i + 1 < a.len() && j + 1 < b.len() {
+        let to = a[i + 1].0.min(b[j + 1].0);
+        if to > from {
+            let d0 = on(a, i, from) - on(b, j, from);
+            let d1 = on(a, i, to) - on(b, j, to);
+            sum += (to - from) * (d0 * d0 + d0 * d1 + d1 * d1) / 3.0;
+            from = to;
+        }
+        if a[i + 1].0 <= to {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    sum
+}
+
+/// The value at `p` on the line from point `i` to the next.
+fn on(points: &[(f64, f64)], i: usize, p: f64) -> f64 {
+    let ((p0, x0), (p1, x1)) = (points[i], points[i + 1]);
+    if p1 > p0 { x0 + (x1 - x0) * (p - p0) / (p1 - p0) } else { x1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn uniform(low: f64, high: f64) -> Quantiles {
+        Quantiles::new(vec![(0.0, low), (1.0, high)]).unwrap()
+    }
+
+    #[track_caller]
+    fn near(found: f64, expected: f64, tolerance: f64) {
+        assert!((found - expected).abs() <= tolerance, "{found} where {expected} was expected");
+    }
+
+    #[test]
+    fn closed_forms() {
+        // Uniform on [0, a] against [0, b]: the distance at p is (b − a)·p.
+        near(demerit(&uniform(0.0, 6.0), &uniform(0.0, 9.0)).unwrap(), 3.0 / 3_f64.sqrt() / 3.0, 1e-12);
+        // Two constants.
+        near(demerit(&uniform(5.0, 5.0), &uniform(8.0, 8.0)).unwrap(), 0.6, 1e-12);
+        // Half at 1 and half at 3 against their mean.
+        let two = Quantiles::new(vec![(0.0, 1.0), (0.5, 1.0), (0.5, 3.0), (1.0, 3.0)]).unwrap();
+        near(two.mean(), 2.0, 1e-12);
+        near(demerit(&two, &uniform(2.0, 2.0)).unwrap(), 0.5, 1e-12);
+        assert_eq!(demerit(&uniform(0.0, 0.0), &two), None);
+        assert!(Quantiles::new(vec![(0.0, 2.0), (1.0, 1.0)]).is_err());
+        assert!(Quantiles::new(vec![(0.1, 1.0), (1.0, 1.0)]).is_err());
+        assert_eq!(Quantiles::of(&Histogram::new()), None);
+    }
+
+    proptest! {
+        /// A distribution that is shifted by c has the demerit c / mean, whatever its shape; and the
+        /// histogram's buckets add no more than their width.
+        #[test]
+        fn a_shift(values in prop::collection::vec(1_u64..100_000, 2..200), shift in 0_u64..50_000) {
+            let of = |shift| {
+                let mut h = Histogram::new();
+                values.iter().for_each(|v| h.record(v + shift));
+                h
+            };
+            let (original, model) = (of(0), of(shift));
+            let mean = original.mean_ns().unwrap();
+            let found = demerit(&Quantiles::of(&original).unwrap(), &Quantiles::of(&model).unwrap());
+            let widest = 150_000.0 / 128.0;
+            prop_assert!((found.unwrap() * mean - shift as f64).abs() <= 2.0 * widest);
+            let same = Quantiles::of(&original).unwrap();
+            prop_assert_eq!(demerit(&same, &same), Some(0.0));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A study as one JSON document, by the schema in `docs/schema/study-v1.schema.json`: within a
+//! version keys are added and never changed or removed. `null` is "not printed", "not known" or "not
+//! supported by the samples"; it is never 0.
+
+use crate::outcome::{Nearer, Outcome, Row};
+use crate::series::{Series, series};
+use crate::strata::{Spread, Stratum};
+use crate::study::Wanted;
+use iodyno_emulate::describe::Source;
+use serde_json::{Map, Value, json};
+
+/// The schema of [`document`], draft 2020-12.
+pub const SCHEMA_STUDY: &str = include_str!("../../../docs/schema/study-v1.schema.json");
+
+/// A study that was run as one document.
+pub fn document(outcome: &Outcome<'_>) -> Value {
+    let study = outcome.study;
+    let rows = study.rows.iter().zip(&outcome.rows);
+    json!({
+        "schema": 1,
+        "study": study.name,
+        "title": study.title,
+        "source": study.source,
+        "systems": study.systems.iter().map(|bench| json!({
+            "name": bench.name,
+            "host": bench.host_name,
+            "device": bench.device.name,
+            "options": bench.options,
+        })).collect::<Vec<_>>(),
+        "parameters": parameters(outcome),
+        "rows": rows.map(|(wanted, row)| self::row(outcome, wanted, row)).collect::<Vec<_>>(),
+        "strata": outcome.strata.iter().map(stratum).collect::<Vec<_>>(),
+        "curves": series(study).iter().filter_map(|s| curve(outcome, s)).collect::<Vec<_>>(),
+        "simulated": {
+            "cells": outcome.cells,
+            "operations": outcome.simulated,
+            "rate_standard_error_max": Some(outcome.rate_error_max).filter(|e| e.is_finite()),
+            "latency_standard_error_max": Some(outcome.latency_error_max).filter(|e| e.is_finite()),
+        },
+    })
+}
+
+/// How many numbers the model has and where they are from, beside how many it is held against.
+fn parameters(outcome: &Outcome<'_>) -> Value {
+    let study = outcome.study;
+    let mut counts = Map::new();
+    for source in Source::ALL {
+        counts.insert(source.name().replace(' ', "_"), json!(outcome.parameters(source)));
+    }
+    let flagged = study.printed.iter().filter(|figure| figure.is_flagged()).count();
+    let list: Vec<Value> = study
+        .parameters
+        .iter()
+        .map(|owned| {
+            let parameter = &owned.parameter;
+            json!({
+                "of": owned.of,
+                "key": parameter.key,
+                "value": parameter.text,
+                "from": parameter.from.name(),
+                "why": parameter.why,
+            })
+        })
+        .collect();
+    json!({
+        "counts": counts,
+        "total": study.parameters.len(),
+        "printed_figures": study.printed.len(),
+        "flagged_figures": flagged,
+        "list": list,
+    })
+}
+
+fn row(outcome: &Outcome<'_>, wanted: &Wanted, row: &Row) -> Value {
+    let key = &wanted.key;
+    let printed = outcome.printed(wanted);
+    json!({
+        "figure": key.figure,
+        "system": key.system,
+        "workload": key.workload,
+        "block_bytes": key.block_bytes,
+        "queue_depth": key.queue_depth,
+        "threads": key.threads,
+        "devices": key.devices,
+        "metric": key.metric,
+        "relation": printed.map(|f| f.relation.symbol()),
+        "value": printed.map(|f| f.value),
+        "resolution": printed.and_then(|f| f.resolution),
+        "unit": wanted.unit.name(),
+        "kind": printed.map(|f| f.place.name()),
+        "note": printed.map(|f| f.note.as_str()),
+        "ours": row.ours,
+        "error": row.score.map(|s| s.error),
+        "error_outside": row.score.map(|s| s.outside),
+        "difference": row.ours.zip(printed).map(|(ours, f)| ours - f.value),
+        "standard_error": row.standard_error.filter(|e| e.is_finite()),
+        "basis": wanted.basis.name(),
+        "fitted_by": wanted.by,
+        "flagged": row.flagged,
+        "null_model": row.null.map(|n| n.model.name()),
+        "null_value": row.null.map(|n| n.value),
+        "null_error": row.null.and_then(|n| n.score).map(|s| s.error),
+        "null_error_outside": row.null.and_then(|n| n.score).map(|s| s.outside),
+        "nearer": row.nearer().map(Nearer::name),
+    })
+}
+
+fn stratum(stratum: &Stratum) -> Value {
+    let spread = |s: &Spread| json!({ "mean": s.mean, "median": s.median, "max": s.max });
+    json!({
+        "basis": stratum.basis.name(),
+        "workload": stratum.workload,
+        "metric": stratum.metric,
+        "several_devices": stratum.several_devices,
+        "rows": stratum.rows,
+        "flagged": stratum.flagged,
+        "within_print": stratum.within,
+        "error": spread(&stratum.error),
+        "error_outside": spread(&stratum.outside),
+        "null_error_outside": spread(&stratum.null_outside),
+        "with_null": stratum.with_null,
+        "better_than_null": stratum.better,
+        "equal_to_null": stratum.equal,
+    })
+}
+
+/// A line of the paper's pictures; single points are rows and no curves.
+fn curve(outcome: &Outcome<'_>, series: &Series) -> Option<Value> {
+    let axis = series.axis.name()?;
+    let study = outcome.study;
+    let first = &study.rows[*series.rows.first()?];
+    let of = |value: &dyn Fn(usize) -> Option<f64>| -> Vec<Option<f64>> {
+        series.rows.iter().map(|&row| value(row)).collect()
+    };
+    Some(json!({
+        "figure": study.panels[series.panel].figure,
+        "label": series.label,
+        "metric": series.metric.name(),
+        "unit": first.unit.name(),
+        "axis": axis,
+        "x": series.x,
+        "ours": of(&|row| outcome.rows[row].ours),
+        "printed": of(&|row| outcome.printed(&study.rows[row]).map(|f| f.value)),
+        "null": of(&|row| outcome.rows[row].null.map(|n| n.value)),
+    }))
+}

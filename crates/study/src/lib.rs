@@ -1,0 +1,42 @@
+//! Published studies, rebuilt: the systems that were tested and their workloads run in virtual time,
+//! and every figure stands beside the printed one, its error, and a null model's.
+//!
+//! A study is a file of the catalog ([`load`]): which systems, which workloads, and panels: the
+//! paper's tables and figures as axes, every combination of which becomes a row. [`run`] simulates
+//! the cells that the rows need and gives an [`Outcome`], which [`json`] and [`terminal`] show.
+//!
+//! **Invariants:** a study can't tune anything: parameters come from device and system files, and the
+//! study's own file only says by which figures they were chosen. An outcome depends on the files and
+//! the seed alone, not on threads or time. Nothing is printed here.
+
+mod basis;
+mod bench;
+mod cell;
+pub mod demerit;
+pub mod json;
+mod lab;
+mod metric;
+mod null;
+mod outcome;
+mod panel;
+pub mod published;
+mod raw;
+mod score;
+pub mod series;
+mod strata;
+mod study;
+pub mod terminal;
+mod unit;
+
+pub use basis::Basis;
+pub use bench::{Bench, Owned};
+pub use cell::{CellKey, Measure, Taken};
+pub use lab::{Options, Progress, StudyError, run};
+pub use metric::{Metric, Recipe};
+pub use null::NullModel;
+pub use outcome::{Nearer, Null, Outcome, Row};
+pub use panel::Panel;
+pub use score::{Score, score};
+pub use strata::{Spread, Stratum};
+pub use study::{SCHEMA, Study, Wanted, Workload, load};
+pub use unit::{Dimension, Unit};

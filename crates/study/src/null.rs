@@ -1,0 +1,112 @@
+//! The null model: what one would say without any model of the device. A model that is not nearer
+//! to the print than this means nothing.
+//!
+//! * Several devices: the printed figure of one × n for rates, the same for latencies.
+//! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
+//!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
+//! * Think time: each operation takes as long as without.
+//!
+//! Where an ingredient is not printed there is no null model.
+
+use crate::metric::Metric;
+use crate::published::{Figure, Key};
+use crate::study::{Study, Wanted};
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NullModel {
+    /// One device × n, or the same as one device.
+    Devices,
+    /// Time-sharing of pure reads and pure writes.
+    TimeSharing,
+    /// As without think time.
+    NoThink,
+}
+
+impl NullModel {
+    /// As documents have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Devices => "one device times n",
+            Self::TimeSharing => "time-sharing of reads and writes",
+            Self::NoThink => "as without think time",
+        }
+    }
+}
+
+/// What the null model says of a row, in the row's unit.
+pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
+    let (metric, at) = (row.metric?, row.at?);
+    let (model, value) = if at.devices > 1 {
+        (NullModel::Devices, several(study, row, metric, at.devices)?)
+    } else if at.think_ns > 0 {
+        (NullModel::NoThink, thinking(study, row, metric, at.think_ns as f64)?)
+    } else {
+        (NullModel::TimeSharing, mixed(study, row, metric)?)
+    };
+    Some((model, value / row.unit.scale()))
+}
+
+/// The printed value under a key, whatever its figure, in the program's own unit.
+fn printed(study: &Study, key: &Key) -> Option<f64> {
+    let same = |f: &&Figure| {
+        let other = Key { figure: key.figure.clone(), ..f.key.clone() };
+        other == *key && !f.is_flagged()
+    };
+    study.printed.iter().find(same).map(|f| f.value * f.unit.scale())
+}
+
+fn several(study: &Study, row: &Wanted, metric: Metric, devices: u32) -> Option<f64> {
+    let n = f64::from(devices);
+    let one = || printed(study, &Key { devices: Some(1), ..row.key.clone() });
+    match metric {
+        Metric::IopsMax | Metric::Iops | Metric::Bandwidth => Some(one()? * n),
+        Metric::LatencyMean
+        | Metric::LatencyP99
+        | Metric::Knee
+        | Metric::Depth95
+        | Metric::IopsVsNoThink
+        | Metric::LatencyVsNoThink => one(),
+        Metric::IopsMaxVsOne | Metric::BandwidthVsOne => Some(n),
+        Metric::LatencyVsOne => Some(1.0),
+    }
+}
+
+fn thinking(study: &Study, row: &Wanted, metric: Metric, think_ns: f64) -> Option<f64> {
+    let workload = &study.workloads[row.at?.workload];
+    let latency = || {
+        let metric = Metric::LatencyMean.name().to_owned();
+        printed(study, &Key { workload: workload.name.clone(), metric, ..row.key.clone() })
+    };
+    match metric {
+        Metric::LatencyMean => latency(),
+        Metric::LatencyVsNoThink => Some(1.0),
+        Metric::IopsVsNoThink => {
+            let latency_ns = latency()?;
+            Some(latency_ns / (latency_ns + think_ns))
+        }
+        _ => None,
+    }
+}
+
+fn mixed(study: &Study, row: &Wanted, metric: Metric) -> Option<f64> {
+    let mix = &study.workloads[row.at?.workload];
+    if mix.read <= 0.0 || mix.read >= 1.0 {
+        return None;
+    }
+    let pure = |read: f64| {
+        let same = |w: &&crate::study::Workload| w.random == mix.random;
+        let mut of_kind = study.workloads.iter().filter(same);
+        let exactly = |w: &&crate::study::Workload| w.read.total_cmp(&read).is_eq();
+        let workload = of_kind.find(exactly)?.name.clone();
+        printed(study, &Key { workload, ..row.key.clone() })
+    };
+    let (reads, writes) = (pure(1.0)?, pure(0.0)?);
+    match metric {
+        Metric::IopsMax | Metric::Iops | Metric::Bandwidth => {
+            Some(1.0 / (mix.read / reads + (1.0 - mix.read) / writes))
+        }
+        Metric::LatencyMean => Some(mix.read * reads + (1.0 - mix.read) * writes),
+        _ => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! What a study gives: every row with our value, how far it is from the print, what the null model
+//! says, and the errors by strata. A pure function of the study and of what its cells gave.
+
+use crate::cell::{CellKey, Measure, Taken};
+use crate::metric::Recipe;
+use crate::null::{NullModel, null};
+use crate::published::Figure;
+use crate::score::{Score, score};
+use crate::strata::{Stratum, strata};
+use crate::study::{Study, Wanted};
+use iodyno_emulate::describe::Source;
+use std::collections::BTreeMap;
+
+/// A study that was run.
+#[derive(Clone, Debug)]
+pub struct Outcome<'a> {
+    /// Which.
+    pub study: &'a Study,
+    /// Every row, in the order of `study.rows`.
+    pub rows: Vec<Row>,
+    /// Errors by strata.
+    pub strata: Vec<Stratum>,
+    /// How many cells were simulated.
+    pub cells: usize,
+    /// How many operations were simulated, ramps included.
+    pub simulated: u64,
+    /// The largest relative standard error of a cell's rate.
+    pub rate_error_max: f64,
+    /// The largest relative standard error of a cell's mean latency.
+    pub latency_error_max: f64,
+}
+
+/// Our side of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Our value, in the row's unit; None where the samples do not support it.
+    pub ours: Option<f64>,
+    /// Its relative standard error, where one is known.
+    pub standard_error: Option<f64>,
+    /// How far it is from the print; None where nothing is printed.
+    pub score: Option<Score>,
+    /// The printed figure can't be right: it is not scored.
+    pub flagged: bool,
+    /// What the null model says.
+    pub null: Option<Null>,
+}
+
+/// What the null model says of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Null {
+    /// Which null model.
+    pub model: NullModel,
+    /// Its value, in the row's unit.
+    pub value: f64,
+    /// How far it is from the print; None where nothing is printed.
+    pub score: Option<Score>,
+}
+
+/// Who is nearer to the print, by the part outside the printed interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearer {
+    /// Our model.
+    Ours,
+    /// The null model.
+    Null,
+    /// Both are as near, mostly within the interval.
+    Equal,
+}
+
+impl Nearer {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Null => "null",
+            Self::Equal => "equal",
+        }
+    }
+}
+
+impl Row {
+    /// Who is nearer, where both have a say on a printed figure that is not flagged.
+    pub fn nearer(&self) -> Option<Nearer> {
+        let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
+        (!self.flagged).then_some(match ours.total_cmp(&null) {
+            core::cmp::Ordering::Less => Nearer::Ours,
+            core::cmp::Ordering::Equal => Nearer::Equal,
+            core::cmp::Ordering::Greater => Nearer::Null,
+        })
+    }
+}
+
+impl<'a> Outcome<'a> {
+    /// Works out every row from what the cells gave.
+    ///
+    /// # Panics
+    /// When a cell that a row needs is not in `taken`.
+    pub fn new(study: &'a Study, taken: &BTreeMap<CellKey, Taken>) -> Self {
+        let rows: Vec<Row> = study.rows.iter().map(|wanted| row(study, wanted, taken)).collect();
+        let strata = strata(study, &rows);
+        let simulated = taken.values().map(|t| t.simulated).sum();
+        let largest = |of: &dyn Fn(&Taken) -> f64| taken.values().map(of).fold(0.0, f64::max);
+        Self {
+            study,
+            rows,
+            strata,
+            cells: taken.len(),
+            simulated,
+            rate_error_max: largest(&|t| t.iops_error),
+            latency_error_max: largest(&|t| t.mean_error),
+        }
+    }
+
+    /// The printed figure that a row stands beside.
+    pub fn printed(&self, wanted: &Wanted) -> Option<&'a Figure> {
+        wanted.printed.map(|i| &self.study.printed[i])
+    }
+
+    /// How many parameters the model has from a source.
+    pub fn parameters(&self, source: Source) -> usize {
+        self.study.parameters.iter().filter(|owned| owned.parameter.from == source).count()
+    }
+}
+
+fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row {
+    let value = value(&wanted.recipe, taken);
+    let ours = value.map(|(value, _)| value / wanted.unit.scale());
+    let printed = wanted.printed.map(|i| &study.printed[i]);
+    let null = null(study, wanted).map(|(model, value)| {
+        let score = printed.map(|figure| score(value, figure));
+        Null { model, value, score }
+    });
+    Row {
+        ours,
+        standard_error: value.and_then(|(_, error)| error),
+        score: ours.and_then(|ours| Some(score(ours, printed?))),
+        flagged: printed.is_some_and(Figure::is_flagged),
+        null,
+    }
+}
+
+/// The value of a recipe in the program's own unit, with its relative standard error where one is
+/// known.
+fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Option<f64>)> {
+    let both = |a: &Recipe, b: &Recipe| {
+        let ((a, a_error), (b, b_error)) = (value(a, taken)?, value(b, taken)?);
+        let error = a_error.zip(b_error).map(|(a, b)| a.hypot(b));
+        Some((a, b, error))
+    };
+    match recipe {
+        Recipe::Of(measure, cell) => taken[cell].get(*measure),
+        Recipe::MaxIops(cells) => {
+            let rates = cells.iter().filter_map(|cell| taken[cell].get(Measure::Iops));
+            rates.max_by(|a, b| a.0.total_cmp(&b.0))
+        }
+        // A figure against itself has no error.
+        Recipe::Ratio(a, b) if a == b => value(a, taken).map(|_| (1.0, Some(0.0))),
+        Recipe::Ratio(a, b) => {
+            let (a, b, error) = both(a, b)?;
+            (b > 0.0).then_some((a / b, error))
+        }
+        Recipe::Little(latency, rate) => {
+            let (latency_ns, rate, error) = both(latency, rate)?;
+            Some((latency_ns * 1e-9 * rate, error))
+        }
+        Recipe::DepthReached(share, cells) => {
+            let points: Vec<(f64, f64)> =
+                cells.iter().map(|cell| (f64::from(cell.depth), taken[cell].iops)).collect();
+            reached(&points, *share).map(|depth| (depth, None))
+        }
+        Recipe::Given(value) => Some((*value, None)),
+    }
+}
+
+/// Where straight lines through the points first reach a share of the largest y.
+fn reached(points: &[(f64, f64)], share: f64) -> Option<f64> {
+    let goal = points.iter().map(|p| p.1).max_by(f64::total_cmp)? * share;
+    let after = points.iter().position(|p| p.1 >= goal)?;
+    let Some(before) = after.checked_sub(1) else { return Some(points[0].0) };
+    let ((x0, y0), (x1, y1)) = (points[before], points[after]);
+    Some(x0 + (x1 - x0) * (goal - y0) / (y1 - y0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_curve_reaches_a_share() {
+        let curve = [(1.0, 10.0), (2.0, 20.0), (4.0, 40.0), (8.0, 40.0)];
+        assert_eq!(reached(&curve, 0.95), Some(3.8));
+        assert_eq!(reached(&curve, 0.2), Some(1.0), "at the first point already");
+        assert_eq!(reached(&[(1.0, 3.0), (2.0, 2.0)], 1.0), Some(1.0));
+        assert_eq!(reached(&[], 0.5), None);
+    }
+}

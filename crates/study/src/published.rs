@@ -1,0 +1,367 @@
+//! The figures that a paper printed, as CSV: one line a figure, the columns in [`COLUMNS`].
+//!
+//! Reading ends here: a [`Figure`] has a finite value, a known relation and unit, and stands alone
+//! under its key. What a metric means is not known here.
+
+use crate::unit::Unit;
+use core::fmt;
+use core::ops::Range;
+use iodyno_catalog::{File, Problem};
+use std::collections::BTreeMap;
+
+/// The columns, in their order.
+pub const COLUMNS: [&str; 14] = [
+    "figure",
+    "system",
+    "workload",
+    "block_bytes",
+    "queue_depth",
+    "threads",
+    "devices",
+    "metric",
+    "relation",
+    "value",
+    "resolution",
+    "unit",
+    "kind",
+    "note",
+];
+
+/// What a figure is about; no two figures of a study share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The table or figure of the paper, such as `Table 4`.
+    pub figure: String,
+    /// What was tested.
+    pub system: String,
+    /// What was issued.
+    pub workload: String,
+    /// Bytes of one operation, where the figure is about one size.
+    pub block_bytes: Option<u32>,
+    /// Outstanding operations of one thread, where the figure is about one depth.
+    pub queue_depth: Option<u32>,
+    /// Threads of each device, where the paper says so.
+    pub threads: Option<u32>,
+    /// How many devices worked at once.
+    pub devices: Option<u32>,
+    /// What was measured.
+    pub metric: String,
+}
+
+/// How a printed figure is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The value, rounded.
+    Equal,
+    /// About the value.
+    About,
+    /// Over the value, or at least.
+    AtLeast,
+    /// Just under the value, or as high as.
+    AtMost,
+}
+
+impl Relation {
+    /// Every relation.
+    pub const ALL: [Self; 4] = [Self::Equal, Self::About, Self::AtLeast, Self::AtMost];
+
+    /// As the file writes it.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::About => "~",
+            Self::AtLeast => ">=",
+            Self::AtMost => "<=",
+        }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.symbol())
+    }
+}
+
+/// Where a figure was printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a table.
+    Table,
+    /// In the text, where figures are rounder.
+    Prose,
+}
+
+impl Place {
+    /// As the file writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Prose => "prose",
+        }
+    }
+}
+
+/// One printed figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is about.
+    pub key: Key,
+    /// How it is meant.
+    pub relation: Relation,
+    /// The value, in `unit`; finite and not 0.
+    pub value: f64,
+    /// Half of the last printed digit, where the file says it.
+    pub resolution: Option<f64>,
+    /// Half of the last digit of the value's text that is not a trailing zero before the point: what
+    /// is taken for the resolution where the file has none.
+    pub half_digit: f64,
+    /// Unit of the value and the resolution.
+    pub unit: Unit,
+    /// Where it was printed.
+    pub place: Place,
+    /// What has to be known about it; may be empty.
+    pub note: String,
+    /// The bytes of its line in the file.
+    pub span: Range<usize>,
+}
+
+impl Figure {
+    /// How far the true value may lie from the printed one, in `unit`.
+    pub fn rounding(&self) -> f64 {
+        self.resolution.unwrap_or(self.half_digit)
+    }
+
+    /// The note says that the figure can't be right: it is shown, and neither fitted nor scored.
+    pub fn is_flagged(&self) -> bool {
+        self.note.contains("implausible") || self.note.starts_with("printed so")
+    }
+}
+
+/// Reads a file of figures, in the order of its lines.
+///
+/// # Errors
+/// The first line that can't be read, at the field that is wrong.
+pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
+    let mut lines = lines(&file.text);
+    let header = lines.next().unwrap_or((0, ""));
+    let names = split(file, header)?;
+    if !names.iter().map(|f| f.text.as_str()).eq(COLUMNS) {
+        let wrong = names.iter().zip(COLUMNS).find(|(field, name)| field.text != *name);
+        let span = wrong.map_or(header.0..header.0 + header.1.len(), |(f, _)| f.span.clone());
+        return Err(Problem::at(
+            file,
+            span,
+            "the first line does not name the columns of a file of figures",
+            Some(format!("it reads: {}", COLUMNS.join(","))),
+        ));
+    }
+    let mut figures = Vec::new();
+    let mut seen: BTreeMap<Key, Range<usize>> = BTreeMap::new();
+    for line in lines.filter(|(_, text)| !text.is_empty()) {
+        let figure = figure(file, line)?;
+        if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
+            let message = "this figure is printed twice";
+            let help = "two lines may not agree in all columns from figure to metric".to_owned();
+            return Err(Problem::at(file, figure.span, message, Some(help))
+                .also(first, "the first time"));
+        }
+        figures.push(figure);
+    }
+    if figures.is_empty() {
+        return Err(Problem::new(file.origin.as_str(), "there is no figure in this file")
+            .with_help("write one line a figure below the names of the columns"));
+    }
+    Ok(figures)
+}
+
+/// Each line with its place in the text, without its end.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut start = 0;
+    text.split('\n').map(move |line| {
+        let at = start;
+        start += line.len() + 1;
+        (at, line.strip_suffix('\r').unwrap_or(line))
+    })
+}
+
+/// One field: its text without quotes, and its bytes in the file.
+struct Field {
+    text: String,
+    span: Range<usize>,
+}
+
+/// The fields of a line. A field in double quotes may hold commas, and quotes that are doubled.
+fn split(file: &File, (start, line): (usize, &str)) -> Result<Vec<Field>, Problem> {
+    let mut fields = Vec::new();
+    let mut at = 0;
+    loop {
+        let rest = &line[at..];
+        let (text, len) = if rest.starts_with('"') {
+            quoted(rest).ok_or_else(|| {
+                let span = start + at..start + line.len();
+                let help = "a field that starts with a quote ends with one before the next comma, \
+                            in the same line; a quote inside it is doubled";
+                Problem::at(file, span, "this quote is not closed", Some(help.to_owned()))
+            })?
+        } else {
+            let len = rest.find(',').unwrap_or(rest.len());
+            (rest[..len].to_owned(), len)
+        };
+        let span = start + at..start + at + len;
+        // What moves the cursor must never reach a terminal.
+        if text.chars().any(char::is_control) {
+            let help = "write the line in plain characters".to_owned();
+            return Err(Problem::at(file, span, "a field holds a control character", Some(help)));
+        }
+        fields.push(Field { text, span });
+        at += len;
+        if at >= line.len() {
+            return Ok(fields);
+        }
+        // The comma.
+        at += 1;
+    }
+}
+
+/// A quoted field at the start of `rest`: its text, and its bytes with both quotes. None where it
+/// does not end before a comma or the end of the line.
+fn quoted(rest: &str) -> Option<(String, usize)> {
+    let mut text = String::new();
+    let mut chars = rest.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        if c != '"' {
+            text.push(c);
+        } else if chars.peek().is_some_and(|(_, next)| *next == '"') {
+            text.push('"');
+            chars.next();
+        } else {
+            let end = at + 1;
+            return (end == rest.len() || rest[end..].starts_with(',')).then_some((text, end));
+        }
+    }
+    None
+}
+
+/// What one line says.
+fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
+    let fields = split(file, line)?;
+    let span = line.0..line.0 + line.1.len();
+    let fields: [Field; COLUMNS.len()] = fields.try_into().map_err(|fields: Vec<Field>| {
+        let help = "a field that holds a comma stands in double quotes".to_owned();
+        let message = format!("the line has {} fields, not {}", fields.len(), COLUMNS.len());
+        Problem::at(file, span.clone(), message, Some(help))
+    })?;
+    let [figure, system, workload, block, depth, threads, devices, metric, rest @ ..] = &fields;
+    let [relation, value, resolution, unit, kind, note] = rest;
+    let required = |field: &Field, name: &str| {
+        if field.text.is_empty() {
+            let message = format!("the field `{name}` is empty");
+            return Err(Problem::at(file, field.span.clone(), message, None));
+        }
+        Ok(field.text.clone())
+    };
+    let key = Key {
+        figure: required(figure, "figure")?,
+        system: required(system, "system")?,
+        workload: required(workload, "workload")?,
+        block_bytes: count(file, block, "block_bytes")?,
+        queue_depth: count(file, depth, "queue_depth")?,
+        threads: count(file, threads, "threads")?,
+        devices: count(file, devices, "devices")?,
+        metric: required(metric, "metric")?,
+    };
+    let relation = one_of(file, relation, "relation", &Relation::ALL, |r| r.symbol())?;
+    let number = number(file, value, "value")?;
+    if number <= 0.0 {
+        let message = format!("`value` is above 0, not {}", value.text);
+        let help = "a relative error needs something to be relative to".to_owned();
+        return Err(Problem::at(file, value.span.clone(), message, Some(help)));
+    }
+    let given = (!resolution.text.is_empty()).then(|| self::number(file, resolution, "resolution"));
+    let given = given.transpose()?;
+    if given.is_some_and(|r| r < 0.0) {
+        let message = format!("`resolution` is half of a digit, not {}", resolution.text);
+        return Err(Problem::at(file, resolution.span.clone(), message, None));
+    }
+    Ok(Figure {
+        key,
+        relation,
+        value: number,
+        resolution: given,
+        half_digit: half_digit(&value.text),
+        unit: one_of(file, unit, "unit", &Unit::ALL, |u| u.name())?,
+        place: one_of(file, kind, "kind", &[Place::Table, Place::Prose], |p| p.name())?,
+        note: note.text.clone(),
+        span,
+    })
+}
+
+/// One of a few words.
+fn one_of<T: Copy>(
+    file: &File,
+    field: &Field,
+    name: &str,
+    all: &[T],
+    word: impl Fn(T) -> &'static str,
+) -> Result<T, Problem> {
+    all.iter().copied().find(|&known| word(known) == field.text).ok_or_else(|| {
+        let words: Vec<String> = all.iter().map(|&known| format!("`{}`", word(known))).collect();
+        let message = format!("`{}` is no {name}", field.text);
+        Problem::at(file, field.span.clone(), message, Some(format!("write {}", words.join(", "))))
+    })
+}
+
+/// A whole number above 0, or nothing.
+fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem> {
+    if field.text.is_empty() {
+        return Ok(None);
+    }
+    match field.text.parse() {
+        Ok(n) if n > 0 => Ok(Some(n)),
+        _ => {
+            let message = format!("`{name}` is a whole number above 0, not `{}`", field.text);
+            let help = "leave the field empty where the paper says nothing".to_owned();
+            Err(Problem::at(file, field.span.clone(), message, Some(help)))
+        }
+    }
+}
+
+fn number(file: &File, field: &Field, name: &str) -> Result<f64, Problem> {
+    field.text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| {
+        let message = format!("`{name}` is a number, not `{}`", field.text);
+        Problem::at(file, field.span.clone(), message, None)
+    })
+}
+
+/// Half of the last digit of a number as it is written; zeroes at the end of a whole number say
+/// nothing (`3000000` is three million, and half a million is its rounding).
+fn half_digit(text: &str) -> f64 {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let places = match mantissa.split_once('.') {
+        Some((_, decimals)) => -(decimals.len() as i32),
+        None => (mantissa.len() - mantissa.trim_end_matches('0').len()) as i32,
+    };
+    // Parsed, not multiplied: half a hundredth is then the same number as in the file.
+    format!("5e{}", places + exponent - 1).parse().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_digit_of_a_number_as_it_is_written() {
+        for (text, half) in [
+            ("5.35", 0.005),
+            ("0.93", 0.005),
+            ("16", 0.5),
+            ("1840000", 5000.0),
+            ("3000000", 500_000.0),
+            ("2.0", 0.05),
+            ("1.5e3", 50.0),
+        ] {
+            assert_eq!(half_digit(text).to_bits(), f64::to_bits(half), "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Rows as people lay them beside a paper: the rows of one panel and metric that differ in one axis
+//! only, in a line.
+
+use crate::metric::Metric;
+use crate::study::{Study, Wanted};
+use iodyno_units::human;
+
+/// The axis along which a line runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Number of devices.
+    Devices,
+    /// Queue depth.
+    Depth,
+    /// Think time, µs.
+    Think,
+    /// There is only one point.
+    None,
+}
+
+impl Axis {
+    /// As documents have it.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Devices => Some("devices"),
+            Self::Depth => Some("queue_depth"),
+            Self::Think => Some("think_time_us"),
+            Self::None => None,
+        }
+    }
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Which panel.
+    pub panel: usize,
+    /// Which metric.
+    pub metric: Metric,
+    /// Along what.
+    pub axis: Axis,
+    /// What its rows have in common, in words.
+    pub label: String,
+    /// Where each point lies on the axis.
+    pub x: Vec<f64>,
+    /// The rows, by their place in the study.
+    pub rows: Vec<usize>,
+}
+
+/// Every line of the study, in the order of its panels and metrics.
+pub fn series(study: &Study) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for (panel, of_panel) in study.panels.iter().enumerate() {
+        for &metric in &of_panel.metrics {
+            let rows: Vec<(usize, &Wanted)> = study
+                .rows
+                .iter()
+                .enumerate()
+                .filter(|(_, row)| row.panel == Some(panel) && row.metric == Some(metric))
+                .collect();
+            let axis = axis(&rows, metric);
+            let first = all.len();
+            for (index, row) in rows {
+                let label = label(study, row, axis);
+                let x = position(row, axis);
+                match all[first..].iter_mut().find(|series| series.label == label) {
+                    Some(series) => {
+                        series.x.push(x);
+                        series.rows.push(index);
+                    }
+                    None => all.push(Series {
+                        panel,
+                        metric,
+                        axis,
+                        label,
+                        x: vec![x],
+                        rows: vec![index],
+                    }),
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The first of devices, depth and think time that has more than one value.
+fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
+    let varies = |axis: Axis| {
+        let mut all = rows.iter().map(|(_, row)| position(row, axis));
+        let first = all.next();
+        all.any(|x| Some(x) != first)
+    };
+    if varies(Axis::Devices) {
+        Axis::Devices
+    } else if !metric.over_depths() && varies(Axis::Depth) {
+        Axis::Depth
+    } else if varies(Axis::Think) {
+        Axis::Think
+    } else {
+        Axis::None
+    }
+}
+
+fn position(row: &Wanted, axis: Axis) -> f64 {
+    let Some(at) = row.at else { return 0.0 };
+    match axis {
+        Axis::Devices => f64::from(at.devices),
+        Axis::Depth => f64::from(at.depth),
+        Axis::Think => at.think_ns as f64 / 1e3,
+        Axis::None => 0.0,
+    }
+}
+
+/// What a line's rows have in common.
+fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
+    let (Some(at), Some(metric)) = (row.at, row.metric) else { return row.key.workload.clone() };
+    let mut words = Vec::new();
+    if study.systems.len() > 1 {
+        words.push(row.key.system.clone());
+    }
+    let workload = match axis {
+        Axis::Think => &study.workloads[at.workload].name,
+        _ => &row.key.workload,
+    };
+    words.push(workload.clone());
+    words.push(human::size(u64::from(at.block_bytes)));
+    if axis != Axis::Depth && !metric.over_depths() {
+        words.push(format!("Q{}", at.depth));
+    }
+    if axis != Axis::Devices && at.devices > 1 {
+        words.push(format!("{} devices", at.devices));
+    }
+    words.join(" ")
+}

@@ -1,0 +1,283 @@
+//! A study: systems, workloads, panels of figures, and the printed figures to hold against ours.
+//! [`load`] reads the file, the printed figures and all that they name, and lays out every row that
+//! the study tells.
+
+use crate::basis::{self, Basis};
+use crate::bench::{self, Bench, Owned};
+use crate::cell::CellKey;
+use crate::metric::{Metric, Recipe};
+use crate::panel::{Panel, panel};
+use crate::published::{self, Figure, Key};
+use crate::raw::{Addresses, RawInput, RawStudy, RawWorkload};
+use crate::unit::{Dimension, Unit};
+use iodyno_catalog::{File, Kind, Problem, find, parse};
+use iodyno_emulate::spec::{Host, Written};
+use iodyno_workload::Spec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The version of the file's form that this program reads.
+pub const SCHEMA: u64 = 1;
+
+/// A study that can be run.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its name in the catalog.
+    pub name: String,
+    /// The paper's.
+    pub title: String,
+    /// Where it was published.
+    pub source: String,
+    /// The systems that were tested.
+    pub systems: Vec<Bench>,
+    /// What was issued.
+    pub workloads: Vec<Workload>,
+    /// The tables and figures, in the order of the file.
+    pub panels: Vec<Panel>,
+    /// What the paper printed.
+    pub printed: Vec<Figure>,
+    /// Every row that the study tells, in the order of the panels; inputs at the end.
+    pub rows: Vec<Wanted>,
+    /// Every parameter of every device and server in it.
+    pub parameters: Vec<Owned>,
+}
+
+/// One workload, before its block size, depth and think time are chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// What the paper's figures call it.
+    pub name: String,
+    /// Share of reads, 0 to 1.
+    pub read: f64,
+    /// At random, or one block after the other; the device was written so before, too.
+    pub random: bool,
+    /// Operations that are measured in each cell, over all devices.
+    pub ops: u64,
+    /// Bytes that are measured in each cell, at most.
+    pub bytes_max: u64,
+    /// Time before the measurement, ns.
+    pub ramp_ns: u64,
+}
+
+/// A row that the study tells.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What it is about.
+    pub key: Key,
+    /// Which panel it is in; None for an input that no panel shows.
+    pub panel: Option<usize>,
+    /// Its metric; None for an input.
+    pub metric: Option<Metric>,
+    /// Where on the axes it lies; None for an input. Its depth says nothing where the metric is over
+    /// all depths.
+    pub at: Option<CellKey>,
+    /// How it is got.
+    pub recipe: Recipe,
+    /// Its unit: that of the printed figure, if there is one.
+    pub unit: Unit,
+    /// Which printed figure it stands beside.
+    pub printed: Option<usize>,
+    /// What it is.
+    pub basis: Basis,
+    /// For what is fitted, by which parameters.
+    pub by: Vec<String>,
+}
+
+impl Workload {
+    /// How the device was written before, for cells of this block size.
+    pub fn written(&self, block_bytes: u32) -> Written {
+        if self.random { Written::Random { block_bytes } } else { Written::Sequential }
+    }
+
+    /// The workload of a cell, with the limits that a workload has by default.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
+        let addresses = if self.random { "uniform" } else { "sequential" };
+        let mut text = format!(
+            "schema = 1\ndepth = {}\nblock = {}\nall = {{ addresses = \"{addresses}\" }}\n",
+            cell.depth, cell.block_bytes
+        );
+        if cell.think_ns > 0 {
+            let think = format!("think_time = \"{}ns\"", cell.think_ns);
+            text += &format!("arrivals = {{ kind = \"closed\", {think} }}\n");
+        }
+        text += "[mix]\n";
+        for (kind, share) in [("read", self.read), ("write", 1.0 - self.read)] {
+            if share > 0.0 {
+                text += &format!("{kind} = {share}\n");
+            }
+        }
+        Spec::from_toml(&text).map_err(|errors| {
+            let all: Vec<&str> = errors.iter().map(|e| e.message.as_str()).collect();
+            all.join("; ")
+        })
+    }
+}
+
+/// Reads a study of the catalog by its name, or a file by its path, with all that it names.
+///
+/// # Errors
+/// What is wrong with the study, its figures, a device or a server, at its place.
+pub fn load(name_or_path: &str) -> Result<Study, Problem> {
+    let file = find(Kind::Study, name_or_path)?;
+    let raw: RawStudy = parse(&file)?;
+    let figures = published_file(&file, &raw)?;
+    study(&file, &raw, &figures)
+}
+
+/// The file of printed figures that a study names: of the catalog, or beside the study's own file.
+fn published_file(file: &File, raw: &RawStudy) -> Result<File, Problem> {
+    let name = raw.published.get_ref();
+    let is_path = name.contains('/') || Path::new(name).extension().is_some();
+    let beside = Path::new(&file.origin).parent().filter(|_| is_path);
+    let path = beside.map(|folder| folder.join(name).to_string_lossy().into_owned());
+    find(Kind::Published, path.as_deref().unwrap_or(name)).map_err(|problem| {
+        let help = problem.help().map(ToOwned::to_owned);
+        let message = format!("the printed figures: {}", problem.message());
+        Problem::at(file, raw.published.span(), message, help)
+    })
+}
+
+/// Puts a study together from its file and the file of its figures.
+pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study, Problem> {
+    if *raw.schema.get_ref() != SCHEMA {
+        let message = format!("`schema` is {SCHEMA}, not {}", raw.schema.get_ref());
+        return Err(Problem::at(file, raw.schema.span(), message, None));
+    }
+    if raw.kind.get_ref() != "study" {
+        let message = format!("this is no study: `kind` is \"{}\"", raw.kind.get_ref());
+        return Err(Problem::at(file, raw.kind.span(), message, None));
+    }
+    let printed = published::read(figures)?;
+    let mut parameters = Vec::new();
+    let mut systems: Vec<Bench> = Vec::new();
+    for system in &raw.systems {
+        let built = bench::bench(file, system, &mut parameters)?;
+        refuse_twice(file, &system.name, systems.iter().map(|s| s.name.as_str()))?;
+        systems.push(built);
+    }
+    let mut workloads: Vec<Workload> = Vec::new();
+    for raw in &raw.workloads {
+        refuse_twice(file, &raw.name, workloads.iter().map(|w| w.name.as_str()))?;
+        workloads.push(workload(file, raw)?);
+    }
+    let mut panels = Vec::new();
+    let mut rows = Vec::new();
+    let mut keys = BTreeSet::new();
+    for raw in &raw.panels {
+        let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads)?;
+        if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
+            let key = &twice.key;
+            let message = format!("`{}` tells `{}` twice", key.figure, key.metric);
+            let help = "panels of the same figure may not overlap".to_owned();
+            return Err(Problem::at(file, raw.figure.span(), message, Some(help)));
+        }
+        panels.push(panel);
+        rows.extend(wanted);
+    }
+    for raw in &raw.inputs {
+        rows.push(input(file, raw, &mut parameters)?);
+    }
+    match_up(figures, &printed, &mut rows)?;
+    basis::assign(file, &raw.basis, &parameters, &mut rows)?;
+    Ok(Study {
+        name: file.name.clone(),
+        title: raw.title.clone(),
+        source: raw.source.clone(),
+        systems,
+        workloads,
+        panels,
+        printed,
+        rows,
+        parameters,
+    })
+}
+
+fn refuse_twice<'a>(
+    file: &File,
+    name: &serde_spanned::Spanned<String>,
+    mut before: impl Iterator<Item = &'a str>,
+) -> Result<(), Problem> {
+    if before.any(|b| b == name.get_ref()) {
+        let message = format!("`{}` is named twice", name.get_ref());
+        return Err(Problem::at(file, name.span(), message, None));
+    }
+    Ok(())
+}
+
+fn workload(file: &File, raw: &RawWorkload) -> Result<Workload, Problem> {
+    let ops = *raw.ops.get_ref();
+    if !(100..=1_000_000_000).contains(&ops) {
+        let message = format!("`ops` is a whole number from 100 to 10^9, not {ops}");
+        return Err(Problem::at(file, raw.ops.span(), message, None));
+    }
+    Ok(Workload {
+        name: raw.name.get_ref().clone(),
+        read: raw.read.get_ref().0,
+        random: *raw.addresses.get_ref() == Addresses::Random,
+        ops,
+        bytes_max: raw.bytes.as_ref().map_or(u64::MAX, |bytes| bytes.get_ref().0),
+        ramp_ns: raw.ramp.get_ref().0,
+    })
+}
+
+/// A row that the model took from the paper: what is printed went into a server's file.
+fn input(file: &File, raw: &RawInput, parameters: &mut Vec<Owned>) -> Result<Wanted, Problem> {
+    let name = raw.system.get_ref();
+    let host = bench::host(file, name, raw.system.span(), parameters)?.host;
+    let Some(given) = given(raw.metric.get_ref(), &host) else {
+        let message = format!("no parameter of a server is `{}`", raw.metric.get_ref());
+        let help = format!("the only such metric is `{UNBALANCED}`");
+        return Err(Problem::at(file, raw.metric.span(), message, Some(help)));
+    };
+    Ok(Wanted {
+        key: Key {
+            figure: raw.figure.clone(),
+            system: name.clone(),
+            workload: raw.workload.clone(),
+            metric: raw.metric.get_ref().clone(),
+            ..Key::default()
+        },
+        panel: None,
+        metric: None,
+        at: None,
+        recipe: Recipe::Given(given),
+        unit: Unit::Ratio,
+        printed: None,
+        basis: Basis::Input,
+        by: vec!["host.unbalanced".to_owned()],
+    })
+}
+
+const UNBALANCED: &str = "unbalanced_memory_slowdown";
+
+/// What a server's file says of a metric.
+fn given(metric: &str, host: &Host) -> Option<f64> {
+    (metric == UNBALANCED).then_some(1.0 - host.unbalanced_share)
+}
+
+/// Puts each printed figure beside the row that gives it.
+fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), Problem> {
+    let by_key: BTreeMap<Key, usize> =
+        rows.iter().enumerate().map(|(i, row)| (row.key.clone(), i)).collect();
+    for (i, figure) in printed.iter().enumerate() {
+        let Some(&row) = by_key.get(&figure.key) else {
+            let help = "a panel of the study has to have its figure, system, workload, axes and \
+                        metric; see docs/formats/study.md";
+            let message = "the study does not give this figure";
+            return Err(Problem::at(file, figure.span.clone(), message, Some(help.to_owned())));
+        };
+        let row = &mut rows[row];
+        let dimension = row.metric.map_or(Dimension::Number, Metric::dimension);
+        if figure.unit.dimension() != dimension {
+            let message =
+                format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
+            return Err(Problem::at(file, figure.span.clone(), message, None));
+        }
+        row.unit = figure.unit;
+        row.printed = Some(i);
+    }
+    Ok(())
+}

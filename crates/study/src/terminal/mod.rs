@@ -1,0 +1,318 @@
+//! A study in a terminal, so that the paper can be laid beside it: its tables with the paper's columns,
+//! and under each printed figure ours, the error, and that of the null model.
+//!
+//! Nothing here asks the terminal anything: the caller says how wide it is, whether it shows
+//! colours, and whether it shows more than ASCII.
+
+mod number;
+mod table;
+
+use crate::basis::Basis;
+use crate::outcome::{Nearer, Outcome};
+use crate::series::{Axis, Series, series};
+use crate::strata::Stratum;
+use crate::study::Wanted;
+use iodyno_emulate::describe::Source;
+use iodyno_units::human;
+use number::Scale;
+use table::{Column, Field, Role, clean, paint, wrap};
+
+/// What the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// It shows colours (ANSI escape sequences).
+    pub color: bool,
+    /// Its width in columns; under 60 is taken for 60.
+    pub width: usize,
+    /// It shows more than ASCII.
+    pub unicode: bool,
+}
+
+impl Style {
+    fn columns(self) -> usize {
+        self.width.max(60)
+    }
+}
+
+/// A study that was run, for people. Lines end with a line feed and have no blanks before it.
+pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
+    let mut lines = head(outcome, style);
+    let all = series(outcome.study);
+    let mut rest = all.as_slice();
+    let mut panel = None;
+    while let Some(first) = rest.first() {
+        let same = |s: &&Series| s.panel == first.panel && s.metric == first.metric;
+        let (table, others) = rest.split_at(rest.iter().take_while(same).count());
+        rest = others;
+        if panel != Some(first.panel) {
+            panel = Some(first.panel);
+            let of = &outcome.study.panels[first.panel];
+            lines.push(String::new());
+            let figure = paint(&clean(&of.figure, style), Role::Bold, style);
+            lines.push(format!("{figure}  {}", clean(&of.title, style)));
+        }
+        lines.extend(metric(outcome, table, style));
+    }
+    lines.extend(inputs(outcome, style));
+    lines.push(String::new());
+    lines.extend(strata(&outcome.strata, style));
+    lines.push(String::new());
+    let simulated = format!(
+        "{} cells, {} operations simulated; the largest standard error of a rate is {:.2} %, of a \
+         mean latency {:.2} %",
+        outcome.cells,
+        human::count(outcome.simulated as f64),
+        outcome.rate_error_max * 100.0,
+        outcome.latency_error_max * 100.0
+    );
+    let wrapped = wrap(&simulated, style.columns());
+    lines.extend(wrapped.iter().map(|line| paint(line, Role::Dim, style)));
+    let mut out = String::new();
+    for line in lines {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Title, how many numbers the model has, and how to read what follows.
+fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
+    let study = outcome.study;
+    let mut lines = vec![
+        paint(&clean(&study.title, style), Role::Bold, style),
+        paint(&clean(&study.source, style), Role::Dim, style),
+        String::new(),
+    ];
+    let mut note = |label: &str, text: &str| {
+        let wrapped = wrap(&clean(text, style), style.columns() - LABEL);
+        for (i, line) in wrapped.iter().enumerate() {
+            let label = if i == 0 { label } else { "" };
+            lines.push(format!("{label:<LABEL$}{line}"));
+        }
+    };
+    for bench in &study.systems {
+        let options =
+            if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
+        note("system", &format!("{} in {}{options}", bench.device.name, bench.host_name));
+    }
+    let free = outcome.parameters(Source::Fitted);
+    let others: Vec<String> = Source::ALL
+        .into_iter()
+        .filter(|source| *source != Source::Fitted)
+        .map(|source| format!("{} {}", outcome.parameters(source), source.name()))
+        .collect();
+    note(
+        "model",
+        &format!(
+            "{free} fitted parameters for {} printed figures; besides, {}",
+            study.printed.len(),
+            others.join(", ")
+        ),
+    );
+    note(
+        "to read",
+        "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
+         d derived from such; all others are predicted. Errors are relative to the print; the part \
+         outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
+         model's is in the line below. The null model is one device × n, time-sharing of pure reads and writes, or no change by think \
+         time. ! marks figures that can't be right: not scored.",
+    );
+    lines
+}
+
+/// Columns of the words before a text.
+const LABEL: usize = 9;
+
+/// One metric of a panel: its lines under a common head.
+fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> {
+    let Some(first) = table.first() else { return Vec::new() };
+    let rows = || table.iter().flat_map(|s| &s.rows).copied();
+    let values = rows().filter_map(|row| outcome.rows[row].ours);
+    let unit = outcome.study.rows[first.rows[0]].unit;
+    let scale = Scale::of(unit, values);
+    let by = match first.axis {
+        Axis::Devices => ", by number of devices",
+        Axis::Depth => ", by queue depth",
+        Axis::Think => ", by think time in µs",
+        Axis::None => "",
+    };
+    let in_unit = if scale.name.is_empty() { String::new() } else { format!(" in {}", scale.name) };
+    let title = clean(&format!("{}{in_unit}{by}", first.metric.title()), style);
+    let mut labels = Column::left(if first.axis == Axis::None { "" } else { "  " });
+    let mut kinds = Column::left("");
+    let mut columns: Vec<Column> = first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
+    for series in table {
+        for kind in kinds_of(outcome, series) {
+            labels.push(Field::text(&clean(&format!("  {}", series.label), style), Role::Plain));
+            kinds.push(Field::text(kind.name(), Role::Dim));
+            for (&row, column) in series.rows.iter().zip(&mut columns) {
+                column.push(kind.field(outcome, row, &scale));
+            }
+        }
+    }
+    let mut lines = vec![paint(&title, Role::Dim, style)];
+    lines.extend(table::lines(&[labels, kinds], &columns, style));
+    lines
+}
+
+fn head_of(series: &Series, x: f64) -> String {
+    if series.axis == Axis::None { String::new() } else { format!("{x}") }
+}
+
+/// What a line of a table tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Printed,
+    Ours,
+    Error,
+    Outside,
+    NullOutside,
+}
+
+impl Line {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Printed => "printed",
+            Self::Ours => "ours",
+            Self::Error => "error %",
+            Self::Outside => "outside %",
+            Self::NullOutside => "null %",
+        }
+    }
+
+    /// Its field for one row.
+    fn field(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Field {
+        let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
+        let printed = outcome.printed(wanted);
+        let percent = |share: f64| number::fixed(share * 100.0, 1);
+        let field = match self {
+            Self::Printed => printed.map(|figure| {
+                let role = if figure.is_flagged() { Role::Red } else { Role::Plain };
+                let flag = if figure.is_flagged() { "!" } else { "" };
+                Field::number(scale.printed(figure) + flag, role)
+            }),
+            Self::Ours => row.ours.map(|ours| {
+                Field::number(scale.ours(ours, printed) + mark(wanted), Role::Bold)
+            }),
+            Self::Error => row.score.map(|s| Field::number(percent(s.error), Role::Plain)),
+            Self::Outside => row.score.map(|s| {
+                let role = match row.nearer() {
+                    _ if row.flagged => Role::Red,
+                    _ if s.outside.abs() <= 0.0 => Role::Green,
+                    Some(Nearer::Null) => Role::Yellow,
+                    _ => Role::Plain,
+                };
+                Field::number(percent(s.outside), role)
+            }),
+            Self::NullOutside => row
+                .null
+                .and_then(|null| null.score)
+                .map(|s| Field::number(percent(s.outside), Role::Dim)),
+        };
+        field.unwrap_or(Field::Missing)
+    }
+}
+
+/// The lines that have something to tell.
+fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
+    let any = |has: &dyn Fn(usize) -> bool| series.rows.iter().any(|&row| has(row));
+    if !any(&|row| outcome.study.rows[row].printed.is_some()) {
+        return vec![Line::Ours];
+    }
+    let mut kinds = vec![Line::Printed, Line::Ours, Line::Error, Line::Outside];
+    if any(&|row| outcome.rows[row].null.is_some_and(|null| null.score.is_some())) {
+        kinds.push(Line::NullOutside);
+    }
+    kinds
+}
+
+/// What a figure of ours is.
+const fn mark(wanted: &Wanted) -> &'static str {
+    match wanted.basis {
+        Basis::Input => "i",
+        Basis::Fitted => "f",
+        Basis::Derived => "d",
+        Basis::Predicted => "",
+    }
+}
+
+/// What was taken from the paper as it is.
+fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (wanted, row) in outcome.study.rows.iter().zip(&outcome.rows) {
+        let (None, Some(ours), Some(figure)) = (wanted.panel, row.ours, outcome.printed(wanted))
+        else {
+            continue;
+        };
+        if lines.is_empty() {
+            lines.extend([String::new(), paint("Inputs", Role::Bold, style)]);
+        }
+        let key = &wanted.key;
+        let text = format!(
+            "  {} of {} ({}): printed {} {}, ours {ours}{}",
+            key.metric,
+            key.system,
+            key.figure,
+            figure.relation,
+            figure.value,
+            mark(wanted)
+        );
+        lines.push(clean(&text, style));
+    }
+    lines
+}
+
+/// The errors by strata, under the name of each basis.
+fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
+    let mut lines = vec![
+        paint("Errors by strata, in %", Role::Bold, style),
+        paint(
+            "sizes of errors: plain, and of the part outside what is printed",
+            Role::Dim,
+            style,
+        ),
+    ];
+    let mut label = Column::left("");
+    let heads = [
+        "devices", "printed", "within", "mean", "median", "max", "outside", "max", "null", "nearer",
+    ];
+    let mut columns = heads.map(Column::new);
+    let mut basis = None;
+    for s in strata {
+        if basis != Some(s.basis) {
+            basis = Some(s.basis);
+            label.push(Field::text(s.basis.name(), Role::Bold));
+            columns.iter_mut().for_each(|column| column.push(Field::Blank));
+        }
+        let text = format!("  {} {}", s.workload, s.metric);
+        label.push(Field::text(&clean(&text, style), Role::Plain));
+        let percent = |value: Option<f64>| match value {
+            Some(share) => Field::number(format!("{:.1}", share * 100.0), Role::Plain),
+            None => Field::Missing,
+        };
+        let count = |text: String| Field::number(text, Role::Plain);
+        let equal = if s.equal > 0 { format!(", {} equal", s.equal) } else { String::new() };
+        let nearer = if s.with_null > 0 {
+            Field::text(&format!("{} of {}{equal}", s.better, s.with_null), Role::Plain)
+        } else {
+            Field::Missing
+        };
+        let fields = [
+            count(if s.several_devices { "n" } else { "1" }.to_owned()),
+            count(s.rows.to_string()),
+            count(s.within.to_string()),
+            percent(s.error.mean),
+            percent(s.error.median),
+            percent(s.error.max),
+            percent(s.outside.mean),
+            percent(s.outside.max),
+            percent(s.null_outside.mean),
+            nearer,
+        ];
+        for (column, field) in columns.iter_mut().zip(fields) {
+            column.push(field);
+        }
+    }
+    lines.extend(table::lines(&[label], &columns, style));
+    lines
+}

@@ -1,0 +1,66 @@
+//! Figures as they stand in a table: one unit for all, a printed figure with the digits that the
+//! paper gives, ours with at least four.
+
+use crate::published::Figure;
+use crate::unit::Unit;
+
+/// Rates are shown in thousands from here on.
+const THOUSANDS_FROM: f64 = 10_000.0;
+/// Digits of ours.
+const DIGITS: i32 = 4;
+
+/// The unit of a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scale {
+    /// Its name; empty for bare numbers.
+    pub(super) name: &'static str,
+    /// One of it, in the rows' unit.
+    pub(super) one: f64,
+}
+
+impl Scale {
+    /// For values in `unit`.
+    pub(super) fn of(unit: Unit, values: impl Iterator<Item = f64>) -> Self {
+        let largest = values.fold(0.0, f64::max);
+        match unit {
+            Unit::PerSecond if largest >= THOUSANDS_FROM => Self { name: "k/s", one: 1e3 },
+            Unit::Microseconds => Self { name: "µs", one: 1.0 },
+            Unit::Ratio | Unit::One => Self { name: "", one: 1.0 },
+            unit => Self { name: unit.name(), one: 1.0 },
+        }
+    }
+
+    /// A printed figure with the paper's digits.
+    pub(super) fn printed(&self, figure: &Figure) -> String {
+        let relation = match figure.relation.symbol() {
+            "=" => "",
+            symbol => symbol,
+        };
+        let number = fixed(figure.value / self.one, self.decimals(figure));
+        format!("{relation}{number}")
+    }
+
+    /// A figure of ours, with no fewer digits than the printed one.
+    pub(super) fn ours(&self, value: f64, printed: Option<&Figure>) -> String {
+        let value = value / self.one;
+        let before = if value.abs() < 1.0 { 1 } else { value.abs().log10() as i32 + 1 };
+        let own = (DIGITS - before).max(0) as usize;
+        fixed(value, own.max(printed.map_or(0, |figure| self.decimals(figure))))
+    }
+
+    /// Decimals that a printed figure has in this unit.
+    fn decimals(&self, figure: &Figure) -> usize {
+        let last_digit = 2.0 * figure.rounding() / self.one;
+        // The last digit may be a bit off a power of ten by rounding.
+        if last_digit > 0.0 { (-last_digit.log10() - 1e-6).ceil().max(0.0) as usize } else { 0 }
+    }
+}
+
+/// A number with so many decimals; what rounds to zero has no sign.
+pub(super) fn fixed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|b| matches!(b, b'0' | b'.')) => rest.to_owned(),
+        _ => text,
+    }
+}

@@ -1,0 +1,90 @@
+//! The units of printed figures, each with what it is in the program's own: operations a second,
+//! bytes a second, nanoseconds, or a bare number.
+
+/// What a unit measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Operations a second.
+    Rate,
+    /// Bytes a second.
+    Throughput,
+    /// Time, ns.
+    Time,
+    /// A number without a unit: a ratio, a count.
+    Number,
+}
+
+/// A unit of the file of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `1/s`.
+    PerSecond,
+    /// `MB/s`, of 1000 · 1000 bytes.
+    MegabytesPerSecond,
+    /// `GB/s`.
+    GigabytesPerSecond,
+    /// `ns`.
+    Nanoseconds,
+    /// `us`.
+    Microseconds,
+    /// `ms`.
+    Milliseconds,
+    /// `s`.
+    Seconds,
+    /// `ratio`.
+    Ratio,
+    /// `1`: a count.
+    One,
+}
+
+impl Unit {
+    /// Every unit.
+    pub const ALL: [Self; 9] = [
+        Self::PerSecond,
+        Self::MegabytesPerSecond,
+        Self::GigabytesPerSecond,
+        Self::Nanoseconds,
+        Self::Microseconds,
+        Self::Milliseconds,
+        Self::Seconds,
+        Self::Ratio,
+        Self::One,
+    ];
+
+    /// As the file writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PerSecond => "1/s",
+            Self::MegabytesPerSecond => "MB/s",
+            Self::GigabytesPerSecond => "GB/s",
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+            Self::Milliseconds => "ms",
+            Self::Seconds => "s",
+            Self::Ratio => "ratio",
+            Self::One => "1",
+        }
+    }
+
+    /// What it measures.
+    pub const fn dimension(self) -> Dimension {
+        match self {
+            Self::PerSecond => Dimension::Rate,
+            Self::MegabytesPerSecond | Self::GigabytesPerSecond => Dimension::Throughput,
+            Self::Nanoseconds | Self::Microseconds | Self::Milliseconds | Self::Seconds => {
+                Dimension::Time
+            }
+            Self::Ratio | Self::One => Dimension::Number,
+        }
+    }
+
+    /// One of it in the program's own unit of its dimension.
+    pub const fn scale(self) -> f64 {
+        match self {
+            Self::PerSecond | Self::Nanoseconds | Self::Ratio | Self::One => 1.0,
+            Self::Microseconds => 1e3,
+            Self::MegabytesPerSecond | Self::Milliseconds => 1e6,
+            Self::GigabytesPerSecond | Self::Seconds => 1e9,
+        }
+    }
+}
