@@ -227,7 +227,9 @@ error: there is no such file
 
     fs::write(path("own.csv"), "figure").unwrap();
     assert_eq!(find(Kind::Published, &path("own.csv")).unwrap().name, "own");
-    assert!(find(Kind::Published, "own.toml").is_err_and(|p| p.message().contains("no publication")));
+    assert!(
+        find(Kind::Published, "own.toml").is_err_and(|p| p.message().contains("no publication"))
+    );
 
     fs::write(path("latin.toml"), b"schema = 1\nabout = \"caf\xE9\"").unwrap();
     let latin = told(&path("latin.toml"));

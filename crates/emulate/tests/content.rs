@@ -111,10 +111,9 @@ fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
 
 /// Cuts at many instants, and what all of them left together.
 fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
-    (1..=60).map(|i| cut(kind, i * every_ns, step_ns)).fold(Left::default(), |a, b| Left {
-        lost: a.lost | b.lost,
-        older: a.older | b.older,
-    })
+    (1..=60)
+        .map(|i| cut(kind, i * every_ns, step_ns))
+        .fold(Left::default(), |a, b| Left { lost: a.lost | b.lost, older: a.older | b.older })
 }
 
 #[test]
@@ -131,7 +130,8 @@ fn a_disk_keeps_what_it_has_destaged() {
     let mut m = Machine::new(&system(disk(true), Written::Fresh, 1), 1).unwrap();
     m.keep_content();
     let worker = m.add_worker(0);
-    let write = |offset_bytes| Op { offset_bytes, len_bytes: 8192, kind: OpKind::Write, fua: false };
+    let write =
+        |offset_bytes| Op { offset_bytes, len_bytes: 8192, kind: OpKind::Write, fua: false };
     m.submit(0, worker, 0, &write(4096), 7);
     m.submit(200_000_000, worker, 0, &write(4096 + (1 << 30)), 8);
     let mut acknowledged = Vec::new();

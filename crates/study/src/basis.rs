@@ -103,11 +103,7 @@ fn matches(entry: &RawBasis, row: &Wanted) -> bool {
 }
 
 /// The parameters that an entry names; each is one of a device or server of the study.
-fn checked_by(
-    file: &File,
-    entry: &RawBasis,
-    parameters: &[Owned],
-) -> Result<Vec<String>, Problem> {
+fn checked_by(file: &File, entry: &RawBasis, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
     if *entry.is.get_ref() == RawIs::Fitted && entry.by.is_empty() {
         let message = "a fitted figure says by which parameters: `by` is missing";
         return Err(Problem::at(file, entry.is.span(), message, None));

@@ -49,11 +49,7 @@ impl Bench {
 }
 
 /// Reads the server and the device of one system of the study, and their parameters into `all`.
-pub(crate) fn bench(
-    file: &File,
-    raw: &RawSystem,
-    all: &mut Vec<Owned>,
-) -> Result<Bench, Problem> {
+pub(crate) fn bench(file: &File, raw: &RawSystem, all: &mut Vec<Owned>) -> Result<Bench, Problem> {
     let host = host(file, raw.host.get_ref(), raw.host.span(), all)?;
     let named = raw.device.get_ref();
     let found = find(Kind::Device, named).map_err(|p| named_in(file, raw.device.span(), p))?;

@@ -19,7 +19,8 @@ impl Quantiles {
     /// # Errors
     /// Points that do not begin at probability 0, end at 1 and never fall.
     pub fn new(points: Vec<(f64, f64)>) -> Result<Self, String> {
-        let ends = points.first().map(|p| p.0) == Some(0.0) && points.last().map(|p| p.0) == Some(1.0);
+        let ends =
+            points.first().map(|p| p.0) == Some(0.0) && points.last().map(|p| p.0) == Some(1.0);
         if !ends {
             return Err("a quantile function begins at probability 0 and ends at 1".to_owned());
         }
@@ -103,7 +104,11 @@ mod tests {
     #[test]
     fn closed_forms() {
         // Uniform on [0, a] against [0, b]: the distance at p is (b − a)·p.
-        near(demerit(&uniform(0.0, 6.0), &uniform(0.0, 9.0)).unwrap(), 3.0 / 3_f64.sqrt() / 3.0, 1e-12);
+        near(
+            demerit(&uniform(0.0, 6.0), &uniform(0.0, 9.0)).unwrap(),
+            3.0 / 3_f64.sqrt() / 3.0,
+            1e-12,
+        );
         // Two constants.
         near(demerit(&uniform(5.0, 5.0), &uniform(8.0, 8.0)).unwrap(), 0.6, 1e-12);
         // Half at 1 and half at 3 against their mean.

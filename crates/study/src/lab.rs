@@ -111,10 +111,8 @@ pub fn run<'a>(
     let jobs = pilots.iter().map(|key| lab.pilot(key)).collect();
     let rate = |m: &Modelled| m.cells.iter().map(|c| c.per_second(c.total().ops() as f64)).sum();
     let rates: BTreeMap<CellKey, f64> = lab.work(jobs, &rate)?;
-    let jobs: Vec<Job> = cells
-        .iter()
-        .map(|key| lab.measured(key, rates[&CellKey { devices: 1, ..*key }]))
-        .collect();
+    let jobs: Vec<Job> =
+        cells.iter().map(|key| lab.measured(key, rates[&CellKey { devices: 1, ..*key }])).collect();
     lab.units_total.store(jobs.iter().map(|job| job.units).sum(), Ordering::Relaxed);
     let taken = lab.work(jobs, &|m| Taken::of(&m.cells, m.completions))?;
     Ok(Outcome::new(study, &taken))

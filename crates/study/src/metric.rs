@@ -151,9 +151,7 @@ impl Metric {
             Self::LatencyVsNoThink => {
                 ratio(of(Measure::MeanNs, cell), of(Measure::MeanNs, no_think))
             }
-            Self::Knee => {
-                Recipe::Little(Box::new(of(Measure::MeanNs, alone)), Box::new(max(cell)))
-            }
+            Self::Knee => Recipe::Little(Box::new(of(Measure::MeanNs, alone)), Box::new(max(cell))),
             Self::Depth95 => Recipe::DepthReached(REACHED_SHARE, all(cell)),
             Self::IopsMaxVsOne => ratio(max(cell), max(one)),
             Self::BandwidthVsOne => {

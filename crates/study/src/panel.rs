@@ -82,8 +82,10 @@ pub(crate) fn panel(
                                     devices,
                                 };
                                 let think = thinks.is_some().then_some(think_ns);
-                                let names =
-                                    (systems[system].name.as_str(), workloads[workload].name.as_str());
+                                let names = (
+                                    systems[system].name.as_str(),
+                                    workloads[workload].name.as_str(),
+                                );
                                 rows.push(row(raw, index, metric, at, think, names));
                             }
                         }
@@ -112,8 +114,7 @@ fn row(
     (system, workload): (&str, &str),
 ) -> Wanted {
     let thinking = think_ns.map(|ns| {
-        let (whole, unit) =
-            if ns.is_multiple_of(1000) { (ns / 1000, "us") } else { (ns, "ns") };
+        let (whole, unit) = if ns.is_multiple_of(1000) { (ns / 1000, "us") } else { (ns, "ns") };
         format!("+thinktime{whole}{unit}")
     });
     Wanted {
@@ -157,12 +158,7 @@ fn position<'a>(
 const AXIS_MAX: usize = 64;
 
 /// An axis has values, and none twice; numbers ascend, so that curves are drawn from left to right.
-fn axis<T: Ord>(
-    file: &File,
-    span: &Range<usize>,
-    name: &str,
-    values: &[T],
-) -> Result<(), Problem> {
+fn axis<T: Ord>(file: &File, span: &Range<usize>, name: &str, values: &[T]) -> Result<(), Problem> {
     let wrong = if values.is_empty() || values.len() > AXIS_MAX {
         format!("`{name}` has 1 to {AXIS_MAX} values, not {}", values.len())
     } else if values.iter().collect::<BTreeSet<_>>().len() < values.len() {

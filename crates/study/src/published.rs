@@ -162,8 +162,9 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
         if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
             let message = "this figure is printed twice";
             let help = "two lines may not agree in all columns from figure to metric".to_owned();
-            return Err(Problem::at(file, figure.span, message, Some(help))
-                .also(first, "the first time"));
+            return Err(
+                Problem::at(file, figure.span, message, Some(help)).also(first, "the first time")
+            );
         }
         figures.push(figure);
     }

@@ -272,8 +272,7 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
         let row = &mut rows[row];
         let dimension = row.metric.map_or(Dimension::Number, Metric::dimension);
         if figure.unit.dimension() != dimension {
-            let message =
-                format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
+            let message = format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
             return Err(Problem::at(file, figure.span.clone(), message, None));
         }
         row.unit = figure.unit;

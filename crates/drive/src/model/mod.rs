@@ -19,11 +19,11 @@ mod turns;
 mod worker;
 
 use crate::cell::{Gathering, assemble, empty_cells};
+use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::team::{Done, is_open, issuer, limits, shared};
-use crate::cpu::CpuTime;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};

@@ -140,7 +140,8 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     let title = clean(&format!("{}{in_unit}{by}", first.metric.title()), style);
     let mut labels = Column::left(if first.axis == Axis::None { "" } else { "  " });
     let mut kinds = Column::left("");
-    let mut columns: Vec<Column> = first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
+    let mut columns: Vec<Column> =
+        first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
     for series in table {
         for kind in kinds_of(outcome, series) {
             labels.push(Field::text(&clean(&format!("  {}", series.label), style), Role::Plain));
@@ -191,9 +192,9 @@ impl Line {
                 let flag = if figure.is_flagged() { "!" } else { "" };
                 Field::number(scale.printed(figure) + flag, role)
             }),
-            Self::Ours => row.ours.map(|ours| {
-                Field::number(scale.ours(ours, printed) + mark(wanted), Role::Bold)
-            }),
+            Self::Ours => row
+                .ours
+                .map(|ours| Field::number(scale.ours(ours, printed) + mark(wanted), Role::Bold)),
             Self::Error => row.score.map(|s| Field::number(percent(s.error), Role::Plain)),
             Self::Outside => row.score.map(|s| {
                 let role = match row.nearer() {
@@ -266,11 +267,7 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
 fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
     let mut lines = vec![
         paint("Errors by strata, in %", Role::Bold, style),
-        paint(
-            "sizes of errors: plain, and of the part outside what is printed",
-            Role::Dim,
-            style,
-        ),
+        paint("sizes of errors: plain, and of the part outside what is printed", Role::Dim, style),
     ];
     let mut label = Column::left("");
     let heads = [

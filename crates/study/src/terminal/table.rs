@@ -137,7 +137,8 @@ impl Column {
 
     fn width(&self) -> usize {
         let (before, after) = self.parts();
-        let texts = self.fields.iter().map(|f| if let Field::Text(t, _) = f { width(t) } else { 0 });
+        let texts =
+            self.fields.iter().map(|f| if let Field::Text(t, _) = f { width(t) } else { 0 });
         let numbers = if self.left { 0 } else { before + after };
         texts.max().unwrap_or(0).max(width(&self.head)).max(numbers)
     }
@@ -162,7 +163,11 @@ impl Column {
             Field::Missing => {
                 let dash = if style.unicode { "–" } else { "-" };
                 let before = " ".repeat(columns.saturating_sub(after + 1));
-                format!("{before}{}{}", paint(dash, Role::Dim, style), " ".repeat(columns - width(&before) - 1))
+                format!(
+                    "{before}{}{}",
+                    paint(dash, Role::Dim, style),
+                    " ".repeat(columns - width(&before) - 1)
+                )
             }
             Field::Text(text, role) => {
                 let blanks = " ".repeat(columns - width(text));
