@@ -8,6 +8,7 @@
 
 /// What the thread had used at some moment, ns since it began.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_field_names, reason = "units come last in names")]
 pub(crate) struct CpuTime {
     sum_ns: u64,
     /// As getrusage has it.

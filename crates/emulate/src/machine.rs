@@ -288,7 +288,7 @@ impl Machine {
                 return Some(done);
             }
             let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
-                if self.fault_ns <= until_ns {
+                if self.fault_ns != u64::MAX && self.fault_ns <= until_ns {
                     self.strike();
                     continue;
                 }

@@ -103,19 +103,35 @@ impl VolumeUsage {
 }
 
 impl Counts {
-    /// What happened since `before`.
+    /// What happened since another time.
     #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
+    pub fn since(&self, other: &Self) -> Self {
         Self {
-            host_pages: self.host_pages - before.host_pages,
-            copied_pages: self.copied_pages - before.copied_pages,
-            map_pages: self.map_pages - before.map_pages,
-            programs: self.programs - before.programs,
-            senses: self.senses - before.senses,
-            copy_senses: self.copy_senses - before.copy_senses,
-            erases: self.erases - before.erases,
-            recovered: self.recovered - before.recovered,
-            unrecovered: self.unrecovered - before.unrecovered,
+            host_pages: self.host_pages - other.host_pages,
+            copied_pages: self.copied_pages - other.copied_pages,
+            map_pages: self.map_pages - other.map_pages,
+            programs: self.programs - other.programs,
+            senses: self.senses - other.senses,
+            copy_senses: self.copy_senses - other.copy_senses,
+            erases: self.erases - other.erases,
+            recovered: self.recovered - other.recovered,
+            unrecovered: self.unrecovered - other.unrecovered,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            host_pages: self.host_pages + other.host_pages,
+            copied_pages: self.copied_pages + other.copied_pages,
+            map_pages: self.map_pages + other.map_pages,
+            programs: self.programs + other.programs,
+            senses: self.senses + other.senses,
+            copy_senses: self.copy_senses + other.copy_senses,
+            erases: self.erases + other.erases,
+            recovered: self.recovered + other.recovered,
+            unrecovered: self.unrecovered + other.unrecovered,
         }
     }
 }

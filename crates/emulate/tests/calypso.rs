@@ -35,7 +35,7 @@ fn figures(device: &str) -> Vec<Figure> {
     PRINTED
         .lines()
         .map(|line| line.split(',').collect::<Vec<_>>())
-        .filter(|f| f[1] == device && f[11] != "" && f[12] == "table")
+        .filter(|f| f[1] == device && !f[11].is_empty() && f[12] == "table")
         .map(|f| Figure {
             workload: f[2],
             block: whole(f[3]),
@@ -114,6 +114,7 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
 
 impl Figure {
     /// Mean latency at one outstanding, as printed, s.
+    #[allow(clippy::unused_self, reason = "it reads as the others do")]
     fn printed_mean_s(&self, all: &[Figure]) -> f64 {
         all.iter().find(|f| f.metric == "latency_mean").unwrap().printed / 1e3
     }

@@ -47,6 +47,8 @@ pub enum Command {
     Run(Box<Run>),
     /// Say what a target is, whether writing to it is safe, and what would be measured.
     Check(Check),
+    /// Say where the time of an I/O to an emulated device goes, and which resource is the limit.
+    Explain(Explain),
     /// List the runs in the notebook, oldest first.
     Ls {
         /// One JSON document on standard output.
@@ -237,6 +239,26 @@ pub struct Study {
     /// No live progress on standard error.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Emulated storage as `run --on` takes it, with or without `model:`: a device of the catalog,
+    /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`.
+    #[arg(value_parser = emulated)]
+    pub device: TargetName,
+    /// A workload, which is run in virtual time. Without one: what the device is made of, and a few
+    /// predictions.
+    pub workload: Option<String>,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The name of something emulated.
+fn emulated(text: &str) -> Result<TargetName, String> {
+    if text.starts_with("model:") { target(text) } else { target(&format!("model:{text}")) }
 }
 
 fn target(text: &str) -> Result<TargetName, String> {

@@ -1,12 +1,13 @@
 //! The command: arguments in, exit code out. Results go to standard output; progress, remarks and
 //! errors go to standard error.
 //!
-//! **Invariant:** no logic worth a unit test lives here. Commands translate words into requests of
-//! the rooms below, and hand what comes back to `report`.
+//! **Invariant:** no logic worth a unit test lives here but `explain`'s. Commands translate words
+//! into requests of the rooms below, and hand what comes back to `report`.
 
 pub mod args;
 mod catalog;
 mod check;
+mod explain;
 mod failure;
 mod live;
 mod model;
@@ -54,6 +55,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
             stored::show(cli.notebook.as_deref(), run, *json, *series, style)
         }
         Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
+        Command::Explain(flags) => explain::command(flags, style),
         Command::Study(flags) => study::command(flags, style),
         Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
         Command::Completions { shell } => {

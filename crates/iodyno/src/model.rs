@@ -6,7 +6,7 @@ pub(crate) mod look_up;
 use crate::failure::Failure;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
-use iodyno_emulate::describe::DescribedSystem;
+use iodyno_emulate::describe::{DescribedDevice, DescribedSystem};
 use iodyno_emulate::spec::{Attach, Device, Kind, Precondition, Written};
 use iodyno_run::{Emulated, EmulatedState, EmulatedVolume, in_words};
 use iodyno_target::{ModelName, ModelState, TargetName};
@@ -37,6 +37,23 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
         emulated.system.host.workers_near = near;
     }
     Ok(Some(emulated))
+}
+
+/// The devices that a name stands for, each once, with what their files say.
+pub(crate) fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, Failure> {
+    let mut all: Vec<DescribedDevice> = Vec::new();
+    match look_up(&name.what)? {
+        Found::Device(device) => all.push(*device),
+        Found::System(system, _) => {
+            for of in &system.volumes {
+                let device = look_up::device(&of.device)?;
+                if all.iter().all(|d| d.device.name != device.device.name) {
+                    all.push(device);
+                }
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// A system that lists its own volumes, which is all that a run is on.

@@ -78,7 +78,7 @@ impl EmulatedVolume {
 
 impl Emulated {
     /// The system as a cell with this workload finds it.
-    pub(crate) fn before(&self, spec: &Spec) -> Arc<System> {
+    pub fn before(&self, spec: &Spec) -> Arc<System> {
         let mut system = self.system.clone();
         for (volume, asked) in system.volumes.iter_mut().zip(&self.volumes) {
             volume.state = asked.before(spec);
@@ -87,7 +87,7 @@ impl Emulated {
     }
 
     /// The state that a cell finds each volume in, in words.
-    pub(crate) fn states(&self, spec: &Spec) -> Vec<String> {
+    pub fn states(&self, spec: &Spec) -> Vec<String> {
         self.volumes.iter().map(|volume| volume.before_in_words(spec)).collect()
     }
 

@@ -120,12 +120,11 @@ impl FlashDevice {
             if self.represent == 1 {
                 // Neighbours in one flash page are read together.
                 let page = u64::from(copy.source / self.units_per_page);
-                match senses[..count].iter_mut().find(|s| s.0 == page) {
-                    Some(sense) => sense.1 += 1,
-                    None => {
-                        senses[count] = (page, 1);
-                        count += 1;
-                    }
+                if let Some(sense) = senses[..count].iter_mut().find(|s| s.0 == page) {
+                    sense.1 += 1;
+                } else {
+                    senses[count] = (page, 1);
+                    count += 1;
                 }
             } else {
                 synthetic += 1;

@@ -30,7 +30,7 @@ impl FlashDevice {
             let waiting = self.drain.len() as u32;
             let full = waiting >= self.program_units;
             let held = self.owes_copies() || !self.copies_ready.is_empty();
-            if waiting == 0 || !(full || !self.flushes.is_empty()) || held {
+            if waiting == 0 || held || (!full && self.flushes.is_empty()) {
                 break;
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {

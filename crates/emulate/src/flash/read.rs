@@ -87,15 +87,12 @@ impl FlashDevice {
 
     /// A request of one page is its own page read.
     fn read_alone(&mut self, core: &mut Core, slot: u32, unit: u64) {
-        match self.place(unit) {
-            Some((die, _)) => {
-                core.slab[slot].die = die;
-                self.read_page(core, slot);
-            }
-            None => {
-                core.slab[slot].work = Work::Nothing;
-                self.take_context(core, slot);
-            }
+        if let Some((die, _)) = self.place(unit) {
+            core.slab[slot].die = die;
+            self.read_page(core, slot);
+        } else {
+            core.slab[slot].work = Work::Nothing;
+            self.take_context(core, slot);
         }
     }
 

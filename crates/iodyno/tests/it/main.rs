@@ -9,6 +9,7 @@ mod contract;
 mod devices;
 mod disks;
 mod emulated;
+mod explained;
 mod faults;
 mod flags;
 mod forms;

@@ -9,9 +9,9 @@ mod list;
 mod progress;
 mod results;
 mod spark;
-mod table;
+pub mod table;
 mod targets;
-mod text;
+pub mod text;
 mod verdicts;
 
 use iodyno_notebook::{Run, Status};

@@ -6,7 +6,7 @@ use super::text::{Role, pad, paint, width};
 
 /// One field.
 #[derive(Clone, Debug)]
-pub(super) enum Field {
+pub enum Field {
     /// Nothing belongs here.
     Empty,
     /// A figure that is not known, or not supported by the samples.
@@ -14,12 +14,19 @@ pub(super) enum Field {
     /// Words, to the left.
     Text(String, Role),
     /// A figure with its unit.
-    Figure { number: String, unit: String, role: Role },
+    Figure {
+        /// To the right.
+        number: String,
+        /// Beside it, in a column of its own.
+        unit: String,
+        /// Its colour.
+        role: Role,
+    },
 }
 
 impl Field {
     /// A figure as `units::human` writes it: the unit after the last blank, if any.
-    pub(super) fn figure(text: &str, role: Role) -> Self {
+    pub fn figure(text: &str, role: Role) -> Self {
         let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
         Self::Figure { number: number.to_owned(), unit: unit.to_owned(), role }
     }
@@ -27,7 +34,7 @@ impl Field {
 
 /// One column.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub struct Column {
     /// Its name; blank for columns that speak for themselves.
     pub head: &'static str,
     /// Columns of rank 0 are always shown; of the others the lowest ranks that fit.
@@ -40,7 +47,8 @@ pub(super) struct Column {
 const GAP: usize = 2;
 
 impl Column {
-    pub(super) fn new(head: &'static str, rank: u8) -> Self {
+    /// A column without fields.
+    pub fn new(head: &'static str, rank: u8) -> Self {
         Self { head, rank, fields: Vec::new() }
     }
 
@@ -60,7 +68,7 @@ impl Column {
     }
 
     /// Columns that it takes.
-    pub(super) fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         let (number, unit) = self.parts();
         let figures = number + if unit > 0 { 1 + unit } else { 0 };
         let texts = self.fields.iter().map(|f| match f {
@@ -102,13 +110,13 @@ impl Column {
 }
 
 /// Columns that a table of these takes.
-pub(super) fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
+pub fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
     columns.into_iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
 /// Keeps the columns that fit into `available`, the lowest ranks first; gives the heads of those
 /// that were left out, in their order.
-pub(super) fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<&'static str> {
+pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<&'static str> {
     let mut left_out = Vec::new();
     let heads: Vec<&str> = columns.iter().map(|c| c.head).collect();
     while total_width(columns.iter()) > available {
@@ -121,7 +129,7 @@ pub(super) fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<&'static s
 }
 
 /// The line of heads and one line for each row.
-pub(super) fn lines(columns: &[Column], style: Style) -> Vec<String> {
+pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let heads: Vec<String> = columns
         .iter()

@@ -5,17 +5,23 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What a piece of text is, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
+    /// As the terminal has it.
     Plain,
+    /// Names and headings.
     Bold,
+    /// Labels and asides.
     Dim,
+    /// What is wrong.
     Red,
+    /// What asks for attention.
     Yellow,
+    /// What is right.
     Green,
 }
 
 /// `text` in the colour of its role.
-pub(super) fn paint(text: &str, role: Role, style: Style) -> String {
+pub fn paint(text: &str, role: Role, style: Style) -> String {
     let code = match role {
         _ if !style.color || text.trim().is_empty() => return text.to_owned(),
         Role::Plain => return text.to_owned(),
@@ -29,14 +35,14 @@ pub(super) fn paint(text: &str, role: Role, style: Style) -> String {
 }
 
 /// Columns that a text takes. It must be clean and not painted.
-pub(super) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.width()
 }
 
 /// A text of a run, made harmless and cut to `max` columns: control and invisible characters are
 /// escaped, right-to-left text is isolated so that it can't reorder what stands beside it, and
 /// what the terminal can't show is written in ASCII.
-pub(super) fn clean(text: &str, max: usize, style: Style) -> String {
+pub fn clean(text: &str, max: usize, style: Style) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if is_hidden(c) {
@@ -55,7 +61,7 @@ pub(super) fn clean(text: &str, max: usize, style: Style) -> String {
 }
 
 /// As [`clean`], but keeps the end of the text, which tells more of a path.
-pub(super) fn clean_path(text: &str, max: usize, style: Style) -> String {
+pub fn clean_path(text: &str, max: usize, style: Style) -> String {
     let whole = clean(text, usize::MAX, style);
     if width(&whole) <= max {
         return whole;
@@ -82,7 +88,7 @@ fn ellipsis(style: Style) -> &'static str {
 
 /// The first `max` columns of a text; an ellipsis says that it was longer. Characters without a
 /// width can be stacked without end, so their number is limited too.
-pub(super) fn cut(text: &str, max: usize, style: Style) -> String {
+pub fn cut(text: &str, max: usize, style: Style) -> String {
     if width(text) <= max && text.chars().count() / 4 <= max {
         return text.to_owned();
     }
@@ -131,13 +137,13 @@ fn ascii(c: char) -> Option<&'static str> {
 }
 
 /// `text` padded to `columns`, on its right or on its left.
-pub(super) fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
+pub fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
     let blanks = " ".repeat(columns.saturating_sub(width(text)));
     if right_aligned { blanks + text } else { format!("{text}{blanks}") }
 }
 
 /// Lines of at most `columns`, broken between words; a longer word is broken anywhere.
-pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {

@@ -1,0 +1,172 @@
+//! What disks and memory hold after a power cut: what was acknowledged and protected or flushed, and
+//! nothing of what such a device forgets. (Flash: `laws.rs`.)
+
+mod common;
+
+use common::system;
+use iodyno_emulate::disk::{DiskSpec, Scheduler};
+use iodyno_emulate::spec::{Kind, Memory, Written};
+use iodyno_emulate::{Fault, Machine};
+use iodyno_units::{Op, OpKind};
+
+const UNITS: u64 = 16;
+
+fn disk(write_cache: bool) -> Kind {
+    Kind::Disk(Box::new(DiskSpec {
+        capacity_bytes: 10_000_000_000,
+        rpm: 10_000,
+        heads: 2,
+        zones: 8,
+        outer_bytes_per_s: 168e6,
+        inner_bytes_per_s: 93e6,
+        track_to_track_ns: 300_000,
+        average_seek_ns: 3_800_000,
+        full_stroke_ns: 7_800_000,
+        write_settle_ns: 600_000,
+        head_switch_ns: 500_000,
+        cylinder_switch_ns: 600_000,
+        command_ns: 20_000,
+        link_bytes_per_s: 600e6,
+        queue_max: 64,
+        scheduler: Scheduler::Satf { age_max_ns: 500_000_000, window: 64 },
+        buffer_bytes: 256 << 10,
+        write_cache,
+        accept_ns: 50_000,
+        read_ahead_bytes: 0,
+        read_segments: 1,
+        flash_bytes: 0,
+        flash_read_ns: 0,
+    }))
+}
+
+fn memory(protected: bool) -> Kind {
+    Kind::Memory(Box::new(Memory {
+        capacity_bytes: 1 << 30,
+        io_ns: 3_000,
+        read_bytes_per_s: 6e9,
+        write_bytes_per_s: 6e9,
+        read_passes: 1.0,
+        write_passes: 1.0,
+        flush_ns: 100,
+        protected,
+    }))
+}
+
+/// What a history that was cut left: whether an acknowledged write was lost, and whether one that
+/// was not the last of its unit came back.
+#[derive(Debug, Default)]
+struct Left {
+    lost: bool,
+    older: bool,
+}
+
+/// Writes to few units, far apart, one at a time, with a flush or a forced write now and then, and
+/// cuts the power. What was flushed or forced must be there, and nothing that was never written.
+fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
+    let mut m = Machine::new(&system(kind.clone(), Written::Fresh, 1), 1).unwrap();
+    m.keep_content();
+    let worker = m.add_worker(0);
+    m.inject(at_ns, Fault::PowerCut);
+    let mut acknowledged: Vec<Vec<u64>> = vec![Vec::new(); UNITS as usize];
+    let mut durable = vec![None; UNITS as usize];
+    let (mut now, mut token) = (0, 0_u64);
+    while now < at_ns {
+        let (flush, fua) = (token % 29 == 28, token % 23 == 22);
+        let unit = token * 7 % UNITS;
+        let offset_bytes = unit * (50 << 20);
+        let write = Op { offset_bytes, len_bytes: 4096, kind: OpKind::Write, fua };
+        let op = if flush { Op::FLUSH } else { write };
+        m.submit(now, worker, 0, &op, token);
+        let Some(done) = m.next_completion(at_ns) else { break };
+        now = done.at_ns;
+        if flush {
+            durable = acknowledged.iter().map(|a| a.last().copied()).collect();
+        } else {
+            acknowledged[unit as usize].push(token);
+            assert_eq!(m.content(0, offset_bytes), Some(token), "what was written is read");
+            if fua {
+                durable[unit as usize] = Some(token);
+            }
+        }
+        // Some time to destage.
+        while m.next_completion(now + step_ns).is_some() {}
+        now += step_ns;
+        token += 1;
+    }
+    while m.next_completion(at_ns + 1).is_some() {}
+    let mut left = Left::default();
+    for (unit, acknowledged) in acknowledged.iter().enumerate() {
+        let holds = m.content(0, unit as u64 * (50 << 20));
+        assert!(holds >= durable[unit], "cut at {at_ns}: {holds:?}, flushed {:?}", durable[unit]);
+        let last = acknowledged.last().copied();
+        // The one in flight may be there.
+        let known = holds.is_none_or(|h| acknowledged.contains(&h) || h == token);
+        assert!(known, "cut at {at_ns}: {holds:?} of {acknowledged:?}");
+        left.lost |= holds < last;
+        left.older |= holds.is_some() && holds < last;
+    }
+    assert_eq!(m.check(), Ok(()));
+    left
+}
+
+/// Cuts at many instants, and what all of them left together.
+fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
+    (1..=60)
+        .map(|i| cut(kind, i * every_ns, step_ns))
+        .fold(Left::default(), |a, b| Left { lost: a.lost | b.lost, older: a.older | b.older })
+}
+
+#[test]
+fn a_disk_loses_what_its_cache_has_not_brought_to_the_medium() {
+    let left = cuts(&disk(true), 7_000_000, 1_000_000);
+    assert!(left.lost && left.older, "{left:?}");
+    let left = cuts(&disk(false), 7_000_000, 0);
+    assert!(!left.lost, "without a cache every acknowledgement is durable");
+}
+
+/// What the heads have brought to the medium is there without any flush.
+#[test]
+fn a_disk_keeps_what_it_has_destaged() {
+    let mut m = Machine::new(&system(disk(true), Written::Fresh, 1), 1).unwrap();
+    m.keep_content();
+    let worker = m.add_worker(0);
+    let write =
+        |offset_bytes| Op { offset_bytes, len_bytes: 8192, kind: OpKind::Write, fua: false };
+    m.submit(0, worker, 0, &write(4096), 7);
+    m.submit(200_000_000, worker, 0, &write(4096 + (1 << 30)), 8);
+    let mut acknowledged = Vec::new();
+    while let Some(done) = m.next_completion(200_400_000) {
+        acknowledged.push(done.token);
+    }
+    assert_eq!(acknowledged, [7, 8]);
+    m.inject(200_400_000, Fault::PowerCut);
+    while m.next_completion(200_400_001).is_some() {}
+    assert_eq!([0, 4096, 8192, 12_288].map(|at| m.content(0, at)), [None, Some(7), Some(7), None]);
+    assert_eq!(m.content(0, 4096 + (1 << 30)), None, "the heads had no time for it");
+}
+
+/// With nothing left to happen, "for ever" ends at once.
+#[test]
+fn an_idle_machine_stands_still() {
+    let mut m = Machine::new(&system(memory(true), Written::Fresh, 1), 1).unwrap();
+    assert_eq!(m.next_completion(u64::MAX), None);
+    m.inject(50, Fault::PowerCut);
+    assert_eq!((m.next_completion(u64::MAX), m.now_ns()), (None, 50));
+}
+
+/// Memory with a battery is what it was; other memory is empty, whatever was flushed.
+#[test]
+fn memory_survives_where_it_is_protected() {
+    let left = cuts(&memory(true), 50_000, 0);
+    assert!(!left.lost, "{left:?}");
+    let mut m = Machine::new(&system(memory(false), Written::Fresh, 1), 1).unwrap();
+    m.keep_content();
+    let worker = m.add_worker(0);
+    let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Write, fua: true };
+    m.submit(0, worker, 0, &op, 7);
+    assert_eq!(m.next_completion(u64::MAX).map(|c| c.token), Some(7));
+    assert_eq!(m.content(0, 0), Some(7));
+    m.inject(m.now_ns(), Fault::PowerCut);
+    assert_eq!(m.next_completion(u64::MAX), None);
+    assert_eq!(m.content(0, 0), None);
+}

@@ -1,0 +1,93 @@
+//! `explain`: what an emulated device is made of, what it will do, and for a workload where the time
+//! of an I/O goes and what is the limit.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `simulate` | one cell in virtual time, with what the machine's parts did in its window |
+//! | `account` | from what the parts did to phases, shares and bounds |
+//! | `limit` | which resource is the limit, and the sentence that says so |
+//! | `device` | what a device's parameters promise |
+//! | `render` | all of it for people |
+//!
+//! Nothing is kept: the same name, workload and seed give the same figures again.
+
+mod account;
+mod device;
+mod limit;
+mod render;
+mod simulate;
+
+use crate::args::Explain;
+use crate::failure::Failure;
+use crate::{catalog, model, print, print_json};
+use device::Described;
+use iodyno_report::terminal::Style;
+use iodyno_run::Emulated;
+use iodyno_target::TargetName;
+use serde_json::json;
+use simulate::{Cell, simulate};
+use std::process::ExitCode;
+
+pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure> {
+    let TargetName::Model(name) = &flags.device else {
+        return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
+    };
+    let Some(emulated) = model::emulated(std::slice::from_ref(&flags.device))? else {
+        return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
+    };
+    if let Some(workload) = &flags.workload {
+        return with_workload(flags, workload, &emulated, style);
+    }
+    let devices: Vec<_> = model::described(name)?.into_iter().map(Described::new).collect();
+    alone(flags, &devices, &emulated, style)
+}
+
+/// What workloads make of the device.
+fn with_workload(
+    flags: &Explain,
+    workload: &str,
+    emulated: &Emulated,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let mut cells = Vec::new();
+    for (name, spec) in catalog::members(workload)?.1 {
+        cells.push(simulate(emulated, &flags.device.to_string(), &name, spec)?);
+    }
+    if flags.json {
+        let cells: Vec<_> = cells.iter().map(Cell::json).collect();
+        let target = flags.device.to_string();
+        return print_json(&json!({ "schema": 1, "target": target, "cells": cells }));
+    }
+    let heading = render::what(&emulated.system);
+    let parts: Vec<String> = cells.iter().map(|cell| render::cell(cell, style)).collect();
+    print(&format!("{}{}", render::heading(&heading, style), parts.join("\n")))
+}
+
+/// The device by itself, and a few predictions.
+fn alone(
+    flags: &Explain,
+    devices: &[Described],
+    emulated: &Emulated,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let mut cells = Vec::new();
+    for (name, spec) in simulate::predictions() {
+        cells.push(simulate(emulated, &flags.device.to_string(), name, spec)?);
+    }
+    if flags.json {
+        return print_json(&json!({
+            "schema": 1,
+            "target": flags.device.to_string(),
+            "system": emulated.system.name,
+            "volumes": emulated.system.volumes.len(),
+            "devices": devices.iter().map(Described::json).collect::<Vec<_>>(),
+            "predictions": cells.iter().map(Cell::json).collect::<Vec<_>>(),
+        }));
+    }
+    let mut text = render::heading(&render::what(&emulated.system), style);
+    for device in devices {
+        text.push_str(&render::device(device, emulated, style));
+    }
+    text.push_str(&render::predictions(&cells, style));
+    print(&text)
+}

@@ -1,0 +1,186 @@
+//! From what the parts of a machine did in a window to what people ask: the time of one I/O by
+//! phase, and each resource's busy share with the rate that it would allow. Pure.
+
+use iodyno_emulate::System;
+use iodyno_emulate::usage::{Of, Phase, Snapshot};
+use iodyno_measure::Cell;
+use iodyno_units::OpKind;
+use serde_json::{Value, json};
+
+/// One kind of operation.
+#[derive(Debug)]
+pub(super) struct KindAccount {
+    pub kind: OpKind,
+    pub iops: f64,
+    pub bytes_per_s: f64,
+    pub mean_ns: Option<f64>,
+    pub p99_ns: Option<u64>,
+    /// Where the time goes, in the order in which it does; those that take none left out.
+    pub phases: Vec<PhaseAccount>,
+    /// Flash pages of one read, side by side; None where the phases are of the whole I/O.
+    pub pages: Option<f64>,
+    /// What the mean has beyond the phases, where they are of the whole I/O, ns.
+    pub beyond_ns: f64,
+}
+
+/// One phase of one kind.
+#[derive(Debug)]
+pub(super) struct PhaseAccount {
+    pub name: &'static str,
+    /// Average of one I/O, or of one of its pages, ns.
+    pub mean_ns: f64,
+    /// It is of one page of a read.
+    pub of_page: bool,
+}
+
+impl KindAccount {
+    /// All phases of an I/O, or of one page on its way.
+    pub(super) fn phases_ns(&self) -> f64 {
+        self.phases.iter().map(|p| p.mean_ns).sum()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let phase = |p: &PhaseAccount| {
+            json!({
+                "name": p.name,
+                "mean_ns": p.mean_ns,
+                "of": if p.of_page { "page" } else { "operation" },
+            })
+        };
+        json!({
+            "kind": self.kind.name(),
+            "iops": self.iops,
+            "bytes_per_s": self.bytes_per_s,
+            "mean_ns": self.mean_ns,
+            "p99_ns": self.p99_ns,
+            "pages": self.pages,
+            "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The kinds that did anything; only reads and writes have phases.
+pub(super) fn kinds(cell: &Cell, usage: &Snapshot) -> Vec<KindAccount> {
+    let total = cell.total();
+    let phases = summed(usage);
+    let account = |(kind, stats): (OpKind, &iodyno_measure::ClassStats)| {
+        let is_of = |of| match kind {
+            OpKind::Read => matches!(of, Of::Read | Of::PageRead),
+            OpKind::Write => of == Of::Write,
+            _ => false,
+        };
+        let count = |of| phases.iter().find(|p| p.of == of).map_or(0, |p| p.count);
+        let (reads, pages) = (count(Of::Read), count(Of::PageRead));
+        // What the edges of the window cut off is counted on one side only.
+        let side_by_side = kind == OpKind::Read && pages as f64 > 1.05 * reads as f64;
+        let pages = (side_by_side && reads > 0).then(|| pages as f64 / reads as f64);
+        let of_kind = phases.iter().filter(|p| is_of(p.of) && p.count > 0 && p.total_ns > 0);
+        let phases: Vec<_> = of_kind
+            .map(|p| PhaseAccount {
+                name: p.name,
+                mean_ns: p.total_ns as f64 / p.count as f64,
+                of_page: p.of == Of::PageRead,
+            })
+            .collect();
+        let mean_ns = stats.service.mean_ns();
+        let phases_ns: f64 = phases.iter().map(|p| p.mean_ns).sum();
+        let beyond_ns = match mean_ns {
+            Some(mean_ns) if pages.is_none() && phases_ns > 0.0 => mean_ns - phases_ns,
+            _ => 0.0,
+        };
+        KindAccount {
+            kind,
+            iops: cell.per_second(stats.ops() as f64),
+            bytes_per_s: cell.per_second(stats.bytes as f64),
+            mean_ns,
+            p99_ns: stats.service.supported_quantile_ns(0.99),
+            phases,
+            pages,
+            beyond_ns,
+        }
+    };
+    total.iter().filter(|(_, stats)| !stats.is_empty()).map(account).collect()
+}
+
+/// The phases of all volumes together.
+fn summed(usage: &Snapshot) -> Vec<Phase> {
+    let mut all: Vec<Phase> = Vec::new();
+    for phase in usage.volumes.iter().flat_map(|v| &v.phases) {
+        match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
+            Some(sum) => {
+                sum.total_ns += phase.total_ns;
+                sum.count += phase.count;
+            }
+            None => all.push(phase.clone()),
+        }
+    }
+    all
+}
+
+/// How busy a resource was.
+#[derive(Clone, Debug)]
+pub(super) struct Share {
+    /// Of several like it; where devices differ, with the device.
+    pub name: String,
+    /// The host's, not a device's.
+    pub of_host: bool,
+    /// How many there are in one device, or in the host.
+    pub count: u32,
+    /// It is held while others work.
+    pub held: bool,
+    /// 0 to 1, the average over all of them.
+    pub busy: f64,
+    /// Operations a second if it were busy all the time.
+    pub bound_iops: Option<f64>,
+}
+
+impl Share {
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "of": if self.of_host { "host" } else { "device" },
+            "count": self.count,
+            "busy_share": self.busy,
+            "iops_at_most": self.bound_iops,
+        })
+    }
+}
+
+/// Every resource's share of the window, the busiest first.
+pub(super) fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
+    let device = |volume: usize| system.volumes[volume].device.name.as_str();
+    let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));
+    // Name, sum of the shares, how many volumes, and the rest.
+    let mut all: Vec<(Share, u32)> = Vec::new();
+    for (volume, of) in usage.volumes.iter().enumerate() {
+        for resource in &of.resources {
+            let of_host = resource.volume.is_none();
+            let mut name = resource.name.to_owned();
+            if differ && !of_host {
+                name = format!("{name} of {}", device(volume));
+            }
+            let busy = resource.share(usage.at_ns);
+            match all.iter_mut().find(|(s, _)| s.name == name) {
+                Some(_) if of_host => {}
+                Some((sum, volumes)) => {
+                    sum.busy += busy;
+                    *volumes += 1;
+                }
+                None => {
+                    let (count, held) = (resource.count, resource.held);
+                    all.push((Share { name, of_host, count, held, busy, bound_iops: None }, 1));
+                }
+            }
+        }
+    }
+    let mut all: Vec<Share> = all
+        .into_iter()
+        .map(|(sum, volumes)| {
+            let busy = sum.busy / f64::from(volumes);
+            let bound_iops = (busy > 0.0).then(|| iops / busy);
+            Share { busy, bound_iops, ..sum }
+        })
+        .collect();
+    all.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+    all
+}

@@ -1,0 +1,192 @@
+//! What a device's parameters promise before anything is run: how large it is, how long it lasts,
+//! what survives a power cut.
+
+use iodyno_emulate::describe::{DescribedDevice, count_by_source};
+use iodyno_emulate::endurance::{Outlook, outlook};
+use iodyno_emulate::spec::{Attach, Kind};
+use iodyno_units::human;
+use serde_json::{Value, json};
+
+/// A device, and what follows from its parameters.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub device: DescribedDevice,
+    /// Of flash.
+    pub outlook: Option<Outlook>,
+}
+
+impl Described {
+    pub(super) fn new(device: DescribedDevice) -> Self {
+        let outlook = match &device.device.kind {
+            Kind::Flash(flash) => Some(outlook(flash)),
+            Kind::Disk(_) | Kind::Memory(_) => None,
+        };
+        Self { device, outlook }
+    }
+
+    fn kind(&self) -> &Kind {
+        &self.device.device.kind
+    }
+
+    /// The family as files have it.
+    pub(super) fn family(&self) -> &'static str {
+        match self.kind() {
+            Kind::Flash(_) => "flash",
+            Kind::Disk(_) => "disk",
+            Kind::Memory(_) => "memory",
+        }
+    }
+
+    /// The family and what is particular about this one.
+    pub(super) fn kind_in_words(&self) -> String {
+        match self.kind() {
+            Kind::Flash(flash) => match flash.attach {
+                Attach::MemoryChannel { .. } => "flash in a memory slot, behind a driver thread",
+                Attach::Link { .. } => "flash behind a link",
+            }
+            .to_owned(),
+            Kind::Disk(disk) => {
+                let turn_ns = 60e9 / f64::from(disk.rpm);
+                format!(
+                    "disk of {} rpm: half a turn takes {}, an average seek {}",
+                    disk.rpm,
+                    human::time_ns(turn_ns / 2.0),
+                    human::time_ns(disk.average_seek_ns as f64)
+                )
+            }
+            Kind::Memory(_) => "memory: the submitter's core copies every byte".to_owned(),
+        }
+    }
+
+    /// What survives a power cut, whether all that was acknowledged does, and the sentence.
+    pub(super) fn power_cut(&self) -> (bool, String) {
+        let size = human::size;
+        match self.kind() {
+            Kind::Flash(f) if f.buffer.protected => (
+                true,
+                format!(
+                    "all that was acknowledged survives: the buffer of {} is protected",
+                    size(f.buffer.bytes)
+                ),
+            ),
+            Kind::Flash(f) => (
+                false,
+                format!(
+                    "what was flushed survives; the buffer of {} is volatile",
+                    size(f.buffer.bytes)
+                ),
+            ),
+            Kind::Disk(d) if d.write_cache => (
+                false,
+                format!(
+                    "what was flushed survives; the write cache of {} is volatile",
+                    size(d.buffer_bytes)
+                ),
+            ),
+            Kind::Disk(_) => {
+                (true, "all that was acknowledged survives: the write cache is off".to_owned())
+            }
+            Kind::Memory(m) if m.protected => {
+                (true, "everything survives: the memory is protected".to_owned())
+            }
+            Kind::Memory(_) => (false, "nothing survives".to_owned()),
+        }
+    }
+
+    /// What the device is, line by line, with a label each.
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        let capacity_bytes = self.device.device.capacity_bytes();
+        let mut lines = vec![
+            ("kind", self.kind_in_words()),
+            (
+                "capacity",
+                format!("{} ({})", decimal(capacity_bytes as f64), human::size(capacity_bytes)),
+            ),
+        ];
+        if let (Some(outlook), Kind::Flash(flash)) = (&self.outlook, self.kind()) {
+            let rated = &flash.endurance;
+            lines.push((
+                "spare",
+                format!(
+                    "{} of {} of NAND, less {} reserved",
+                    share(outlook.spare_factor),
+                    human::size(flash.nand.raw_bytes),
+                    share(flash.translation.reserved_share)
+                ),
+            ));
+            lines.push((
+                "amplification",
+                format!(
+                    "{:.2} pages written for one, under random writes of the whole device (closed form)",
+                    outlook.write_amplification
+                ),
+            ));
+            lines.push((
+                "endurance",
+                format!(
+                    "rated for {} drive writes a day over {} years: {}",
+                    human::three_digits(rated.drive_writes_per_day),
+                    rated.years,
+                    decimal(outlook.rated_bytes)
+                ),
+            ));
+            lines.push((
+                "",
+                format!(
+                    "{} cycles allow {} a day at random ({}), at most {} in sequence",
+                    rated.cycles,
+                    human::three_digits(outlook.random_drive_writes_per_day),
+                    decimal(outlook.random_bytes),
+                    decimal(outlook.sequential_bytes)
+                ),
+            ));
+        }
+        lines.push(("power cut", self.power_cut().1));
+        lines
+    }
+
+    /// As a document.
+    pub(super) fn json(&self) -> Value {
+        let parameter = |p: &iodyno_emulate::describe::Parameter| json!({ "key": p.key, "value": p.text, "source": p.from.name(), "why": p.why });
+        let sources: serde_json::Map<String, Value> = count_by_source(&self.device.parameters)
+            .into_iter()
+            .map(|(source, count)| (source.name().to_owned(), count.into()))
+            .collect();
+        let endurance = match (&self.outlook, self.kind()) {
+            (Some(o), Kind::Flash(f)) => json!({
+                "drive_writes_per_day": f.endurance.drive_writes_per_day,
+                "years": f.endurance.years,
+                "cycles": f.endurance.cycles,
+                "rated_bytes": o.rated_bytes,
+                "spare_factor": o.spare_factor,
+                "write_amplification": o.write_amplification,
+                "random_bytes": o.random_bytes,
+                "sequential_bytes": o.sequential_bytes,
+                "random_drive_writes_per_day": o.random_drive_writes_per_day,
+            }),
+            _ => Value::Null,
+        };
+        json!({
+            "name": self.device.device.name,
+            "summary": self.device.summary,
+            "family": self.family(),
+            "capacity_bytes": self.device.device.capacity_bytes(),
+            "endurance": endurance,
+            "acknowledged_survives_power_cut": self.power_cut().0,
+            "sources": sources,
+            "parameters": self.device.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Bytes in powers of 1000, as makers print them: `400 GB`, `7.30 PB`.
+fn decimal(bytes: f64) -> String {
+    let units = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
+    let (scale, unit) = units.into_iter().find(|u| bytes >= u.0 * 0.9995).unwrap_or(units[4]);
+    format!("{} {unit}", human::three_digits(bytes / scale))
+}
+
+/// `25.3 %`.
+fn share(share: f64) -> String {
+    format!("{} %", human::three_digits(share * 100.0))
+}

@@ -1,0 +1,208 @@
+//! What keeps a cell from going faster. Pure.
+//!
+//! A resource that is busy nearly all the time is the limit. Of several, one that works goes before
+//! one that is merely held while others work (a read context is held for as long as its die is slow);
+//! of equals the busiest. Where nothing is saturated, throughput is what is outstanding over the time
+//! that it takes (Little's law), unless the schedule or the device's queue lets no more in.
+
+use super::account::Share;
+use serde_json::{Value, json};
+
+/// From this share on a resource counts as saturated.
+const SATURATED: f64 = 0.9;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) enum Limit {
+    /// A resource is saturated.
+    Resource(Share),
+    /// Nothing is: the schedule asks for no more.
+    Offered {
+        /// I/Os a second that it asks for.
+        iops: f64,
+        /// The busiest resource.
+        busiest: Option<Share>,
+    },
+    /// Nothing is: the device takes no more commands at once.
+    Queue {
+        /// Commands that one device takes.
+        queue_max: u32,
+        /// I/Os that its workers keep outstanding.
+        outstanding: u64,
+        /// The busiest resource.
+        busiest: Option<Share>,
+    },
+    /// Nothing is: each I/O takes its time.
+    Latency {
+        /// Outstanding on the average, on all devices.
+        outstanding: f64,
+        /// What each of them takes, ns.
+        latency_ns: f64,
+        /// The busiest resource.
+        busiest: Option<Share>,
+    },
+}
+
+/// The limit of a cell: its resources, the busiest first, its rate, how many I/Os were outstanding
+/// on the average, the rate that was offered in open loop, the least queue of a device, and how many
+/// I/Os its workers may keep outstanding there.
+pub(super) fn limit(
+    shares: &[Share],
+    iops: f64,
+    oio_mean: f64,
+    offered_iops: Option<f64>,
+    queue_max: Option<u32>,
+    outstanding: u64,
+) -> Limit {
+    let saturated = || shares.iter().filter(|s| s.busy >= SATURATED);
+    if let Some(limit) = saturated().find(|s| !s.held).or_else(|| saturated().next()) {
+        return Limit::Resource(limit.clone());
+    }
+    let busiest = shares.iter().find(|s| s.busy > 0.0 && !s.held).cloned();
+    if let Some(offered_iops) = offered_iops
+        && iops >= 0.95 * offered_iops
+    {
+        return Limit::Offered { iops: offered_iops, busiest };
+    }
+    match queue_max {
+        Some(queue_max) if outstanding > u64::from(queue_max) => {
+            Limit::Queue { queue_max, outstanding, busiest }
+        }
+        _ => {
+            let latency_ns = if iops > 0.0 { oio_mean / iops * 1e9 } else { 0.0 };
+            Limit::Latency { outstanding: oio_mean, latency_ns, busiest }
+        }
+    }
+}
+
+impl Limit {
+    /// As a document.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Resource(share) => json!({
+                "kind": "resource",
+                "resource": share.name,
+                "busy_share": share.busy,
+                "iops_at_most": share.bound_iops,
+            }),
+            Self::Offered { iops, .. } => json!({ "kind": "offered rate", "iops": iops }),
+            Self::Queue { queue_max, outstanding, .. } => json!({
+                "kind": "queue",
+                "queue_max": queue_max,
+                "outstanding": outstanding,
+            }),
+            Self::Latency { outstanding, latency_ns, .. } => json!({
+                "kind": "latency",
+                "outstanding": outstanding,
+                "latency_ns": latency_ns,
+            }),
+        }
+    }
+
+    /// In a few words, for a table.
+    pub(super) fn words(&self) -> String {
+        let busy = |s: &Share| format!("{}, {}", s.name, percent(s.busy));
+        let beside = |busiest: &Option<Share>| {
+            busiest.as_ref().map_or(String::new(), |b| format!(" ({})", busy(b)))
+        };
+        match self {
+            Self::Resource(share) => busy(share),
+            Self::Offered { busiest, .. } => format!("offered rate{}", beside(busiest)),
+            Self::Queue { busiest, .. } => format!("queue of the device{}", beside(busiest)),
+            Self::Latency { busiest, .. } => format!("latency{}", beside(busiest)),
+        }
+    }
+
+    /// In one sentence; `rate` writes operations a second as the cell has them.
+    pub(super) fn sentence(
+        &self,
+        rate: &dyn Fn(f64) -> String,
+        time: &dyn Fn(f64) -> String,
+    ) -> String {
+        let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
+        let busiest = |s: &Option<Share>| match s {
+            Some(s) => format!(
+                "nothing is saturated; busiest is {}, {}, good for {}",
+                s.name,
+                percent(s.busy),
+                bound(s)
+            ),
+            None => "nothing is saturated".to_owned(),
+        };
+        match self {
+            Self::Resource(s) => format!(
+                "{}{}, busy {} of the time: at most {} by this resource{}",
+                s.name,
+                if s.of_host { " of the host, not the device" } else { "" },
+                percent(s.busy),
+                bound(s),
+                if s.of_host { "; more threads give more" } else { "" }
+            ),
+            Self::Offered { iops, busiest: b } => {
+                format!("the rate that is offered, {}; {}", rate(*iops), busiest(b))
+            }
+            Self::Queue { queue_max, outstanding, busiest: b } => format!(
+                "the queue of the device, which takes {queue_max} of {outstanding} outstanding I/Os at once; {}",
+                busiest(b)
+            ),
+            Self::Latency { outstanding, latency_ns, busiest: b } => {
+                let count = (outstanding * 10.0).round() / 10.0;
+                let of = if count < 1.05 { "I/O that takes" } else { "I/Os, each taking" };
+                format!(
+                    "latency, {count} outstanding {of} {}; {}; more depth or threads give more",
+                    time(*latency_ns),
+                    busiest(b)
+                )
+            }
+        }
+    }
+}
+
+/// `93 %`, `0.4 %`.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 9.95 || percent == 0.0 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1} %")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(name: &str, held: bool, busy: f64) -> Share {
+        let bound_iops = Some(1000.0 / busy);
+        Share { name: name.to_owned(), of_host: false, count: 1, held, busy, bound_iops }
+    }
+
+    fn words(shares: &[Share], offered: Option<f64>, queue_max: Option<u32>, out: u64) -> String {
+        limit(shares, 1000.0, 4.0, offered, queue_max, out).words()
+    }
+
+    /// What works goes before what is held, and both before latency.
+    #[test]
+    fn the_limit_is_what_works_all_the_time() {
+        let (contexts, dies) = (share("read contexts", true, 0.99), share("dies", false, 0.93));
+        let idle = [share("link", false, 0.4)];
+        let both = [contexts.clone(), idle[0].clone()];
+        assert_eq!(words(&[contexts, dies.clone()], None, None, 4), "dies, 93 %");
+        assert_eq!(words(&both, None, None, 4), "read contexts, 99 %");
+        assert_eq!(words(&idle, None, None, 4), "latency (link, 40 %)");
+        assert_eq!(words(&idle, Some(1010.0), None, 4), "offered rate (link, 40 %)");
+        assert_eq!(words(&idle, Some(2000.0), None, 4), "latency (link, 40 %)");
+        assert_eq!(words(&idle, None, Some(3), 4), "queue of the device (link, 40 %)");
+        assert_eq!(words(&idle, None, Some(4), 4), "latency (link, 40 %)");
+        assert_eq!(words(&[], None, None, 1), "latency");
+        assert_eq!(words(&[dies], Some(1000.0), None, 4), "dies, 93 %");
+    }
+
+    #[test]
+    fn latency_is_what_is_outstanding_over_the_rate() {
+        let Limit::Latency { latency_ns, .. } = limit(&[], 1000.0, 4.0, None, None, 4) else {
+            panic!("nothing is saturated")
+        };
+        assert!((latency_ns - 4e6).abs() < 1e-3);
+    }
+}

@@ -1,0 +1,327 @@
+//! An explanation for people. Pure: what it is told goes in, text comes out.
+
+use super::account::KindAccount;
+use super::device::Described;
+use super::limit::percent;
+use super::simulate::Cell;
+use iodyno_emulate::System;
+use iodyno_emulate::describe::{Parameter, count_by_source};
+use iodyno_report::terminal::Style;
+use iodyno_report::terminal::table::{self, Column, Field};
+use iodyno_report::terminal::text::{Role, clean, pad, paint, width, wrap};
+use iodyno_run::Emulated;
+use iodyno_units::human;
+
+/// Columns of a full bar.
+const BAR: usize = 24;
+/// A block of this size and more is about bandwidth.
+const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
+
+/// Text in lines, made ready for the terminal.
+struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    fn new(style: Style) -> Self {
+        Self { style, text: String::new() }
+    }
+
+    /// A line; what the terminal can't show of our own signs is written in ASCII.
+    fn line(&mut self, line: &str) {
+        let line = line.trim_end();
+        if self.style.unicode {
+            self.text.push_str(line);
+        } else {
+            for c in line.chars() {
+                match c {
+                    'µ' => self.text.push('u'),
+                    '×' => self.text.push('x'),
+                    '·' | '–' => self.text.push('-'),
+                    c => self.text.push(c),
+                }
+            }
+        }
+        self.text.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// Words under a label, wrapped.
+    fn labelled(&mut self, label: &str, columns: usize, words: &str) {
+        let indent = 2 + columns + 2;
+        let room = self.style.width.max(40).saturating_sub(indent).max(20);
+        for (i, part) in wrap(words, room).iter().enumerate() {
+            let label = if i == 0 { label } else { "" };
+            let label = paint(&pad(label, columns, false), Role::Dim, self.style);
+            self.line(&format!("  {label}  {part}"));
+        }
+    }
+}
+
+/// `exflash-400g in x3850-x6`, `4 × exflash-400g in x3850-x6`.
+pub(super) fn what(system: &System) -> String {
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    for volume in &system.volumes {
+        let name = volume.device.name.as_str();
+        match groups.iter_mut().find(|g| g.0 == name) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((name, 1)),
+        }
+    }
+    let words: Vec<String> = groups
+        .iter()
+        .map(
+            |(name, count)| {
+                if *count == 1 { (*name).to_owned() } else { format!("{count} × {name}") }
+            },
+        )
+        .collect();
+    format!("{} in {}", words.join(" and "), system.name)
+}
+
+/// The first line.
+pub(super) fn heading(what: &str, style: Style) -> String {
+    let mut page = Page::new(style);
+    let what = paint(&clean(what, usize::MAX, Style { unicode: true, ..style }), Role::Bold, style);
+    page.line(&format!("{what}  {}", paint("emulated, virtual time", Role::Dim, style)));
+    page.blank();
+    page.text
+}
+
+/// What a device is, and its parameters by table.
+pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -> String {
+    let mut page = Page::new(style);
+    let device = &described.device;
+    page.line(&clean(&device.summary, usize::MAX, style));
+    for (label, words) in described.lines() {
+        page.labelled(label, 13, &words);
+    }
+    let host = &emulated.system.host;
+    let (system, sockets, cores) = (&emulated.system.name, host.sockets, host.cores_per_socket);
+    page.labelled("system", 13, &format!("{system}, {sockets} sockets of {cores} cores"));
+    page.blank();
+    parameters(&mut page, &device.parameters);
+    page.text
+}
+
+/// Every parameter with its value and its source.
+fn parameters(page: &mut Page, parameters: &[Parameter]) {
+    let style = page.style;
+    let counts: Vec<String> = count_by_source(parameters)
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(source, count)| format!("{count} {source}"))
+        .collect();
+    let title = format!("{} parameters: {}", parameters.len(), counts.join(", "));
+    page.line(&title);
+    let name = |p: &Parameter| p.key.rsplit('.').next().unwrap_or(p.key);
+    let table = |p: &Parameter| p.key.split_once('.').map_or("", |(table, _)| table);
+    let widest = |f: &dyn Fn(&Parameter) -> usize| parameters.iter().map(f).max().unwrap_or(0);
+    let (names, values) = (widest(&|p| name(p).len()), widest(&|p| width(&p.text)));
+    let sources = widest(&|p| p.from.name().len());
+    let mut last = "";
+    for p in parameters {
+        if table(p) != last {
+            last = table(p);
+            page.line(&paint(&format!("  [{last}]"), Role::Bold, style));
+        }
+        let value = pad(&clean(&p.text, values, style), values, true);
+        let source = paint(&pad(p.from.name(), sources, false), Role::Dim, style);
+        let indent = 2 + names + 2 + values + 2 + sources + 2;
+        let room = style.width.max(40).saturating_sub(indent).max(20);
+        for (i, why) in wrap(&clean(&p.why, usize::MAX, style), room).iter().enumerate() {
+            if i == 0 {
+                page.line(&format!("  {}  {value}  {source}  {why}", pad(name(p), names, false)));
+            } else {
+                page.line(&format!("{}{why}", " ".repeat(indent)));
+            }
+        }
+    }
+    page.blank();
+}
+
+/// A few cells as a table.
+pub(super) fn predictions(cells: &[Cell], style: Style) -> String {
+    let mut page = Page::new(style);
+    let volumes = cells.first().map_or(1, |c| c.volumes);
+    let on =
+        if volumes == 1 { String::new() } else { format!(" on each of {volumes}, all together") };
+    page.line(&format!("Predictions, one worker{on}:"));
+    let mut columns =
+        [("", 0), ("", 0), ("", 0), ("rate", 0), ("mean", 0), ("p99", 1), ("limit", 0)]
+            .map(|(head, rank)| Column::new(head, rank))
+            .to_vec();
+    for cell in cells {
+        for (i, kind) in cell.kinds.iter().enumerate() {
+            let text = |text: String| Field::Text(text, Role::Plain);
+            let first =
+                |text: String| if i == 0 { Field::Text(text, Role::Plain) } else { Field::Empty };
+            let time = |ns: Option<f64>| {
+                ns.map_or(Field::Missing, |ns| Field::figure(&human::time_ns(ns), Role::Plain))
+            };
+            let fields = [
+                first(cell.name.clone()),
+                first(format!(
+                    "T{}Q{} {}",
+                    cell.threads,
+                    cell.depth,
+                    human::size(cell.block_bytes.into())
+                )),
+                text(if cell.kinds.len() > 1 {
+                    kind.kind.name().to_owned()
+                } else {
+                    String::new()
+                }),
+                Field::figure(&rate(cell, kind.iops, kind.bytes_per_s), Role::Plain),
+                time(kind.mean_ns),
+                time(kind.p99_ns.map(|ns| ns as f64)),
+                first(cell.limit.words()),
+            ];
+            columns.iter_mut().zip(fields).for_each(|(column, field)| column.fields.push(field));
+        }
+    }
+    for line in table::lines(&columns, style) {
+        page.line(&format!("  {line}"));
+    }
+    let mut states: Vec<&str> = cells.iter().map(|c| c.state.as_str()).collect();
+    states.dedup();
+    page.blank();
+    page.labelled("state", 5, &states.join("; "));
+    page.text
+}
+
+/// Operations a second, or bytes where these say more.
+fn rate(cell: &Cell, iops: f64, bytes_per_s: f64) -> String {
+    if cell.block_bytes >= BANDWIDTH_BLOCK_BYTES {
+        return human::throughput(bytes_per_s);
+    }
+    format!("{} IOPS", human::count(iops))
+}
+
+/// One cell: phases, shares, and the limit.
+pub(super) fn cell(cell: &Cell, style: Style) -> String {
+    let mut page = Page::new(style);
+    let size = human::size(cell.block_bytes.into());
+    let load = format!("T{}Q{}  {size}", cell.threads, cell.depth);
+    let on =
+        if cell.volumes == 1 { String::new() } else { format!(" on each of {}", cell.volumes) };
+    let seconds = human::duration_ns(cell.window_ns);
+    let name = clean(&cell.name, 60, style);
+    page.line(&format!(
+        "{}  {load}{on}  {seconds}, {}",
+        paint(&name, Role::Bold, style),
+        cell.state
+    ));
+    for kind in &cell.kinds {
+        phases(&mut page, cell, kind);
+    }
+    page.blank();
+    resources(&mut page, cell);
+    page.blank();
+    let per_io = if cell.iops > 0.0 { cell.bytes_per_s / cell.iops } else { 0.0 };
+    let rate = |iops: f64| rate(cell, iops, iops * per_io);
+    let sentence = cell.limit.sentence(&rate, &human::time_ns);
+    page.labelled("limit", 10, &sentence);
+    if let Some(counts) = cell.counts.filter(|c| c.programs + c.erases > 0) {
+        let words = if counts.host_pages > 0 {
+            let host = counts.host_pages as f64;
+            format!(
+                "write amplification {:.2}: {:.2} copies and {:.2} map pages for each 4 KiB page of the host; {} programs, {} erases",
+                counts.write_amplification(),
+                counts.copied_pages as f64 / host,
+                counts.map_pages as f64 / host,
+                counts.programs,
+                counts.erases
+            )
+        } else {
+            format!(
+                "{} programs, {} erases, and nothing from the host",
+                counts.programs, counts.erases
+            )
+        };
+        page.labelled("flash", 10, &words);
+    }
+    let words = format!(
+        "{} events an I/O, {} ns each; {} I/Os a CPU second",
+        human::three_digits(cell.events_per_io),
+        human::three_digits(cell.ns_per_event),
+        human::count(cell.ios_per_cpu_s)
+    );
+    page.labelled("simulated", 10, &words);
+    page.text
+}
+
+/// Where the time of one kind goes.
+fn phases(page: &mut Page, cell: &Cell, kind: &KindAccount) {
+    let style = page.style;
+    page.blank();
+    let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
+    page.line(&format!(
+        "A {} takes {} (p99 {}), {}",
+        kind.kind.name(),
+        time(kind.mean_ns),
+        time(kind.p99_ns.map(|ns| ns as f64)),
+        rate(cell, kind.iops, kind.bytes_per_s)
+    ));
+    let mut rows: Vec<(&str, f64, bool)> =
+        kind.phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
+    let mean_ns = kind.mean_ns.unwrap_or(0.0);
+    if kind.beyond_ns > 0.01 * mean_ns {
+        rows.push(("beyond these, such as waking the worker", kind.beyond_ns, false));
+    }
+    let whole_ns =
+        if kind.pages.is_some() { kind.phases_ns() } else { mean_ns.max(kind.phases_ns()) };
+    let names = rows.iter().map(|r| width(r.0)).max().unwrap_or(0);
+    let mut pages = kind.pages;
+    for (name, ns, of_page) in rows {
+        if of_page && let Some(pages) = pages.take() {
+            let words = format!(
+                "then each of its {} pages, side by side; averages of one page:",
+                human::three_digits(pages)
+            );
+            page.line(&format!("  {}", paint(&words, Role::Dim, style)));
+        }
+        let share = if whole_ns > 0.0 { ns / whole_ns } else { 0.0 };
+        page.line(&format!(
+            "  {}  {}  {}  {}",
+            pad(name, names, false),
+            pad(&human::time_ns(ns), 8, true),
+            pad(&percent(share), 6, true),
+            bar(share, style)
+        ));
+    }
+}
+
+/// How busy everything is.
+fn resources(page: &mut Page, cell: &Cell) {
+    let style = page.style;
+    let average = if cell.volumes == 1 { "" } else { ", average of all volumes" };
+    page.line(&format!("Busy{average}"));
+    let name = |s: &super::account::Share| {
+        if s.count > 1 { format!("{} ({})", s.name, s.count) } else { s.name.clone() }
+    };
+    let names = cell.shares.iter().map(|s| width(&name(s))).max().unwrap_or(0);
+    for s in &cell.shares {
+        page.line(&format!(
+            "  {}  {}  {}",
+            pad(&name(s), names, false),
+            pad(&percent(s.busy), 6, true),
+            bar(s.busy, style)
+        ));
+    }
+}
+
+/// A share as a bar, in eighths of a column where the terminal has them.
+fn bar(share: f64, style: Style) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let share = share.clamp(0.0, 1.0);
+    if !style.unicode {
+        return "#".repeat((share * BAR as f64).round() as usize);
+    }
+    let eighths = (share * (8 * BAR) as f64).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}

@@ -1,0 +1,209 @@
+//! One cell in virtual time, as long as its figures need and no longer.
+
+use super::account::{KindAccount, Share, kinds, shares};
+use super::limit::{Limit, limit};
+use crate::failure::Failure;
+use iodyno_drive::clock::Clock;
+use iodyno_drive::{
+    CellPlan, EngineKind, EngineOptions, Medium, Modelled, TargetPlan, Unobserved, drive_model,
+};
+use iodyno_emulate::System;
+use iodyno_emulate::flash::Counts;
+use iodyno_emulate::spec::{Attach, Kind};
+use iodyno_run::{Emulated, RunError};
+use iodyno_workload::{ArrivalKind, Spec};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+
+/// What a cell came to, over all its volumes.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub name: String,
+    /// In which state the cell found its devices, in words.
+    pub state: String,
+    pub volumes: usize,
+    /// Of each volume.
+    pub threads: u32,
+    pub depth: u32,
+    pub block_bytes: u32,
+    pub window_ns: u64,
+    pub iops: f64,
+    pub bytes_per_s: f64,
+    pub kinds: Vec<KindAccount>,
+    /// The busiest first.
+    pub shares: Vec<Share>,
+    pub limit: Limit,
+    /// Of all flash devices in the window.
+    pub counts: Option<Counts>,
+    pub events_per_io: f64,
+    /// CPU time of the simulation; of this machine, and another one each time.
+    pub ns_per_event: f64,
+    pub ios_per_cpu_s: f64,
+}
+
+/// The cells that a device is explained by where no workload is named: one worker each.
+pub(super) fn predictions() -> Vec<(&'static str, Spec)> {
+    let random = |mix: &str, depth: u32| {
+        format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
+    };
+    let sequential = |kind: &str| {
+        format!(
+            "schema = 1\ndepth = 8\nblock = \"1MiB\"\n[mix]\n{kind} = 100\n[all]\naddresses = \"sequential\"\n"
+        )
+    };
+    [
+        ("random read", random("read = 100", 1)),
+        ("random read", random("read = 100", 32)),
+        ("random write", random("write = 100", 1)),
+        ("random write", random("write = 100", 32)),
+        ("mixed 70/30", random("read = 70\nwrite = 30", 32)),
+        ("sequential read", sequential("read")),
+        ("sequential write", sequential("write")),
+    ]
+    .into_iter()
+    .map(|(name, text)| (name, Spec::from_toml(&text).expect("these are right")))
+    .collect()
+}
+
+/// Ramp and window: a disk has few I/Os a second and a buffer that must fill first; memory many.
+fn times_ns(system: &System) -> (u64, u64) {
+    let any = |is: fn(&Kind) -> bool| system.volumes.iter().any(|v| is(&v.device.kind));
+    let (ramp_ns, time_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
+        (20 * S, 60 * S)
+    } else if any(|k| matches!(k, Kind::Flash(_))) {
+        (S / 2, S)
+    } else {
+        (10 * MS, 100 * MS)
+    };
+    // Many devices do so much more in the same time.
+    let fewer = system.volumes.len().div_ceil(4) as u64;
+    ((ramp_ns / fewer).max(10 * MS), (time_ns / fewer).max(50 * MS))
+}
+
+/// Runs a workload on all volumes of the system.
+pub(super) fn simulate(
+    emulated: &Emulated,
+    target: &str,
+    name: &str,
+    spec: Spec,
+) -> Result<Cell, Failure> {
+    let system = emulated.before(&spec);
+    let (ramp_ns, time_ns) = times_ns(&system);
+    let spec = spec
+        .with_ramp(ramp_ns)
+        .and_then(|spec| spec.with_time(time_ns))
+        .map_err(|why| Failure::input(format!("{name}: {why}")))?;
+    let medium = |volume| Medium::Model { system: Arc::clone(&system), volume };
+    let targets = (0..).zip(&emulated.volumes).map(|(number, volume)| TargetPlan {
+        name: volume.name.clone(),
+        medium: medium(number),
+        align_bytes: 512,
+        engine: EngineKind::Model,
+        laid_out_verifiable: false,
+    });
+    let plan = CellPlan {
+        name: name.to_owned(),
+        workload: target.to_owned(),
+        spec: &spec,
+        seed: 1,
+        targets: targets.collect(),
+        interval_ns: time_ns,
+        errors_max: u64::MAX,
+        clock: Clock::system(),
+        options: EngineOptions::default(),
+    };
+    let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
+        .map_err(|e| Failure::from(RunError::Drive(e)))?;
+    let mut states = emulated.states(&spec);
+    states.dedup();
+    Ok(account(&spec, &system, &modelled, name, states.join("; ")))
+}
+
+/// Puts the volumes' cells and usage together.
+fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String) -> Cell {
+    let mut all = m.cells[0].clone();
+    for cell in &m.cells[1..] {
+        all.merge(cell);
+    }
+    let total = all.total();
+    let iops = all.per_second(total.ops() as f64);
+    let counts = m.usage.volumes.iter().filter_map(|v| v.counts).reduce(|a, b| a.plus(&b));
+    let shares = shares(system, &m.usage, iops);
+    let offered_iops = match spec.arrivals() {
+        ArrivalKind::Open { rate_iops, .. } => Some(rate_iops * m.cells.len() as f64),
+        ArrivalKind::Closed { .. } => None,
+    };
+    let queue_max = system.volumes.iter().filter_map(|v| queue_max(&v.device.kind)).min();
+    let outstanding = u64::from(spec.threads()) * u64::from(spec.depth());
+    let limit = limit(&shares, iops, all.oio_mean(), offered_iops, queue_max, outstanding);
+    let ios = total.ops().max(1) as f64;
+    let cpu_ns = m.cpu_ns.max(1) as f64;
+    Cell {
+        name: name.to_owned(),
+        state,
+        volumes: m.cells.len(),
+        threads: spec.threads(),
+        depth: spec.depth(),
+        block_bytes: all.key.block_bytes(),
+        window_ns: all.window_ns,
+        iops,
+        bytes_per_s: all.per_second(total.bytes() as f64),
+        kinds: kinds(&all, &m.usage),
+        shares,
+        limit,
+        counts,
+        events_per_io: m.usage.events as f64 / ios,
+        ns_per_event: cpu_ns / m.machine.events().max(1) as f64,
+        ios_per_cpu_s: m.completions as f64 * 1e9 / cpu_ns,
+    }
+}
+
+/// Commands that a device takes at once; None: no limit of its own.
+fn queue_max(kind: &Kind) -> Option<u32> {
+    match kind {
+        Kind::Flash(flash) => match flash.attach {
+            Attach::Link { queue_max, .. } => Some(queue_max),
+            Attach::MemoryChannel { .. } => None,
+        },
+        Kind::Disk(disk) => Some(disk.queue_max),
+        Kind::Memory(_) => None,
+    }
+}
+
+impl Cell {
+    /// As a document. CPU time is not in it: the same cell is the same document.
+    pub(super) fn json(&self) -> Value {
+        let flash = self.counts.map(|c| {
+            json!({
+                "write_amplification": c.write_amplification(),
+                "host_pages": c.host_pages,
+                "copied_pages": c.copied_pages,
+                "map_pages": c.map_pages,
+                "programs": c.programs,
+                "page_reads": c.senses,
+                "page_reads_for_copies": c.copy_senses,
+                "erases": c.erases,
+            })
+        });
+        json!({
+            "name": self.name,
+            "state": self.state,
+            "volumes": self.volumes,
+            "threads": self.threads,
+            "depth": self.depth,
+            "block_bytes": self.block_bytes,
+            "seconds": self.window_ns as f64 / 1e9,
+            "iops": self.iops,
+            "bytes_per_s": self.bytes_per_s,
+            "kinds": self.kinds.iter().map(KindAccount::json).collect::<Vec<_>>(),
+            "resources": self.shares.iter().map(Share::json).collect::<Vec<_>>(),
+            "limit": self.limit.json(),
+            "flash": flash,
+            "events_per_io": self.events_per_io,
+        })
+    }
+}

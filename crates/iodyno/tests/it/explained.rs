@@ -1,0 +1,143 @@
+//! `explain`: what it says of emulated storage adds up, is the same again, and names what is the limit.
+
+use crate::place::{Place, number, whole};
+use serde_json::{Value, json};
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("{key}: {value}"))
+}
+
+/// The document of one workload on one device.
+fn cell(place: &Place, words: &str) -> Value {
+    let document = place.iodyno(&format!("explain {words} --json")).succeeds().json();
+    assert_eq!(document["schema"], 1);
+    assert_eq!(list(&document, "cells").len(), 1);
+    document["cells"][0].clone()
+}
+
+#[test]
+fn the_time_of_an_io_adds_up() {
+    let place = Place::new();
+    for words in [
+        "exflash-400g oltp-67-33-4k",
+        "ssd-sata3-emlc-800g random-read",
+        "hdd-15k-sas-80g random-read",
+        "hdd-nearline-20t seq-write",
+        "ramdisk-ddr3-16g oltp-67-33-4k",
+    ] {
+        let cell = cell(&place, words);
+        let mut iops = 0.0;
+        for kind in list(&cell, "kinds") {
+            let phases = list(kind, "phases");
+            let sum: f64 = phases.iter().map(|p| number(&p["mean_ns"])).sum();
+            let mean = number(&kind["mean_ns"]);
+            // Phases are counted when they end: the window's edges are some I/Os.
+            assert!((sum / mean - 1.0).abs() < 0.03, "{words}: {sum} of {mean}, {kind}");
+            iops += number(&kind["iops"]);
+        }
+        assert!((number(&cell["iops"]) / iops - 1.0).abs() < 1e-9);
+        let shares = list(&cell, "resources");
+        let busy: Vec<f64> = shares.iter().map(|s| number(&s["busy_share"])).collect();
+        assert!(busy.is_sorted_by(|a, b| a >= b) && busy[0] <= 1.001, "{words}: {busy:?}");
+        for share in shares.iter().filter(|s| number(&s["busy_share"]) > 0.0) {
+            assert!(number(&share["iops_at_most"]) >= 0.999 * iops, "{words}: {share}");
+        }
+    }
+}
+
+/// The same name is the same document, and what sizes it is what limits it.
+#[test]
+fn the_limit_is_named() {
+    let place = Place::new();
+    let words = "explain exflash-400g random-read --json";
+    assert_eq!(place.iodyno(words).succeeds().stdout, place.iodyno(words).succeeds().stdout);
+    for (words, limit) in [
+        ("hdd-15k-sas-80g random-read", json!("heads")),
+        ("ramdisk-ddr3-16g random-write", json!("generator cores")),
+        ("exflash-400g seq-read", json!("driver thread")),
+        ("exflash-400g random-write", json!("programs at once")),
+    ] {
+        let cell = cell(&place, words);
+        assert_eq!(
+            (&cell["limit"]["kind"], &cell["limit"]["resource"]),
+            (&json!("resource"), &limit)
+        );
+        assert!(number(&cell["limit"]["iops_at_most"]) >= number(&cell["iops"]));
+    }
+    // In a state where nothing is copied, nothing is.
+    let fresh = cell(&place, "exflash-400g?state=fresh random-write");
+    assert_eq!(fresh["flash"]["write_amplification"], 1.0);
+    let steady = cell(&place, "exflash-400g random-write");
+    assert!(number(&steady["flash"]["write_amplification"]) > 2.0);
+    assert!(number(&steady["iops"]) < 0.6 * number(&fresh["iops"]));
+    // One at a time, nothing is saturated.
+    let mine = "schema = 1\ndepth = 1\nblock = \"64KiB\"\n[mix]\nread = 1\n";
+    place.write("mine.toml", mine);
+    let alone = cell(&place, "exflash-400g ./mine.toml");
+    assert_eq!(alone["limit"]["kind"], "latency");
+    let product = number(&alone["limit"]["latency_ns"]) / 1e9 * number(&alone["iops"]);
+    assert!((product - 1.0).abs() < 0.01, "{product}");
+    assert!(number(&alone["kinds"][0]["pages"]) > 8.0, "64 KiB are many pages of 8 KiB");
+    let offered = format!("{mine}[arrivals]\nkind = \"poisson\"\nrate = \"500/s\"\n");
+    place.write("open.toml", offered);
+    let told = place.iodyno("explain exflash-400g ./open.toml");
+    let told = &told.succeeds().stdout;
+    assert!(told.contains("the rate that is offered, 500 IOPS"), "{told}");
+}
+
+#[test]
+fn a_device_is_told_from_its_parameters() {
+    let place = Place::new();
+    let told = place.iodyno("explain exflash-400g");
+    let told = &told.succeeds().stdout;
+    for words in [
+        "400 GB",
+        "rated for 10.0 drive writes a day over 5 years: 7.30 PB",
+        "all that was acknowledged survives",
+        "printed",
+        "[nand]",
+        "DataGuard",
+        "random read",
+        "T1Q32",
+        "sequential write",
+        "driver thread",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let document = place.iodyno("explain model:exflash-400g --json").succeeds().json();
+    let device = &document["devices"][0];
+    let sources: u64 = device["sources"].as_object().unwrap().values().map(whole).sum();
+    assert_eq!(sources as usize, list(device, "parameters").len());
+    assert_eq!(list(&document, "predictions").len(), 7);
+    let endurance = &device["endurance"];
+    assert_eq!(endurance["rated_bytes"], json!(7.3e15));
+    for (device, survives) in
+        [("ramdisk-ddr3-16g", false), ("nvdimm-n-32g", true), ("hdd-15k-sas-80g", true)]
+    {
+        let document = place.iodyno(&format!("explain {device} --json")).succeeds().json();
+        assert_eq!(document["devices"][0]["acknowledged_survives_power_cut"], survives, "{device}");
+        assert!(document["devices"][0]["endurance"].is_null());
+    }
+}
+
+/// A file of one's own, several in a server, ASCII, and what is no device.
+#[test]
+fn names_are_those_of_run() {
+    let place = Place::new();
+    let file = place.iodyno("catalog exflash-400g --json").succeeds().json();
+    place.write("mine.toml", file["text"].as_str().unwrap());
+    let cell = cell(&place, "./mine.toml*4@x3850-x6?state=random:8KiB oltp-67-33-4k");
+    assert_eq!((&cell["volumes"], &cell["state"]), (&json!(4), &json!("random in 8 KiB blocks")));
+    let one = self::cell(&place, "./mine.toml?state=random:8KiB oltp-67-33-4k");
+    let times = number(&cell["iops"]) / number(&one["iops"]);
+    assert!((3.5..4.5).contains(&times), "{times}");
+    let mut command = place.command("explain exflash-400g*2 random-read");
+    let output = command.env("LC_ALL", "C").output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.is_ascii() && told.contains("2 x exflash-400g") && told.contains("##"), "{told}");
+    place.iodyno("explain exflash-40g").fails(2, &["no device", "exflash-40g"]);
+    place.iodyno("explain exflash-400g nothing").fails(2, &["nothing"]);
+    place.iodyno("explain exflash-400g*0").fails(2, &["1 to 1024"]);
+    place.iodyno("explain exflash-400g*65@x3850-x6").fails(2, &["flash-dimm-slots"]);
+    assert!(!place.notebook().exists(), "nothing is kept");
+}
