@@ -41,6 +41,7 @@ fn uniform_writes_have_the_amplification_of_the_closed_form() {
 }
 
 #[test]
+#[cfg(not(debug_assertions))]
 #[ignore = "long: run it with --release"]
 fn uniform_writes_have_the_amplification_of_the_closed_form_in_full() {
     closed_form(4096, 512, &[0.07, 0.0909, 0.12, 0.1667, 0.2, 0.25, 0.2857, 0.35, 0.5]);
@@ -69,6 +70,7 @@ fn a_constructed_steady_state_is_steady() {
 }
 
 #[test]
+#[cfg(not(debug_assertions))]
 #[ignore = "long: run it with --release"]
 fn a_constructed_steady_state_is_steady_in_full() {
     // With so little spare greedy collection goes on to find an advantage for several device
@@ -122,6 +124,7 @@ fn the_sample_amplifies_like_the_exact_form() {
 }
 
 #[test]
+#[cfg(not(debug_assertions))]
 #[ignore = "long: run it with --release"]
 fn the_sample_amplifies_like_the_exact_form_in_full() {
     for spare in [0.1, 0.2] {
