@@ -76,7 +76,8 @@ fn the_limit_is_named() {
     let alone = cell(&place, "exflash-400g ./mine.toml");
     assert_eq!(alone["limit"]["kind"], "latency");
     let product = number(&alone["limit"]["latency_ns"]) / 1e9 * number(&alone["iops"]);
-    assert!((product - 1.0).abs() < 0.01, "{product}");
+    // The rest of the time is the generator's.
+    assert!((0.97..=1.0).contains(&product), "{product}");
     assert!(number(&alone["kinds"][0]["pages"]) > 8.0, "64 KiB are many pages of 8 KiB");
     let offered = format!("{mine}[arrivals]\nkind = \"poisson\"\nrate = \"500/s\"\n");
     place.write("open.toml", offered);
