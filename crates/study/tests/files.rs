@@ -98,10 +98,10 @@ fn studies_are_refused_at_their_place() {
         ("\"iops_max\"", "\"iops_mix\"", 40, "unknown name `iops_mix`"),
         ("think = [\"0us\", \"16us\"]\n", "", 58, "needs an axis `think`"),
         ("figure = \"Figure 4\"", "figure = \"Table 1\"\ndepth2 = 1", 63, "unknown key `depth2`"),
-        ("\"unbalanced_memory_slowdown\"", "\"speed\"", 74, "no parameter of a server is `speed`"),
-        ("is = \"fitted\"\nby = [\"memory.read\"]", "is = \"fitted\"", 77, "`by` is missing"),
-        ("[\"memory.read\"]", "[\"memory.reed\"]", 78, "has a parameter `memory.reed`"),
-        ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 77, "no printed figure is meant"),
+        ("\"unbalanced_memory_slowdown\"", "\"speed\"", 83, "no parameter of a server is `speed`"),
+        ("is = \"fitted\"\nby = [\"memory.read\"]", "is = \"fitted\"", 86, "`by` is missing"),
+        ("[\"memory.read\"]", "[\"memory.reed\"]", 87, "has a parameter `memory.reed`"),
+        ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 86, "no printed figure is meant"),
     ] {
         assert!(STUDY.contains(from), "{from}");
         let problem = study(&STUDY.replacen(from, to, 1), &figures).expect_err(to);
@@ -118,7 +118,7 @@ fn studies_are_refused_at_their_place() {
     let other =
         format!("{HEADER}{FIGURES}Table 9,ram,randread,4096,,,1,iops_max,=,1,,1/s,table,\n");
     let problem = study(STUDY, &other).unwrap_err();
-    assert_eq!(problem.line_column(), Some((13, 1)), "{problem}");
+    assert_eq!(problem.line_column(), Some((14, 1)), "{problem}");
     assert!(problem.message().contains("does not give this figure"));
     let unit = figures.replacen("500,1/s", "500,us", 1);
     assert_eq!(study(STUDY, &unit).unwrap_err().message(), "`iops_max` can't be in `us`");

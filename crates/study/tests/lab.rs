@@ -2,32 +2,55 @@
 
 mod small;
 
-use iodyno_study::{Options, Outcome, Progress, StudyError, json, run};
-use small::small;
+use iodyno_study::{Options, Outcome, Progress, Study, StudyError, Wanted, json, run};
+use small::{FIGURES, HEADER, STUDY, small};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 const QUICK: Options = Options { threads: 1, ..Options::QUICK };
 
-/// The same figures from any number of threads; others from another seed where something is drawn.
+/// The small study with disks, which take long enough that threads overlap, and whose figures depend
+/// on what is drawn.
+fn disks() -> Study {
+    let study = STUDY
+        .replace("ramdisk-ddr3-16g", "hdd-15k-sas-80g")
+        .replace("[\"memory.read\"]", "[\"seek.average\"]")
+        .replace("[\"memory.io\"]", "[\"seek.average\"]")
+        .replace("[\"memory.write\"]", "[\"seek.average\"]")
+        .replace("ops = 2000", "ops = 40_000");
+    small::study(&study, &format!("{HEADER}{FIGURES}"))
+        .unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// The same figures from any number of threads, others from another seed; and two devices are two.
 #[test]
 fn threads_change_nothing() {
-    let study = small();
+    let study = disks();
     let stop = AtomicBool::new(false);
     let seen = Mutex::new(Vec::new());
     let watch = |p: Progress| seen.lock().unwrap().push(p);
-    let with = |threads| {
-        let options = Options { threads, ..QUICK };
-        let outcome = run(&study, &options, &stop, &watch).unwrap();
-        json::document(&outcome)
+    let with = |threads, seed| {
+        let options = Options { threads, seed, ..QUICK };
+        run(&study, &options, &stop, &watch).unwrap()
     };
-    let one = with(1);
+    let one = with(1, 1);
     let seen_once = std::mem::take(&mut *seen.lock().unwrap());
-    assert_eq!(one, with(3));
+    assert_eq!(json::document(&one), json::document(&with(3, 1)));
+    assert_ne!(json::document(&one), json::document(&with(3, 2)));
     // Each cell is told once, and the last one ends it.
     assert!(seen_once.iter().enumerate().all(|(i, p)| p.cells == i + 1));
     let last = seen_once.last().unwrap();
     assert_eq!((last.cells, last.share), (last.cells_total, 1.0));
+
+    let ours = |devices| {
+        let is_it = |row: &&Wanted| {
+            row.key.figure == "Table 2"
+                && row.key.workload == "randread"
+                && row.key.devices == Some(devices)
+        };
+        value(&one, study.rows.iter().position(|row| is_it(&row)).unwrap())
+    };
+    assert!((ours(2) / ours(1) - 1.0).abs() < 0.03, "{} for {}", ours(2), ours(1));
 }
 
 /// Closed forms of a device that does one I/O after the other in its submitter's own thread: depth

@@ -75,6 +75,15 @@ depth = [1, 2, 4]
 devices = [1]
 metrics = ["iops", "knee_queue_depth", "queue_depth_at_95pct_of_max"]
 
+[[panels]]
+figure = "Figure 5"
+title = "without depth 1"
+workloads = ["randread"]
+block = ["4KiB"]
+depth = [2, 4]
+devices = [1]
+metrics = ["knee_queue_depth"]
+
 [[inputs]]
 figure = "prose"
 system = "rtp"
@@ -94,6 +103,13 @@ by = ["memory.io"]
 figure = "Table 2"
 workload = "randread"
 devices = 1
+
+[[basis]]
+is = "fitted"
+by = ["memory.write"]
+figure = "Table 2"
+workload = "randwrite"
+devices = 1
 "#;
 
 pub(crate) const HEADER: &str = "figure,system,workload,block_bytes,queue_depth,threads,devices,metric,\
@@ -109,6 +125,7 @@ Table 1,ram,mixed,4096,,,2,iops_max,>=,300000,,1/s,prose,\"over 300 000, says th
 Table 2,ram,randread,4096,1,,1,latency_mean,=,4.5,0.05,us,table,
 Table 2,ram,randwrite,4096,1,,1,latency_mean,=,0.0052,0.00005,ms,table,
 Table 2,ram,randwrite,4096,1,,2,latency_mean,=,999,0.5,us,table,printed so; implausible
+Table 2,ram,mixed,4096,1,,1,latency_mean,=,77,0.5,us,table,printed so; beyond belief
 Figure 3,ram,randwrite+thinktime16us,4096,1,,1,latency_vs_no_thinktime,~,0.5,,ratio,prose,
 Figure 4,ram,randread,4096,,,1,knee_queue_depth,~,1,,1,prose,
 prose,rtp,any,,,,,unbalanced_memory_slowdown,>=,0.25,,ratio,prose,
@@ -153,7 +170,7 @@ pub(crate) fn near_print(study: &Study) -> BTreeMap<CellKey, Taken> {
         let devices = f64::from(key.devices);
         let depth = f64::from(key.depth);
         let (rate, latency) = match key.workload {
-            0 => (200_400.0 * depth / (depth + 0.1) * devices, 4500.0),
+            0 => (200_400.0 * depth / (depth + 0.1) * devices, 4500.0 * depth),
             1 if key.think_ns > 0 => (40_000.0, 2600.0),
             1 => (90_000.0 * devices, 5200.0),
             _ => (152_000.0 * devices, 4700.0),
