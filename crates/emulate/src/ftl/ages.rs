@@ -104,6 +104,11 @@ mod tests {
                 assert!((sum / f64::from(pages) - 1.0).abs() < 4e-3, "{ages:?}: {sum}");
                 let valid = ages.valid(pages - per_block);
                 assert_eq!(valid.iter().sum::<u32>(), pages - per_block);
+                for (index, &valid) in valid.iter().enumerate() {
+                    let by_age = ages.valid_at(step * (index as f64 + 1.5));
+                    let off = (f64::from(valid) - by_age).abs();
+                    assert!(off < 1.5 + 1e-3 * f64::from(per_block), "{ages:?} {index}: {off}");
+                }
             }
         }
     }

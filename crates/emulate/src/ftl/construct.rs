@@ -83,9 +83,12 @@ impl Ftl {
                         ftl.age(count, writes.pages(&written), length, rng);
                     }
                     Some(sample) => {
-                        // The order of the map's pages is random already, seen from the host.
-                        let rank = |lpn| if length == 1 { 0 } else { writes.rank(lpn) };
-                        let pages = in_order(sample, &written, rank);
+                        let pages: Vec<u32> = if length > 1 {
+                            in_order(sample, &written, |lpn| writes.rank(lpn))
+                        } else {
+                            // The order of the map's pages is random already, seen from the host.
+                            of_range(sample, &written).map(|(_, page)| page).collect()
+                        };
                         let run = length / u64::from(shape.represent);
                         ftl.age(pages.len() as u32, pages.into_iter(), run, rng);
                     }
@@ -180,9 +183,17 @@ impl Ftl {
     }
 }
 
-/// The represented pages of the range in the order of their rank, and within a rank of their own.
+/// The represented logical pages of the range, with their pages of the map, in the order of these.
+fn of_range<'a>(
+    sample: &'a Sample,
+    written: &'a Range<u64>,
+) -> impl Iterator<Item = (u64, u32)> + 'a {
+    sample.all().filter(|(lpn, _)| written.contains(lpn))
+}
+
+/// The same, in the order of their rank.
 fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) -> Vec<u32> {
-    let pages = sample.all().filter(|(lpn, _)| written.contains(lpn));
+    let pages = of_range(sample, written);
     let mut ranked: Vec<(u64, u32)> = pages.map(|(lpn, page)| (rank(lpn), page)).collect();
     ranked.sort_unstable();
     ranked.into_iter().map(|(_, page)| page).collect()

@@ -64,7 +64,7 @@ pub use shape::Shape;
 pub struct Page(u32);
 
 impl Page {
-    /// The page's number, below `logical_pages / represent`.
+    /// The page's number, below [`Ftl::pages`].
     pub fn index(self) -> u32 {
         self.0
     }
@@ -259,6 +259,11 @@ impl Ftl {
     /// Pages of a block of the map: slot s is place s mod this of its block.
     pub fn pages_per_block(&self) -> u32 {
         self.blocks.pages_per_block()
+    }
+
+    /// Pages of the map: in the exact form the logical pages.
+    pub fn pages(&self) -> u32 {
+        self.map.len() as u32
     }
 
     /// Slots of the map, in all blocks.

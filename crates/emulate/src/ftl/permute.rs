@@ -170,8 +170,7 @@ mod tests {
                 })
                 .sum();
             let deviations = (chi - sets as f64) / (2.0 * sets as f64).sqrt();
-            println!("{k} {stride} {deviations}");
-            assert!(deviations.abs() < 60.0, "k {k} stride {stride}: {deviations}");
+            assert!(deviations.abs() < 6.0, "k {k} stride {stride}: {deviations}");
         }
     }
 }

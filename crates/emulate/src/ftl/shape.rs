@@ -108,9 +108,8 @@ impl Shape {
             let usable = divide((blocks - empty) * per_block, k);
             let wanted = (per_block / k).max(u64::from(PAGES_PER_BLOCK_MIN).min(per_block));
             let blocks = divide(usable, wanted).max(1);
-            // What rounding changed in one number, the other makes up for.
+            // What rounding changed in the number of blocks, their pages make up for.
             let per_block = divide(usable, blocks).max(2);
-            let blocks = divide(usable, per_block);
             if blocks < pages.div_ceil(per_block) + 1 + unsealed - empty {
                 return Err(format!(
                     "represent is {k}, which leaves {blocks} blocks of {per_block} pages for \
@@ -144,7 +143,7 @@ mod tests {
         represent: 1,
     };
 
-    /// A represented device has the large one's usable spare, to a part in two thousand.
+    /// A represented device has the large one's usable spare, to a part in three thousand.
     #[test]
     fn the_usable_spare_survives_scaling() {
         for pages_per_block in [256, 1000, 4096, 1 << 17] {
@@ -155,16 +154,14 @@ mod tests {
                     f64::from(scaled.blocks - EMPTY_BLOCKS) * f64::from(scaled.pages_per_block);
                 let spare = 1.0 - f64::from(scaled.pages) / usable;
                 assert!(
-                    (spare - shape.spare_usable()).abs() < 5e-4,
+                    (spare - shape.spare_usable()).abs() < 3.3e-4,
                     "{shape:?} {scaled:?} {spare}"
                 );
                 // Blocks become fewer only where their pages can't.
                 if pages_per_block / represent >= PAGES_PER_BLOCK_MIN {
                     let blocks = shape.raw_pages / u64::from(pages_per_block);
-                    assert!(
-                        u64::from(scaled.blocks).abs_diff(blocks) * 1000 <= blocks,
-                        "{scaled:?}"
-                    );
+                    let off = u64::from(scaled.blocks).abs_diff(blocks);
+                    assert!(off * 1000 <= blocks, "{scaled:?}");
                 } else {
                     let least = PAGES_PER_BLOCK_MIN.min(pages_per_block);
                     assert!(scaled.pages_per_block.abs_diff(least) <= 2, "{scaled:?}");
