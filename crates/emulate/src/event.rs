@@ -2,7 +2,7 @@
 //!
 //! An event is one `u128`, `time << 64 | sequence << 24 | slot`, so that events are ordered by time
 //! and ties fall in the order in which they were made. A request has at most one event pending,
-//! so the queue links slots, not events: a timing wheel of 256 ns buckets reaches 4.2 ms ahead,
+//! so the queue links slots, not events: a timing wheel of 512 ns buckets reaches 4.2 ms ahead,
 //! what is later waits in a heap. The bucket that is being emptied is kept sorted.
 
 use std::cmp::Reverse;
@@ -12,13 +12,20 @@ use std::collections::BinaryHeap;
 const SLOT_BITS: u32 = 24;
 /// Most requests at once.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// A bucket is 2^8 ns.
-const BUCKET_BITS: u32 = 8;
+/// A bucket is 2^9 ns.
+const BUCKET_BITS: u32 = 9;
 /// Buckets of the wheel.
-const BUCKETS: usize = 1 << 14;
+const BUCKETS: usize = 1 << 13;
 const MASK: u64 = BUCKETS as u64 - 1;
 const WORDS: usize = BUCKETS / 64;
 const NIL: u32 = u32::MAX;
+
+/// The event of a slot, and the next slot of its bucket. 32 bytes: half a cache line.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    key: u128,
+    next: u32,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -29,11 +36,10 @@ pub(crate) struct Queue {
     occupied: Box<[u64; WORDS]>,
     summary: [u64; WORDS / 64],
     /// By slot: its event, and the next of its bucket.
-    keys: Vec<u128>,
-    links: Vec<u32>,
+    pending: Vec<Pending>,
     /// The bucket that is being emptied, latest first.
     current: Vec<u128>,
-    /// Its number (time / 256 ns).
+    /// Its number (time / 512 ns).
     cursor: u64,
     far: BinaryHeap<Reverse<u128>>,
     /// When the first of them is due; `u64::MAX`: there are none.
@@ -58,8 +64,7 @@ impl Queue {
             heads: vec![NIL; BUCKETS].into_boxed_slice().try_into().expect("its length"),
             occupied: vec![0; WORDS].into_boxed_slice().try_into().expect("its length"),
             summary: [0; WORDS / 64],
-            keys: Vec::new(),
-            links: Vec::new(),
+            pending: Vec::new(),
             current: Vec::with_capacity(64),
             cursor: 0,
             far: BinaryHeap::new(),
@@ -78,9 +83,8 @@ impl Queue {
     /// Slot numbers below `slots` will be used.
     #[inline]
     pub(crate) fn reserve(&mut self, slots: usize) {
-        if self.keys.len() < slots {
-            self.keys.resize(slots, 0);
-            self.links.resize(slots, NIL);
+        if self.pending.len() < slots {
+            self.pending.resize(slots, Pending { key: 0, next: NIL });
         }
     }
 
@@ -100,8 +104,7 @@ impl Queue {
             self.current.insert(at, key);
         } else if bucket < self.cursor + BUCKETS as u64 {
             let index = (bucket & MASK) as usize;
-            self.keys[slot as usize] = key;
-            self.links[slot as usize] = self.heads[index];
+            self.pending[slot as usize] = Pending { key, next: self.heads[index] };
             self.heads[index] = slot;
             self.occupied[index / 64] |= 1 << (index % 64);
             self.summary[index / 4096] |= 1 << (index / 64 % 64);
@@ -162,7 +165,7 @@ impl Queue {
         if self.occupied[index / 64] == 0 {
             self.summary[index / 4096] &= !(1 << (index / 64 % 64));
         }
-        let (key, next) = (self.keys[slot as usize], self.links[slot as usize]);
+        let Pending { key, next } = self.pending[slot as usize];
         if next == NIL && time_of(key) <= until_ns && time_of(key) < self.far_ns {
             self.in_wheel -= 1;
             return Some(key);
@@ -173,12 +176,21 @@ impl Queue {
 
     /// The events of a bucket's list become the current ones.
     fn fill(&mut self, mut slot: u32) {
+        let mut sorted = true;
+        let mut last = u128::MAX;
         while slot != NIL {
-            self.current.push(self.keys[slot as usize]);
-            slot = self.links[slot as usize];
+            let Pending { key, next } = self.pending[slot as usize];
+            sorted &= key < last;
+            last = key;
+            self.current.push(key);
+            slot = next;
         }
         self.in_wheel -= self.current.len() as u32;
-        if self.current.len() > 1 {
+        if let [a, b] = self.current[..] {
+            // Most buckets hold one or two.
+            self.current[0] = a.max(b);
+            self.current[1] = a.min(b);
+        } else if !sorted {
             self.current.sort_unstable_by(|a, b| b.cmp(a));
         }
     }

@@ -10,7 +10,7 @@ use crate::flash::{Counts, FlashDevice, Site};
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
 use crate::rotating::Rotating;
-use crate::server::{PerByte, Server};
+use crate::server::{PerByte, Server, ticks};
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
 use iodyno_units::{Op, rng};
@@ -54,8 +54,8 @@ enum Part {
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
-    /// By worker: what an I/O costs its core, ps, and what each byte does.
-    issue_ps: Vec<(u64, PerByte)>,
+    /// By worker: what an I/O costs its core, ticks, and what each byte does.
+    issue_ticks: Vec<(u64, PerByte)>,
     /// Workers on each socket so far.
     on_socket: Vec<u32>,
     system: System,
@@ -105,7 +105,7 @@ impl Machine {
             failed: 0,
         };
         let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
-        let channel_ps_per_byte = 1e12 / (host.memory_channel_bytes_per_s * share);
+        let channel_ns_per_byte = 1e9 / (host.memory_channel_bytes_per_s * share);
         let flash_devices =
             system.volumes.iter().filter(|v| matches!(v.device.kind, Kind::Flash(_))).count();
         // Devices of a socket that wait for a second one on their driver thread.
@@ -146,7 +146,7 @@ impl Machine {
                         devices: flash_devices as u64,
                         seed,
                         thread,
-                        channel_ps_per_byte,
+                        channel_ns_per_byte,
                         remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
                         represent,
                     };
@@ -166,7 +166,7 @@ impl Machine {
         Ok(Self {
             core,
             parts,
-            issue_ps: Vec::new(),
+            issue_ticks: Vec::new(),
             on_socket: vec![0; host.sockets as usize],
             system: system.clone(),
             placed: false,
@@ -209,24 +209,24 @@ impl Machine {
         assert!(!self.placed, "workers are added before the first submission");
         let host = &self.system.host;
         let volume = &self.system.volumes[volume as usize];
-        let place = if host.workers_near { volume.socket } else { self.issue_ps.len() as u32 };
+        let place = if host.workers_near { volume.socket } else { self.issue_ticks.len() as u32 };
         let socket = place % host.sockets;
         let count = &mut self.on_socket[socket as usize];
         let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
         *count += 1;
-        let (own_ns, ps_per_byte) = match &volume.device.kind {
+        let (own_ns, ns_per_byte) = match &volume.device.kind {
             Kind::Flash(f) => match f.attach {
                 Attach::Link { host_ns, host_bytes_per_s, .. } => {
-                    (host_ns, 1e12 / host_bytes_per_s)
+                    (host_ns, 1e9 / host_bytes_per_s)
                 }
                 Attach::MemoryChannel { .. } => (0, 0.0),
             },
             Kind::Disk(_) | Kind::Memory(_) => (0, 0.0),
         };
-        let own = ((host.generator_ns + own_ns) * 1000, PerByte::new(ps_per_byte));
-        self.issue_ps.push(own);
+        let own = (ticks(host.generator_ns + own_ns), PerByte::new(ns_per_byte));
+        self.issue_ticks.push(own);
         self.core.worker_cores.push(core);
-        self.issue_ps.len() as u32 - 1
+        self.issue_ticks.len() as u32 - 1
     }
 
     /// Gives the driver threads their cores: after those of the workers. Where a socket has more
@@ -258,10 +258,10 @@ impl Machine {
         if !self.placed {
             self.place();
         }
-        let (on, (issue_ps, per_byte)) =
-            (self.core.worker_cores[worker as usize], self.issue_ps[worker as usize]);
+        let (on, (issue_ticks, per_byte)) =
+            (self.core.worker_cores[worker as usize], self.issue_ticks[worker as usize]);
         let at_ns = at_ns.max(self.core.now);
-        let issued_ns = self.core.cores[on].take(at_ns, issue_ps + per_byte.ps(op.len_bytes));
+        let issued_ns = self.core.cores[on].take(at_ns, issue_ticks + per_byte.ticks(op.len_bytes));
         let slot = self.core.add(volume);
         let request = &mut self.core.slab[slot];
         request.token = token;

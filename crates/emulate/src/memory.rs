@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::flash::UNIT_BYTES;
 use crate::machine::Failure;
 use crate::request::State;
-use crate::server::{Server, transfer_ps};
+use crate::server::{Server, ticks, transfer_ticks, whole_ns};
 use crate::spec::{Host, Memory};
 use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
@@ -25,13 +25,13 @@ struct Phases {
 #[derive(Debug)]
 pub(crate) struct MemoryDevice {
     capacity_bytes: u64,
-    io_ps: u64,
+    io_ticks: u64,
     read_bytes_per_s: f64,
     write_bytes_per_s: f64,
     /// Bus bytes a second over how often each byte crosses it.
     read_bus_bytes_per_s: f64,
     write_bus_bytes_per_s: f64,
-    flush_ps: u64,
+    flush_ticks: u64,
     bus: Server,
     protected: bool,
     reads: Phases,
@@ -47,12 +47,12 @@ impl MemoryDevice {
         let bus = host.memory_bytes_per_s * f64::from(host.sockets) * share;
         Self {
             capacity_bytes: spec.capacity_bytes,
-            io_ps: spec.io_ns * 1000,
+            io_ticks: ticks(spec.io_ns),
             read_bytes_per_s: spec.read_bytes_per_s,
             write_bytes_per_s: spec.write_bytes_per_s,
             read_bus_bytes_per_s: bus / spec.read_passes,
             write_bus_bytes_per_s: bus / spec.write_passes,
-            flush_ps: spec.flush_ns * 1000,
+            flush_ticks: ticks(spec.flush_ns),
             bus: Server::default(),
             protected: spec.protected,
             reads: Phases::default(),
@@ -67,31 +67,31 @@ impl MemoryDevice {
         let len = u64::from(request.len);
         let beyond = request.at + len > self.capacity_bytes && request.kind != OpKind::Flush;
         request.failed = beyond;
-        let (copy_ps, bus_ps) = match request.kind {
+        let (copy_ticks, bus_ticks) = match request.kind {
             _ if beyond => (0, 0),
             OpKind::Read => (
-                transfer_ps(len, self.read_bytes_per_s),
-                transfer_ps(len, self.read_bus_bytes_per_s),
+                transfer_ticks(len, self.read_bytes_per_s),
+                transfer_ticks(len, self.read_bus_bytes_per_s),
             ),
             OpKind::Write | OpKind::WriteZeroes => (
-                transfer_ps(len, self.write_bytes_per_s),
-                transfer_ps(len, self.write_bus_bytes_per_s),
+                transfer_ticks(len, self.write_bytes_per_s),
+                transfer_ticks(len, self.write_bus_bytes_per_s),
             ),
-            OpKind::Flush => (self.flush_ps, 0),
+            OpKind::Flush => (self.flush_ticks, 0),
             OpKind::Trim => (0, 0),
         };
         // The bus is asked when the copy begins: cores take turns there in the order of submission.
-        let bus_ns = self.bus.take(issued_ns, bus_ps);
-        let copied_ns = core.cores[on].take(issued_ns, self.io_ps + copy_ps);
+        let bus_ns = self.bus.take(issued_ns, bus_ticks);
+        let copied_ns = core.cores[on].take(issued_ns, self.io_ticks + copy_ticks);
         let waited_ns = bus_ns.saturating_sub(copied_ns);
-        let end_ns = core.cores[on].take(copied_ns, waited_ns * 1000);
+        let end_ns = core.cores[on].take(copied_ns, ticks(waited_ns));
         let phases = match request.kind {
             OpKind::Read => Some(&mut self.reads),
             OpKind::Write => Some(&mut self.writes),
             _ => None,
         };
         if let Some(phases) = phases {
-            let copy_ns = (copy_ps / 1000).min(copied_ns - issued_ns);
+            let copy_ns = whole_ns(copy_ticks).min(copied_ns - issued_ns);
             phases.software_ns += copied_ns - issued_ns - copy_ns;
             phases.copy_ns += copy_ns;
             phases.bus_ns += waited_ns;

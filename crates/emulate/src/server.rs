@@ -1,60 +1,84 @@
 //! A server: one thing at a time, in the order in which it is asked.
+//!
+//! Servers keep time in ticks of 1/1024 ns: whole ns alone would lose up to 1 % on short transfers,
+//! and a power of two costs a shift where ps would cost a division, several times an I/O.
+//! A `u64` of them holds 208 days.
 
-/// See the module. Time is kept to the ps: whole ns alone would lose up to 1 % on short transfers.
-/// A `u64` of them holds 213 days.
+/// log2 of the ticks in a ns.
+const TICK_BITS: u32 = 10;
+
+/// So many ns, in ticks.
+#[inline]
+pub(crate) const fn ticks(ns: u64) -> u64 {
+    ns << TICK_BITS
+}
+
+/// The whole ns in so many ticks.
+#[inline]
+pub(crate) const fn whole_ns(ticks: u64) -> u64 {
+    ticks >> TICK_BITS
+}
+
+/// The ns in which so many ticks have passed.
+#[inline]
+const fn passed_ns(ticks: u64) -> u64 {
+    whole_ns(ticks + (1 << TICK_BITS) - 1)
+}
+
+/// See the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
-    free_ps: u64,
-    /// Busy since the start, what is promised included, ps.
-    busy_ps: u64,
+    free_ticks: u64,
+    /// Busy since the start, what is promised included.
+    busy_ticks: u64,
 }
 
 impl Server {
-    /// Takes the server from `now_ns` (or when it is free) for `ps`; gives when that ends, ns.
-    /// The order of calls is the order of service: call it when the request is there, not before.
+    /// Takes the server from `now_ns` (or when it is free) for `cost_ticks`; gives when that ends,
+    /// ns. The order of calls is the order of service: call it when the request is there, not before.
     #[inline]
-    pub(crate) fn take(&mut self, now_ns: u64, ps: u64) -> u64 {
-        self.free_ps = self.free_ps.max(now_ns * 1000) + ps;
-        self.busy_ps += ps;
-        self.free_ps.div_ceil(1000)
+    pub(crate) fn take(&mut self, now_ns: u64, cost_ticks: u64) -> u64 {
+        self.free_ticks = self.free_ticks.max(ticks(now_ns)) + cost_ticks;
+        self.busy_ticks += cost_ticks;
+        passed_ns(self.free_ticks)
     }
 
     /// What it had promised is void from `now_ns` on.
     pub(crate) fn reset(&mut self, now_ns: u64) {
-        self.busy_ps = self.busy_ns(now_ns) * 1000;
-        self.free_ps = self.free_ps.min(now_ns * 1000);
+        self.busy_ticks = ticks(self.busy_ns(now_ns));
+        self.free_ticks = self.free_ticks.min(ticks(now_ns));
     }
 
     /// When it is free, ns.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {
-        self.free_ps.div_ceil(1000)
+        passed_ns(self.free_ticks)
     }
 
     /// Busy until `now_ns` since the start, ns.
     pub(crate) fn busy_ns(&self, now_ns: u64) -> u64 {
-        let ahead = self.free_ps.saturating_sub(now_ns * 1000);
-        self.busy_ps.saturating_sub(ahead) / 1000
+        let ahead = self.free_ticks.saturating_sub(ticks(now_ns));
+        whole_ns(self.busy_ticks.saturating_sub(ahead))
     }
 }
 
-/// How long `bytes` take at a rate, ps.
-pub(crate) fn transfer_ps(bytes: u64, bytes_per_s: f64) -> u64 {
-    libm::round(bytes as f64 * 1e12 / bytes_per_s) as u64
+/// How long `bytes` take at a rate, ticks.
+pub(crate) fn transfer_ticks(bytes: u64, bytes_per_s: f64) -> u64 {
+    libm::round(bytes as f64 * (1e9 * ticks(1) as f64) / bytes_per_s) as u64
 }
 
-/// A cost by the byte, in 1/4096 ps.
+/// A cost by the byte, in 1/4096 tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerByte(u64);
 
 impl PerByte {
-    pub(crate) fn new(ps_per_byte: f64) -> Self {
-        Self(libm::round(ps_per_byte * 4096.0) as u64)
+    pub(crate) fn new(ns_per_byte: f64) -> Self {
+        Self(libm::round(ns_per_byte * (4096.0 * ticks(1) as f64)) as u64)
     }
 
-    /// What `bytes` cost, ps.
+    /// What `bytes` cost, ticks.
     #[inline]
-    pub(crate) fn ps(self, bytes: u32) -> u64 {
+    pub(crate) fn ticks(self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.0) >> 12
     }
 }

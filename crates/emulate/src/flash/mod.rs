@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::ftl::{self, Ftl, Shape};
 use crate::machine::Failure;
 use crate::request::{List, NIL, State};
-use crate::server::{PerByte, Server, transfer_ps};
+use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Precondition, Written};
 use crate::usage::Gauge;
 use iodyno_units::OpKind;
@@ -86,7 +86,7 @@ enum Front {
         /// The request that looks, and whether it has its event pending.
         poll: u32,
         polling: bool,
-        command_ps: u64,
+        command_ticks: u64,
         read_copy: PerByte,
         write_copy: PerByte,
     },
@@ -96,7 +96,7 @@ enum Front {
         full_duplex: bool,
         read: PerByte,
         write: PerByte,
-        command_ps: u64,
+        command_ticks: u64,
         latency_ns: u64,
         outstanding: u32,
         queue_max: u32,
@@ -104,8 +104,8 @@ enum Front {
         /// The controller's work on commands: reads in one line, all others in another.
         reads: Server,
         writes: Server,
-        read_command_ps: u64,
-        write_command_ps: u64,
+        read_command_ticks: u64,
+        write_command_ticks: u64,
     },
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct FlashDevice {
     erase_ns: u64,
     suspend_ns: Option<u64>,
     reads_first: bool,
-    unit_ps: u64,
+    unit_ticks: u64,
     // Buffer.
     buffer_free: u32,
     buffer_units: u32,
@@ -280,8 +280,8 @@ pub(crate) struct Site {
     pub seed: u64,
     /// Driver thread, for flash DIMMs.
     pub thread: usize,
-    /// ps a byte of the memory channel.
-    pub channel_ps_per_byte: f64,
+    /// ns a byte of the memory channel.
+    pub channel_ns_per_byte: f64,
     pub remote_factor: f64,
     /// One logical page in so many goes through the map; None: by the device's size.
     pub represent: Option<u32>,
@@ -290,7 +290,7 @@ pub(crate) struct Site {
 impl Site {
     /// What a driver thread's copy at this rate costs: its own time, and the memory channel's.
     fn copy(&self, bytes_per_s: f64) -> PerByte {
-        PerByte::new((1e12 / bytes_per_s + self.channel_ps_per_byte) * self.remote_factor)
+        PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
     }
 }
 
@@ -343,7 +343,7 @@ impl FlashDevice {
                     poll
                 },
                 polling: false,
-                command_ps: command_ns * 1000,
+                command_ticks: ticks(*command_ns),
                 read_copy: site.copy(*read_copy_bytes_per_s),
                 write_copy: site.copy(*write_copy_bytes_per_s),
             },
@@ -359,17 +359,17 @@ impl FlashDevice {
                 down: Server::default(),
                 up: Server::default(),
                 full_duplex: *full_duplex,
-                read: PerByte::new(1e12 / read_bytes_per_s),
-                write: PerByte::new(1e12 / write_bytes_per_s),
-                command_ps: command_ns * 1000,
+                read: PerByte::new(1e9 / read_bytes_per_s),
+                write: PerByte::new(1e9 / write_bytes_per_s),
+                command_ticks: ticks(*command_ns),
                 latency_ns: *latency_ns,
                 outstanding: 0,
                 queue_max: *queue_max,
                 waiting: List::default(),
                 reads: Server::default(),
                 writes: Server::default(),
-                read_command_ps: spec.controller.read_command_ns * 1000,
-                write_command_ps: spec.controller.write_command_ns * 1000,
+                read_command_ticks: ticks(spec.controller.read_command_ns),
+                write_command_ticks: ticks(spec.controller.write_command_ns),
             },
         };
         let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
@@ -394,7 +394,7 @@ impl FlashDevice {
             erase_ns: n.erase_ns,
             suspend_ns: n.suspend_ns,
             reads_first: n.reads_first,
-            unit_ps: transfer_ps(UNIT_BYTES, n.channel_bytes_per_s),
+            unit_ticks: transfer_ticks(UNIT_BYTES, n.channel_bytes_per_s),
             buffer_free: buffer_units,
             buffer_units,
             buffer_protected: spec.buffer.protected,
@@ -489,13 +489,13 @@ impl FlashDevice {
         }
         debug_assert!(!moves_data || request.len > 0);
         match &mut self.front {
-            Front::Channel { thread, command_ps, write_copy, .. } => {
-                let mut ps = *command_ps;
+            Front::Channel { thread, command_ticks, write_copy, .. } => {
+                let mut cost = *command_ticks;
                 if request.kind == OpKind::Write {
-                    ps += write_copy.ps(request.len);
+                    cost += write_copy.ticks(request.len);
                 }
                 let thread = *thread;
-                let end = core.cores[core.threads[thread].core].take(core.now, ps);
+                let end = core.cores[core.threads[thread].core].take(core.now, cost);
                 core.at(end, slot, State::Admitted);
                 // Whoever takes a command in looks for data too.
                 self.take_ready(core);
@@ -514,17 +514,17 @@ impl FlashDevice {
 
     /// The command, and a write's data, go over the link.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
-        let Front::Link { down, up, full_duplex, write, command_ps, .. } = &mut self.front else {
+        let Front::Link { down, up, full_duplex, write, command_ticks, .. } = &mut self.front else {
             unreachable!("memory channels have no link")
         };
         let request = &core.slab[slot];
         let server = if *full_duplex { down } else { up };
         if request.kind == OpKind::Write {
-            let end = server.take(core.now, *command_ps + write.ps(request.len));
+            let end = server.take(core.now, *command_ticks + write.ticks(request.len));
             core.at(end, slot, State::Linked);
         } else {
             // Reads come to the controller in the order of the link, so that it may be asked now.
-            let end = server.take(core.now, *command_ps);
+            let end = server.take(core.now, *command_ticks);
             self.take_in(core, slot, end);
         }
     }
@@ -536,14 +536,14 @@ impl FlashDevice {
 
     /// The controller takes the command in that is there at `arrived_ns`.
     fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
-        let Front::Link { reads, writes, read_command_ps, write_command_ps, .. } = &mut self.front
+        let Front::Link { reads, writes, read_command_ticks, write_command_ticks, .. } = &mut self.front
         else {
             unreachable!("memory channels have no link")
         };
         let end = if core.slab[slot].kind == OpKind::Read {
-            reads.take(arrived_ns, *read_command_ps)
+            reads.take(arrived_ns, *read_command_ticks)
         } else {
-            writes.take(arrived_ns, *write_command_ps)
+            writes.take(arrived_ns, *write_command_ticks)
         };
         core.at(end, slot, State::Admitted);
     }

@@ -140,8 +140,8 @@ impl FlashDevice {
         die.doing = Doing::Loading;
         die.since_ns = core.now;
         let channel = index % self.channels.len();
-        let ps = u64::from(self.program_units) * self.unit_ps;
-        let end = self.channels[channel].take(core.now, ps);
+        let cost = u64::from(self.program_units) * self.unit_ticks;
+        let end = self.channels[channel].take(core.now, cost);
         core.at(end, slot, State::Loaded);
     }
 

@@ -9,8 +9,8 @@ use iodyno_units::rng::{below, splitmix64};
 
 /// The driver thread copies one page.
 fn copy_out(core: &mut Core, thread: usize, cost: PerByte, latency_ns: u64, slot: u32) {
-    let ps = cost.ps(core.slab[slot].len);
-    let end = core.cores[core.threads[thread].core].take(core.now, ps) + latency_ns;
+    let ticks = cost.ticks(core.slab[slot].len);
+    let end = core.cores[core.threads[thread].core].take(core.now, ticks) + latency_ns;
     let end = if core.slab[slot].parent == NIL { core.heard_ns(end, slot) } else { end };
     core.at(end, slot, State::Delivered);
 }
@@ -207,7 +207,7 @@ impl FlashDevice {
         let request = &core.slab[slot];
         let units = u64::from(request.len).div_ceil(UNIT_BYTES);
         let channel = request.die as usize % self.channels.len();
-        let end = self.channels[channel].take(core.now, units * self.unit_ps);
+        let end = self.channels[channel].take(core.now, units * self.unit_ticks);
         core.slab[slot].entered_ns = core.now;
         core.at(end, slot, State::Transferred);
     }
@@ -244,7 +244,7 @@ impl FlashDevice {
                 }
             }
             Front::Link { up, read, latency_ns, .. } => {
-                let end = up.take(core.now, read.ps(core.slab[slot].len))
+                let end = up.take(core.now, read.ticks(core.slab[slot].len))
                     + *latency_ns
                     + self.read_latency_ns;
                 let end =

@@ -3,6 +3,7 @@
 use super::{FlashDevice, Front, UNIT_BYTES};
 use crate::core::Core;
 use crate::request::State;
+use crate::server::ticks;
 use iodyno_units::OpKind;
 
 impl FlashDevice {
@@ -73,12 +74,12 @@ impl FlashDevice {
         self.stall_left = stall.every_bytes;
         match &mut self.front {
             Front::Link { reads, writes, .. } => {
-                reads.take(core.now, stall.for_ns * 1000);
-                writes.take(core.now, stall.for_ns * 1000);
+                reads.take(core.now, ticks(stall.for_ns));
+                writes.take(core.now, ticks(stall.for_ns));
             }
             Front::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;
-                core.cores[on].take(core.now, stall.for_ns * 1000);
+                core.cores[on].take(core.now, ticks(stall.for_ns));
             }
         }
     }
