@@ -4,12 +4,15 @@
 //!
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!
+//! `… -- simulate` instead measures how fast the emulator is (`simulate.rs`).
+//!
 //! Every command that was run and every figure is written to the output folder. Kept runs are in
 //! `bench/runs/`.
 
 mod bare;
 mod cases;
 mod rival;
+mod simulate;
 mod tables;
 
 use std::path::PathBuf;
@@ -37,7 +40,12 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|a| a == "bare") {
         return bare::main(&args[1..]);
     }
-    match options(&mut args).and_then(|o| cases::run_all(&o)) {
+    let ran = if args.first().is_some_and(|a| a == "simulate") {
+        simulate::main(&args[1..])
+    } else {
+        options(&mut args).and_then(|o| cases::run_all(&o))
+    };
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("iodyno-bench: {e}");

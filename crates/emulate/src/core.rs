@@ -1,6 +1,7 @@
 //! What every part of a machine works with: time, the queue of events, the requests, the host's
 //! cores and driver threads, and what is done and not yet collected.
 
+use crate::change::Change;
 use crate::event::Queue;
 use crate::machine::{Completion, Failure};
 use crate::request::{NIL, Slab, State};
@@ -39,9 +40,19 @@ pub(crate) struct Core {
     pub submitted: u64,
     pub completed: u64,
     pub failed: u64,
+    /// What became of written data, where somebody follows it.
+    pub changes: Option<Vec<Change>>,
 }
 
 impl Core {
+    /// Somebody who follows content is told.
+    #[inline]
+    pub(crate) fn tell(&mut self, change: Change) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change);
+        }
+    }
+
     /// The request acts in `state` at `time_ns`.
     #[inline]
     pub(crate) fn at(&mut self, time_ns: u64, slot: u32, state: State) {

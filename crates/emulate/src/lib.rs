@@ -5,6 +5,7 @@
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
 //! streams of `units`. Nothing is decided before its event.
 
+mod change;
 mod core;
 pub mod describe;
 pub mod disk;
@@ -21,6 +22,7 @@ mod server;
 pub mod spec;
 pub mod usage;
 
+pub use change::Change;
 pub use fault::Fault;
 pub use machine::{Completion, Failure, Machine};
 pub use spec::System;

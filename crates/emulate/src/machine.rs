@@ -3,6 +3,7 @@
 //! It is advanced from outside: `next_completion(until)` runs events, none later than `until`.
 //! Virtual time passes the next arrival there, a live server the clock; the same events follow.
 
+use crate::change::Change;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
 use crate::fault::Fault;
@@ -103,6 +104,7 @@ impl Machine {
             submitted: 0,
             completed: 0,
             failed: 0,
+            changes: None,
         };
         let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
         let channel_ns_per_byte = 1e9 / (host.memory_channel_bytes_per_s * share);
@@ -216,9 +218,7 @@ impl Machine {
         *count += 1;
         let (own_ns, ns_per_byte) = match &volume.device.kind {
             Kind::Flash(f) => match f.attach {
-                Attach::Link { host_ns, host_bytes_per_s, .. } => {
-                    (host_ns, 1e9 / host_bytes_per_s)
-                }
+                Attach::Link { host_ns, host_bytes_per_s, .. } => (host_ns, 1e9 / host_bytes_per_s),
                 Attach::MemoryChannel { .. } => (0, 0.0),
             },
             Kind::Disk(_) | Kind::Memory(_) => (0, 0.0),
@@ -343,11 +343,11 @@ impl Machine {
         match fault {
             Fault::PowerCut => {
                 self.core.power_cut();
-                for part in &mut self.parts {
+                for (volume, part) in (0..).zip(&mut self.parts) {
                     match part {
                         Part::Flash(flash) => flash.power_cut(&mut self.core),
                         Part::Disk(disk) => disk.power_cut(&mut self.core),
-                        Part::Memory(memory) => memory.power_cut(&self.core),
+                        Part::Memory(memory) => memory.power_cut(&mut self.core, volume),
                     }
                 }
             }
@@ -371,6 +371,21 @@ impl Machine {
                 Part::Disk(disk) => disk.keep_content(),
                 Part::Memory(memory) => memory.keep_content(),
             }
+        }
+    }
+
+    /// Keeps content as [`Self::keep_content`] does, and tells from now on what becomes of it.
+    pub fn follow_content(&mut self) {
+        self.keep_content();
+        self.core.changes.get_or_insert_default();
+    }
+
+    /// Moves what became of written data since the last call to the end of `into`, in the order of
+    /// events. Nothing unless content is followed.
+    #[inline]
+    pub fn changes(&mut self, into: &mut Vec<Change>) {
+        if let Some(changes) = &mut self.core.changes {
+            into.append(changes);
         }
     }
 

@@ -2,6 +2,7 @@
 //! scale and queue depth does not; the memory bus of the socket is the ceiling. Content that is
 //! protected (by a battery, or flash that is written in an emergency) survives a power cut.
 
+use crate::change::Change;
 use crate::core::Core;
 use crate::flash::UNIT_BYTES;
 use crate::machine::Failure;
@@ -108,15 +109,23 @@ impl MemoryDevice {
             && !failed
         {
             let (from, to) = (request.at, request.at + u64::from(request.len));
+            let (volume, token) = (request.volume, request.token);
             match request.kind {
                 OpKind::Write => {
                     let units = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
-                    content.extend(units.map(|unit| (unit, request.token)));
+                    content.extend(units.clone().map(|unit| (unit, token)));
+                    for unit in units {
+                        let kept = self.protected;
+                        core.tell(Change::Accepted { volume, unit, token, kept });
+                    }
                 }
                 OpKind::WriteZeroes | OpKind::Trim => {
-                    for unit in from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES {
+                    let units = from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES;
+                    for unit in units.clone() {
                         content.remove(&unit);
                     }
+                    let (unit, count) = (units.start, units.end.saturating_sub(units.start));
+                    core.tell(Change::Dropped { volume, unit, count, overtaken: false });
                 }
                 OpKind::Read | OpKind::Flush => {}
             }
@@ -136,12 +145,13 @@ impl MemoryDevice {
     }
 
     /// The power fails: what is not protected is empty.
-    pub(crate) fn power_cut(&mut self, core: &Core) {
+    pub(crate) fn power_cut(&mut self, core: &mut Core, volume: u32) {
         self.bus.reset(core.now);
         if let Some(content) = &mut self.content
             && !self.protected
         {
             content.clear();
+            core.tell(Change::Emptied { volume });
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod content;
 
+use crate::change::Change;
 use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
 use crate::machine::Failure;
@@ -103,20 +104,33 @@ impl Rotating {
     }
 
     /// Moves content as the disk has moved it. The requests that it speaks of are all there still.
-    fn follow(&mut self, core: &Core) {
+    fn follow(&mut self, core: &mut Core) {
         let Some(content) = &mut self.content else { return };
+        let volume = self.volume;
         for step in self.disk.take_journal() {
             match step {
                 Step::Accepted { id, seq } => {
                     let r = &core.slab[id];
                     content.accepted(r.at, u64::from(r.len), r.token, seq);
+                    let token = r.token;
+                    for unit in content::units(r.at, u64::from(r.len)) {
+                        core.tell(Change::Accepted { volume, unit, token, kept: false });
+                    }
                 }
                 Step::Taken(range) => content.taken(range),
-                Step::Landed => content.landed(),
+                Step::Landed => content.landed(|unit, token| {
+                    core.tell(Change::Landed { volume, unit, token });
+                }),
                 Step::Written { id, seq } => {
                     let r = &core.slab[id];
                     let value = (r.kind == OpKind::Write).then_some(r.token);
-                    content.written(r.at, u64::from(r.len), value, seq);
+                    let (at, len) = (r.at, u64::from(r.len));
+                    content.written(at, len, value, seq, |unit, overtaken| {
+                        core.tell(match value {
+                            Some(token) => Change::Written { volume, unit, token, overtaken },
+                            None => Change::Dropped { volume, unit, count: 1, overtaken },
+                        });
+                    });
                 }
             }
         }
@@ -128,6 +142,7 @@ impl Rotating {
         if let Some(content) = &mut self.content {
             content.power_cut();
         }
+        core.tell(Change::PowerCut { volume: self.volume });
         self.pending_ns = u64::MAX;
         self.plan(core);
     }

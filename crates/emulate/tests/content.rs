@@ -3,54 +3,12 @@
 
 mod common;
 
-use common::system;
-use iodyno_emulate::disk::{DiskSpec, Scheduler};
-use iodyno_emulate::spec::{Kind, Memory, Written};
+use common::{disk, memory, system};
+use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Fault, Machine};
 use iodyno_units::{Op, OpKind};
 
 const UNITS: u64 = 16;
-
-fn disk(write_cache: bool) -> Kind {
-    Kind::Disk(Box::new(DiskSpec {
-        capacity_bytes: 10_000_000_000,
-        rpm: 10_000,
-        heads: 2,
-        zones: 8,
-        outer_bytes_per_s: 168e6,
-        inner_bytes_per_s: 93e6,
-        track_to_track_ns: 300_000,
-        average_seek_ns: 3_800_000,
-        full_stroke_ns: 7_800_000,
-        write_settle_ns: 600_000,
-        head_switch_ns: 500_000,
-        cylinder_switch_ns: 600_000,
-        command_ns: 20_000,
-        link_bytes_per_s: 600e6,
-        queue_max: 64,
-        scheduler: Scheduler::Satf { age_max_ns: 500_000_000, window: 64 },
-        buffer_bytes: 256 << 10,
-        write_cache,
-        accept_ns: 50_000,
-        read_ahead_bytes: 0,
-        read_segments: 1,
-        flash_bytes: 0,
-        flash_read_ns: 0,
-    }))
-}
-
-fn memory(protected: bool) -> Kind {
-    Kind::Memory(Box::new(Memory {
-        capacity_bytes: 1 << 30,
-        io_ns: 3_000,
-        read_bytes_per_s: 6e9,
-        write_bytes_per_s: 6e9,
-        read_passes: 1.0,
-        write_passes: 1.0,
-        flush_ns: 100,
-        protected,
-    }))
-}
 
 /// What a history that was cut left: whether an acknowledged write was lost, and whether one that
 /// was not the last of its unit came back.

@@ -35,16 +35,19 @@ impl Content {
         self.waiting.pop_front()
     }
 
-    /// It is programmed. Programs may end in another order than they began: the newest stays.
-    pub(super) fn programmed(&mut self, stored: Stored) {
+    /// It is programmed. Programs may end in another order than they began: the newest stays. Gives
+    /// whether this is it.
+    pub(super) fn programmed(&mut self, stored: Stored) -> bool {
         let Stored { unit, value, sequence } = stored;
         let newest = self.flash.entry(unit).or_insert((value, sequence));
-        if newest.1 < sequence {
+        let landed = newest.1 <= sequence;
+        if landed {
             *newest = (value, sequence);
         }
         if self.buffer.get(&unit).is_some_and(|b| b.1 == sequence) {
             self.buffer.remove(&unit);
         }
+        landed
     }
 
     /// What a read of the unit gives.
@@ -52,9 +55,11 @@ impl Content {
         self.buffer.get(&unit).or(self.flash.get(&unit)).map(|v| v.0)
     }
 
-    /// The unit holds nothing any more. (What waits in the buffer came later.)
-    pub(super) fn trim(&mut self, unit: u64) {
+    /// The unit holds nothing any more. (What waits in the buffer came later.) Gives whether
+    /// something does.
+    pub(super) fn trim(&mut self, unit: u64) -> bool {
         self.flash.remove(&unit);
+        self.buffer.contains_key(&unit)
     }
 
     /// The power fails. What was on its way to flash is in the buffer still; gives, oldest first,

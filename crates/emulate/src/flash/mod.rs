@@ -514,7 +514,8 @@ impl FlashDevice {
 
     /// The command, and a write's data, go over the link.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
-        let Front::Link { down, up, full_duplex, write, command_ticks, .. } = &mut self.front else {
+        let Front::Link { down, up, full_duplex, write, command_ticks, .. } = &mut self.front
+        else {
             unreachable!("memory channels have no link")
         };
         let request = &core.slab[slot];
@@ -536,7 +537,8 @@ impl FlashDevice {
 
     /// The controller takes the command in that is there at `arrived_ns`.
     fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
-        let Front::Link { reads, writes, read_command_ticks, write_command_ticks, .. } = &mut self.front
+        let Front::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
+            &mut self.front
         else {
             unreachable!("memory channels have no link")
         };

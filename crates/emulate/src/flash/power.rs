@@ -1,6 +1,7 @@
 //! What a flash device is after the power failed and came back.
 
 use super::{Batch, Die, FlashDevice, Front, SLOW, content::Content};
+use crate::change::Change;
 use crate::core::Core;
 use crate::request::{List, State};
 use std::collections::VecDeque;
@@ -73,6 +74,7 @@ impl FlashDevice {
         self.buffer_free = self.buffer_units - kept.len() as u32;
         self.units_in = self.units_out + kept.len() as u64;
         self.drain = kept;
+        core.tell(Change::PowerCut { volume: self.volume });
         self.ftl.power_cut(abandoned);
         self.collecting = false;
         self.pump(core);

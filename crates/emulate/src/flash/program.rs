@@ -1,6 +1,7 @@
 //! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE};
+use crate::change::Change;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::request::{State, Work};
@@ -198,8 +199,11 @@ impl FlashDevice {
             self.slc_free_units += u64::from(self.program_units);
         }
         for stored in batch.stored.drain(..) {
-            if let Some(content) = &mut self.content {
-                content.programmed(stored);
+            if let Some(content) = &mut self.content
+                && content.programmed(stored)
+            {
+                let (volume, unit, token) = (self.volume, stored.unit, stored.value);
+                core.tell(Change::Landed { volume, unit, token });
             }
         }
         let freed = batch.units.len() as u32;

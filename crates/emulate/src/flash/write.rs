@@ -1,6 +1,7 @@
 //! Host writes: into the buffer, or to wait for room there. Flushes and trims.
 
 use super::{FlashDevice, Front, UNIT_BYTES};
+use crate::change::Change;
 use crate::core::Core;
 use crate::request::State;
 use crate::server::ticks;
@@ -34,6 +35,11 @@ impl FlashDevice {
             self.drain.push_back(unit);
             if let Some(content) = &mut self.content {
                 content.accept(unit, request.token);
+                if let Some(changes) = &mut core.changes {
+                    let (volume, token) = (self.volume, request.token);
+                    let kept = self.buffer_protected;
+                    changes.push(Change::Accepted { volume, unit, token, kept });
+                }
             }
         }
         request.pending -= units;
@@ -127,13 +133,18 @@ impl FlashDevice {
     }
 
     /// Whole units of the range hold nothing any more.
-    fn forget(&mut self, core: &Core, slot: u32) {
+    fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
         let units = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
         if let Some(content) = &mut self.content {
+            let volume = self.volume;
             for unit in units.clone() {
-                content.trim(unit);
+                let overtaken = content.trim(unit);
+                // A protected buffer's newer value is kept already: nothing of it is dropped.
+                if !overtaken || !self.buffer_protected {
+                    core.tell(Change::Dropped { volume, unit, count: 1, overtaken });
+                }
             }
         }
         self.ftl.trim(units);

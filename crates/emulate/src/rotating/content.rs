@@ -18,7 +18,7 @@ pub(super) struct Content {
 }
 
 /// The units that a range touches.
-fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
+pub(super) fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
@@ -38,18 +38,23 @@ impl Content {
     }
 
     /// What the heads took is on the medium.
-    pub(super) fn landed(&mut self) {
+    pub(super) fn landed(&mut self, mut tell: impl FnMut(u64, u64)) {
+        for (&unit, &value) in &self.moving {
+            tell(unit, value);
+        }
         self.medium.append(&mut self.moving);
     }
 
     /// A write that passed the buffer by is on the medium, in place of everything that was
-    /// acknowledged before number `seq`. None: zeroes.
+    /// acknowledged before number `seq`. None: zeroes. `tell` hears of each unit, and whether the
+    /// buffer holds something newer.
     pub(super) fn written(
         &mut self,
         offset_bytes: u64,
         len_bytes: u64,
         value: Option<u64>,
         seq: u64,
+        mut tell: impl FnMut(u64, bool),
     ) {
         for unit in units(offset_bytes, len_bytes) {
             if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
@@ -59,6 +64,7 @@ impl Content {
                 Some(value) => self.medium.insert(unit, value),
                 None => self.medium.remove(&unit),
             };
+            tell(unit, self.buffer.contains_key(&unit));
         }
     }
 

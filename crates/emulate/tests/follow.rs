@@ -1,0 +1,137 @@
+//! Who follows what becomes of written data knows at any time what a read gives, and after a power
+//! cut what is left: as the machine itself says.
+
+mod common;
+
+use common::{disk, flash, memory, system};
+use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::{Change, Fault, Machine};
+use iodyno_units::rng::{below, stream};
+use iodyno_units::{Op, OpKind};
+use std::collections::BTreeMap;
+
+const UNITS: u64 = 24;
+
+/// What a follower keeps of a unit: what a power cut leaves, and what is newer.
+#[derive(Default)]
+struct Follower {
+    kept: BTreeMap<u64, u64>,
+    newer: BTreeMap<u64, Vec<u64>>,
+}
+
+impl Follower {
+    fn hear(&mut self, change: Change) {
+        match change {
+            Change::Accepted { unit, token, kept: false, .. } => {
+                self.newer.entry(unit).or_default().push(token);
+            }
+            Change::Accepted { unit, token, kept: true, .. } => {
+                self.kept.insert(unit, token);
+            }
+            Change::Landed { unit, token, .. } => {
+                let newer = self.newer.entry(unit).or_default();
+                // A protected buffer's were kept before.
+                if let Some(at) = newer.iter().position(|&t| t == token) {
+                    newer.drain(..=at);
+                    self.kept.insert(unit, token);
+                }
+            }
+            Change::Written { unit, token, overtaken, .. } => {
+                self.kept.insert(unit, token);
+                if !overtaken {
+                    self.newer.remove(&unit);
+                }
+            }
+            Change::Dropped { unit, count, overtaken, .. } => {
+                for unit in unit..unit + count {
+                    self.kept.remove(&unit);
+                    if !overtaken {
+                        self.newer.remove(&unit);
+                    }
+                }
+            }
+            Change::PowerCut { .. } => self.newer.clear(),
+            Change::Emptied { .. } => {
+                self.newer.clear();
+                self.kept.clear();
+            }
+        }
+    }
+
+    fn read(&self, unit: u64) -> Option<u64> {
+        let newest = self.newer.get(&unit).and_then(|n| n.last());
+        newest.or_else(|| self.kept.get(&unit)).copied()
+    }
+}
+
+#[test]
+fn a_follower_knows_what_the_machine_holds() {
+    let flash_with = |protected: bool| {
+        let mut f = flash();
+        f.buffer.protected = protected;
+        Kind::Flash(Box::new(f))
+    };
+    let kinds = [
+        ("a volatile buffer", flash_with(false), 1),
+        ("a protected buffer", flash_with(true), 1),
+        ("a disk's cache", disk(true), 300),
+        ("a disk without", disk(false), 300),
+        ("memory", memory(false), 1),
+        ("protected memory", memory(true), 1),
+    ];
+    for (name, kind, pace) in kinds {
+        let mut random = stream(1, name, 0);
+        let (mut overlaps, mut cuts) = (0, 0);
+        for history in 0..60 {
+            let s = system(kind.clone(), Written::Fresh, 1);
+            let mut m = Machine::new(&s, history).unwrap();
+            m.follow_content();
+            let worker = m.add_worker(0);
+            let cut_ns = pace * (20_000 + below(&mut random, 2_000_000));
+            m.inject(cut_ns, Fault::PowerCut);
+            let mut follower = Follower::default();
+            let mut heard = Vec::new();
+            let mut now = 0;
+            for token in 1..200 {
+                let unit = below(&mut random, UNITS);
+                let kind = match below(&mut random, 20) {
+                    0 => OpKind::Flush,
+                    1 => OpKind::Trim,
+                    2 => OpKind::WriteZeroes,
+                    _ => OpKind::Write,
+                };
+                let len_bytes = 4096 * (1 + below(&mut random, 3) as u32);
+                let fua = below(&mut random, 10) == 0;
+                let op = match kind {
+                    OpKind::Flush => Op::FLUSH,
+                    _ => Op { offset_bytes: unit * 4096, len_bytes, kind, fua },
+                };
+                m.submit(now, worker, 0, &op, token);
+                now += pace * below(&mut random, 40_000);
+                loop {
+                    let more = m.next_completion(now).is_some();
+                    m.changes(&mut heard);
+                    cuts +=
+                        u32::from(heard.iter().any(|c| {
+                            matches!(c, Change::PowerCut { .. } | Change::Emptied { .. })
+                        }));
+                    heard.drain(..).for_each(|change| follower.hear(change));
+                    overlaps += u32::from(follower.newer.values().any(|n| n.len() > 1));
+                    for unit in 0..UNITS + 3 {
+                        let told = m.content(0, unit * 4096);
+                        assert_eq!(follower.read(unit), told, "{name}, {history}, unit {unit}");
+                    }
+                    if !more {
+                        break;
+                    }
+                }
+            }
+        }
+        if name != "protected memory" {
+            assert!(cuts > 40, "{name}: cut {cuts} times");
+        }
+        if name == "a volatile buffer" {
+            assert!(overlaps > 100, "{name}: {overlaps}");
+        }
+    }
+}
