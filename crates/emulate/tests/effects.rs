@@ -8,14 +8,17 @@
 
 #[path = "common/effects.rs"]
 mod effects;
+#[path = "common/load.rs"]
+mod load;
 
 use std::collections::BTreeSet;
 
 use effects::Effect::{
     Capacity, Endurance, Faster, Kept, Lost, RecoveredLater, Refused, Slower, Unrecovered,
 };
-use effects::{Case, Files, Load, Ops, failures};
+use effects::{Case, failures};
 use iodyno_emulate::describe;
+use load::{Files, Load, Ops, SMALL};
 
 const READ: Load = Load::new(Ops::Reads);
 const WRITE: Load = Load::new(Ops::Writes);
@@ -96,18 +99,6 @@ const FREE: &[(&str, &str)] = &[("collection.programs_max", "0"), ("collection.y
 
 /// The same before cells that are slow.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
-
-/// Few blocks, so that many are erased in a short time.
-const SMALL: &[(&str, &str)] = &[
-    ("capacity", "\"80MiB\""),
-    ("nand.channels", "2"),
-    ("nand.dies_per_channel", "1"),
-    ("nand.planes", "2"),
-    ("nand.page", "\"4KiB\""),
-    ("nand.pages_per_block", "64"),
-    ("nand.raw", "\"128MiB\""),
-    ("nand.parity_stripe", "0"),
-];
 
 /// A drive behind a link.
 const SSD: &[Case] = &[
