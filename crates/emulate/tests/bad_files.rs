@@ -483,6 +483,15 @@ page = { is = "2KiB""#,
     ),
     (
         FLASH,
+        &[
+            (r#"read_command = { is = "0ns""#, r#"read_command = { is = "1us""#),
+            (r#"write_command = { is = "0ns""#, r#"write_command = { is = "2us""#),
+        ],
+        r#"read_command ["1us"] behind a memory channel the driver thread takes the commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and the thread's work as `memory_channel.command`)
+write_command ["2us"] behind a memory channel the driver thread takes the commands, not the controller (rule `commands-by-thread`) (write `"0ns"`, and the thread's work as `memory_channel.command`)"#,
+    ),
+    (
+        FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
         "parity_stripe [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is no parity)",
     ),

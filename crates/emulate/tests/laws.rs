@@ -247,7 +247,7 @@ fn a_power_cut_keeps_what_such_a_device_keeps() {
 /// page; without parity the read fails and says so.
 #[test]
 fn damage_is_recovered_from_the_stripe_or_reported() {
-    for (stripe, whole_block) in [(8, false), (8, true), (0, false), (0, true)] {
+    for (stripe, whole_block) in [(8, false), (8, true), (1, false), (0, false), (0, true)] {
         let mut f = flash();
         f.nand.parity_stripe = stripe;
         let s = system(Kind::Flash(Box::new(f)), Written::Sequential, 1);
@@ -272,6 +272,7 @@ fn damage_is_recovered_from_the_stripe_or_reported() {
             assert_eq!(first.failure, None);
             assert_eq!((counts.recovered, counts.unrecovered), (1, 0));
             assert!(first.at_ns - from >= 100_000, "{}", first.at_ns - from);
+            assert_eq!(counts.copy_senses, u64::from(stripe), "all others of the stripe");
         }
     }
 }

@@ -208,6 +208,8 @@ pub(super) const FLASH: &[Rule] = &[
             Some(fault("controller.lanes", message, "one lane fits every device".to_owned()))
         },
     },
+    Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.read_command") },
+    Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.write_command") },
     Rule {
         name: "parity-stripe",
         check: |v| {
@@ -260,6 +262,19 @@ pub(super) const FLASH: &[Rule] = &[
         },
     },
 ];
+
+/// The controller behind a memory channel takes no commands itself: a time for that would be
+/// without effect.
+fn by_thread(v: &Values, path: &'static str) -> Option<Fault> {
+    v.whole("memory_channel.command")?;
+    if v.whole(path)? == 0 {
+        return None;
+    }
+    let message =
+        "behind a memory channel the driver thread takes the commands, not the controller";
+    let help = "write `\"0ns\"`, and the thread's work as `memory_channel.command`";
+    Some(fault(path, message.to_owned(), help.to_owned()))
+}
 
 /// Planes of the whole device.
 fn planes(v: &Values) -> Option<u64> {

@@ -58,7 +58,7 @@ impl FlashDevice {
                 || self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
         });
         let Some(hit) = hit else { return false };
-        if self.parity_stripe < 2 {
+        if self.parity_stripe == 0 {
             core.slab[slot].failed = true;
             self.counts.unrecovered += 1;
             return false;
@@ -70,7 +70,8 @@ impl FlashDevice {
         }
         let die = core.slab[slot].die;
         self.release(core, die as usize);
-        let others = self.parity_stripe - 1;
+        // As many as the stripe has: the others that the parity protects, and the parity.
+        let others = self.parity_stripe;
         core.slab[slot].state = State::Waiting;
         core.slab[slot].work = Work::Nothing;
         core.slab[slot].pending = others;

@@ -266,13 +266,18 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         die.busy_ns += core.now - die.since_ns;
         die.doing = Doing::Nothing;
-        if let Some(slot) = die.reads.pop(&core.slab) {
-            if core.slab[slot].work == Work::Sense {
-                self.begin_sense(core, slot, 0);
-            } else {
-                self.begin_other(core, slot);
+        if let Some(slot) = die.reads.first() {
+            let sense = core.slab[slot].work == Work::Sense;
+            // What is suspended ends before another program or erase begins.
+            if sense || !die.suspended {
+                die.reads.pop(&core.slab);
+                if sense {
+                    self.begin_sense(core, slot, 0);
+                } else {
+                    self.begin_other(core, slot);
+                }
+                return;
             }
-            return;
         }
         let slow = &mut self.slow[index];
         if std::mem::take(&mut die.suspended) {

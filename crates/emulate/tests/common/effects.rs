@@ -1,0 +1,135 @@
+//! What one parameter of a file does: the effects that a change of its value may have, and whether a
+//! small machine shows them.
+
+use iodyno_catalog::parse;
+use iodyno_emulate::endurance::outlook;
+use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::{Fault, describe};
+use iodyno_units::{Op, OpKind};
+
+use super::load::{Files, Load, file, populated, small};
+
+/// The named rule that the files, or so many of the device in the server, break first.
+fn broken(files: &Files, devices: usize) -> Option<&'static str> {
+    let device = describe::device("any", &parse(&file(&files.device)).unwrap());
+    let system = describe::system("any", &parse(&file(&files.system)).unwrap());
+    if let Some(errors) = device.as_ref().err().or(system.as_ref().err()) {
+        return Some(errors[0].rule.unwrap_or_else(|| panic!("no rule: {errors:?}")));
+    }
+    let (device, host) = files.read();
+    populated(&device, &host, Written::Fresh, devices).err()
+}
+
+/// How many of 64 acknowledged writes are gone after the power failed at once.
+fn lost(files: &Files) -> usize {
+    let mut m = small(files, Written::Fresh, 1);
+    m.keep_content();
+    let worker = m.add_worker(0);
+    let at = |token: u64| token * (1 << 20);
+    for token in 0..64 {
+        let write =
+            Op { offset_bytes: at(token), len_bytes: 4096, kind: OpKind::Write, fua: false };
+        m.submit(m.now_ns(), worker, 0, &write, token);
+        m.next_completion(u64::MAX).expect("one is outstanding");
+    }
+    let now_ns = m.now_ns();
+    m.inject(now_ns, Fault::PowerCut);
+    while m.next_completion(now_ns + 1).is_some() {}
+    (0..64).filter(|&token| m.content(0, at(token)) != Some(token)).count()
+}
+
+/// How a read of a damaged page ends: after how long, ns, and whether with its data.
+fn damaged(files: &Files) -> (u64, bool) {
+    let mut m = small(files, Written::Sequential, 1);
+    let worker = m.add_worker(0);
+    m.inject(0, Fault::Page { volume: 0, offset_bytes: 0 });
+    let read = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
+    m.submit(1, worker, 0, &read, 0);
+    let done = m.next_completion(u64::MAX).expect("one is outstanding");
+    (done.at_ns, done.failure.is_none())
+}
+
+/// What a change of a value shows itself by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    /// This load takes longer on the average, by 1 % at least.
+    Slower(Load),
+    /// The same, less long.
+    Faster(Load),
+    /// This rule is broken, by so many devices.
+    Refused(&'static str, usize),
+    /// The host sees another capacity.
+    Capacity,
+    /// Another life is promised.
+    Endurance,
+    /// Acknowledged writes are lost in a power cut, of which none were.
+    Lost,
+    /// All are kept, of which some were lost.
+    Kept,
+    /// A damaged page is lost, which was recovered.
+    Unrecovered,
+    /// A damaged page is recovered later.
+    RecoveredLater,
+}
+
+impl Effect {
+    /// Whether the change from one to the other has it: else what was seen.
+    pub(crate) fn check(&self, before: &Files, after: &Files) -> Result<(), String> {
+        let seen = |holds: bool, what: String| if holds { Ok(()) } else { Err(what) };
+        match self {
+            Self::Slower(load) | Self::Faster(load) => {
+                let of = |files: &Files| load.run(&mut load.machine(files));
+                let ratio = of(after) / of(before);
+                let slower = matches!(self, Self::Slower(_));
+                let holds = if slower { ratio >= 1.01 } else { ratio <= 1.0 / 1.01 };
+                seen(holds, format!("{ratio:.4} times as long"))
+            }
+            Self::Refused(rule, devices) => {
+                let (was, is) = (broken(before, *devices), broken(after, *devices));
+                seen((was, is) == (None, Some(rule)), format!("{was:?}, then {is:?}"))
+            }
+            Self::Capacity => {
+                let of = |files: &Files| files.read().0.capacity_bytes();
+                seen(of(before) != of(after), format!("{} bytes", of(after)))
+            }
+            Self::Endurance => {
+                let of = |files: &Files| match files.read().0.kind {
+                    Kind::Flash(flash) => outlook(&flash),
+                    other => panic!("{other:?}"),
+                };
+                seen(of(before) != of(after), format!("{:?}", of(after)))
+            }
+            Self::Lost | Self::Kept => {
+                let (was, is) = (lost(before), lost(after));
+                let (less, more) = if matches!(self, Self::Lost) { (was, is) } else { (is, was) };
+                seen(less == 0 && more > 0, format!("{was} lost, then {is}"))
+            }
+            Self::Unrecovered => {
+                let (was, is) = (damaged(before), damaged(after));
+                seen(was.1 && !is.1, format!("{was:?}, then {is:?}"))
+            }
+            Self::RecoveredLater => {
+                let (was, is) = (damaged(before), damaged(after));
+                seen(was.1 && is.1 && is.0 > was.0, format!("{was:?}, then {is:?}"))
+            }
+        }
+    }
+}
+
+/// A key and its other value, what stands elsewhere in the files before and after the change, and
+/// the effect of the change.
+pub(crate) type Case =
+    (&'static str, &'static str, &'static [(&'static str, &'static str)], Effect);
+
+/// What is wrong with each case that has not its effect.
+pub(crate) fn failures(files: &Files, cases: &[Case]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (key, value, around, effect) in cases {
+        let before = around.iter().fold(files.clone(), |files, change| files.with(*change));
+        let after = before.with((key, value));
+        if let Err(seen) = effect.check(&before, &after) {
+            wrong.push(format!("{key} = {value}: {seen}, where {effect:?} was expected"));
+        }
+    }
+    wrong
+}

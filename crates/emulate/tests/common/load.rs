@@ -1,0 +1,240 @@
+//! Machines from the text of files, of which single values may be changed, and closed loops on them.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use iodyno_catalog::{File, Kind, find, parse};
+use iodyno_emulate::describe;
+use iodyno_emulate::spec::{Device, Host, Precondition, Written};
+use iodyno_emulate::{Machine, System};
+use iodyno_units::rng::{below, stream, unit_open_closed};
+use iodyno_units::{Op, OpKind};
+
+/// One page in so many of a flash device goes through the map, so that a machine is small.
+const REPRESENT: u32 = 4096;
+
+/// Changes of a flash device that leave few blocks, of which many are erased in a short time. None
+/// of its pages stands for others.
+pub(crate) const SMALL: &[(&str, &str)] = &[
+    ("capacity", "\"80MiB\""),
+    ("nand.channels", "2"),
+    ("nand.dies_per_channel", "1"),
+    ("nand.planes", "2"),
+    ("nand.page", "\"4KiB\""),
+    ("nand.pages_per_block", "64"),
+    ("nand.raw", "\"128MiB\""),
+    ("nand.parity_stripe", "0"),
+];
+
+/// The files of a device and of the server that it stands in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Files {
+    pub(crate) device: String,
+    pub(crate) system: String,
+}
+
+impl Files {
+    /// From the catalog.
+    pub(crate) fn new(device: &str, system: &str) -> Self {
+        let text = |kind, name| find(kind, name).unwrap_or_else(|p| panic!("{p}")).text.to_string();
+        Self { device: text(Kind::Device, device), system: text(Kind::System, system) }
+    }
+
+    /// The same where the parameter `key` has another value, written as in a file. It may be one
+    /// that the file has left out so far, with its table.
+    pub(crate) fn with(&self, (key, value): (&str, &str)) -> Self {
+        let mut files = self.clone();
+        let of_system = key.starts_with("host.") || key.starts_with("slots.");
+        let text = if of_system { &mut files.system } else { &mut files.device };
+        *text = set(text, key, value);
+        files
+    }
+
+    /// What they mean.
+    pub(crate) fn read(&self) -> (Device, Host) {
+        let raw = |text: &str| {
+            let file =
+                File { origin: "effects.toml".into(), name: "any".into(), text: text.into() };
+            parse(&file).unwrap_or_else(|problem| panic!("{problem}"))
+        };
+        let device = describe::device("any", &raw(&self.device));
+        let system = describe::system("any", &raw(&self.system));
+        (device.unwrap_or_else(|e| panic!("{e:?}")).device, system.unwrap().host)
+    }
+}
+
+/// A text as a file.
+pub(crate) fn file(text: &str) -> File {
+    File { origin: "changed.toml".into(), name: "any".into(), text: text.into() }
+}
+
+/// `text` with the parameter `key` as `value`.
+fn set(text: &str, key: &str, value: &str) -> String {
+    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+    let line = format!("{name} = {{ is = {value}, from = \"assumed: changed\" }}");
+    let mut lines: Vec<&str> = text.lines().collect();
+    let header = format!("[{table}]");
+    let first = match lines.iter().position(|l| *l == header) {
+        _ if table.is_empty() => 0,
+        Some(at) => at + 1,
+        None => {
+            lines.push(&header);
+            lines.len()
+        }
+    };
+    let rest = lines[first..].iter().position(|l| l.starts_with('['));
+    let last = rest.map_or(lines.len(), |rest| first + rest);
+    let stands = format!("{name} = ");
+    match lines[first..last].iter().position(|l| l.starts_with(&stands)) {
+        Some(at) => lines[first + at] = &line,
+        None => lines.insert(first, &line),
+    }
+    lines.join("\n")
+}
+
+/// So many of the device in the server, or the rule of population that they break.
+pub(crate) fn populated(
+    device: &Device,
+    host: &Host,
+    how: Written,
+    devices: usize,
+) -> Result<System, &'static str> {
+    let state = Precondition { how, fill: 1.0 };
+    System::populate("effects", host.clone(), vec![(device.clone(), state); devices])
+        .map_err(|broken| broken[0].rule)
+}
+
+/// What is done in a closed loop, and which of it is timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ops {
+    Reads,
+    Writes,
+    Flushes,
+    /// Two reads for each write; the reads are timed.
+    ReadsOfMix,
+    /// The same; all are timed.
+    Mix,
+}
+
+/// A closed loop of so many operations on a fresh machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    ops: Ops,
+    block: u32,
+    /// Outstanding by each worker, and workers on each device.
+    depth: u32,
+    workers: u32,
+    devices: usize,
+    /// In all.
+    count: u64,
+    /// One after the other from here on, bytes; None: at random over `span`.
+    from: Option<u64>,
+    /// Bytes from the start that are touched.
+    span: u64,
+    before: Written,
+}
+
+impl Load {
+    /// 4 KiB at random over a device that was written at random, one at a time.
+    pub(crate) const fn new(ops: Ops) -> Self {
+        Self {
+            ops,
+            block: 4096,
+            depth: 1,
+            workers: 1,
+            devices: 1,
+            count: 1000,
+            from: None,
+            span: u64::MAX,
+            before: Written::Random { block_bytes: 4096 },
+        }
+    }
+    pub(crate) const fn deep(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+    /// Aligned blocks of this size, as were written before.
+    pub(crate) const fn blocks(self, block: u32) -> Self {
+        Self { block, before: Written::Random { block_bytes: block }, ..self }
+    }
+    pub(crate) const fn workers(self, workers: u32) -> Self {
+        Self { workers, ..self }
+    }
+    pub(crate) const fn devices(self, devices: usize) -> Self {
+        Self { devices, ..self }
+    }
+    pub(crate) const fn count(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+    pub(crate) const fn in_order_from(self, from: u64) -> Self {
+        Self { from: Some(from), before: Written::Sequential, ..self }
+    }
+    pub(crate) const fn within(self, span: u64) -> Self {
+        Self { span, ..self }
+    }
+    pub(crate) const fn fresh(self) -> Self {
+        Self { before: Written::Fresh, ..self }
+    }
+
+    /// The machine that it runs on.
+    pub(crate) fn machine(&self, files: &Files) -> Machine {
+        small(files, self.before, self.devices)
+    }
+
+    /// Mean time of an operation from the worker's decision to the end, its core's time included,
+    /// ns.
+    pub(crate) fn run(&self, m: &mut Machine) -> f64 {
+        let mut rng = stream(1, "effects", 0);
+        let mut issued: Vec<(u64, OpKind)> = Vec::new();
+        let mut drawn = 0;
+        let block = u64::from(self.block);
+        let blocks = m.capacity_bytes(0).min(self.span) / block;
+        let mut op = || {
+            let kind = match self.ops {
+                Ops::Flushes => return Op::FLUSH,
+                Ops::Reads => OpKind::Read,
+                Ops::Mix | Ops::ReadsOfMix if unit_open_closed(&mut rng) < 0.667 => OpKind::Read,
+                Ops::Writes | Ops::Mix | Ops::ReadsOfMix => OpKind::Write,
+            };
+            let offset_bytes = match self.from {
+                Some(from) => from + drawn * block,
+                None => below(&mut rng, blocks) * block,
+            };
+            drawn += 1;
+            Op { offset_bytes, len_bytes: self.block, kind, fua: false }
+        };
+        let volumes = 0..m.volumes();
+        let homes: Vec<_> = volumes
+            .flat_map(|volume| (0..self.workers).map(move |_| volume))
+            .map(|volume| (volume, m.add_worker(volume)))
+            .collect();
+        for _ in 0..self.depth {
+            for &(volume, worker) in &homes {
+                let op = op();
+                m.submit(0, worker, volume, &op, issued.len() as u64);
+                issued.push((0, op.kind));
+            }
+        }
+        let (mut sum_ns, mut timed) = (0, 0);
+        for _ in 0..self.count {
+            let done = m.next_completion(u64::MAX).expect("a closed loop has always more");
+            assert_eq!(done.failure, None);
+            let (from, kind) = issued[done.token as usize];
+            if !matches!(self.ops, Ops::ReadsOfMix) || kind == OpKind::Read {
+                sum_ns += done.at_ns - from;
+                timed += 1;
+            }
+            let op = op();
+            m.submit(done.at_ns, done.worker, done.volume, &op, done.token);
+            issued[done.token as usize] = (done.at_ns, op.kind);
+        }
+        assert_eq!(m.check(), Ok(()));
+        sum_ns as f64 / f64::from(timed)
+    }
+}
+
+/// A machine of so many of the device, of whose pages as few are represented as may be.
+pub(crate) fn small(files: &Files, before: Written, devices: usize) -> Machine {
+    let (device, host) = files.read();
+    let most = (device.capacity_bytes() >> 26).clamp(1, u64::from(REPRESENT));
+    let system = populated(&device, &host, before, devices).unwrap();
+    Machine::represented(&system, 1, 1 << most.ilog2()).unwrap()
+}

@@ -1,0 +1,300 @@
+//! A parameter that changes nothing is a defect: it asks for a figure, and for where it is from, and
+//! is not used. Here every key of the form has a case that changes its value alone, in the text of a
+//! file of the catalog, and is held to something that a user sees: how long I/Os take, what survives
+//! a power cut or a damaged page, the promised life, the capacity, or a refusal by a named rule.
+//!
+//! The keys come from the form, so that a new one without a case fails. Those that flash DIMMs and
+//! drives behind a link share have a case with each.
+
+#[path = "common/effects.rs"]
+mod effects;
+#[path = "common/load.rs"]
+mod load;
+
+use std::collections::BTreeSet;
+
+use effects::Effect::{
+    Capacity, Endurance, Faster, Kept, Lost, RecoveredLater, Refused, Slower, Unrecovered,
+};
+use effects::{Case, failures};
+use iodyno_emulate::describe;
+use load::{Files, Load, Ops, SMALL};
+
+const READ: Load = Load::new(Ops::Reads);
+const WRITE: Load = Load::new(Ops::Writes);
+const DEEP_READS: Load = READ.deep(64).count(3000);
+const DEEP_WRITES: Load = WRITE.deep(64).count(20_000);
+const LARGE_READS: Load = READ.deep(8).blocks(128 << 10);
+const LARGE_WRITES: Load = WRITE.deep(8).blocks(128 << 10);
+const SPLIT_READS: Load = READ.blocks(16 << 10).deep(512).count(3000);
+const READS_OF_MIX: Load = Load::new(Ops::ReadsOfMix).deep(16).count(20_000);
+const NONE: &[(&str, &str)] = &[];
+
+/// A flash DIMM.
+const DIMM: &[Case] = &[
+    ("capacity", "\"380.928GB\"", NONE, Capacity),
+    ("capacity", "\"380.928GB\"", NONE, Faster(DEEP_WRITES)),
+    (
+        "memory_channel.devices_per_thread",
+        "1",
+        &[("host.sockets", "1")],
+        Faster(LARGE_READS.devices(2)),
+    ),
+    ("memory_channel.command", "\"8us\"", NONE, Slower(READ)),
+    ("memory_channel.read_copy", "\"0.5 GB/s\"", NONE, Slower(READ)),
+    ("memory_channel.write_copy", "\"0.5 GB/s\"", NONE, Slower(WRITE)),
+    ("memory_channel.poll", "\"20us\"", NONE, Slower(READ)),
+    ("memory_channel.poll", "\"30us\"", NONE, Refused("poll", 1)),
+    ("memory_channel.poll_crowded", "\"90us\"", NONE, Slower(READ.workers(15))),
+    ("controller.read_command", "\"1us\"", NONE, Refused("commands-by-thread", 1)),
+    ("controller.read_latency", "\"50us\"", NONE, Slower(READ)),
+    ("controller.write_command", "\"1us\"", NONE, Refused("commands-by-thread", 1)),
+    ("controller.read_contexts", "4", NONE, Slower(DEEP_READS)),
+    ("controller.lanes", "4", NONE, Slower(SPLIT_READS)),
+    ("controller.page_split", "\"100%\"", NONE, Slower(SPLIT_READS)),
+    ("nand.channels", "8", OPEN, Slower(LARGE_READS)),
+    ("nand.dies_per_channel", "2", NONE, Slower(DEEP_WRITES)),
+    ("nand.planes", "2", NONE, Faster(DEEP_WRITES)),
+    ("nand.page", "\"16KiB\"", NONE, Faster(DEEP_WRITES)),
+    ("nand.pages_per_block", "4096", NONE, Slower(DEEP_WRITES)),
+    ("nand.raw", "\"640GiB\"", NONE, Faster(DEEP_WRITES)),
+    ("nand.read", "\"200us\"", NONE, Slower(READ)),
+    ("nand.program_fast", "\"1600us\"", NONE, Slower(DEEP_WRITES)),
+    ("nand.program_slow", "\"8ms\"", NONE, Slower(DEEP_WRITES)),
+    ("nand.erase", "\"100ms\"", SMALL, Slower(DEEP_WRITES)),
+    ("nand.channel_rate", "\"40 MB/s\"", NONE, Slower(READ)),
+    ("nand.programs_max", "16", NONE, Slower(DEEP_WRITES)),
+    ("nand.suspend", "\"10us\"", NONE, Faster(READS_OF_MIX)),
+    ("nand.reads_first", "true", OPEN, Faster(READS_OF_MIX.deep(256))),
+    ("nand.parity_stripe", "0", NONE, Unrecovered),
+    ("nand.parity_stripe", "127", NONE, RecoveredLater),
+    ("slc.size", "\"1MiB\"", SLC, Slower(DEEP_WRITES.fresh())),
+    ("slc.program", "\"3ms\"", SLC, Slower(DEEP_WRITES.fresh())),
+    ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
+    ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
+    ("buffer.protected", "false", NONE, Lost),
+    ("translation.reserved", "\"12%\"", NONE, Slower(DEEP_WRITES)),
+    ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("collection.programs_max", "1", FREE, Slower(DEEP_WRITES)),
+    ("collection.yields", "true", FREE, Faster(READS_OF_MIX)),
+    ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
+    ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
+    ("endurance.drive_writes_per_day", "3", NONE, Endurance),
+    ("endurance.years", "3", NONE, Endurance),
+    ("endurance.cycles", "3000", NONE, Endurance),
+];
+
+/// Nothing but channels and dies is a limit.
+const OPEN: &[(&str, &str)] = &[
+    ("memory_channel.read_copy", "\"9 GB/s\""),
+    ("controller.read_contexts", "0"),
+    ("nand.programs_max", "0"),
+];
+
+/// A cache of single-level cells where there was none.
+const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
+
+/// Collection that nothing holds back.
+const FREE: &[(&str, &str)] = &[("collection.programs_max", "0"), ("collection.yields", "false")];
+
+/// The same before cells that are slow.
+const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
+
+/// A drive behind a link.
+const SSD: &[Case] = &[
+    ("capacity", "\"3.6TB\"", NONE, Capacity),
+    ("capacity", "\"3.6TB\"", NONE, Faster(DEEP_WRITES)),
+    ("link.read", "\"1 GB/s\"", NONE, Slower(LARGE_READS)),
+    ("link.write", "\"1 GB/s\"", NONE, Slower(LARGE_WRITES)),
+    ("link.full_duplex", "false", NONE, Slower(Load::new(Ops::Mix).deep(32).blocks(128 << 10))),
+    ("link.command", "\"20us\"", NONE, Slower(READ)),
+    ("link.latency", "\"60us\"", NONE, Slower(READ)),
+    ("link.queue_max", "2", NONE, Slower(DEEP_READS)),
+    ("link.host", "\"20us\"", NONE, Slower(READ)),
+    ("link.host_rate", "\"1 GB/s\"", NONE, Slower(LARGE_READS)),
+    ("controller.read_command", "\"20us\"", NONE, Slower(READ)),
+    ("controller.read_latency", "\"50us\"", NONE, Slower(READ)),
+    ("controller.write_command", "\"20us\"", NONE, Slower(WRITE)),
+    ("controller.read_contexts", "4", NONE, Slower(DEEP_READS)),
+    ("controller.lanes", "4", NONE, Slower(SPLIT_READS)),
+    ("controller.page_split", "\"100%\"", NONE, Slower(SPLIT_READS)),
+    ("nand.channels", "1", NONE, Slower(LARGE_READS)),
+    ("nand.dies_per_channel", "2", NONE, Slower(DEEP_WRITES)),
+    ("nand.planes", "1", NONE, Slower(DEEP_WRITES)),
+    ("nand.page", "\"8KiB\"", NONE, Slower(DEEP_WRITES)),
+    ("nand.pages_per_block", "4158", NONE, Slower(DEEP_WRITES)),
+    ("nand.raw", "\"4983GiB\"", NONE, Faster(DEEP_WRITES)),
+    ("nand.read", "\"200us\"", NONE, Slower(READ)),
+    ("nand.program_fast", "\"200us\"", NONE, Faster(DEEP_WRITES)),
+    ("nand.program_slow", "\"3ms\"", NONE, Slower(DEEP_WRITES)),
+    ("nand.erase", "\"100ms\"", SMALL, Slower(DEEP_WRITES)),
+    ("nand.channel_rate", "\"100 MB/s\"", NONE, Slower(READ)),
+    ("nand.programs_max", "16", NONE, Slower(DEEP_WRITES)),
+    ("nand.suspend", "\"500us\"", NONE, Slower(READS_OF_MIX)),
+    ("nand.reads_first", "false", NONE, Slower(READS_OF_MIX.deep(256))),
+    ("nand.parity_stripe", "0", NONE, Unrecovered),
+    ("nand.parity_stripe", "127", NONE, RecoveredLater),
+    ("slc.size", "\"1MiB\"", SLC_BEFORE_SLOW, Slower(DEEP_WRITES.fresh())),
+    ("slc.program", "\"3ms\"", SLC, Slower(DEEP_WRITES.fresh())),
+    ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
+    ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
+    ("buffer.protected", "false", NONE, Lost),
+    ("translation.reserved", "\"3%\"", NONE, Faster(DEEP_WRITES)),
+    ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("collection.programs_max", "1", FREE, Slower(DEEP_WRITES)),
+    ("collection.yields", "true", FREE, Faster(READS_OF_MIX)),
+    ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
+    ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
+    ("endurance.drive_writes_per_day", "3", NONE, Endurance),
+    ("endurance.years", "3", NONE, Endurance),
+    ("endurance.cycles", "3000", NONE, Endurance),
+];
+
+/// Housekeeping that is not felt.
+const STALLS: [(&str, &str); 2] = [("stall.every", "\"1PiB\""), ("stall.lasts", "\"1ns\"")];
+
+/// Reads of one sequence, and of five that the disk can't follow all.
+const IN_ORDER: Load = READ.blocks(64 << 10).in_order_from(0).count(300);
+const NEAR: Load = READ.within(32 << 20).count(300);
+const SCATTERED: Load = READ.count(300);
+const QUEUED: Load = READ.deep(48).count(600);
+const QUEUED_WRITES: Load = WRITE.deep(48).count(600);
+const AGAIN: Load = READ.within(2 << 20).count(3000);
+const SCATTERING: &[(&str, &str)] = &[("cache.read_ahead", "\"0B\"")];
+const CACHED: &[(&str, &str)] = &[("cache.write_cache", "true")];
+
+/// A disk.
+const DISK: &[Case] = &[
+    ("capacity", "\"450GB\"", NONE, Capacity),
+    ("platters.rpm", "5400", NONE, Slower(SCATTERED)),
+    ("platters.heads", "1", NONE, Slower(NEAR)),
+    ("platters.zones", "1", NONE, Faster(SCATTERED.blocks(1 << 20))),
+    ("platters.outer", "\"80 MB/s\"", NONE, Slower(IN_ORDER)),
+    ("platters.inner", "\"20 MB/s\"", NONE, Slower(IN_ORDER.in_order_from(460_000_000_000))),
+    ("platters.head_switch", "\"5ms\"", NONE, Slower(NEAR)),
+    ("platters.cylinder_switch", "\"5ms\"", NONE, Slower(NEAR)),
+    ("seek.track_to_track", "\"5ms\"", NONE, Slower(NEAR)),
+    ("seek.average", "\"18ms\"", NONE, Slower(SCATTERED)),
+    ("seek.full_stroke", "\"34ms\"", NONE, Slower(SCATTERED)),
+    ("seek.write_settle", "\"5ms\"", NONE, Slower(WRITE.count(300))),
+    ("interface.rate", "\"20 MB/s\"", NONE, Slower(IN_ORDER)),
+    ("interface.command", "\"5ms\"", NONE, Slower(SCATTERED)),
+    ("interface.queue_max", "2", NONE, Slower(QUEUED)),
+    ("satf.age_max", "\"50ms\"", NONE, Slower(QUEUED)),
+    ("satf.window", "2", NONE, Slower(QUEUED)),
+    ("cache.buffer", "\"64KiB\"", CACHED, Slower(QUEUED_WRITES)),
+    ("cache.write_cache", "true", NONE, Lost),
+    ("cache.write_cache", "false", CACHED, Kept),
+    ("cache.write_cache", "true", NONE, Faster(WRITE.count(300))),
+    ("cache.accept", "\"1ms\"", CACHED, Slower(WRITE.count(300))),
+    ("cache.read_ahead", "\"0B\"", NONE, Slower(IN_ORDER)),
+    ("cache.read_segments", "1", NONE, Slower(NEAR)),
+    ("flash.size", "\"1MiB\"", SCATTERING, Slower(AGAIN)),
+    ("flash.read", "\"5ms\"", SCATTERING, Slower(AGAIN)),
+];
+
+const MANY_READS: Load = READ.blocks(1 << 20).workers(16);
+const MANY_WRITES: Load = WRITE.blocks(1 << 20).workers(16);
+
+/// A RAM disk.
+const MEMORY: &[Case] = &[
+    ("capacity", "\"8GiB\"", NONE, Capacity),
+    ("memory.io", "\"10us\"", NONE, Slower(READ)),
+    ("memory.read", "\"1 GB/s\"", NONE, Slower(READ)),
+    ("memory.write", "\"1 GB/s\"", NONE, Slower(WRITE)),
+    ("memory.read_passes", "8", NONE, Slower(MANY_READS)),
+    ("memory.write_passes", "8", NONE, Slower(MANY_WRITES)),
+    ("memory.flush", "\"10us\"", NONE, Slower(Load::new(Ops::Flushes))),
+    ("memory.protected", "true", NONE, Kept),
+];
+
+/// A server, by what it does to a RAM disk.
+const SERVER: &[Case] = &[
+    ("host.sockets", "1", NONE, Slower(MANY_READS)),
+    ("host.cores_per_socket", "2", NONE, Slower(MANY_READS)),
+    ("host.generator", "\"20us\"", NONE, Slower(READ)),
+    ("host.memory", "\"20 GB/s\"", NONE, Slower(MANY_READS)),
+    ("host.memory", "\"90 GB/s\"", NONE, Refused("memory-bandwidth", 1)),
+    ("host.memory_channel", "\"9 GB/s\"", NONE, Refused("memory-bandwidth", 1)),
+    ("host.memory_balanced", "false", &[("host.unbalanced", "\"20%\"")], Slower(MANY_READS)),
+    ("host.unbalanced", "\"20%\"", UNBALANCED, Slower(MANY_READS)),
+    ("host.unbalanced", "0", NONE, Refused("unbalanced", 1)),
+];
+
+const UNBALANCED: &[(&str, &str)] = &[("host.memory_balanced", "false")];
+const ANYWHERE: &[(&str, &str)] = &[("host.workers_near", "false")];
+
+/// The same, by what it does to flash DIMMs.
+const SERVER_OF_DIMMS: &[Case] = &[
+    ("host.sockets", "1", NONE, Refused("flash-dimm-slots", 9)),
+    ("host.cores_per_socket", "1", NONE, Slower(READ)),
+    ("host.wake", "\"50us\"", NONE, Slower(READ)),
+    ("host.memory_channel", "\"40 GB/s\"", NONE, Faster(LARGE_READS)),
+    ("host.memory_balanced", "false", NONE, Slower(LARGE_READS)),
+    ("host.unbalanced", "\"10%\"", UNBALANCED, Slower(READ)),
+    ("host.remote_copy_factor", "9", ANYWHERE, Slower(READ)),
+    ("host.workers_near", "false", NONE, Slower(READ)),
+    ("slots.flash_dimms_per_socket", "1", NONE, Refused("flash-dimm-slots", 5)),
+    ("slots.flash_dimms_per_socket", "0", NONE, Refused("flash-dimm-slots", 1)),
+    (
+        "slots.channels_per_socket",
+        "1",
+        &[("host.memory", "\"10 GB/s\"")],
+        Refused("one-flash-dimm-per-channel", 5),
+    ),
+    ("slots.rdimms_per_channel", "0", NONE, Refused("rdimm-beside-flash-dimm", 1)),
+    ("slots.memory_kind", "\"lrdimm\"", NONE, Refused("rdimms-only", 1)),
+    ("slots.memory_kind", "\"udimm\"", NONE, Refused("rdimms-only", 1)),
+    ("slots.memory_mode", "\"lockstep\"", NONE, Refused("independent-mode-only", 1)),
+    ("slots.memory_mode", "\"sparing\"", NONE, Refused("independent-mode-only", 1)),
+    ("slots.memory_mode", "\"mirroring\"", NONE, Refused("independent-mode-only", 1)),
+];
+
+/// Holds a device in a server to its cases.
+fn hold(device: &str, system: &str, cases: &[Case]) {
+    let wrong = failures(&Files::new(device, system), cases);
+    assert!(wrong.is_empty(), "in {device}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn of_a_flash_dimm() {
+    hold("exflash-400g", "x3850-x6", DIMM);
+}
+
+#[test]
+fn of_a_drive_behind_a_link() {
+    hold("nvme-tlc-3840g", "workstation", SSD);
+}
+
+#[test]
+fn of_a_disk() {
+    hold("sshd-7200-sata-500g", "rtp", DISK);
+}
+
+#[test]
+fn of_a_ram_disk() {
+    hold("ramdisk-ddr3-16g", "rtp", MEMORY);
+}
+
+#[test]
+fn of_a_server() {
+    hold("ramdisk-ddr3-16g", "x3850-x6", SERVER);
+    hold("exflash-400g", "x3850-x6", SERVER_OF_DIMMS);
+}
+
+/// Every key of the form has a case, and every case a key.
+#[test]
+fn every_parameter_has_a_case() {
+    let of = |cases: &[Case]| -> BTreeSet<&str> { cases.iter().map(|case| case.0).collect() };
+    let form = |family: &str, without: &str| -> BTreeSet<&str> {
+        let keys = describe::keys().filter(|(of, key)| *of == family && !key.starts_with(without));
+        keys.map(|(_, key)| key).collect()
+    };
+    assert_eq!(of(DIMM), form("flash", "link."));
+    assert_eq!(of(SSD), form("flash", "memory_channel."));
+    assert_eq!(of(DISK), form("disk", "-"));
+    assert_eq!(of(MEMORY), form("memory", "-"));
+    assert_eq!(&of(SERVER) | &of(SERVER_OF_DIMMS), form("system", "-"));
+    let families: BTreeSet<&str> = describe::keys().map(|(of, _)| of).collect();
+    assert_eq!(families, BTreeSet::from(["flash", "disk", "memory", "system"]));
+}
