@@ -31,9 +31,9 @@ const PINNED: [Run; 6] = [
         SSD,
         &[],
         MIX.blocks(128 << 10).fresh().count(3000),
-        0x88E3_D994_9640_0843,
+        0xE052_6340_D9B1_C8F0,
     ),
-    ("an SSD that collects", SSD, &[], MIX.count(20_000), 0xE7D4_4F2A_DCF5_4FB0),
+    ("an SSD that collects", SSD, &[], MIX.count(20_000), 0xDA34_A321_F5F0_2A30),
     ("a disk", DISK, &[], MIX.count(3000), 0x447E_0288_FFFA_801E),
     ("a RAM disk", MEMORY, &[], MIX.workers(16).deep(1).count(20_000), 0xE95E_BA0C_E3F9_AD5A),
 ];
