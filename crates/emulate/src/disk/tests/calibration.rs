@@ -178,9 +178,9 @@ fn hdd_10k_300g_gives_its_data_sheet_back() {
     );
 }
 
-/// A helium-filled nearline disk of 20 TB, 7.2 K: 285 MB/s sustained, 256 MB of memory, and its data
-/// sheet's random rates at depth 16, 168 read and 550 written (into the cache). Well-known
-/// figures of the class (Exos X20); the innermost rate is an estimate. Fitted: average_seek_ns to the
+/// A helium-filled nearline disk of 20 TB, 7.2 K: 285 MB/s sustained and 256 MB of memory (Exos X20), and
+/// the random rates at depth 16 of its neighbour's data sheet (Exos X24), 168 read and 550 written,
+/// here into the cache; the innermost rate is an estimate. Fitted: average_seek_ns to the
 /// reads, the scheduler's window to the writes.
 fn hdd_7200_sata_20t() -> DiskSpec {
     DiskSpec {

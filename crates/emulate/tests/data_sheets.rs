@@ -1,0 +1,87 @@
+//! The figures of makers that the current devices of the catalog were made from: each device, alone
+//! in its system, gives them back. They are inputs, so this is no proof of the model: it holds the
+//! parts together. Which of them are printed of the device and which of its class is in the files.
+
+#[path = "common/catalog.rs"]
+mod catalog;
+
+use catalog::{Bench, Loop, Outcome, STEADY};
+use iodyno_emulate::spec::Written::{Fresh, Sequential};
+
+/// 4 KiB at random by 8 threads, 32 outstanding each.
+const READS: Loop = Loop {
+    read_share: 1.0,
+    block: 4096,
+    in_order: false,
+    threads: 8,
+    depth: 32,
+    before: STEADY,
+    ramp_s: 0.01,
+    time_s: 0.05,
+};
+const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
+const BURST: Loop = Loop { before: Fresh, ramp_s: 0.02, time_s: 0.05, ..WRITES };
+const READ_ALONE: Loop = Loop { threads: 1, depth: 1, time_s: 0.1, ..READS };
+const WRITE_ALONE: Loop = Loop { read_share: 0.0, before: Fresh, ..READ_ALONE };
+/// 128 KiB in order.
+const STREAM: Loop = Loop {
+    block: 128 << 10,
+    in_order: true,
+    threads: 1,
+    before: Sequential,
+    ramp_s: 0.1,
+    time_s: 0.4,
+    ..READS
+};
+const WRITE_STREAM: Loop = Loop { read_share: 0.0, ..STREAM };
+const DISK_READS: Loop = Loop { threads: 1, depth: 16, ramp_s: 1.0, time_s: 60.0, ..READS };
+/// Once the cache is full.
+const DISK_WRITES: Loop = Loop { read_share: 0.0, ramp_s: 100.0, ..DISK_READS };
+
+const MB_PER_S: fn(&Outcome) -> f64 = |o| o.mb_per_s;
+const PER_S: fn(&Outcome) -> f64 = |o| o.iops;
+const MEAN_US: fn(&Outcome) -> f64 = |o| o.mean_ms * 1e3;
+
+/// Device, load, what of it, and the maker's figure.
+type Figure = (&'static str, Loop, fn(&Outcome) -> f64, f64);
+
+const FIGURES: [Figure; 23] = [
+    ("nvme-tlc-3840g", STREAM, MB_PER_S, 6_800.0),
+    ("nvme-tlc-3840g", WRITE_STREAM, MB_PER_S, 5_300.0),
+    ("nvme-tlc-3840g", READS, PER_S, 1_000_000.0),
+    ("nvme-tlc-3840g", WRITES, PER_S, 180_000.0),
+    ("nvme-tlc-3840g", READ_ALONE, MEAN_US, 80.0),
+    ("nvme-tlc-3840g", WRITE_ALONE, MEAN_US, 15.0),
+    ("nvme-qlc-2048g", STREAM, MB_PER_S, 3_500.0),
+    ("nvme-qlc-2048g", Loop { before: Fresh, ..WRITE_STREAM }, MB_PER_S, 2_700.0),
+    ("nvme-qlc-2048g", WRITE_STREAM, MB_PER_S, 400.0),
+    ("nvme-qlc-2048g", READS, PER_S, 310_000.0),
+    ("nvme-qlc-2048g", BURST, PER_S, 340_000.0),
+    ("nvme-qlc-2048g", READ_ALONE, PER_S, 20_000.0),
+    ("nvme-qlc-2048g", WRITE_ALONE, PER_S, 54_000.0),
+    ("iodrive2-785g", STREAM, MB_PER_S, 1_500.0),
+    ("iodrive2-785g", WRITE_STREAM, MB_PER_S, 1_100.0),
+    ("iodrive2-785g", Loop { block: 512, ..READS }, PER_S, 141_000.0),
+    ("iodrive2-785g", READ_ALONE, MEAN_US, 68.0),
+    ("iodrive2-785g", WRITE_ALONE, MEAN_US, 15.0),
+    ("hdd-nearline-20t", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 285.0),
+    ("hdd-nearline-20t", DISK_READS, PER_S, 168.0),
+    ("hdd-nearline-20t", DISK_WRITES, PER_S, 550.0),
+    ("hdd-10k-300g", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 124.0),
+    ("hdd-10k-300g", Loop { depth: 1, ..DISK_READS }, MEAN_US, 7_000.0),
+];
+
+#[test]
+fn devices_give_the_figures_of_their_makers() {
+    let mut wrong = Vec::new();
+    for (device, how, of, figure) in FIGURES {
+        let ours = of(&Bench::new(device).run(&how));
+        let off = ours / figure - 1.0;
+        let line = format!("{device:16} {figure:9} {ours:9.0} {:+5.1} %", off * 100.0);
+        println!("{line}");
+        if off.abs() > 0.05 {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
