@@ -190,6 +190,11 @@ impl Machine {
         self.system.volumes[volume as usize].device.capacity_bytes()
     }
 
+    /// What it is made of.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
     /// Virtual time, ns.
     pub fn now_ns(&self) -> u64 {
         self.core.now
@@ -435,6 +440,24 @@ impl Machine {
         match &self.parts[volume as usize] {
             Part::Flash(f) => Some(f.counts),
             Part::Disk(_) | Part::Memory(_) => None,
+        }
+    }
+
+    /// Bytes in a volume's write buffer that are not on the medium, and its size; None where the
+    /// model has no buffer of its own.
+    pub fn buffered_bytes(&self, volume: u32) -> Option<(u64, u64)> {
+        match &self.parts[volume as usize] {
+            Part::Flash(f) => Some(f.buffered_bytes()),
+            Part::Disk(_) | Part::Memory(_) => None,
+        }
+    }
+
+    /// Erase cycles used since the start, as a share of those that the cells are rated for; None for
+    /// what does not wear.
+    pub fn worn(&self, volume: u32) -> Option<f64> {
+        match (&self.parts[volume as usize], &self.system.volumes[volume as usize].device.kind) {
+            (Part::Flash(f), Kind::Flash(spec)) => Some(f.worn(spec.endurance.cycles)),
+            _ => None,
         }
     }
 

@@ -1,10 +1,22 @@
 //! What a flash device tells about itself.
 
-use super::{FlashDevice, Front};
+use super::{FlashDevice, Front, UNIT_BYTES};
 use crate::core::Core;
 use crate::usage::{Of, Phase, Resource};
 
 impl FlashDevice {
+    /// Bytes in the buffer that are not in flash, and its size.
+    pub(crate) fn buffered_bytes(&self) -> (u64, u64) {
+        let bytes = |units: u32| u64::from(units) * UNIT_BYTES;
+        (bytes(self.buffer_units - self.buffer_free), bytes(self.buffer_units))
+    }
+
+    /// Erases since the start over those that all blocks are rated for.
+    pub(crate) fn worn(&self, cycles: u32) -> f64 {
+        let blocks = self.raw_units as f64 / self.pages_per_erase as f64;
+        self.counts.erases as f64 / (blocks * f64::from(cycles.max(1)))
+    }
+
     /// Its resources, since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let now = core.now;
