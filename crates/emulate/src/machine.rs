@@ -113,6 +113,7 @@ impl Machine {
         // Devices of a socket that wait for a second one on their driver thread.
         let mut half_full: Vec<(u32, usize, u32)> = Vec::new();
         let mut parts = Vec::new();
+        let mut made = Vec::new();
         for (number, volume) in system.volumes.iter().enumerate() {
             let number = number as u32;
             let part = match &volume.device.kind {
@@ -153,7 +154,7 @@ impl Machine {
                         represent,
                     };
                     Part::Flash(Box::new(
-                        FlashDevice::new(flash, &volume.state, &site, &mut core)
+                        FlashDevice::new(flash, &volume.state, &site, &mut core, &mut made)
                             .map_err(|why| format!("{}: {why}", volume.device.name))?,
                     ))
                 }

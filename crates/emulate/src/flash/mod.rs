@@ -272,6 +272,9 @@ const UNPLACED: u16 = u16::MAX;
 /// One, in credits.
 pub(crate) const ONE: i64 = 1 << 16;
 
+/// A translation layer as it was made, and of what: devices that are alike start out alike.
+pub(crate) type Made = (Shape, ftl::State, u64, Ftl);
+
 /// What a flash device is built with beside its specification.
 pub(crate) struct Site {
     pub volume: u32,
@@ -300,6 +303,7 @@ impl FlashDevice {
         before: &Precondition,
         site: &Site,
         core: &mut Core,
+        made: &mut Vec<Made>,
     ) -> Result<Self, String> {
         let n = &spec.nand;
         let die_count = n.channels * n.dies_per_channel;
@@ -321,9 +325,18 @@ impl FlashDevice {
             Written::Sequential => ftl::State::Sequential,
             Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
         };
-        let written = 0..(logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
+        let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let number = u64::from(site.volume);
-        let mut ftl = Ftl::new(shape, state, written, site.seed, number);
+        let alike = made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
+        let mut ftl = if let Some((.., ftl)) = alike {
+            ftl.twin(site.seed, number)
+        } else {
+            let ftl = Ftl::new(shape, state, 0..written, site.seed, number);
+            if site.devices > 1 {
+                made.push((shape, state, written, ftl.clone()));
+            }
+            ftl
+        };
         // In steady state a collection is always under way.
         let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
         let ftl_slots = ftl.slots();

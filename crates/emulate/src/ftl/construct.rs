@@ -99,6 +99,17 @@ impl Ftl {
         ftl
     }
 
+    /// Another device in the same state; what is drawn in it from now on is drawn for its own
+    /// number. Costs a copy.
+    #[must_use]
+    pub fn twin(&self, seed: u64, number: u64) -> Self {
+        let mut twin = self.clone();
+        if let Some(sample) = &mut twin.sample {
+            sample.redraw(seed, number);
+        }
+        twin
+    }
+
     /// Puts the next pages into the slots from `first` on. The map follows in `map_owners`.
     #[inline]
     fn program(&mut self, first: u32, count: u32, pages: &mut impl Iterator<Item = u32>) {

@@ -73,6 +73,11 @@ pub(super) struct HeavyHitters {
 }
 
 impl HeavyHitters {
+    /// Draws from `rng` from now on.
+    pub(super) fn redraw(&mut self, rng: Generator) {
+        self.rng = rng;
+    }
+
     pub(super) fn new(logical_pages: u64, represent: u32, rng: Generator) -> Self {
         let hitters = (logical_pages / PAGES_PER_HITTER).clamp(1, HITTERS_MAX) as u32;
         // Two entries for each, so that half of them are left to look for others.

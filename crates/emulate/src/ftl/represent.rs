@@ -42,6 +42,11 @@ impl Sample {
         }
     }
 
+    /// Draws from now on what the device of this number draws.
+    pub(super) fn redraw(&mut self, seed: u64, number: u64) {
+        self.hot.redraw(stream(seed, "ftl heavy hitters", number));
+    }
+
     /// The page that represents `lpn` in the sample of pages. A heavy hitter may have one, too,
     /// which stays as it was when it became one.
     #[inline]

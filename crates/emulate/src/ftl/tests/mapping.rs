@@ -289,6 +289,25 @@ fn a_part_of_the_device_can_be_written() {
     }
 }
 
+/// A twin is in the same state, and lives its own life: what it draws is its own.
+#[test]
+fn a_twin_starts_out_alike() {
+    let shape =
+        Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent: 4 };
+    let state = State::Random { pages_per_write: 1 };
+    let run = |number| {
+        let first = Driver::new(shape, state, 1);
+        let mut twin = Driver::new(shape, state, 1);
+        twin.ftl = first.ftl.twin(1, number);
+        assert_eq!(twin.ftl.digest(), first.ftl.digest());
+        twin.run(&mut Load::zipf(shape.logical_pages, 1.2, 5), 30_000);
+        twin.ftl.check().unwrap();
+        twin.ftl.digest()
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}
+
 /// Same seed, same state, whatever the machine: the digest is pinned.
 #[test]
 fn a_seed_replays() {
