@@ -1,0 +1,2 @@
+//! NBD, the network block device protocol, by its public document.
+pub mod wire;
