@@ -13,6 +13,7 @@ fn root() -> PathBuf {
 /// Floors as ARCHITECTURE.md has them.
 const FLOORS: &[(&str, u32)] = &[
     ("units", 0),
+    ("nbd", 0),
     ("catalog", 1),
     ("emulate", 1),
     ("measure", 1),
