@@ -1,0 +1,243 @@
+//! The NBD door: each volume is an export.
+//!
+//! The machine knows units of 4 KiB; what is zeroed or trimmed in between is a write of zeroes, or is
+//! left alone. A flush covers everything that was acknowledged on the volume, by whichever connection,
+//! so clients may use several.
+
+use crate::served::{Errno, Live, Payload, Sink};
+use crate::store::Store;
+use iodyno_emulate::spec::Kind as DeviceKind;
+use iodyno_nbd::{Answer, Export, Info, Io, Later, Peer, Session};
+use iodyno_nbd::{Errno as NbdErrno, Kind};
+use iodyno_units::{Op, OpKind};
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+/// Unit of content, bytes.
+const UNIT_BYTES: u64 = 4096;
+/// Connections share so many workers of the machine.
+pub const WORKERS: u32 = 16;
+/// The longest range that a block status tells about.
+const STATUS_BYTES_MAX: u32 = 1 << 30;
+
+/// What a client waits for.
+#[derive(Debug)]
+pub enum Reply {
+    /// The bytes of a read.
+    Read(Later, Vec<u8>),
+    /// That it is done.
+    Done(Later),
+    /// One of several parts.
+    Part(Arc<Parts>),
+}
+
+/// A request that became several operations.
+#[derive(Debug)]
+pub struct Parts {
+    left: AtomicUsize,
+    failed: AtomicU8,
+    later: std::sync::Mutex<Option<Later>>,
+}
+
+const ERRNOS: [NbdErrno; 4] =
+    [NbdErrno::Io, NbdErrno::Inval, NbdErrno::NoSpace, NbdErrno::Shutdown];
+
+fn errno(errno: Errno) -> u8 {
+    match errno {
+        Errno::Io => 1,
+        Errno::Range => 2,
+        Errno::NoSpace => 3,
+        Errno::Gone => 4,
+    }
+}
+
+fn answer(later: Later, failed: u8) {
+    match failed {
+        0 => later.answer(&Answer::Done),
+        n => later.answer(&Answer::Failed(ERRNOS[n as usize - 1])),
+    }
+}
+
+impl Sink for Reply {
+    fn done(self, result: Result<(), Errno>) {
+        let failed = result.err().map_or(0, errno);
+        match self {
+            Self::Read(later, bytes) if failed == 0 => later.answer(&Answer::Data(&bytes)),
+            Self::Read(later, _) | Self::Done(later) => answer(later, failed),
+            Self::Part(parts) => {
+                if failed > 0 {
+                    parts.failed.store(failed, Ordering::Relaxed);
+                }
+                if parts.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    let later = parts.later.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+                    if let Some(later) = later {
+                        answer(later, parts.failed.load(Ordering::Relaxed));
+                    }
+                }
+            }
+        }
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        match self {
+            Self::Read(_, bytes) => bytes,
+            Self::Done(_) | Self::Part(_) => &mut [],
+        }
+    }
+}
+
+/// What is told about a volume.
+fn info(live: &Live<Reply>, volume: u32, read_only: bool) -> Info {
+    let (description, rotational) = live.look(|machine, _, _| {
+        let system = machine.system();
+        let device = &system.volumes[volume as usize].device;
+        let words = format!("{} in {}, emulated by iodyno", device.name, system.name);
+        (words, matches!(device.kind, DeviceKind::Disk(_)))
+    });
+    described(live.capacity_bytes(volume), description, rotational, read_only)
+}
+
+fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
+    Info {
+        size_bytes,
+        min_block_bytes: 1,
+        preferred_block_bytes: UNIT_BYTES as u32,
+        max_payload_bytes: iodyno_nbd::PAYLOAD_MAX,
+        description,
+        read_only,
+        rotational,
+        flush: true,
+        fua: true,
+        trim: true,
+        write_zeroes: true,
+        fast_zero: false,
+        cache: true,
+        multi_conn: true,
+        df: true,
+        block_status: true,
+    }
+}
+
+/// A volume of a served machine.
+#[derive(Debug)]
+pub struct Volume {
+    live: Arc<Live<Reply>>,
+    volume: u32,
+    first_worker: u32,
+    connections: AtomicU32,
+    info: Info,
+}
+
+impl Volume {
+    /// The export of a volume, whose workers in the machine are the [`WORKERS`] from `first_worker`
+    /// on.
+    pub fn new(live: Arc<Live<Reply>>, volume: u32, first_worker: u32, read_only: bool) -> Self {
+        let info = info(&live, volume, read_only);
+        Self { live, volume, first_worker, connections: AtomicU32::new(0), info }
+    }
+}
+
+impl Export for Volume {
+    fn info(&self) -> Info {
+        self.info.clone()
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let worker = self.first_worker + number % WORKERS;
+        Ok(Box::new(Client { live: Arc::clone(&self.live), volume: self.volume, worker }))
+    }
+}
+
+/// One connection.
+struct Client {
+    live: Arc<Live<Reply>>,
+    volume: u32,
+    worker: u32,
+}
+
+impl Client {
+    fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
+        self.live.submit(self.worker, self.volume, op, payload, reply);
+    }
+}
+
+impl Session for Client {
+    fn submit(&mut self, io: Io<'_>) {
+        let command = *io.command();
+        let (offset_bytes, len_bytes) = (command.offset_bytes, command.len_bytes);
+        let fua = io.fua();
+        let op = |kind, offset_bytes, len_bytes| Op { offset_bytes, len_bytes, kind, fua };
+        match command.kind {
+            Kind::Flush => self.start(&Op::FLUSH, Payload::None, Reply::Done(io.later())),
+            Kind::BlockStatus => {
+                let len = len_bytes.min(STATUS_BYTES_MAX);
+                let extents = self.live.look(|_, stores, _| match stores.get(self.volume as usize) {
+                    Some(store) => extents(store, offset_bytes, len),
+                    None => vec![(len, 0)],
+                });
+                io.answer(&Answer::Extents(&extents));
+            }
+            Kind::Cache | Kind::Disc => io.answer(&Answer::Done),
+            _ if len_bytes == 0 => io.answer(&Answer::Done),
+            Kind::Read => {
+                let reply = Reply::Read(io.later(), vec![0; len_bytes as usize]);
+                let op = op(OpKind::Read, offset_bytes, len_bytes);
+                self.start(&op, Payload::ReadIntoSink, reply);
+            }
+            Kind::Write => {
+                let bytes = io.data();
+                let op = op(OpKind::Write, offset_bytes, len_bytes);
+                self.start(&op, Payload::Write(bytes), Reply::Done(io.later()));
+            }
+            Kind::Trim => {
+                let whole = whole(offset_bytes, len_bytes);
+                if whole.is_empty() {
+                    io.answer(&Answer::Done);
+                    return;
+                }
+                let op = op(OpKind::Trim, whole.start, (whole.end - whole.start) as u32);
+                self.start(&op, Payload::None, Reply::Done(io.later()));
+            }
+            Kind::WriteZeroes => {
+                let whole = whole(offset_bytes, len_bytes);
+                let end = offset_bytes + u64::from(len_bytes);
+                let mut parts = Vec::with_capacity(3);
+                if whole.is_empty() {
+                    parts.push((OpKind::Write, offset_bytes..end));
+                } else {
+                    parts.push((OpKind::Write, offset_bytes..whole.start));
+                    parts.push((OpKind::WriteZeroes, whole.clone()));
+                    parts.push((OpKind::Write, whole.end..end));
+                    parts.retain(|part| !part.1.is_empty());
+                }
+                let shared = Arc::new(Parts {
+                    left: AtomicUsize::new(parts.len()),
+                    failed: AtomicU8::new(0),
+                    later: std::sync::Mutex::new(Some(io.later())),
+                });
+                for (kind, range) in parts {
+                    let op = op(kind, range.start, (range.end - range.start) as u32);
+                    let payload =
+                        if kind == OpKind::Write { Payload::Zeroes } else { Payload::None };
+                    self.start(&op, payload, Reply::Part(Arc::clone(&shared)));
+                }
+            }
+        }
+    }
+}
+
+/// The whole units of a range, bytes; empty where there is none.
+fn whole(offset_bytes: u64, len_bytes: u32) -> core::ops::Range<u64> {
+    let start = offset_bytes.next_multiple_of(UNIT_BYTES);
+    let end = (offset_bytes + u64::from(len_bytes)) / UNIT_BYTES * UNIT_BYTES;
+    start..end.max(start)
+}
+
+/// Extents of a range as a block status has them.
+fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
+    const HOLE_AND_ZERO: u32 = 3;
+    let all = store.extents(offset_bytes, u64::from(len_bytes));
+    all.into_iter().map(|e| (e.len_bytes as u32, if e.hole { HOLE_AND_ZERO } else { 0 })).collect()
+}
