@@ -15,6 +15,7 @@
 
 pub mod control;
 pub mod counts;
+pub mod door;
 pub mod metrics;
 pub mod pace;
 pub mod record;

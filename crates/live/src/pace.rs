@@ -31,7 +31,7 @@ impl Poller {
         let (flag, live) = (Arc::clone(&stop), Arc::clone(live));
         let work = move || {
             // Sleeps end as near to their time as can be.
-            let _ = rustix::thread::set_timer_slack(1);
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             while !flag.load(Ordering::Relaxed) {
                 turn(&live);
             }

@@ -16,7 +16,7 @@
 
 use crate::counts::Counts;
 use crate::record::Recorder;
-use crate::store::{ReadError, Store, StoreError};
+use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
 use iodyno_emulate::spec::{Kind, Volume};
 use iodyno_emulate::{Change, Completion, Failure, Fault, Machine};
 use iodyno_units::{Op, OpKind};
@@ -63,8 +63,6 @@ pub enum Payload<'a> {
     ReadIntoSink,
     /// From here.
     Write(&'a [u8]),
-    /// Zeroes, as a write of so many.
-    Zeroes,
     /// No bytes: they are not kept, or the operation has none.
     None,
 }
@@ -84,8 +82,6 @@ impl Default for Options {
     }
 }
 
-/// Unit of content, bytes.
-const UNIT_BYTES: u64 = 4096;
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
 /// ago), over the number of its place.
 const NUMBER_BITS: u32 = 20;
@@ -118,8 +114,6 @@ struct Inner<S> {
     sequence: u64,
     /// By volume: it rebuilds what it can't read.
     parities: Vec<bool>,
-    /// By volume: what a write met that was acknowledged already.
-    owed: Vec<Option<Errno>>,
     /// What the bytes met first.
     trouble: Option<String>,
     changes: Vec<Change>,
@@ -156,7 +150,7 @@ impl<S: Sink> Live<S> {
             machine.follow_content();
         }
         let volumes = machine.volumes();
-        let parity = |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 1);
+        let parity = |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         let parities = machine.system().volumes.iter().map(parity).collect();
         let capacities_bytes = (0..volumes).map(|v| machine.capacity_bytes(v)).collect();
         Self {
@@ -167,7 +161,6 @@ impl<S: Sink> Live<S> {
                 free: Vec::new(),
                 sequence: 0,
                 parities,
-                owed: vec![None; volumes as usize],
                 trouble: None,
                 changes: Vec::new(),
                 counts: (0..volumes).map(|_| Counts::default()).collect(),
@@ -390,20 +383,25 @@ impl<S: Sink> Inner<S> {
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
         let mut holds = false;
         let mut failed = None;
-        if !self.stores.is_empty() {
-            match payload {
-                Payload::Read(into) => failed = self.read(at_ns, volume, op, into),
-                Payload::ReadIntoSink => failed = self.read(at_ns, volume, op, sink.buffer()),
-                Payload::Zeroes => {
-                    let store = &mut self.stores[volume as usize];
-                    store.begin_zeroes(token, op.offset_bytes, op.len_bytes);
-                    holds = true;
+        if let Some(store) = self.stores.get_mut(volume as usize) {
+            let (at, len) = (op.offset_bytes, u64::from(op.len_bytes));
+            let begun = match (op.kind, payload) {
+                (OpKind::Read, Payload::Read(into)) => {
+                    failed = self.read(at_ns, volume, op, into);
+                    None
                 }
-                Payload::Write(bytes) => {
-                    self.stores[volume as usize].begin_write(token, op.offset_bytes, bytes);
-                    holds = true;
+                (OpKind::Read, Payload::ReadIntoSink) => {
+                    failed = self.read(at_ns, volume, op, sink.buffer());
+                    None
                 }
-                Payload::None => {}
+                (OpKind::Write, Payload::Write(bytes)) => Some(store.begin_write(token, at, bytes)),
+                (OpKind::WriteZeroes, _) => Some(store.begin_zeroes(token, at, len)),
+                (OpKind::Trim, _) => Some(store.begin_trim(token, at, len)),
+                _ => None,
+            };
+            holds = matches!(begun, Some(Ok(())));
+            if let Some(Err(error)) = begun {
+                failed = Some(write_errno(&error));
             }
         }
         self.waiting[number as usize] = Some(Waiting {
@@ -425,65 +423,36 @@ impl<S: Sink> Inner<S> {
     /// The bytes of a read, as they are now. What the sums find wrong is what the device's own code
     /// finds: a read error there, which it recovers from its stripe or reports.
     fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<Errno> {
-        let store = &mut self.stores[volume as usize];
+        let mut healed = None;
         loop {
-            let unit = match store.read(op.offset_bytes, into) {
+            let unit = match self.stores[volume as usize].read(op.offset_bytes, into) {
                 Ok(()) => return None,
+                Err(ReadError::OutOfRange { .. }) => return Some(Errno::Range),
                 Err(ReadError::Corrupt { unit }) => unit,
-                Err(_) => return Some(Errno::Io),
+                Err(ReadError::Io { .. }) => return Some(Errno::Io),
             };
             self.counts[volume as usize].corruptions_found += 1;
-            let fault = Fault::Latent {
-                volume,
-                offset_bytes: unit * UNIT_BYTES,
-                len_bytes: UNIT_BYTES,
-            };
+            let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
+            let fault = Fault::Latent { volume, offset_bytes, len_bytes };
             if let Some(recorder) = &mut self.recorder {
                 recorder.fault(at_ns, &fault);
             }
             self.machine.inject(at_ns, fault);
-            self.settle();
-            let store = &mut self.stores[volume as usize];
-            if !self.parities[volume as usize] || !store.heal(unit) {
+            if !self.parities[volume as usize] || healed == Some(unit) {
                 return Some(Errno::Io);
             }
+            self.stores[volume as usize].heal(unit);
+            healed = Some(unit);
         }
     }
 
     /// Moves bytes as the machine has moved what they stand for.
     fn settle(&mut self) {
         self.machine.changes(&mut self.changes);
-        for change in self.changes.drain(..) {
-            let volume = match change {
-                Change::Accepted { volume, .. }
-                | Change::Landed { volume, .. }
-                | Change::Written { volume, .. }
-                | Change::Dropped { volume, .. }
-                | Change::PowerCut { volume }
-                | Change::Emptied { volume } => volume,
-            };
-            let Err(error) = self.stores[volume as usize].change(&change) else { continue };
-            self.counts[volume as usize].backing_errors += 1;
-            self.trouble.get_or_insert_with(|| error.to_string());
-            let errno = match error {
-                StoreError::NoSpace { .. } => Errno::NoSpace,
-                _ => Errno::Io,
-            };
-            // A write that is not acknowledged yet fails; of one that is, the next flush tells.
-            let (Change::Accepted { token, .. }
-            | Change::Landed { token, .. }
-            | Change::Written { token, .. }) = change
-            else {
-                continue;
-            };
-            let number = (token & NUMBER_MASK) as usize;
-            match self.waiting.get_mut(number).and_then(Option::as_mut) {
-                Some(waiting) if waiting.holds && waiting.token == token => {
-                    waiting.failed.get_or_insert(errno);
-                }
-                _ => self.owed[volume as usize] = Some(errno),
-            }
+        for of_one in self.changes.chunk_by(|a, b| a.volume() == b.volume()) {
+            self.stores[of_one[0].volume() as usize].changes(of_one);
         }
+        self.changes.clear();
     }
 
     fn completed(&mut self, done: &Completion, late_ns: u64, told: &mut Told<S>) {
@@ -491,12 +460,23 @@ impl<S: Sink> Inner<S> {
         let Some(waiting) = self.waiting[number as usize].take() else { return };
         self.free.push(number);
         let volume = waiting.volume as usize;
-        if waiting.holds {
-            self.stores[volume].end_write(done.token);
-        }
         let mut failed = done.failure.map(errno).or(waiting.failed);
-        if waiting.kind == OpKind::Flush && failed.is_none() {
-            failed = self.owed[volume].take();
+        if let Some(store) = self.stores.get_mut(volume) {
+            let kept = match (waiting.holds, failed, waiting.kind) {
+                (true, Some(_), _) => {
+                    store.cancel_write(done.token);
+                    Ok(())
+                }
+                (true, None, _) => store.end_write(done.token),
+                // What had landed and could not be written.
+                (false, None, OpKind::Flush) => store.settle(),
+                _ => Ok(()),
+            };
+            if let Err(error) = kept {
+                self.counts[volume].backing_errors += 1;
+                failed = Some(write_errno(&error));
+                self.trouble.get_or_insert_with(|| error.to_string());
+            }
         }
         let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
         self.counts[volume].completed(
@@ -516,11 +496,19 @@ impl<S: Sink> Inner<S> {
             self.free.push(number);
             let volume = waiting.volume as usize;
             if waiting.holds {
-                self.stores[volume].end_write(waiting.token);
+                self.stores[volume].cancel_write(waiting.token);
             }
             self.counts[volume].errors[waiting.kind.index()] += 1;
             told.push((waiting.sink, Err(errno)));
         }
+    }
+}
+
+fn write_errno(error: &WriteError) -> Errno {
+    match error {
+        WriteError::OutOfRange { .. } => Errno::Range,
+        e if e.is_no_space() => Errno::NoSpace,
+        _ => Errno::Io,
     }
 }
 

@@ -232,7 +232,7 @@ pub struct Io<'a> {
     pub(crate) answered: bool,
 }
 
-impl Io<'_> {
+impl<'a> Io<'a> {
     /// What is asked for.
     pub fn command(&self) -> &Command {
         &self.command
@@ -244,7 +244,7 @@ impl Io<'_> {
     }
 
     /// A write's payload; empty where it was [placed](Session::place).
-    pub fn data(&self) -> &[u8] {
+    pub fn data(&self) -> &'a [u8] {
         self.data
     }
 

@@ -1,7 +1,6 @@
 //! The NBD door: each volume is an export.
 //!
-//! The machine knows units of 4 KiB; what is zeroed or trimmed in between is a write of zeroes, or is
-//! left alone. A flush covers everything that was acknowledged on the volume, by whichever connection,
+//! A flush covers everything that was acknowledged on the volume, by whichever connection,
 //! so clients may use several.
 
 use crate::served::{Errno, Live, Payload, Sink};
@@ -11,33 +10,23 @@ use iodyno_nbd::{Answer, Export, Info, Io, Later, Peer, Session};
 use iodyno_nbd::{Errno as NbdErrno, Kind};
 use iodyno_units::{Op, OpKind};
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 /// Unit of content, bytes.
 const UNIT_BYTES: u64 = 4096;
 /// Connections share so many workers of the machine.
 pub const WORKERS: u32 = 16;
-/// The longest range that a block status tells about.
+/// The longest range that a block status tells about, and its most extents.
 const STATUS_BYTES_MAX: u32 = 1 << 30;
+const EXTENTS_MAX: usize = 4096;
 
 /// What a client waits for.
-#[derive(Debug)]
 pub enum Reply {
     /// The bytes of a read.
     Read(Later, Vec<u8>),
     /// That it is done.
     Done(Later),
-    /// One of several parts.
-    Part(Arc<Parts>),
-}
-
-/// A request that became several operations.
-#[derive(Debug)]
-pub struct Parts {
-    left: AtomicUsize,
-    failed: AtomicU8,
-    later: std::sync::Mutex<Option<Later>>,
 }
 
 const ERRNOS: [NbdErrno; 4] =
@@ -59,30 +48,26 @@ fn answer(later: Later, failed: u8) {
     }
 }
 
+impl core::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (Self::Read(later, _) | Self::Done(later)) = self;
+        f.debug_tuple("Reply").field(later.command()).finish()
+    }
+}
+
 impl Sink for Reply {
     fn done(self, result: Result<(), Errno>) {
         let failed = result.err().map_or(0, errno);
         match self {
             Self::Read(later, bytes) if failed == 0 => later.answer(&Answer::Data(&bytes)),
             Self::Read(later, _) | Self::Done(later) => answer(later, failed),
-            Self::Part(parts) => {
-                if failed > 0 {
-                    parts.failed.store(failed, Ordering::Relaxed);
-                }
-                if parts.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    let later = parts.later.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-                    if let Some(later) = later {
-                        answer(later, parts.failed.load(Ordering::Relaxed));
-                    }
-                }
-            }
         }
     }
 
     fn buffer(&mut self) -> &mut [u8] {
         match self {
             Self::Read(_, bytes) => bytes,
-            Self::Done(_) | Self::Part(_) => &mut [],
+            Self::Done(_) => &mut [],
         }
     }
 }
@@ -103,7 +88,7 @@ fn described(size_bytes: u64, description: String, rotational: bool, read_only: 
         size_bytes,
         min_block_bytes: 1,
         preferred_block_bytes: UNIT_BYTES as u32,
-        max_payload_bytes: iodyno_nbd::PAYLOAD_MAX,
+        max_payload_bytes: iodyno_nbd::wire::PAYLOAD_MAX,
         description,
         read_only,
         rotational,
@@ -191,53 +176,19 @@ impl Session for Client {
                 let op = op(OpKind::Write, offset_bytes, len_bytes);
                 self.start(&op, Payload::Write(bytes), Reply::Done(io.later()));
             }
-            Kind::Trim => {
-                let whole = whole(offset_bytes, len_bytes);
-                if whole.is_empty() {
-                    io.answer(&Answer::Done);
-                    return;
-                }
-                let op = op(OpKind::Trim, whole.start, (whole.end - whole.start) as u32);
+            Kind::Trim | Kind::WriteZeroes => {
+                let kind =
+                    if command.kind == Kind::Trim { OpKind::Trim } else { OpKind::WriteZeroes };
+                let op = op(kind, offset_bytes, len_bytes);
                 self.start(&op, Payload::None, Reply::Done(io.later()));
-            }
-            Kind::WriteZeroes => {
-                let whole = whole(offset_bytes, len_bytes);
-                let end = offset_bytes + u64::from(len_bytes);
-                let mut parts = Vec::with_capacity(3);
-                if whole.is_empty() {
-                    parts.push((OpKind::Write, offset_bytes..end));
-                } else {
-                    parts.push((OpKind::Write, offset_bytes..whole.start));
-                    parts.push((OpKind::WriteZeroes, whole.clone()));
-                    parts.push((OpKind::Write, whole.end..end));
-                    parts.retain(|part| !part.1.is_empty());
-                }
-                let shared = Arc::new(Parts {
-                    left: AtomicUsize::new(parts.len()),
-                    failed: AtomicU8::new(0),
-                    later: std::sync::Mutex::new(Some(io.later())),
-                });
-                for (kind, range) in parts {
-                    let op = op(kind, range.start, (range.end - range.start) as u32);
-                    let payload =
-                        if kind == OpKind::Write { Payload::Zeroes } else { Payload::None };
-                    self.start(&op, payload, Reply::Part(Arc::clone(&shared)));
-                }
             }
         }
     }
 }
 
-/// The whole units of a range, bytes; empty where there is none.
-fn whole(offset_bytes: u64, len_bytes: u32) -> core::ops::Range<u64> {
-    let start = offset_bytes.next_multiple_of(UNIT_BYTES);
-    let end = (offset_bytes + u64::from(len_bytes)) / UNIT_BYTES * UNIT_BYTES;
-    start..end.max(start)
-}
-
 /// Extents of a range as a block status has them.
 fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
     const HOLE_AND_ZERO: u32 = 3;
-    let all = store.extents(offset_bytes, u64::from(len_bytes));
-    all.into_iter().map(|e| (e.len_bytes as u32, if e.hole { HOLE_AND_ZERO } else { 0 })).collect()
+    let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();
+    all.into_iter().map(|e| (e.len_bytes as u32, if e.data { 0 } else { HOLE_AND_ZERO })).collect()
 }
