@@ -4,6 +4,7 @@ use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
     null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
+use crate::engine::live::LiveEngine;
 use crate::issuer::Issuer;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan};
