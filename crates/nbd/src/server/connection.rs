@@ -186,8 +186,9 @@ impl<'a> Connection<'a> {
                 Step::Drop(violation) => return Ok(End::Violation(violation)),
             }
         };
-        self.send_handshake(&mut out, deadline)?;
+        // Before the client can know it: from here on it does not make room for others.
         self.start.phase.agreed();
+        self.send_handshake(&mut out, deadline)?;
         self.transmit(agreed, session)
     }
 

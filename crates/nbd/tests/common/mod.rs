@@ -135,7 +135,13 @@ pub fn pattern(offset: u64) -> u8 {
 }
 
 pub fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
-    (offset..offset + len as u64).map(pattern).collect()
+    let mut bytes = Vec::with_capacity(len + 64);
+    for block in offset / 64..(offset + len as u64).div_ceil(64) {
+        bytes.extend_from_slice(&[pattern(block * 64); 64]);
+    }
+    bytes.drain(..(offset % 64) as usize);
+    bytes.truncate(len);
+    bytes
 }
 
 /// In which way the other thread answers.
