@@ -2,7 +2,7 @@
 //!
 //! * [`wire`]: the protocol as types and state machines, without sockets, for both sides;
 //! * [`server`]: serves anything that is an [`Export`]; [`ram`] is one;
-//! * `client`: many requests in flight on one connection, for a load generator.
+//! * [`client`]: many requests in flight on one connection, for a load generator.
 //!
 //! It imports nothing of this workspace, and knows nothing of measuring or emulating.
 //!
@@ -10,6 +10,7 @@
 //! disk's mapping (`ram`), and the promises between them and an export (`export`, `client`), each with
 //! its reason.
 
+pub mod client;
 pub mod export;
 pub mod ram;
 pub mod server;

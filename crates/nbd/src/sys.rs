@@ -119,6 +119,12 @@ pub(crate) fn receive_into(
     unsafe { receive(fd, &mut spans, block) }
 }
 
+/// Lets a unix socket hold more than it does by itself: with room for a few large payloads, neither end
+/// has to wait for the other all the time. The kernel cuts it to its own limit. TCP adapts by itself.
+pub(crate) fn deepen(fd: BorrowedFd<'_>) {
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, 1 << 20);
+}
+
 /// What woke a waiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {

@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 const INPUT_BYTES: usize = 256 << 10;
 /// A payload of which so much is still to come is received straight to its place, bytes.
 const PLACE_BYTES_MIN: usize = 16 << 10;
+/// After such a payload, no more than this is received that would have to be copied if another follows.
+const BETWEEN_BYTES: usize = 4096;
 /// A payload's buffer grows by this much at a time, as the bytes come.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
 /// A thread that nobody could wake looks this often.
@@ -44,7 +46,20 @@ pub(crate) enum End {
     /// It broke the protocol.
     Violation(Violation),
     /// The socket or TLS failed, or the deadline passed.
-    Failed(#[allow(dead_code)] io::Error),
+    Failed(io::Error),
+}
+
+impl End {
+    /// In words, for people; None where there is nothing to tell.
+    pub(crate) fn why(&self) -> Option<String> {
+        match self {
+            Self::Left | Self::Gone => None,
+            Self::Violation(violation) => {
+                Some(format!("the client broke the protocol: {violation}"))
+            }
+            Self::Failed(error) => Some(error.to_string()),
+        }
+    }
 }
 
 impl From<io::Error> for End {
@@ -75,6 +90,8 @@ struct Input {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
+    /// The last payload was received straight to its place, and the next may be.
+    sparing: bool,
 }
 
 impl Input {
@@ -90,7 +107,9 @@ impl Input {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        &mut self.buffer[self.end..]
+        let room = &mut self.buffer[self.end..];
+        let at_most = if self.sparing { BETWEEN_BYTES.min(room.len()) } else { room.len() };
+        &mut room[..at_most]
     }
 }
 
@@ -115,7 +134,7 @@ impl<'a> Connection<'a> {
             start,
             pipe: Pipe::Plain,
             // Zeroed memory of this size is mapped, and touched only where it is used.
-            input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0 },
+            input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
         }
@@ -167,8 +186,9 @@ impl<'a> Connection<'a> {
                 Step::Drop(violation) => return Ok(End::Violation(violation)),
             }
         };
-        self.send_handshake(&mut out, deadline)?;
+        // Before the client can know it: from here on it does not make room for others.
         self.start.phase.agreed();
+        self.send_handshake(&mut out, deadline)?;
         self.transmit(agreed, session)
     }
 
@@ -339,6 +359,7 @@ impl<'a> Connection<'a> {
                         answered: false,
                     });
                     self.input.start += REQUEST_BYTES + payload;
+                    self.input.sparing = false;
                 }
                 Admission::Run(command) => {
                     let missing = payload - have;
@@ -389,6 +410,7 @@ impl<'a> Connection<'a> {
             unsafe { std::ptr::copy_nonoverlapping(have.as_ptr(), place.start, have.len()) };
             let have = have.len();
             self.input.start = self.input.end;
+            self.input.sparing = true;
             if let Err(end) = self.receive_placed(place.start.wrapping_add(have), len - have) {
                 work.session.broken_off(command.offset_bytes, command.len_bytes);
                 return Err(end);

@@ -112,7 +112,10 @@ impl Listener {
             match acceptfrom_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok((socket, address)) => {
                     let address = match self.endpoint {
-                        Endpoint::Unix(_) => self.endpoint.to_string(),
+                        Endpoint::Unix(_) => {
+                            crate::sys::deepen(socket.as_fd());
+                            self.endpoint.to_string()
+                        }
                         Endpoint::Tcp(_) => {
                             // Requests are small and waited for: they must not linger.
                             let _ = sockopt::set_tcp_nodelay(&socket, true);

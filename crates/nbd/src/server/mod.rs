@@ -151,8 +151,12 @@ impl Drop for Membership {
     }
 }
 
+/// Is told of each connection that ended otherwise than by the client's goodbye: the client's
+/// address, and why. Called on the connection's thread.
+pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
 /// How a server is to be.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ServerConfig {
     /// Limits.
     pub limits: Limits,
@@ -160,6 +164,8 @@ pub struct ServerConfig {
     pub tls: Option<ServerTls>,
     /// Listen without TLS on addresses that are not loopback.
     pub insist_on_plain: bool,
+    /// Is told of connections that end badly.
+    pub log: Option<Log>,
 }
 
 /// A server that runs. Dropped, it stops.
@@ -357,6 +363,7 @@ impl Acceptor {
             phase: Arc::clone(&phase),
         };
         let counters = Arc::clone(&self.counters);
+        let log = self.config.log.clone();
         // Where no thread can be had, the closure is dropped, and the membership with it.
         let _ = thread::Builder::new().name("nbd".into()).stack_size(limits.stack_bytes).spawn(
             move || {
@@ -367,6 +374,9 @@ impl Acceptor {
                 }
                 if !phase.agreed.load(Ordering::Relaxed) && !matches!(end, End::Left) {
                     counters.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+                }
+                if let (Some(log), Some(why)) = (log, end.why()) {
+                    log(&start.address, &why);
                 }
             },
         );

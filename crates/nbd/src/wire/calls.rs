@@ -68,8 +68,8 @@ pub enum CallEvent {
 
 #[derive(Clone, Debug)]
 struct Call {
-    /// None while the slot is free.
-    kind: Option<Kind>,
+    in_flight: bool,
+    kind: Kind,
     flags: CmdFlags,
     offset_bytes: u64,
     len_bytes: u32,
@@ -166,7 +166,8 @@ impl Calls {
     /// A table for `slots` requests at a time.
     pub fn new(slots: u32, structured: bool, meta_id: Option<u32>) -> Self {
         let free = Call {
-            kind: None,
+            in_flight: false,
+            kind: Kind::Flush,
             flags: CmdFlags::NONE,
             offset_bytes: 0,
             len_bytes: 0,
@@ -192,7 +193,7 @@ impl Calls {
 
     /// Whether the slot is free.
     pub fn is_free(&self, slot: u32) -> bool {
-        self.slots.get(slot as usize).is_some_and(|call| call.kind.is_none())
+        self.slots.get(slot as usize).is_some_and(|call| !call.in_flight)
     }
 
     /// What the server said with its last error, if anything.
@@ -200,9 +201,11 @@ impl Calls {
         &self.said
     }
 
-    /// The offset that a request in this slot was made with, bytes.
-    pub fn offset_bytes(&self, slot: u32) -> u64 {
-        self.slots[slot as usize].offset_bytes
+    /// Kind and length of the request that this slot has, or had last.
+    #[inline]
+    pub fn asked(&self, slot: u32) -> (Kind, u32) {
+        let call = &self.slots[slot as usize];
+        (call.kind, call.len_bytes)
     }
 
     /// Takes a free slot for a request and gives the request's header. Panics if it is not free.
@@ -216,8 +219,9 @@ impl Calls {
         len_bytes: u32,
     ) -> [u8; REQUEST_BYTES] {
         let call = &mut self.slots[slot as usize];
-        assert!(call.kind.is_none(), "slot {slot} is in flight");
-        call.kind = Some(kind);
+        assert!(!call.in_flight, "slot {slot} is in flight");
+        call.in_flight = true;
+        call.kind = kind;
         call.flags = flags;
         call.offset_bytes = offset_bytes;
         call.len_bytes = len_bytes;
@@ -267,24 +271,23 @@ impl Calls {
     fn find(&self, cookie: u64) -> Result<(u32, Kind), ServerFault> {
         let slot = cookie as u32;
         let call = self.slots.get(slot as usize);
-        let call = call.filter(|call| u64::from(call.generation) == cookie >> 32);
-        let kind = call.and_then(|call| call.kind);
-        kind.map(|kind| (slot, kind)).ok_or(ServerFault("it answers what was not asked"))
+        let call = call.filter(|c| c.in_flight && u64::from(c.generation) == cookie >> 32);
+        call.map(|call| (slot, call.kind)).ok_or(ServerFault("it answers what was not asked"))
     }
 
     #[inline]
     fn finish(&mut self, slot: u32) -> Result<CallEvent, ServerFault> {
         let call = &mut self.slots[slot as usize];
-        let kind = call.kind.take();
+        call.in_flight = false;
         self.in_flight -= 1;
         self.state = State::Header;
         if let Some(errno) = call.error {
             return Ok(CallEvent::Done(slot, Err(errno)));
         }
-        if kind == Some(Kind::Read) && call.covered.next != call.len_bytes {
+        if call.kind == Kind::Read && call.covered.next != call.len_bytes {
             return Err(ServerFault("it claims a read's success without all of its bytes"));
         }
-        if kind == Some(Kind::BlockStatus) && !call.told {
+        if call.kind == Kind::BlockStatus && !call.told {
             return Err(ServerFault("it claims a block status' success without an extent"));
         }
         Ok(CallEvent::Done(slot, Ok(())))
