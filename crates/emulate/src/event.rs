@@ -80,6 +80,25 @@ impl Queue {
         *self = Self { sequence, ..Self::new() };
     }
 
+    /// Only the events of the slots that `keep` names stay pending.
+    pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
+        let mut kept: Vec<u128> = std::mem::take(&mut self.current);
+        kept.extend(std::mem::take(&mut self.far).into_iter().map(|key| key.0));
+        for head in self.heads.iter() {
+            let mut slot = *head;
+            while slot != NIL {
+                let Pending { key, next } = self.pending[slot as usize];
+                kept.push(key);
+                slot = next;
+            }
+        }
+        let (sequence, cursor) = (self.sequence, self.cursor);
+        let slots = self.pending.len();
+        *self = Self { cursor, sequence, ..Self::new() };
+        self.reserve(slots);
+        kept.into_iter().filter(|&key| keep(event(key).1)).for_each(|key| self.place(key));
+    }
+
     /// Slot numbers below `slots` will be used.
     #[inline]
     pub(crate) fn reserve(&mut self, slots: usize) {
@@ -95,6 +114,13 @@ impl Queue {
         let key = (u128::from(time_ns) << 64)
             | (u128::from(self.sequence) << SLOT_BITS)
             | u128::from(slot);
+        self.place(key);
+    }
+
+    /// An event that is not pending yet.
+    #[inline]
+    fn place(&mut self, key: u128) {
+        let (time_ns, slot) = event(key);
         let bucket = time_ns >> BUCKET_BITS;
         if bucket <= self.cursor {
             let mut at = self.current.len();
@@ -273,6 +299,15 @@ mod tests {
                     sequence += 1;
                     queue.push(time, slot);
                     heap.push(Reverse((time, sequence, slot)));
+                } else if below(&mut rng, 300) == 0 {
+                    let part = below(&mut rng, 7) as u32;
+                    queue.retain(|slot| slot % 7 != part);
+                    heap.retain(|&Reverse((_, _, slot))| {
+                        slot % 7 != part || {
+                            free.push(slot);
+                            false
+                        }
+                    });
                 } else {
                     let until = now + below(&mut rng, 100_000);
                     let expected = match heap.peek() {

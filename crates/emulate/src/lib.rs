@@ -5,6 +5,7 @@
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
 //! streams of `units`. Nothing is decided before its event.
 
+mod ailing;
 mod change;
 mod core;
 pub mod describe;
@@ -16,6 +17,7 @@ pub mod flash;
 pub mod ftl;
 pub mod machine;
 mod memory;
+mod ranges;
 mod request;
 mod rotating;
 mod server;

@@ -145,7 +145,7 @@ impl MemoryDevice {
     }
 
     /// The power fails: what is not protected is empty.
-    pub(crate) fn power_cut(&mut self, core: &mut Core, volume: u32) {
+    pub(crate) fn power_off(&mut self, core: &mut Core, volume: u32) {
         self.bus.reset(core.now);
         if let Some(content) = &mut self.content
             && !self.protected

@@ -137,14 +137,13 @@ impl Rotating {
     }
 
     /// The power fails: what the volatile buffer held is lost.
-    pub(crate) fn power_cut(&mut self, core: &mut Core) {
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.disk.power_cut();
         if let Some(content) = &mut self.content {
             content.power_cut();
         }
         core.tell(Change::PowerCut { volume: self.volume });
         self.pending_ns = u64::MAX;
-        self.plan(core);
     }
 
     /// Its resources, since the start.

@@ -20,7 +20,7 @@ impl FlashDevice {
     /// The power fails: every request is gone already. A protected buffer keeps what it had
     /// accepted, programs that had not ended included, and writes it when the power is back; a
     /// volatile one loses it. The map is what it was at the last program that ended.
-    pub(crate) fn power_cut(&mut self, core: &mut Core) {
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
             Front::Channel { ready, poll, polling, .. } => {
                 *ready = List::EMPTY;
@@ -77,6 +77,10 @@ impl FlashDevice {
         core.tell(Change::PowerCut { volume: self.volume });
         self.ftl.power_cut(abandoned);
         self.collecting = false;
+    }
+
+    /// It is back: what a protected buffer kept goes to flash.
+    pub(crate) fn power_on(&mut self, core: &mut Core) {
         self.pump(core);
     }
 }

@@ -206,6 +206,9 @@ impl FlashDevice {
                 core.tell(Change::Landed { volume, unit, token });
             }
         }
+        if self.damage.is_some() {
+            self.mend_units(batch.units.iter().copied());
+        }
         let freed = batch.units.len() as u32;
         batch.units.clear();
         batch.program_ns = 0;

@@ -147,6 +147,9 @@ impl FlashDevice {
                 }
             }
         }
+        if let Some(damage) = &mut self.damage {
+            damage.trim(units.clone());
+        }
         self.ftl.trim(units);
     }
 }
