@@ -94,7 +94,7 @@ impl Queue {
         }
         let (sequence, cursor) = (self.sequence, self.cursor);
         let slots = self.pending.len();
-        *self = Self { sequence, cursor, ..Self::new() };
+        *self = Self { cursor, sequence, ..Self::new() };
         self.reserve(slots);
         kept.into_iter().filter(|&key| keep(event(key).1)).for_each(|key| self.place(key));
     }
