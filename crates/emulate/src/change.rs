@@ -46,6 +46,8 @@ pub enum Change {
         unit: u64,
         /// How many.
         count: u64,
+        /// Which trim or write of zeroes.
+        token: u64,
         /// The buffer holds something newer, which a read still gives.
         overtaken: bool,
     },

@@ -125,7 +125,7 @@ impl MemoryDevice {
                         content.remove(&unit);
                     }
                     let (unit, count) = (units.start, units.end.saturating_sub(units.start));
-                    core.tell(Change::Dropped { volume, unit, count, overtaken: false });
+                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: false });
                 }
                 OpKind::Read | OpKind::Flush => {}
             }

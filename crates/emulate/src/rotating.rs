@@ -123,12 +123,13 @@ impl Rotating {
                 }),
                 Step::Written { id, seq } => {
                     let r = &core.slab[id];
-                    let value = (r.kind == OpKind::Write).then_some(r.token);
+                    let token = r.token;
+                    let value = (r.kind == OpKind::Write).then_some(token);
                     let (at, len) = (r.at, u64::from(r.len));
                     content.written(at, len, value, seq, |unit, overtaken| {
                         core.tell(match value {
                             Some(token) => Change::Written { volume, unit, token, overtaken },
-                            None => Change::Dropped { volume, unit, count: 1, overtaken },
+                            None => Change::Dropped { volume, unit, count: 1, token, overtaken },
                         });
                     });
                 }

@@ -135,7 +135,7 @@ impl FlashDevice {
     /// Whole units of the range hold nothing any more.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
-        let (at, len) = (request.at, u64::from(request.len));
+        let (at, len, token) = (request.at, u64::from(request.len), request.token);
         let units = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
         if let Some(content) = &mut self.content {
             let volume = self.volume;
@@ -143,7 +143,7 @@ impl FlashDevice {
                 let overtaken = content.trim(unit);
                 // A protected buffer's newer value is kept already: nothing of it is dropped.
                 if !overtaken || !self.buffer_protected {
-                    core.tell(Change::Dropped { volume, unit, count: 1, overtaken });
+                    core.tell(Change::Dropped { volume, unit, count: 1, token, overtaken });
                 }
             }
         }
