@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("emulate", 1),
     ("measure", 1),
     ("workload", 1),
+    ("live", 2),
     ("notebook", 2),
     ("target", 2),
     ("drive", 3),

@@ -72,25 +72,26 @@ impl Guard {
     pub(super) fn passes(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         match self.seed(unit) {
             None => !self.check_reads || sums.is_empty() || sums.contains(&sum(bytes)),
-            Some(seed) => self.is_sound(unit, bytes, sums, Some(seed)),
+            Some(seed) => is_sound(unit, bytes, sums, Some(seed)),
         }
     }
 
     /// The same, where the answer does not depend on whether reads are checked.
     pub(super) fn passes_always(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
-        self.is_sound(unit, bytes, sums, self.seed(unit))
+        is_sound(unit, bytes, sums, self.seed(unit))
     }
+}
 
-    fn is_sound(&self, unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
-        let Some(seed) = seed else {
-            return sums.is_empty() || sums.contains(&sum(bytes));
-        };
-        let mut read_back = [0_u8; UNIT];
-        read_back.copy_from_slice(bytes);
-        flip(unit, seed, &mut read_back);
-        let found = sum(&read_back);
-        if sums.is_empty() { found == sum(bytes) } else { sums.contains(&found) }
-    }
+/// Whether what is read back of a unit, damaged by `seed`, has one of the sums.
+fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
+    let Some(seed) = seed else {
+        return sums.is_empty() || sums.contains(&sum(bytes));
+    };
+    let mut read_back = [0_u8; UNIT];
+    read_back.copy_from_slice(bytes);
+    flip(unit, seed, &mut read_back);
+    let found = sum(&read_back);
+    if sums.is_empty() { found == sum(bytes) } else { sums.contains(&found) }
 }
 
 /// Takes units out of the runs.
