@@ -147,6 +147,7 @@ impl Emulated {
                 Kind::Memory(_) => "memory",
             },
             "system": name,
+            "live": self.live,
             "volumes": self.system.volumes.len(),
             "socket": of.socket,
             "sockets": host.sockets,
