@@ -1,10 +1,10 @@
 //! The workers of a cell: who they are, how their engines are set up, and what they say.
 
+use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
     null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
-use crate::engine::live::LiveEngine;
 use crate::issuer::Issuer;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan};

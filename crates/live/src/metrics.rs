@@ -124,36 +124,108 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         }
         all
     };
-    family("operations_total", "counter", "Operations that succeeded.", &by_kind(&|c, k| c.operations[k]));
+    family(
+        "operations_total",
+        "counter",
+        "Operations that succeeded.",
+        &by_kind(&|c, k| c.operations[k]),
+    );
     family("bytes_total", "counter", "Bytes that they moved.", &by_kind(&|c, k| c.bytes[k]));
     family("errors_total", "counter", "Operations that failed.", &by_kind(&|c, k| c.errors[k]));
     let mut latency = Vec::new();
     for (i, v) in look.volumes.iter().enumerate() {
         for (k, kind) in KINDS.iter().enumerate() {
-            summary(&mut latency, &format!("{},operation=\"{kind}\"", label(i)), &v.counts.latency[k]);
+            summary(
+                &mut latency,
+                &format!("{},operation=\"{kind}\"", label(i)),
+                &v.counts.latency[k],
+            );
         }
     }
     let quantiles: Vec<_> = latency.iter().filter(|s| s.0.contains("quantile")).cloned().collect();
-    family("latency_seconds", "gauge", "The model's time from submission to completion, by quantile.", &quantiles);
+    family(
+        "latency_seconds",
+        "gauge",
+        "The model's time from submission to completion, by quantile.",
+        &quantiles,
+    );
     let mean: Vec<_> = latency.iter().filter(|s| !s.0.contains("quantile")).cloned().collect();
     family("latency_mean_seconds", "gauge", "Its mean.", &mean);
-    family("late_total", "counter", &format!("Completions that came more than {} us later than the model said.", LATE_NS / 1000), &each(&|v| Some(v.counts.late as f64)));
-    family("buffered_bytes", "gauge", "Bytes in the write buffer that are not on the medium.", &each(&|v| v.buffered.map(|b| b.0 as f64)));
-    family("buffer_bytes", "gauge", "Size of the write buffer.", &each(&|v| v.buffered.map(|b| b.1 as f64)));
-    family("write_amplification", "gauge", "Pages programmed for each page that hosts wrote, since the start.", &each(&|v| v.flash.map(|f| f.write_amplification())));
-    family("erases_total", "counter", "Erase blocks erased.", &each(&|v| v.flash.map(|f| f.erases as f64)));
-    family("worn_ratio", "gauge", "Erase cycles used since the start, of those that the cells are rated for.", &each(&|v| v.worn));
-    family("pages_recovered_total", "counter", "Page reads that were rebuilt from their parity stripe.", &each(&|v| v.flash.map(|f| f.recovered as f64)));
-    family("pages_lost_total", "counter", "Page reads that failed for good.", &each(&|v| v.flash.map(|f| f.unrecovered as f64)));
-    family("corruptions_found_total", "counter", "Units whose sum was wrong when they were read.", &each(&|v| Some(v.counts.corruptions_found as f64)));
-    family("backing_errors_total", "counter", "Bytes that could not be kept.", &each(&|v| Some(v.counts.backing_errors as f64)));
+    family(
+        "late_total",
+        "counter",
+        &format!(
+            "Completions that came more than {} us later than the model said.",
+            LATE_NS / 1000
+        ),
+        &each(&|v| Some(v.counts.late as f64)),
+    );
+    family(
+        "buffered_bytes",
+        "gauge",
+        "Bytes in the write buffer that are not on the medium.",
+        &each(&|v| v.buffered.map(|b| b.0 as f64)),
+    );
+    family(
+        "buffer_bytes",
+        "gauge",
+        "Size of the write buffer.",
+        &each(&|v| v.buffered.map(|b| b.1 as f64)),
+    );
+    family(
+        "write_amplification",
+        "gauge",
+        "Pages programmed for each page that hosts wrote, since the start.",
+        &each(&|v| v.flash.map(|f| f.write_amplification())),
+    );
+    family(
+        "erases_total",
+        "counter",
+        "Erase blocks erased.",
+        &each(&|v| v.flash.map(|f| f.erases as f64)),
+    );
+    family(
+        "worn_ratio",
+        "gauge",
+        "Erase cycles used since the start, of those that the cells are rated for.",
+        &each(&|v| v.worn),
+    );
+    family(
+        "pages_recovered_total",
+        "counter",
+        "Page reads that were rebuilt from their parity stripe.",
+        &each(&|v| v.flash.map(|f| f.recovered as f64)),
+    );
+    family(
+        "pages_lost_total",
+        "counter",
+        "Page reads that failed for good.",
+        &each(&|v| v.flash.map(|f| f.unrecovered as f64)),
+    );
+    family(
+        "corruptions_found_total",
+        "counter",
+        "Units whose sum was wrong when they were read.",
+        &each(&|v| Some(v.counts.corruptions_found as f64)),
+    );
+    family(
+        "backing_errors_total",
+        "counter",
+        "Bytes that could not be kept.",
+        &each(&|v| Some(v.counts.backing_errors as f64)),
+    );
     let mut busy = Vec::new();
     for (i, v) in look.volumes.iter().enumerate() {
         for r in &v.resources {
             busy.push((format!("{},resource=\"{}\"", label(i), r.name), r.busy_ns as f64 * 1e-9));
         }
     }
-    family("busy_seconds_total", "counter", "Busy time of a resource in machine time, all of its kind together.", &busy);
+    family(
+        "busy_seconds_total",
+        "counter",
+        "Busy time of a resource in machine time, all of its kind together.",
+        &busy,
+    );
     text
 }
 

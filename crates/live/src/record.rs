@@ -67,7 +67,9 @@ impl Recorder {
         let kind = KINDS[op.kind.index()].1;
         let fua = u8::from(op.fua);
         let Op { offset_bytes, len_bytes, .. } = op;
-        self.line(format_args!("o {at_ns} {worker} {volume} {kind} {offset_bytes} {len_bytes} {fua}"));
+        self.line(format_args!(
+            "o {at_ns} {worker} {volume} {kind} {offset_bytes} {len_bytes} {fua}"
+        ));
     }
 
     pub(crate) fn fault(&mut self, at_ns: u64, fault: &Fault) {
@@ -157,15 +159,16 @@ impl<R: BufRead> Record<R> {
         told: &mut dyn FnMut(&Machine, &Completion),
     ) -> Result<Ended, String> {
         let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None) };
-        let advance = |machine: &mut Machine, until_ns, told: &mut dyn FnMut(&Machine, &Completion)| {
-            while let Some(next_ns) = machine.next_event()
-                && next_ns <= until_ns
-            {
-                if let Some(done) = machine.next_completion(next_ns) {
-                    told(machine, &done);
+        let advance =
+            |machine: &mut Machine, until_ns, told: &mut dyn FnMut(&Machine, &Completion)| {
+                while let Some(next_ns) = machine.next_event()
+                    && next_ns <= until_ns
+                {
+                    if let Some(done) = machine.next_completion(next_ns) {
+                        told(machine, &done);
+                    }
                 }
-            }
-        };
+            };
         while let Some(line) = self.next()? {
             match line {
                 Line::Operation { at_ns, worker, volume, op } => {
@@ -207,7 +210,12 @@ fn read(text: &str) -> Option<Line> {
             let offset_bytes = number()?;
             let len_bytes = u32::try_from(number()?).ok()?;
             let fua = number()? == 1;
-            Some(Line::Operation { at_ns, worker, volume, op: Op { offset_bytes, len_bytes, kind, fua } })
+            Some(Line::Operation {
+                at_ns,
+                worker,
+                volume,
+                op: Op { offset_bytes, len_bytes, kind, fua },
+            })
         }
         "f" => {
             let at_ns = number()?;

@@ -150,7 +150,8 @@ impl<S: Sink> Live<S> {
             machine.follow_content();
         }
         let volumes = machine.volumes();
-        let parity = |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
+        let parity =
+            |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         let parities = machine.system().volumes.iter().map(parity).collect();
         let capacities_bytes = (0..volumes).map(|v| machine.capacity_bytes(v)).collect();
         Self {
@@ -202,10 +203,13 @@ impl<S: Sink> Live<S> {
         if self.dilation == 1.0 { passed } else { (passed as f64 / self.dilation) as u64 }
     }
 
-    /// The instant of the clock at a time of the machine.
-    fn real_ns(&self, machine_ns: u64) -> u64 {
-        let passed =
-            if self.dilation == 1.0 { machine_ns } else { (machine_ns as f64 * self.dilation) as u64 };
+    /// The instant of the clock at a time of the machine, ns.
+    pub fn real_ns(&self, machine_ns: u64) -> u64 {
+        let passed = if self.dilation == 1.0 {
+            machine_ns
+        } else {
+            (machine_ns as f64 * self.dilation) as u64
+        };
         self.epoch_ns.saturating_add(passed)
     }
 
@@ -274,8 +278,7 @@ impl<S: Sink> Live<S> {
     /// Says when the next event is, and wakes the poller if it would sleep too long.
     fn plan(&self, inner: &mut Inner<S>) {
         let next = inner.machine.next_event();
-        let next_ns =
-            next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.ahead_ns));
+        let next_ns = next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.ahead_ns));
         self.next_ns.store(next_ns, Ordering::Release);
         if next_ns < self.asleep_until_ns.load(Ordering::Acquire) {
             self.wake();

@@ -42,7 +42,8 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let takes_factor = verb == "slow";
     let own = usize::from(takes_range || takes_factor);
     if rest.len() < own {
-        let what = if takes_factor { "a factor, such as x10" } else { "a place, such as 1GiB..+64KiB" };
+        let what =
+            if takes_factor { "a factor, such as x10" } else { "a place, such as 1GiB..+64KiB" };
         return Err(format!("`{verb}` needs {what}"));
     }
     let (own, behind) = rest.split_at(own);
@@ -149,7 +150,8 @@ mod tests {
         let slow = Ask::Fault(Fault::Slow { volume: 0, factor: 10.0 });
         assert_eq!(read("slow ×10"), Ok(slow));
         assert_eq!(read("slow 10"), Ok(slow));
-        let range = |volume, offset_bytes, len_bytes| Ask::Corrupt { volume, offset_bytes, len_bytes };
+        let range =
+            |volume, offset_bytes, len_bytes| Ask::Corrupt { volume, offset_bytes, len_bytes };
         assert_eq!(read("corrupt 1GiB..+64KiB"), Ok(range(0, 1 << 30, 64 << 10)));
         assert_eq!(read("corrupt 1MiB..2MiB 4"), Ok(range(4, 1 << 20, 1 << 20)));
         assert_eq!(read("corrupt 8KiB"), Ok(range(0, 8192, 4096)));

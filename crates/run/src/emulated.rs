@@ -120,7 +120,9 @@ impl Emulated {
         let threads = spec.threads();
         let volumes = 0..machine.volumes();
         for volume in volumes.clone() {
-            (0..threads).for_each(|_| drop(machine.add_worker(volume)));
+            for _ in 0..threads {
+                machine.add_worker(volume);
+            }
         }
         let stores = match spec.content() {
             Content::Verifiable => system.volumes.iter().map(store).collect(),

@@ -53,8 +53,13 @@ impl Plan {
     ) -> Self {
         let virtual_time = request.emulated.as_ref().is_some_and(|e| !e.live);
         let emulated = request.emulated.is_some();
-        let mut plan =
-            Self { cells: request.cells.len(), lay_out_bytes, virtual_time, emulated, ..Self::default() };
+        let mut plan = Self {
+            cells: request.cells.len(),
+            lay_out_bytes,
+            virtual_time,
+            emulated,
+            ..Self::default()
+        };
         let targets = inspections.len() as u64;
         for cell in &request.cells {
             let limits = cell.spec.limits();

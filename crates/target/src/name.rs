@@ -448,15 +448,17 @@ mod tests {
         let near = proptest::option::of(any::<bool>());
         let flags = (any::<bool>(), any::<bool>());
         (name, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
-            |(what, count, system, state, fill_ppm, (live, max_occupancy), workers_near)| ModelName {
-                live,
-                what,
-                count,
-                system,
-                state,
-                fill_ppm,
-                max_occupancy,
-                workers_near,
+            |(what, count, system, state, fill_ppm, (live, max_occupancy), workers_near)| {
+                ModelName {
+                    live,
+                    what,
+                    count,
+                    system,
+                    state,
+                    fill_ppm,
+                    max_occupancy,
+                    workers_near,
+                }
             },
         )
     }

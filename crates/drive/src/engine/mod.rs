@@ -16,8 +16,8 @@ pub mod uring;
 
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
-use live::Slip;
 use iodyno_units::Op;
+use live::Slip;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use iodyno_nbd::{Answer, Export, Info, Io, Later, Peer, Session};
 use iodyno_nbd::{Errno as NbdErrno, Kind};
 use iodyno_units::{Op, OpKind};
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Unit of content, bytes.
 const UNIT_BYTES: u64 = 4096;
@@ -83,7 +83,8 @@ fn info(live: &Live<Reply>, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
+/// What is told about a volume of so many bytes.
+pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,
         min_block_bytes: 1,
@@ -158,10 +159,11 @@ impl Session for Client {
             Kind::Flush => self.start(&Op::FLUSH, Payload::None, Reply::Done(io.later())),
             Kind::BlockStatus => {
                 let len = len_bytes.min(STATUS_BYTES_MAX);
-                let extents = self.live.look(|_, stores, _| match stores.get(self.volume as usize) {
-                    Some(store) => extents(store, offset_bytes, len),
-                    None => vec![(len, 0)],
-                });
+                let extents =
+                    self.live.look(|_, stores, _| match stores.get(self.volume as usize) {
+                        Some(store) => extents(store, offset_bytes, len),
+                        None => vec![(len, 0)],
+                    });
                 io.answer(&Answer::Extents(&extents));
             }
             Kind::Cache | Kind::Disc => io.answer(&Answer::Done),
@@ -187,7 +189,7 @@ impl Session for Client {
 }
 
 /// Extents of a range as a block status has them.
-fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
+pub fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
     const HOLE_AND_ZERO: u32 = 3;
     let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();
     all.into_iter().map(|e| (e.len_bytes as u32, if e.data { 0 } else { HOLE_AND_ZERO })).collect()
