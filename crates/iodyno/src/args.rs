@@ -255,8 +255,8 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<std::net::SocketAddr>,
     /// Multiply the model's times, for guests and clients whose transport is slower than the device.
-    #[arg(long, value_name = "K", default_value_t = 1.0, value_parser = dilation)]
-    pub dilate: f64,
+    #[arg(long, value_name = "K", value_parser = dilation)]
+    pub dilate: Option<f64>,
     /// Require TLS: the server's chain and key, and the authority that signed the clients'
     /// certificates: `cert.pem,key.pem,ca.pem`.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]

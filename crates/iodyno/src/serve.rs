@@ -97,8 +97,8 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let control = control(flags, answers(&live, flags.seed, &stop))?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?;
     let mut words = "the model's times".to_owned();
-    if flags.dilate != 1.0 {
-        let _ = write!(words, " × {}: divide what clients measure by it", flags.dilate);
+    if let Some(k) = flags.dilate {
+        let _ = write!(words, " × {k}: divide what clients measure by it");
     }
     if floor_ns > 0 {
         let floor = human::time_ns(floor_ns as f64);
@@ -262,7 +262,7 @@ fn control(
 /// Native speed has no machine.
 fn native_only(flags: &Serve) -> Result<(), Failure> {
     let given = [
-        ("--dilate", flags.dilate != 1.0),
+        ("--dilate", flags.dilate.is_some()),
         ("--record", flags.record.is_some()),
         ("--scenario", flags.scenario.is_some()),
         ("--metrics", flags.metrics.is_some()),

@@ -68,18 +68,12 @@ pub enum Payload<'a> {
 }
 
 /// How a machine is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The model's times are multiplied by this, above 0.
-    pub dilation: f64,
+    /// The model's times are multiplied by this, above 0; None: they are as they are.
+    pub dilation: Option<f64>,
     /// What the door's transport takes, both ways, ns of real time.
     pub ahead_ns: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { dilation: 1.0, ahead_ns: 0 }
-    }
 }
 
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
@@ -134,7 +128,7 @@ pub struct Live<S> {
     asleep_until_ns: AtomicU64,
     now: Now,
     epoch_ns: u64,
-    dilation: f64,
+    dilation: Option<f64>,
     ahead_ns: u64,
     capacities_bytes: Vec<u64>,
 }
@@ -200,16 +194,12 @@ impl<S: Sink> Live<S> {
     /// The machine's time at an instant of the clock.
     fn machine_ns(&self, real_ns: u64) -> u64 {
         let passed = real_ns.saturating_sub(self.epoch_ns);
-        if self.dilation == 1.0 { passed } else { (passed as f64 / self.dilation) as u64 }
+        self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
     }
 
     /// The instant of the clock at a time of the machine, ns.
     pub fn real_ns(&self, machine_ns: u64) -> u64 {
-        let passed = if self.dilation == 1.0 {
-            machine_ns
-        } else {
-            (machine_ns as f64 * self.dilation) as u64
-        };
+        let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
         self.epoch_ns.saturating_add(passed)
     }
 

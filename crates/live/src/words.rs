@@ -98,7 +98,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     let from_bytes = size(from)?;
     let len_bytes = match to.strip_prefix('+') {
         Some(len) => size(len)?,
-        None => size(to)?.checked_sub(from_bytes).unwrap_or(0),
+        None => size(to)?.saturating_sub(from_bytes),
     };
     if len_bytes == 0 || from_bytes.checked_add(len_bytes).is_none() {
         return Err(format!("`{text}` is an empty range: write it as 1GiB..+64KiB or 1GiB..2GiB"));

@@ -109,7 +109,7 @@ pub fn described(size_bytes: u64, description: String, rotational: bool, read_on
 #[derive(Debug)]
 pub struct Volume {
     live: Arc<Live<Reply>>,
-    volume: u32,
+    number: u32,
     first_worker: u32,
     connections: AtomicU32,
     info: Info,
@@ -118,9 +118,9 @@ pub struct Volume {
 impl Volume {
     /// The export of a volume, whose workers in the machine are the [`WORKERS`] from `first_worker`
     /// on.
-    pub fn new(live: Arc<Live<Reply>>, volume: u32, first_worker: u32, read_only: bool) -> Self {
-        let info = info(&live, volume, read_only);
-        Self { live, volume, first_worker, connections: AtomicU32::new(0), info }
+    pub fn new(live: Arc<Live<Reply>>, number: u32, first_worker: u32, read_only: bool) -> Self {
+        let info = info(&live, number, read_only);
+        Self { live, number, first_worker, connections: AtomicU32::new(0), info }
     }
 }
 
@@ -132,7 +132,7 @@ impl Export for Volume {
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let worker = self.first_worker + number % WORKERS;
-        Ok(Box::new(Client { live: Arc::clone(&self.live), volume: self.volume, worker }))
+        Ok(Box::new(Client { live: Arc::clone(&self.live), volume: self.number, worker }))
     }
 }
 
