@@ -56,7 +56,7 @@ pub trait Session {
 /// as in memory, whatever the machine's byte order.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
-    pub(crate) words: &'a [AtomicU64],
+    pub(crate) all: &'a [AtomicU64],
     /// First byte, counted from the first word.
     pub(crate) skip: usize,
     pub(crate) len: usize,
@@ -66,7 +66,7 @@ impl<'a> Words<'a> {
     /// `len` bytes from byte `skip` of the words on. Panics when there are not as many.
     pub fn new(words: &'a [AtomicU64], skip: usize, len: usize) -> Self {
         assert!(skip.checked_add(len).is_some_and(|end| end <= size_of_val(words)));
-        Self { words: &words[skip / 8..], skip: skip % 8, len }
+        Self { all: &words[skip / 8..], skip: skip % 8, len }
     }
 
     /// Length, bytes.
@@ -80,7 +80,7 @@ impl<'a> Words<'a> {
     }
 
     pub(crate) fn start(&self) -> *const u8 {
-        self.words.as_ptr().cast::<u8>().wrapping_add(self.skip)
+        self.all.as_ptr().cast::<u8>().wrapping_add(self.skip)
     }
 
     /// Copies the bytes out, a word at a time. Bytes that are written meanwhile come as they were or
@@ -88,7 +88,7 @@ impl<'a> Words<'a> {
     pub fn read(&self, to: &mut [u8]) {
         assert!(to.len() == self.len);
         let (mut skip, mut to) = (self.skip, to);
-        for word in self.words {
+        for word in self.all {
             if to.is_empty() {
                 break;
             }
@@ -105,7 +105,7 @@ impl<'a> Words<'a> {
     pub fn write(&self, from: &[u8]) {
         assert!(from.len() == self.len);
         let head = ((8 - self.skip) % 8).min(from.len());
-        let mut words = self.words;
+        let mut words = self.all;
         if head > 0 {
             merge(&words[0], self.skip, &from[..head]);
             words = &words[1..];
@@ -122,7 +122,7 @@ impl<'a> Words<'a> {
     /// Makes the bytes zero.
     pub fn zero(&self) {
         let head = ((8 - self.skip) % 8).min(self.len);
-        let mut words = self.words;
+        let mut words = self.all;
         if head > 0 {
             merge(&words[0], self.skip, &[0; 8][..head]);
             words = &words[1..];

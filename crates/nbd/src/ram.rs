@@ -119,6 +119,7 @@ impl Ram {
     }
 
     /// The same disk, read-only.
+    #[must_use]
     pub fn read_only(&self) -> Self {
         let mut other = self.clone();
         other.info.read_only = true;

@@ -53,25 +53,25 @@ mod present {
     use std::sync::Arc;
     use std::time::Instant;
 
-    fn file_error(path: &Path, why: impl ToString) -> TlsError {
+    fn file_error(path: &Path, why: &dyn std::fmt::Display) -> TlsError {
         TlsError::File { file: path.display().to_string(), why: why.to_string() }
     }
 
     fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let found: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(path).map_err(|e| file_error(path, e))?.collect();
-        let found = found.map_err(|e| file_error(path, e))?;
-        if found.is_empty() { Err(file_error(path, "no certificate in it")) } else { Ok(found) }
+            CertificateDer::pem_file_iter(path).map_err(|e| file_error(path, &e))?.collect();
+        let found = found.map_err(|e| file_error(path, &e))?;
+        if found.is_empty() { Err(file_error(path, &"no certificate in it")) } else { Ok(found) }
     }
 
     fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-        PrivateKeyDer::from_pem_file(path).map_err(|e| file_error(path, e))
+        PrivateKeyDer::from_pem_file(path).map_err(|e| file_error(path, &e))
     }
 
     fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
         let mut store = RootCertStore::empty();
         for certificate in certificates(path)? {
-            store.add(certificate).map_err(|e| file_error(path, e))?;
+            store.add(certificate).map_err(|e| file_error(path, &e))?;
         }
         Ok(Arc::new(store))
     }
@@ -80,7 +80,7 @@ mod present {
         Arc::new(rustls::crypto::ring::default_provider())
     }
 
-    fn unusable(error: impl ToString) -> TlsError {
+    fn unusable(error: &rustls::Error) -> TlsError {
         TlsError::Unusable(error.to_string())
     }
 
@@ -98,18 +98,20 @@ mod present {
         ) -> Result<Self, TlsError> {
             let builder = ServerConfig::builder_with_provider(provider())
                 .with_safe_default_protocol_versions()
-                .map_err(unusable)?;
+                .map_err(|e| unusable(&e))?;
             let builder = match client_authorities {
                 None => builder.with_no_client_auth(),
                 Some(path) => {
                     let verifier =
                         WebPkiClientVerifier::builder_with_provider(roots(path)?, provider());
-                    builder.with_client_cert_verifier(verifier.build().map_err(unusable)?)
+                    builder.with_client_cert_verifier(
+                        verifier.build().map_err(|e| TlsError::Unusable(e.to_string()))?,
+                    )
                 }
             };
             let mut config = builder
                 .with_single_cert(certificates(chain)?, key(private_key)?)
-                .map_err(unusable)?;
+                .map_err(|e| unusable(&e))?;
             // NBD connections live long; tickets would only be work.
             config.send_tls13_tickets = 0;
             Ok(Self(Arc::new(config)))
@@ -151,13 +153,13 @@ mod present {
         ) -> Result<Self, TlsError> {
             let builder = ClientConfig::builder_with_provider(provider())
                 .with_safe_default_protocol_versions()
-                .map_err(unusable)?
+                .map_err(|e| unusable(&e))?
                 .with_root_certificates(roots(server_authorities)?);
             let config = match own {
                 None => builder.with_no_client_auth(),
                 Some((chain, private_key)) => builder
                     .with_client_auth_cert(certificates(chain)?, key(private_key)?)
-                    .map_err(unusable)?,
+                    .map_err(|e| unusable(&e))?,
             };
             Ok(Self(Arc::new(config)))
         }

@@ -175,7 +175,8 @@ fn block_status_needs_structured_replies_and_the_same_export() {
     // The last attempt counts, even when it fails.
     let last_fails = [structured(), set_meta(b"disk", base), set_meta(b"none", base), go(b"disk")];
     assert!(!meta(&last_fails));
-    let too_big = [structured(), set_meta(b"disk", base), option(10, &[0; 20_000]), go(b"disk")];
+    let too_big =
+        [structured(), set_meta(b"disk", base), option(10, &vec![0; 20_000]), go(b"disk")];
     assert!(!meta(&too_big));
 }
 
@@ -479,7 +480,7 @@ proptest! {
         required in any::<bool>(),
     ) {
         let policy = if required { TlsPolicy::Required } else { TlsPolicy::Absent };
-        let input = if start { script(&[bytes.clone()]) } else { bytes.clone() };
+        let input = if start { script(std::slice::from_ref(&bytes)) } else { bytes.clone() };
         serve(&input, &[WINDOW_BYTES], policy);
         let _ = told(&bytes);
         // Nearly right is more dangerous than noise.

@@ -102,10 +102,9 @@ fn wrong_certificates_are_refused_on_both_sides() {
     attempt(&secure.uri("good")).unwrap();
     for client in ["no certificate", "signed by another", "trusts another"] {
         let said = attempt(&secure.uri(client)).unwrap_err();
-        assert!(
-            said.to_lowercase().contains("certificate") || said.contains("closed"),
-            "{client}: {said}"
-        );
+        // By the server's alert, by its end, or by the client's own doubt.
+        let reasons = ["alert", "closed", "certificate"];
+        assert!(reasons.iter().any(|r| said.contains(r)), "{client}: {said}");
     }
     let wrong_name = Uri { tls_hostname: Some("elsewhere".into()), ..secure.uri("good") };
     let said = attempt(&wrong_name).unwrap_err();

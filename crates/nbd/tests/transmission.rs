@@ -172,6 +172,9 @@ fn any_deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
+/// How a request ended, its bytes, its extents.
+type Outcome = (Result<(), Errno>, Vec<u8>, Vec<Extent>);
+
 fn byte_at(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
 }
@@ -190,7 +193,7 @@ proptest! {
         let replies = if structured { Replies::Structured } else { Replies::Simple };
         let mut calls = Calls::new(deeds.len() as u32, structured, Some(1));
         let mut stream: Vec<Vec<u8>> = Vec::new();
-        let mut expected: Vec<(Result<(), Errno>, Vec<u8>, Vec<Extent>)> = Vec::new();
+        let mut expected: Vec<Outcome> = Vec::new();
         for (slot, deed) in deeds.iter().enumerate() {
             let (kind, flags, at, len) = match *deed {
                 Deed::Read { at, len, df, .. } =>
@@ -244,8 +247,8 @@ proptest! {
         turn.sort_by_key(|&i| (i as u64 + 1).wrapping_mul(order | 1) >> 7);
         let wire: Vec<u8> = turn.iter().flat_map(|&i| stream[i].clone()).collect();
 
-        let mut got: Vec<(Option<Result<(), Errno>>, Vec<u8>, Vec<Extent>)> =
-            vec![(None, Vec::new(), Vec::new()); deeds.len()];
+        let mut got: Vec<Outcome> = vec![(Ok(()), Vec::new(), Vec::new()); deeds.len()];
+        let mut ended = vec![false; deeds.len()];
         let (mut window, mut fed) = (Vec::new(), 0);
         let mut taking: Option<(u32, u32)> = None;
         while fed < wire.len() || !window.is_empty() || calls.in_flight() > 0 {
@@ -276,13 +279,15 @@ proptest! {
                     }
                     CallEvent::Extent(slot, e) => got[slot as usize].2.push(e),
                     CallEvent::Done(slot, r) => {
-                        prop_assert!(got[slot as usize].0.replace(r).is_none());
+                        got[slot as usize].0 = r;
+                        prop_assert!(!std::mem::replace(&mut ended[slot as usize], true));
                     }
                 }
             }
         }
         for (i, (result, data, states)) in expected.iter().enumerate() {
-            prop_assert_eq!(got[i].0, Some(*result));
+            prop_assert!(ended[i]);
+            prop_assert_eq!(got[i].0, *result);
             prop_assert_eq!(&got[i].1, data);
             let told: Vec<u32> = got[i].2.iter()
                 .flat_map(|e| std::iter::repeat_n(e.state, e.len_bytes as usize)).collect();

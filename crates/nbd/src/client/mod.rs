@@ -230,7 +230,13 @@ fn send_now(
     deadline: Instant,
 ) -> io::Result<()> {
     if let Pipe::Tls(tls) = pipe {
-        return tls.send_all(fd, bytes, Some(deadline));
+        return tls.send_all(fd, bytes, Some(deadline)).map_err(|error| {
+            // A server that closed the connection said why, most likely: in an alert.
+            match tls.receive(fd, &mut [0; 64]) {
+                Err(why) if why.kind() == io::ErrorKind::InvalidData => why,
+                _ => error,
+            }
+        });
     }
     while !bytes.is_empty() {
         // SAFETY: the span is the slice.

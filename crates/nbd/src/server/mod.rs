@@ -212,7 +212,7 @@ impl Server {
         };
         let acceptor = thread::Builder::new()
             .name("nbd-accept".into())
-            .spawn(move || acceptor.run(listeners))
+            .spawn(move || acceptor.run(&listeners))
             .map_err(|e| ListenError::new("a thread", &e))?;
         Ok(Self {
             exports,
@@ -296,23 +296,21 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    fn run(&self, listeners: Vec<Listener>) {
+    fn run(&self, listeners: &[Listener]) {
         while !self.stopping.load(Ordering::SeqCst) {
-            if listen::wait(&listeners, &self.bell).is_err() {
+            if listen::wait(listeners, &self.bell).is_err() {
                 // Nothing that can be mended here, but worth another try.
                 thread::sleep(Duration::from_millis(50));
             }
-            for listener in &listeners {
+            for listener in listeners {
                 while let Some(accepted) = listener.accept() {
-                    match accepted {
-                        Ok((socket, address)) => self.welcome(socket, address),
-                        Err(_) => {
-                            // Out of files or memory: connections wait in the queue meanwhile.
-                            self.make_room();
-                            thread::sleep(Duration::from_millis(20));
-                            break;
-                        }
-                    }
+                    let Ok((socket, address)) = accepted else {
+                        // Out of files or memory: connections wait in the queue meanwhile.
+                        self.make_room();
+                        thread::sleep(Duration::from_millis(20));
+                        break;
+                    };
+                    self.welcome(socket, address);
                 }
             }
         }

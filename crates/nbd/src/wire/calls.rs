@@ -449,9 +449,9 @@ impl Calls {
             if known {
                 return Err(ServerFault("an error that is none"));
             }
-            return self.failed(slot, Errno::Inval, said, done, len);
+            return Ok(self.failed(slot, Errno::Inval, said, done, len));
         };
-        self.failed(slot, errno, said, done, len)
+        Ok(self.failed(slot, errno, said, done, len))
     }
 
     fn failed(
@@ -461,13 +461,13 @@ impl Calls {
         said: &[u8],
         done: bool,
         len: u32,
-    ) -> Result<(usize, CallEvent), ServerFault> {
+    ) -> (usize, CallEvent) {
         let call = &mut self.slots[slot as usize];
         call.error = call.error.or(Some(errno));
         self.said.clear();
         self.said.extend(String::from_utf8_lossy(said).chars().filter(|c| !c.is_control()));
         self.end_chunk(slot, done);
-        Ok((20 + len as usize, CallEvent::More))
+        (20 + len as usize, CallEvent::More)
     }
 
     fn extent(

@@ -101,6 +101,7 @@ impl CmdFlags {
     }
 
     /// Both.
+    #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

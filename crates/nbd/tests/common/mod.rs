@@ -190,7 +190,7 @@ impl Delayed {
                 drop(queue);
                 // The last comes first, sometimes.
                 turn += 1;
-                if turn % 3 != 0 {
+                if !turn.is_multiple_of(3) {
                     taken.reverse();
                 }
                 let mut batch = iodyno_nbd::Batch::new();
