@@ -225,6 +225,7 @@ impl FlashDevice {
         let erases = self.ftl.counters().erases;
         self.erase_credit += (erases - self.erases_seen) as f64 * self.erases_per_map_erase;
         self.erases_seen = erases;
+        self.take_erased();
         self.erases_due += self.erase_credit as u32;
         self.erase_credit -= libm::floor(self.erase_credit);
     }
@@ -248,6 +249,10 @@ impl FlashDevice {
             return;
         }
         self.copies_reading -= 1;
+        if let Some(content) = &self.content {
+            let batch = &mut self.batches[request.at as usize];
+            batch.sensed.extend(batch.copies.iter().map(|(copy, _)| content.sensed(copy.source)));
+        }
         self.copies_ready.push(&mut core.slab, parent);
     }
 }

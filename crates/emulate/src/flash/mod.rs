@@ -114,9 +114,12 @@ enum Front {
 struct Batch {
     /// What the host wrote, represented or not.
     units: Vec<u64>,
-    stored: Vec<content::Stored>,
+    /// What that is, by unit, where content is kept.
+    stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
+    /// What was read for each copy, where content is kept.
+    sensed: Vec<Option<content::Stored>>,
     /// It is of copies, and counts as one of their programs.
     copied: bool,
     /// It empties single-level cells.

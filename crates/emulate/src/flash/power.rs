@@ -1,22 +1,12 @@
 //! What a flash device is after the power failed and came back.
 
-use super::{Batch, Die, FlashDevice, Front, SLOW, content::Content};
+use super::{Batch, Die, FlashDevice, Front, SLOW};
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::{List, State};
 use std::collections::VecDeque;
 
 impl FlashDevice {
-    /// Keeps from now on what is written.
-    pub(crate) fn keep_content(&mut self) {
-        self.content.get_or_insert_with(Content::default);
-    }
-
-    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
-    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
-        self.content.as_ref()?.get(unit)
-    }
-
     /// The power fails: every request is gone already. A protected buffer keeps what it had
     /// accepted, programs that had not ended included, and writes it when the power is back; a
     /// volatile one loses it. The map is what it was at the last program that ended.

@@ -1,7 +1,6 @@
 //! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE};
-use crate::change::Change;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::request::{State, Work};
@@ -58,7 +57,7 @@ impl FlashDevice {
             let unit = self.drain.pop_front().expect("as many as were counted");
             batch.units.push(unit);
             if let Some(content) = &mut self.content {
-                batch.stored.extend(content.take());
+                batch.stored.push(content.take());
             }
             if let Some(page) = self.ftl.applies(unit) {
                 let slot = self.ftl.reserve(Stream::Host).expect("room was asked for");
@@ -184,12 +183,19 @@ impl FlashDevice {
         self.release(core, die);
         self.programs.drop(core.now);
         let mut batch = std::mem::take(&mut self.batches[number]);
-        for (page, place) in batch.host.drain(..) {
+        for &(page, place) in &batch.host {
             self.ftl.commit(page, place);
         }
-        for (copy, place) in batch.copies.drain(..) {
+        for &(copy, place) in &batch.copies {
             self.ftl.commit_copy(copy, place);
         }
+        if self.content.is_some() {
+            self.keep_batch(core, &batch);
+        }
+        batch.stored.clear();
+        batch.sensed.clear();
+        batch.host.clear();
+        batch.copies.clear();
         self.note_erases();
         if std::mem::take(&mut batch.copied) {
             self.copy_programs -= 1;
@@ -197,14 +203,6 @@ impl FlashDevice {
         if std::mem::take(&mut batch.folds) {
             self.slc_folding_units -= u64::from(self.program_units);
             self.slc_free_units += u64::from(self.program_units);
-        }
-        for stored in batch.stored.drain(..) {
-            if let Some(content) = &mut self.content
-                && content.programmed(stored)
-            {
-                let (volume, unit, token) = (self.volume, stored.unit, stored.value);
-                core.tell(Change::Landed { volume, unit, token });
-            }
         }
         if self.damage.is_some() {
             self.mend_units(batch.units.iter().copied());
@@ -223,6 +221,21 @@ impl FlashDevice {
             self.admit_waiting(core);
         }
         self.pump(core);
+    }
+
+    /// What a program brought is in its slots.
+    #[cold]
+    fn keep_batch(&mut self, core: &mut Core, batch: &Batch) {
+        let exact = self.represent == 1;
+        for (index, stored) in batch.stored.iter().enumerate() {
+            let slot = if exact { Some(batch.host[index].1) } else { None };
+            if let Some(stored) = *stored {
+                self.land(core, stored, slot);
+            }
+        }
+        for (index, &(_, slot)) in batch.copies.iter().enumerate() {
+            self.land_copy(batch.sensed.get(index).copied().flatten(), slot);
+        }
     }
 
     /// Erases that are due, spread over the programs that will fill what they free: a few sooner
