@@ -22,7 +22,7 @@ pub(super) struct Stored {
 }
 
 /// What the flash holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Cells {
     /// By slot. None of what was there before content was kept.
     Placed(BTreeMap<u32, Stored>),
@@ -31,7 +31,7 @@ enum Cells {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
@@ -123,6 +123,12 @@ impl Content {
         self.buffer.contains_key(&unit)
     }
 
+    /// What is on its way to flash is in the buffer no more: a deliberate mistake.
+    pub(super) fn forget_programs(&mut self) {
+        let waits = |s: &Stored| self.waiting.iter().flatten().any(|w| w.sequence == s.sequence);
+        self.buffer.retain(|_, stored| waits(stored));
+    }
+
     /// The power fails. What was on its way to flash is in the buffer still; gives, oldest first,
     /// the units that must be programmed again.
     pub(super) fn power_cut(&mut self, protected: bool) -> Vec<u64> {
@@ -175,6 +181,14 @@ impl FlashDevice {
     pub(super) fn land_copy(&mut self, stored: Option<Stored>, slot: u32) {
         if let Some(content) = &mut self.content {
             content.copied(stored, slot);
+        }
+    }
+
+    /// A victim is erased although copies of it are in flight: a deliberate mistake.
+    #[cold]
+    pub(super) fn erase_early(&mut self) {
+        if let (Some(content), Some(slots)) = (&mut self.content, self.ftl.collected()) {
+            content.erased(slots);
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Batch, Die, FlashDevice, Front, SLOW};
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::{List, State};
+use crate::sabotage::Sabotage;
 use std::collections::VecDeque;
 
 impl FlashDevice {
@@ -43,22 +44,29 @@ impl FlashDevice {
         self.slc_folding_units = 0;
         self.buffer_waiting = List::EMPTY;
         self.flushes.clear();
+        self.programming.clear();
         self.copy_credit = 0;
 
         let waiting = std::mem::take(&mut self.drain);
         let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer_units as usize);
         let mut abandoned: Vec<u32> = Vec::new();
         for batch in std::mem::take(&mut self.batches) {
-            let Batch { units, host, copies, .. } = batch;
-            abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
+            let Batch { units, host, copies, committed, .. } = batch;
+            if !committed {
+                abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
+            }
             kept.extend(units);
         }
         self.batches_free.clear();
         kept.extend(waiting);
+        let keeps = self.buffer_protected && self.sabotage != Sabotage::ForgetfulBuffer;
         if let Some(content) = &mut self.content {
-            kept = content.power_cut(self.buffer_protected).into();
+            if self.sabotage == Sabotage::ForgetfulProgram {
+                content.forget_programs();
+            }
+            kept = content.power_cut(keeps).into();
         }
-        if !self.buffer_protected {
+        if !keeps {
             kept.clear();
         }
         self.buffer_free = self.buffer_units - kept.len() as u32;

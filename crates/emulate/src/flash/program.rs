@@ -4,6 +4,7 @@ use super::{Batch, Doing, FlashDevice, ONE};
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::request::{State, Work};
+use crate::sabotage::Sabotage;
 
 impl FlashDevice {
     /// Starts whatever can start: copies that are owed, programs, erases.
@@ -53,6 +54,8 @@ impl FlashDevice {
         }
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
+        batch.first = self.units_in - self.drain.len() as u64;
+        self.programming.push_back((batch.first, false));
         for _ in 0..units {
             let unit = self.drain.pop_front().expect("as many as were counted");
             batch.units.push(unit);
@@ -109,6 +112,13 @@ impl FlashDevice {
             }
         }
         core.slab[slot].work = Work::Program;
+        if self.sabotage == Sabotage::HastyMap {
+            let number = core.slab[slot].at as usize;
+            let mut batch = std::mem::take(&mut self.batches[number]);
+            self.commit(&mut batch);
+            batch.committed = true;
+            self.batches[number] = batch;
+        }
         self.enter_die_or_wait(core, slot);
         self.erase_some(core);
     }
@@ -183,12 +193,7 @@ impl FlashDevice {
         self.release(core, die);
         self.programs.drop(core.now);
         let mut batch = std::mem::take(&mut self.batches[number]);
-        for &(page, place) in &batch.host {
-            self.ftl.commit(page, place);
-        }
-        for &(copy, place) in &batch.copies {
-            self.ftl.commit_copy(copy, place);
-        }
+        self.commit(&mut batch);
         if self.content.is_some() {
             self.keep_batch(core, &batch);
         }
@@ -208,6 +213,7 @@ impl FlashDevice {
             self.mend_units(batch.units.iter().copied());
         }
         let freed = batch.units.len() as u32;
+        let batch_first = batch.first;
         batch.units.clear();
         batch.program_ns = 0;
         self.batches[number] = batch;
@@ -216,11 +222,33 @@ impl FlashDevice {
         if freed > 0 {
             self.buffer_free += freed;
             self.units_out += u64::from(freed);
+            self.program_ended(batch_first);
             debug_assert!(self.buffer_free <= self.buffer_units);
             self.end_flushes(core);
             self.admit_waiting(core);
         }
         self.pump(core);
+    }
+
+    /// The map changes: what the batch brought is where it was programmed.
+    fn commit(&mut self, batch: &mut Batch) {
+        if std::mem::take(&mut batch.committed) {
+            return;
+        }
+        for &(page, place) in &batch.host {
+            if self.sabotage == Sabotage::LastProgramWins {
+                self.ftl.commit_last(page, place);
+            } else {
+                self.ftl.commit(page, place);
+            }
+        }
+        for &(copy, place) in &batch.copies {
+            if self.sabotage == Sabotage::StaleCopy {
+                self.ftl.commit_stale(copy, place);
+            } else {
+                self.ftl.commit_copy(copy, place);
+            }
+        }
     }
 
     /// What a program brought is in its slots.

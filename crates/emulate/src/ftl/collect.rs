@@ -40,7 +40,7 @@ pub(super) struct Collection {
     window: u32,
     found: u64,
     /// Copies handed out and not committed.
-    in_flight: u32,
+    pub(super) in_flight: u32,
 }
 
 impl Ftl {

@@ -24,6 +24,7 @@
 //! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `hot`, `written` | which pages are represented |
 //! | `chunks` | what was written in order |
+//! | `power` | what a power cut leaves of it |
 //! | `laws` | what must always hold |
 //! | `oracle` | closed forms of write amplification |
 //!
@@ -41,6 +42,7 @@ pub mod oracle;
 mod permute;
 mod power;
 mod represent;
+mod sabotage;
 mod shape;
 mod written;
 
