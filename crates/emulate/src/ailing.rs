@@ -14,7 +14,7 @@ use iodyno_units::OpKind;
 use std::collections::BTreeSet;
 
 /// One volume.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Illness {
     factor: f64,
     /// Since when it is slow.
@@ -41,7 +41,7 @@ impl Default for Illness {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ailing {
     volumes: Vec<Illness>,
     /// By slot: when a host's operation was handed over, if that was since something is wrong.

@@ -28,7 +28,7 @@ struct Pending {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     /// First slot of each bucket's list.
     heads: Box<[u32; BUCKETS]>,

@@ -20,6 +20,7 @@ mod memory;
 mod ranges;
 mod request;
 mod rotating;
+mod sabotage;
 mod server;
 pub mod spec;
 pub mod usage;
@@ -27,4 +28,6 @@ pub mod usage;
 pub use change::Change;
 pub use fault::Fault;
 pub use machine::{Completion, Failure, Machine};
+#[doc(hidden)]
+pub use sabotage::Sabotage;
 pub use spec::System;

@@ -14,6 +14,7 @@ use crate::flash::{Counts, FlashDevice, Site};
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
 use crate::rotating::Rotating;
+use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
@@ -46,15 +47,15 @@ pub enum Failure {
     Lost,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Part {
     Flash(Box<FlashDevice>),
     Disk(Box<Rotating>),
     Memory(MemoryDevice),
 }
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. A clone goes on as the machine itself would.
+#[derive(Clone, Debug)]
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
@@ -359,6 +360,16 @@ impl Machine {
         match (self.core.queue.next_time_ns(), fault_ns) {
             (Some(event), Some(fault)) => Some(event.min(fault)),
             (event, fault) => event.or(fault),
+        }
+    }
+
+    /// From now on every flash device makes this mistake: for tests of tests.
+    #[doc(hidden)]
+    pub fn sabotage(&mut self, sabotage: Sabotage) {
+        for part in &mut self.parts {
+            if let Part::Flash(flash) = part {
+                flash.sabotage = sabotage;
+            }
         }
     }
 

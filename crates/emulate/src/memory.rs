@@ -23,7 +23,7 @@ struct Phases {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
     capacity_bytes: u64,
     io_ticks: u64,

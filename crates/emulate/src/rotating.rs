@@ -13,7 +13,7 @@ use content::Content;
 use iodyno_units::{Op, OpKind};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rotating {
     volume: u32,
     disk: Disk,

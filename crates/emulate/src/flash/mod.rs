@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::ftl::{self, Ftl, Shape};
 use crate::machine::Failure;
 use crate::request::{List, NIL, State};
+use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Precondition, Written};
 use crate::usage::Gauge;
@@ -77,7 +78,7 @@ const SLOW: Slow = Slow {
 };
 
 /// How hosts reach the device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Front {
     Channel {
         thread: usize,
@@ -114,11 +115,18 @@ enum Front {
 struct Batch {
     /// What the host wrote, represented or not.
     units: Vec<u64>,
-    stored: Vec<content::Stored>,
+    /// What that is, by unit, where content is kept.
+    stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
+    /// What was read for each copy, where content is kept.
+    sensed: Vec<Option<content::Stored>>,
     /// It is of copies, and counts as one of their programs.
     copied: bool,
+    /// The number of its first unit in the order in which they entered the buffer.
+    first: u64,
+    /// The map knows it already (a deliberate mistake).
+    committed: bool,
     /// It empties single-level cells.
     folds: bool,
     /// Program time, ns; 0: by the die's page.
@@ -143,7 +151,7 @@ struct Phases {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     volume: u32,
     front: Front,
@@ -176,6 +184,9 @@ pub(crate) struct FlashDevice {
     units_in: u64,
     units_out: u64,
     flushes: VecDeque<(u64, u32)>,
+    /// Programs under way of units from the buffer, oldest first: the first unit's number, and
+    /// whether it has ended.
+    programming: VecDeque<(u64, bool)>,
     // Programs.
     program_units: u32,
     programs_max: u32,
@@ -226,6 +237,7 @@ pub(crate) struct FlashDevice {
     parity_stripe: u32,
     damage: Option<guard::Damage>,
     content: Option<content::Content>,
+    pub(crate) sabotage: Sabotage,
     phases: Phases,
     pub(crate) counts: Counts,
 }
@@ -417,6 +429,7 @@ impl FlashDevice {
             units_in: 0,
             units_out: 0,
             flushes: VecDeque::new(),
+            programming: VecDeque::new(),
             program_units,
             programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),
@@ -464,6 +477,7 @@ impl FlashDevice {
             parity_stripe: n.parity_stripe,
             damage: None,
             content: None,
+            sabotage: Sabotage::Nothing,
             phases: Phases::default(),
             counts: Counts::default(),
         })

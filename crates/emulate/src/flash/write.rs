@@ -4,6 +4,7 @@ use super::{FlashDevice, Front, UNIT_BYTES};
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::State;
+use crate::sabotage::Sabotage;
 use crate::server::ticks;
 use iodyno_units::OpKind;
 
@@ -92,7 +93,8 @@ impl FlashDevice {
 
     /// Everything that was acknowledged is made durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
-        if self.buffer_protected || self.units_out == self.units_in {
+        let hasty = self.sabotage == Sabotage::HastyFlush;
+        if self.buffer_protected || self.units_out == self.units_in || hasty {
             let end = core.now + self.accept_ns + self.latency_ns();
             core.at(end, slot, State::Done);
         } else {
@@ -107,10 +109,30 @@ impl FlashDevice {
         self.pump(core);
     }
 
+    /// All units before this number, in the order in which they entered the buffer, are programmed.
+    /// (Programs end in any order: it is not enough to count them.)
+    fn durable_before(&self) -> u64 {
+        if self.sabotage == Sabotage::CountingFlush {
+            return self.units_out;
+        }
+        let begun = self.units_in - self.drain.len() as u64;
+        self.programming.front().map_or(begun, |oldest| oldest.0)
+    }
+
+    /// A program of units from `first` on has ended.
+    pub(super) fn program_ended(&mut self, first: u64) {
+        let at = self.programming.partition_point(|p| p.0 < first);
+        self.programming[at].1 = true;
+        while self.programming.front().is_some_and(|p| p.1) {
+            self.programming.pop_front();
+        }
+    }
+
     /// Programs have ended: whoever waited for them.
     pub(super) fn end_flushes(&mut self, core: &mut Core) {
+        let durable = self.durable_before();
         while let Some(&(units, slot)) = self.flushes.front()
-            && units <= self.units_out
+            && units <= durable
         {
             self.flushes.pop_front();
             if matches!(core.slab[slot].kind, OpKind::Trim | OpKind::WriteZeroes) {
