@@ -397,7 +397,7 @@ mod tests {
             ("model:x?occupancy=min", "occupancy=max"),
             ("model:x?workers=far", "workers=near"),
             ("model:x?size=8GiB", "`size` is not an option"),
-            ("live:x", "not in this version"),
+            ("live:", "no device and no system"),
             ("pcie:x", "not in this version"),
             ("rma:4GiB", "./rma:4GiB"),
             ("a.img?sise=4KiB", "`sise` is not an option"),

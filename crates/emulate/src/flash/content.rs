@@ -12,6 +12,7 @@ use crate::change::Change;
 use crate::core::Core;
 use crate::ftl::Residence;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// One unit's value, and the order in which it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,13 +115,16 @@ impl Content {
         }
     }
 
-    /// The unit holds nothing any more (in the exact form the map knows). What waits in the buffer
-    /// came later: gives whether something does.
-    pub(super) fn trim(&mut self, unit: u64) -> bool {
+    /// The units hold nothing any more (in the exact form the map knows). What waits in the buffer
+    /// came later: gives which of them do, in order.
+    pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
         if let Cells::Unplaced(cells) = &mut self.cells {
-            cells.remove(&unit);
+            let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
+            for unit in held {
+                cells.remove(&unit);
+            }
         }
-        self.buffer.contains_key(&unit)
+        self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
     }
 
     /// What is on its way to flash is in the buffer no more: a deliberate mistake.

@@ -122,7 +122,7 @@ impl FlashDevice {
         if !units.iter().any(is_hit) {
             return false;
         }
-        if self.parity_stripe < 2 {
+        if self.parity_stripe == 0 {
             core.slab[slot].failed = true;
             self.counts.unrecovered += 1;
             return false;

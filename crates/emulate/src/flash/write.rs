@@ -158,15 +158,22 @@ impl FlashDevice {
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);
-        let units = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
+        let start = at.div_ceil(UNIT_BYTES);
+        let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
-            let volume = self.volume;
-            for unit in units.clone() {
-                let overtaken = content.trim(unit);
-                // A protected buffer's newer value is kept already: nothing of it is dropped.
-                if !overtaken || !self.buffer_protected {
-                    core.tell(Change::Dropped { volume, unit, count: 1, token, overtaken });
+            let (volume, mut unit) = (self.volume, units.start);
+            // A range may be long, and the buffer is small: what lies between is told in one piece.
+            for newer in content.trim(&units).into_iter().chain([units.end]) {
+                let count = newer.saturating_sub(unit);
+                if count > 0 {
+                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: false });
                 }
+                // A protected buffer's newer value is kept already: nothing of it is dropped.
+                if newer < units.end && !self.buffer_protected {
+                    let (unit, count) = (newer, 1);
+                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: true });
+                }
+                unit = newer + 1;
             }
         }
         if let Some(damage) = &mut self.damage {
