@@ -372,7 +372,7 @@ impl Session for BehindSession {
         let at = io.command().offset_bytes as usize;
         match io.command().kind {
             Kind::Write => {
-                self.0.lock().unwrap()[at..at + io.data().len()].copy_from_slice(io.data())
+                self.0.lock().unwrap()[at..at + io.data().len()].copy_from_slice(io.data());
             }
             Kind::WriteZeroes => {
                 let len = io.command().len_bytes as usize;
