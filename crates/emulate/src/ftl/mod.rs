@@ -25,6 +25,7 @@
 //! | `represent`, `permute`, `hot`, `written` | which pages are represented |
 //! | `chunks` | what was written in order |
 //! | `power` | what a power cut leaves of it |
+//! | `sabotage` | deliberate mistakes, for tests of the tests |
 //! | `laws` | what must always hold |
 //! | `oracle` | closed forms of write amplification |
 //!

@@ -1,11 +1,12 @@
-//! Long random histories on several devices at once, with many power cuts in each.
+//! Long random histories on several devices at once, with many power cuts in each, some of one
+//! device alone, and devices that are slow or hang in between.
 
 use crate::common::{disk, flash, memory};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
 use crate::small::tiny;
-use iodyno_emulate::Sabotage;
 use iodyno_emulate::spec::{Attach, Flash, Kind};
+use iodyno_emulate::{Fault, Sabotage};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -117,6 +118,15 @@ pub(crate) fn history(
         let pause = below(&mut random, 4);
         let lone = below(&mut random, 4) == 0;
         let only = below(&mut random, members.len() as u64) as u32;
+        let ails = below(&mut random, members.len() as u64) as u32;
+        match below(&mut random, 8) {
+            0 => rig.machine.strike(&Fault::Hang { volume: ails }),
+            1 => {
+                let factor = 1.0 + below(&mut random, 40) as f64 / 4.0;
+                rig.machine.strike(&Fault::Slow { volume: ails, factor });
+            }
+            _ => {}
+        }
         for _ in 0..below(&mut random, events_max) {
             let any = below(&mut random, members.len() as u64) as u32;
             let volume = if lone { only } else { any };
@@ -130,10 +140,21 @@ pub(crate) fn history(
         if below(&mut random, 8) == 0 {
             rig.check().map_err(told)?;
         }
+        if below(&mut random, 8) > 0 {
+            rig.machine.strike(&Fault::Clear { volume: ails });
+        }
         if below(&mut random, 16) == 0 {
+            for volume in 0..members.len() as u32 {
+                rig.machine.strike(&Fault::Clear { volume });
+            }
             rig.rest().map_err(told)?;
         }
-        rig.cut().map_err(told)?;
+        // Memory has no queue that could be lost.
+        if below(&mut random, 4) == 0 && !matches!(members[ails as usize].kind, Kind::Memory(_)) {
+            rig.lose(ails).map_err(told)?;
+        } else {
+            rig.cut().map_err(told)?;
+        }
     }
     let counts = (0..members.len() as u32).filter_map(|v| rig.machine.flash_counts(v));
     Ok(Done {

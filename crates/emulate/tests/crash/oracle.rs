@@ -113,6 +113,12 @@ impl Oracle {
         Ok(op)
     }
 
+    /// It failed, and may have been carried out or not.
+    pub(crate) fn fail(&mut self, token: u64) -> Result<(), String> {
+        let known = self.in_flight.remove(&token).is_some();
+        if known { Ok(()) } else { Err(format!("operation {token} fails and is not in flight")) }
+    }
+
     /// Whether a read of the unit may give this now.
     pub(crate) fn reads(&self, unit: u64, value: Option<u64>) -> Result<(), String> {
         let versions = &self.units[&unit];

@@ -3,7 +3,7 @@
 use crate::common::system;
 use crate::oracle::{Oracle, Promise, UNIT};
 use iodyno_emulate::spec::{Kind, Volume, Written};
-use iodyno_emulate::{Fault, Machine, Sabotage};
+use iodyno_emulate::{Failure, Fault, Machine, Sabotage};
 use iodyno_units::{Op, OpKind};
 
 /// More events than a machine has that was left alone.
@@ -15,6 +15,8 @@ pub(crate) struct Rig {
     pub(crate) machine: Machine,
     pub(crate) oracles: Vec<Oracle>,
     pub(crate) token: u64,
+    /// The volume that is gone.
+    lost: Option<u32>,
 }
 
 /// A device, what it promises, and the units that are used of it.
@@ -52,7 +54,7 @@ impl Rig {
             let trims = !matches!(member.kind, Kind::Disk(_));
             oracles.push(Oracle::new(member.promise(), trims, member.units.iter().copied()));
         }
-        Self { machine, oracles, token: 0 }
+        Self { machine, oracles, token: 0, lost: None }
     }
 
     pub(crate) fn submit(&mut self, volume: u32, op: &Op) -> u64 {
@@ -66,10 +68,15 @@ impl Rig {
     pub(crate) fn step(&mut self, until_ns: u64) -> Result<bool, String> {
         let more = self.machine.step(until_ns);
         while let Some(done) = self.machine.completed() {
-            if done.failure.is_some() {
-                return Err(format!("{done:?}"));
-            }
             let oracle = &mut self.oracles[done.volume as usize];
+            match done.failure {
+                Some(Failure::Lost) if self.lost == Some(done.volume) => {
+                    oracle.fail(done.token)?;
+                    continue;
+                }
+                Some(_) => return Err(format!("{done:?}")),
+                None => {}
+            }
             let op = oracle.acknowledge(done.token)?;
             if op.kind == OpKind::Read {
                 let (from, to) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
@@ -101,6 +108,25 @@ impl Rig {
                     .map_err(|why| format!("volume {volume}: {why}"))?;
             }
         }
+        self.machine.check()
+    }
+
+    /// A volume, of flash or a disk, is lost between two events and comes back, which is to it as if
+    /// the power had been cut; the others go on.
+    pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
+        self.lost = Some(volume);
+        self.machine.strike(&Fault::Lose { volume });
+        while self.step(self.machine.now_ns())? {}
+        let left = self.oracles[volume as usize].in_flight();
+        if left > 0 {
+            return Err(format!("{left} operations outlive volume {volume}"));
+        }
+        let machine = &self.machine;
+        self.oracles[volume as usize]
+            .cut(|unit| machine.content(volume, unit * UNIT))
+            .map_err(|why| format!("volume {volume}, lost: {why}"))?;
+        self.lost = None;
+        self.machine.strike(&Fault::Clear { volume });
         self.machine.check()
     }
 
