@@ -102,10 +102,10 @@ impl Base {
         }
         match &self.medium {
             Medium::Memory(m) => {
-                m.drop_units(&units, &self.guard);
+                m.drop_units(&units);
                 Ok(())
             }
-            Medium::File(f) => f.drop_units(&units, &self.guard),
+            Medium::File(f) => f.drop_units(&units),
         }
     }
 

@@ -42,6 +42,14 @@ pub(super) struct File {
     locks: Box<[RwLock<()>]>,
 }
 
+impl Drop for File {
+    /// A process that is just being started has a copy of the descriptor until it runs its program: the
+    /// lock is given up, not left to the last copy.
+    fn drop(&mut self) {
+        let _ = self.data.unlock();
+    }
+}
+
 /// Where the sums of a volume's file are.
 pub(super) fn sums_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
@@ -252,35 +260,32 @@ impl File {
     }
 
     /// These units are given up: holes, without sums.
-    pub(super) fn drop_units(&self, units: &Range<u64>, guard: &Guard) -> Result<(), WriteError> {
+    pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let stripes = units.start / STRIPE_UNITS..units.end.div_ceil(STRIPE_UNITS);
         if stripes.end.saturating_sub(stripes.start) > 16 {
             // Nobody who holds one lock waits for another: taken in order, they can't be stuck.
             let locks =
                 self.locks.iter().map(|l| l.write().unwrap_or_else(PoisonError::into_inner));
             let _locks: Vec<_> = locks.collect();
-            return self.drop_locked(units, guard);
+            return self.drop_locked(units);
         }
         for stripe in stripes {
             let (start, end) = (stripe * STRIPE_UNITS, (stripe + 1) * STRIPE_UNITS);
             let lock = self.lock(start).write();
             let _lock = lock.unwrap_or_else(PoisonError::into_inner);
-            self.drop_locked(&(start.max(units.start)..end.min(units.end)), guard)?;
+            self.drop_locked(&(start.max(units.start)..end.min(units.end)))?;
         }
         Ok(())
     }
 
-    fn drop_locked(&self, units: &Range<u64>, guard: &Guard) -> Result<(), WriteError> {
+    fn drop_locked(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let count = units.end - units.start;
         self.settled.set(units.clone(), false);
         // Without sums any data pass, so they go first.
         let (at, len) = (Sums::offset_bytes(units.start), count * ENTRY_BYTES as u64);
         punch(self.sums.file(), at, len).map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let len = self.bytes_of(units) as u64;
-        punch(&self.data, units.start * UNIT_BYTES, len)
-            .map_err(|e| WriteError::io(WRITING, &e))?;
-        guard.lift(units);
-        Ok(())
+        punch(&self.data, units.start * UNIT_BYTES, len).map_err(|e| WriteError::io(WRITING, &e))
     }
 
     /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all not.

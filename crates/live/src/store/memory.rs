@@ -167,7 +167,7 @@ impl Memory {
     }
 
     /// These units are given up.
-    pub(super) fn drop_units(&self, units: &Range<u64>, guard: &Guard) {
+    pub(super) fn drop_units(&self, units: &Range<u64>) {
         let mut unit = units.start;
         while unit < units.end {
             let end = (unit / CHUNK_UNITS + 1) * CHUNK_UNITS;
@@ -190,7 +190,6 @@ impl Memory {
             drop(chunk);
             unit = end;
         }
-        guard.lift(units);
     }
 
     /// The run of units from `unit` on, up to `end`, that are all held or all not.

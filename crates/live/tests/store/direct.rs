@@ -141,6 +141,7 @@ fn damage_is_told_and_never_served() {
         store.corrupt(&(0..CAPACITY), 6);
         store.trim_now(0, 4096).unwrap();
         assert_eq!(store.read(0, &mut into), Ok(()), "dropped units hold zeroes");
+        assert_eq!(store.read(9 * 4096, &mut into), Ok(()), "a hole has no bits");
         assert_eq!(store.read(4096, &mut into), Err(ReadError::Corrupt { unit: 1 }));
         store.clear_corruption();
         let scrub = store.scrub(|_| {}).unwrap();
@@ -212,6 +213,32 @@ fn what_cannot_be_written_is_told_and_kept() {
     assert_eq!((store.end_write(4), store.settle()), (Ok(()), Ok(())));
     assert_eq!(store.trouble(), None);
     assert_eq!((holds(&store), store.volatile_units()), ((0, 8, 8, 0), 0));
+}
+
+/// Of a write that is larger than the buffer some units land before others are accepted.
+#[test]
+fn a_payload_stays_until_its_write_has_ended() {
+    use iodyno_emulate::Change::{Accepted, Landed, PowerCut};
+    let (volume, token) = (0, 1);
+    let mut store = Store::in_memory(1 << 20, 1 << 20, Options::default());
+    store.begin_write(token, 0, &[[1; 4096], [2; 4096]].concat()).unwrap();
+    for unit in 0..2 {
+        store.change(&Accepted { volume, unit, token, kept: false });
+        store.change(&Landed { volume, unit, token });
+    }
+    assert_eq!(store.end_write(token), Ok(()));
+    // And beyond that where versions of it are left.
+    store.begin_write(2, 4095, &[3, 4]).unwrap();
+    store.change(&Accepted { volume, unit: 0, token: 2, kept: false });
+    store.change(&Accepted { volume, unit: 1, token: 2, kept: false });
+    assert_eq!(store.end_write(2), Ok(()));
+    store.begin_write(3, 0, &[9; 8192]).unwrap();
+    store.change(&Landed { volume, unit: 1, token: 2 });
+    store.change(&PowerCut { volume });
+    store.cancel_write(3);
+    let mut all = [0; 8192];
+    store.read(0, &mut all).unwrap();
+    assert!(all[..4096] == [1; 4096] && all[4096] == 4 && all[4097..] == [2; 4095]);
 }
 
 /// Threads that write and read the same units at once never see a unit of two writes.

@@ -83,7 +83,7 @@ fn only_its_own_plain_file_is_served() {
 fn an_image_without_sums_is_taken_as_it_is_and_guarded_from_then_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
-    let data: Vec<u8> = (0..CAPACITY).map(|i| (i / 4096) as u8).collect();
+    let data: Vec<u8> = (0..CAPACITY).map(|i| (1 + i / 4096) as u8).collect();
     fs::write(&path, &data).unwrap();
     let store = open(&path).unwrap();
     let mut into = vec![0; CAPACITY as usize];
@@ -148,6 +148,21 @@ fn entries_go_before_data() {
         }
         assert_eq!(holds(held), Ok(()), "after write {byte}");
     }
+}
+
+/// The same for a unit that this server has dropped before.
+#[test]
+fn an_entry_after_a_drop_goes_with_the_hole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let store = open(&path).unwrap();
+    store.write_now(0, &[1; 4096]).unwrap();
+    store.zero_now(0, 4096).unwrap();
+    store.write_now(0, &[2; 4096]).unwrap();
+    drop(store);
+    let image = fs::File::options().write(true).open(&path).unwrap();
+    image.write_all_at(&[0; 4096], 0).unwrap();
+    assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Ok(()));
 }
 
 /// What is corrupt does not become sound by a write that never came.
