@@ -92,11 +92,13 @@ impl Queue {
                 slot = next;
             }
         }
-        let (sequence, cursor) = (self.sequence, self.cursor);
-        let slots = self.pending.len();
+        kept.retain(|&key| keep(event(key).1));
+        let (sequence, cursor, slots) = (self.sequence, self.cursor, self.pending.len());
         *self = Self { cursor, sequence, ..Self::new() };
         self.reserve(slots);
-        kept.into_iter().filter(|&key| keep(event(key).1)).for_each(|key| self.place(key));
+        // The heap takes events of any time.
+        self.far_ns = kept.iter().map(|&key| time_of(key)).min().unwrap_or(u64::MAX);
+        self.far = kept.into_iter().map(Reverse).collect();
     }
 
     /// Slot numbers below `slots` will be used.
@@ -114,13 +116,6 @@ impl Queue {
         let key = (u128::from(time_ns) << 64)
             | (u128::from(self.sequence) << SLOT_BITS)
             | u128::from(slot);
-        self.place(key);
-    }
-
-    /// An event that is not pending yet.
-    #[inline]
-    fn place(&mut self, key: u128) {
-        let (time_ns, slot) = event(key);
         let bucket = time_ns >> BUCKET_BITS;
         if bucket <= self.cursor {
             let mut at = self.current.len();

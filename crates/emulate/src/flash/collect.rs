@@ -255,7 +255,7 @@ impl FlashDevice {
         self.copies_reading -= 1;
         if let Some(content) = &self.content {
             let batch = &mut self.batches[request.at as usize];
-            batch.sensed.extend(batch.copies.iter().map(|(copy, _)| content.sensed(copy.source)));
+            batch.stored.extend(batch.copies.iter().map(|(copy, _)| content.sensed(copy.source)));
         }
         self.copies_ready.push(&mut core.slab, parent);
     }

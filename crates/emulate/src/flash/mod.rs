@@ -115,12 +115,10 @@ enum Front {
 struct Batch {
     /// What the host wrote, represented or not.
     units: Vec<u64>,
-    /// What that is, by unit, where content is kept.
+    /// What it brings where content is kept: of units of the host, or what was read for each copy.
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
-    /// What was read for each copy, where content is kept.
-    sensed: Vec<Option<content::Stored>>,
     /// It is of copies, and counts as one of their programs.
     copied: bool,
     /// The number of its first unit in the order in which they entered the buffer.
@@ -184,9 +182,6 @@ pub(crate) struct FlashDevice {
     units_in: u64,
     units_out: u64,
     flushes: VecDeque<(u64, u32)>,
-    /// Programs under way of units from the buffer, oldest first: the first unit's number, and
-    /// whether it has ended.
-    programming: VecDeque<(u64, bool)>,
     // Programs.
     program_units: u32,
     programs_max: u32,
@@ -429,7 +424,6 @@ impl FlashDevice {
             units_in: 0,
             units_out: 0,
             flushes: VecDeque::new(),
-            programming: VecDeque::new(),
             program_units,
             programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),

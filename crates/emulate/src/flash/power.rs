@@ -44,7 +44,6 @@ impl FlashDevice {
         self.slc_folding_units = 0;
         self.buffer_waiting = List::EMPTY;
         self.flushes.clear();
-        self.programming.clear();
         self.copy_credit = 0;
 
         let waiting = std::mem::take(&mut self.drain);

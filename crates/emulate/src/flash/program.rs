@@ -55,7 +55,6 @@ impl FlashDevice {
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
         batch.first = self.units_in - self.drain.len() as u64;
-        self.programming.push_back((batch.first, false));
         for _ in 0..units {
             let unit = self.drain.pop_front().expect("as many as were counted");
             batch.units.push(unit);
@@ -198,7 +197,6 @@ impl FlashDevice {
             self.keep_batch(core, &batch);
         }
         batch.stored.clear();
-        batch.sensed.clear();
         batch.host.clear();
         batch.copies.clear();
         self.note_erases();
@@ -213,7 +211,6 @@ impl FlashDevice {
             self.mend_units(batch.units.iter().copied());
         }
         let freed = batch.units.len() as u32;
-        let batch_first = batch.first;
         batch.units.clear();
         batch.program_ns = 0;
         self.batches[number] = batch;
@@ -222,7 +219,6 @@ impl FlashDevice {
         if freed > 0 {
             self.buffer_free += freed;
             self.units_out += u64::from(freed);
-            self.program_ended(batch_first);
             debug_assert!(self.buffer_free <= self.buffer_units);
             self.end_flushes(core);
             self.admit_waiting(core);
@@ -235,6 +231,21 @@ impl FlashDevice {
         if std::mem::take(&mut batch.committed) {
             return;
         }
+        if self.sabotage != Sabotage::Nothing {
+            self.commit_badly(batch);
+            return;
+        }
+        for &(page, place) in &batch.host {
+            self.ftl.commit(page, place);
+        }
+        for &(copy, place) in &batch.copies {
+            self.ftl.commit_copy(copy, place);
+        }
+    }
+
+    /// As [`Self::commit`], with one of the deliberate mistakes.
+    #[cold]
+    fn commit_badly(&mut self, batch: &Batch) {
         for &(page, place) in &batch.host {
             if self.sabotage == Sabotage::LastProgramWins {
                 self.ftl.commit_last(page, place);
@@ -255,14 +266,16 @@ impl FlashDevice {
     #[cold]
     fn keep_batch(&mut self, core: &mut Core, batch: &Batch) {
         let exact = self.represent == 1;
-        for (index, stored) in batch.stored.iter().enumerate() {
-            let slot = if exact { Some(batch.host[index].1) } else { None };
-            if let Some(stored) = *stored {
-                self.land(core, stored, slot);
-            }
-        }
         for (index, &(_, slot)) in batch.copies.iter().enumerate() {
-            self.land_copy(batch.sensed.get(index).copied().flatten(), slot);
+            self.land_copy(batch.stored.get(index).copied().flatten(), slot);
+        }
+        if !batch.units.is_empty() {
+            for (index, stored) in batch.stored.iter().enumerate() {
+                let slot = if exact { Some(batch.host[index].1) } else { None };
+                if let Some(stored) = *stored {
+                    self.land(core, stored, slot);
+                }
+            }
         }
     }
 

@@ -116,20 +116,15 @@ impl FlashDevice {
             return self.units_out;
         }
         let begun = self.units_in - self.drain.len() as u64;
-        self.programming.front().map_or(begun, |oldest| oldest.0)
-    }
-
-    /// A program of units from `first` on has ended.
-    pub(super) fn program_ended(&mut self, first: u64) {
-        let at = self.programming.partition_point(|p| p.0 < first);
-        self.programming[at].1 = true;
-        while self.programming.front().is_some_and(|p| p.1) {
-            self.programming.pop_front();
-        }
+        let under_way = self.batches.iter().filter(|batch| !batch.units.is_empty());
+        under_way.map(|batch| batch.first).min().unwrap_or(begun)
     }
 
     /// Programs have ended: whoever waited for them.
     pub(super) fn end_flushes(&mut self, core: &mut Core) {
+        if self.flushes.is_empty() {
+            return;
+        }
         let durable = self.durable_before();
         while let Some(&(units, slot)) = self.flushes.front()
             && units <= durable
