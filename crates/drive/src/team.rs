@@ -1,5 +1,6 @@
 //! The workers of a cell: who they are, how their engines are set up, and what they say.
 
+use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
     null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
@@ -69,6 +70,7 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
         for number in 0..workers {
             let seat = Seat {
                 index,
+                number,
                 target: target.clone(),
                 options: plan.options,
                 block_bytes_max: plan.spec.max_data_bytes(),
@@ -173,6 +175,8 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
 /// What a worker's thread needs beside the worker: its target, and whom to tell.
 struct Seat {
     index: usize,
+    /// Of the target's workers.
+    number: u32,
     target: TargetPlan,
     options: EngineOptions,
     block_bytes_max: u32,
@@ -201,6 +205,13 @@ impl Seat {
                 self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
                 return Ok(());
             }
+            Medium::Live { live, volume, first_worker } => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let number = first_worker + self.number;
+                let mut engine = LiveEngine::new(Arc::clone(live), *volume, number, &buffers);
+                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
+                return Ok(());
+            }
             Medium::File(file) => file.clone(),
             Medium::Model { .. } => {
                 return Err(io::Error::other("emulated storage has no worker of its own"));
@@ -226,7 +237,11 @@ impl Seat {
                 facts.insert("mmap.flags".to_owned(), flag.to_owned());
                 self.run(worker, &mut engine, Some(&buffers), facts);
             }
-            EngineKind::Psync | EngineKind::Ram | EngineKind::Null | EngineKind::Model => {
+            EngineKind::Psync
+            | EngineKind::Ram
+            | EngineKind::Null
+            | EngineKind::Model
+            | EngineKind::Live => {
                 self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
             }
         }

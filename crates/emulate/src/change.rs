@@ -46,6 +46,8 @@ pub enum Change {
         unit: u64,
         /// How many.
         count: u64,
+        /// Which trim or write of zeroes.
+        token: u64,
         /// The buffer holds something newer, which a read still gives.
         overtaken: bool,
     },
@@ -59,4 +61,19 @@ pub enum Change {
         /// Which.
         volume: u32,
     },
+}
+
+impl Change {
+    /// On which volume.
+    #[inline]
+    pub fn volume(&self) -> u32 {
+        match *self {
+            Self::Accepted { volume, .. }
+            | Self::Landed { volume, .. }
+            | Self::Written { volume, .. }
+            | Self::Dropped { volume, .. }
+            | Self::PowerCut { volume }
+            | Self::Emptied { volume } => volume,
+        }
+    }
 }

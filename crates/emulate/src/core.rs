@@ -23,7 +23,7 @@ pub(crate) struct Thread {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Core {
     pub now: u64,
     pub queue: Queue,

@@ -28,7 +28,7 @@ struct Pending {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     /// First slot of each bucket's list.
     heads: Box<[u32; BUCKETS]>,
@@ -78,6 +78,27 @@ impl Queue {
     pub(crate) fn clear(&mut self) {
         let sequence = self.sequence;
         *self = Self { sequence, ..Self::new() };
+    }
+
+    /// Only the events of the slots that `keep` names stay pending.
+    pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
+        let mut kept: Vec<u128> = std::mem::take(&mut self.current);
+        kept.extend(std::mem::take(&mut self.far).into_iter().map(|key| key.0));
+        for head in self.heads.iter() {
+            let mut slot = *head;
+            while slot != NIL {
+                let Pending { key, next } = self.pending[slot as usize];
+                kept.push(key);
+                slot = next;
+            }
+        }
+        kept.retain(|&key| keep(event(key).1));
+        let (sequence, cursor, slots) = (self.sequence, self.cursor, self.pending.len());
+        *self = Self { cursor, sequence, ..Self::new() };
+        self.reserve(slots);
+        // The heap takes events of any time.
+        self.far_ns = kept.iter().map(|&key| time_of(key)).min().unwrap_or(u64::MAX);
+        self.far = kept.into_iter().map(Reverse).collect();
     }
 
     /// Slot numbers below `slots` will be used.
@@ -273,6 +294,15 @@ mod tests {
                     sequence += 1;
                     queue.push(time, slot);
                     heap.push(Reverse((time, sequence, slot)));
+                } else if below(&mut rng, 300) == 0 {
+                    let part = below(&mut rng, 7) as u32;
+                    queue.retain(|slot| slot % 7 != part);
+                    heap.retain(|&Reverse((_, _, slot))| {
+                        slot % 7 != part || {
+                            free.push(slot);
+                            false
+                        }
+                    });
                 } else {
                     let until = now + below(&mut rng, 100_000);
                     let expected = match heap.peek() {

@@ -5,6 +5,7 @@
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
 //! streams of `units`. Nothing is decided before its event.
 
+mod ailing;
 mod change;
 mod core;
 pub mod describe;
@@ -16,8 +17,10 @@ pub mod flash;
 pub mod ftl;
 pub mod machine;
 mod memory;
+mod ranges;
 mod request;
 mod rotating;
+mod sabotage;
 mod server;
 pub mod spec;
 pub mod usage;
@@ -25,4 +28,6 @@ pub mod usage;
 pub use change::Change;
 pub use fault::Fault;
 pub use machine::{Completion, Failure, Machine};
+#[doc(hidden)]
+pub use sabotage::Sabotage;
 pub use spec::System;

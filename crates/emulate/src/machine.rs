@@ -3,6 +3,9 @@
 //! It is advanced from outside: `next_completion(until)` runs events, none later than `until`.
 //! Virtual time passes the next arrival there, a live server the clock; the same events follow.
 
+mod strike;
+
+use crate::ailing::{Ailing, Verdict};
 use crate::change::Change;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
@@ -11,6 +14,7 @@ use crate::flash::{Counts, FlashDevice, Site};
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
 use crate::rotating::Rotating;
+use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
@@ -43,15 +47,15 @@ pub enum Failure {
     Lost,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Part {
     Flash(Box<FlashDevice>),
     Disk(Box<Rotating>),
     Memory(MemoryDevice),
 }
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. A clone goes on as the machine itself would.
+#[derive(Clone, Debug)]
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
@@ -68,6 +72,8 @@ pub struct Machine {
     faults_made: u64,
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
+    /// What is wrong at present; None: nothing.
+    ailing: Option<Box<Ailing>>,
 }
 
 impl Machine {
@@ -178,6 +184,7 @@ impl Machine {
             faults: BTreeMap::new(),
             faults_made: 0,
             fault_ns: u64::MAX,
+            ailing: None,
         })
     }
 
@@ -278,6 +285,9 @@ impl Machine {
         request.worker = worker;
         request.host = true;
         self.core.submitted += 1;
+        if let Some(ailing) = &mut self.ailing {
+            ailing.handed(slot, issued_ns);
+        }
         match &mut self.parts[volume as usize] {
             Part::Flash(_) | Part::Disk(_) => self.core.at(issued_ns, slot, State::Issued),
             Part::Memory(memory) => memory.submit(&mut self.core, slot, issued_ns, on),
@@ -293,32 +303,52 @@ impl Machine {
             if let Some(done) = self.core.done.pop_front() {
                 return Some(done);
             }
-            let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
-                if self.fault_ns != u64::MAX && self.fault_ns <= until_ns {
-                    self.strike();
-                    continue;
-                }
-                if until_ns != u64::MAX {
-                    self.core.now = self.core.now.max(until_ns);
-                }
+            if !self.step(until_ns) {
                 return None;
-            };
-            #[cfg(debug_assertions)]
-            if self.events.is_multiple_of(1 << 18) {
-                assert_eq!(self.check(), Ok(()), "at event {}", self.events);
-            }
-            self.core.now = time_ns;
-            self.events += 1;
-            self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
-                .wrapping_mul(0x0000_0100_0000_01B3)
-                .rotate_left(29);
-            let volume = self.core.slab[slot].volume as usize;
-            match &mut self.parts[volume] {
-                Part::Flash(flash) => flash.event(&mut self.core, slot),
-                Part::Disk(disk) => disk.event(&mut self.core, slot),
-                Part::Memory(memory) => memory.done(&mut self.core, slot),
             }
         }
+    }
+
+    /// A completion that is there already, if one is.
+    pub fn completed(&mut self) -> Option<Completion> {
+        self.core.done.pop_front()
+    }
+
+    /// Lets one thing happen, not later than `until_ns`: an event, or a fault. False: there is none,
+    /// and virtual time is as after [`Self::next_completion`].
+    #[inline]
+    pub fn step(&mut self, until_ns: u64) -> bool {
+        let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
+            if self.fault_ns != u64::MAX && self.fault_ns <= until_ns {
+                self.strike_next();
+                return true;
+            }
+            if until_ns != u64::MAX {
+                self.core.now = self.core.now.max(until_ns);
+            }
+            return false;
+        };
+        #[cfg(debug_assertions)]
+        if self.events.is_multiple_of(1 << 18) {
+            assert_eq!(self.check(), Ok(()), "at event {}", self.events);
+        }
+        self.core.now = time_ns;
+        self.events += 1;
+        self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
+            .wrapping_mul(0x0000_0100_0000_01B3)
+            .rotate_left(29);
+        if let Some(ailing) = &mut self.ailing
+            && ailing.meets(&mut self.core, slot) == Verdict::Handled
+        {
+            return true;
+        }
+        let volume = self.core.slab[slot].volume as usize;
+        match &mut self.parts[volume] {
+            Part::Flash(flash) => flash.event(&mut self.core, slot),
+            Part::Disk(disk) => disk.event(&mut self.core, slot),
+            Part::Memory(memory) => memory.done(&mut self.core, slot),
+        }
+        true
     }
 
     /// When something happens next, ns.
@@ -333,38 +363,13 @@ impl Machine {
         }
     }
 
-    /// A fault strikes at `at_ns` (now, if that is past), after what happens at that instant.
-    pub fn inject(&mut self, at_ns: u64, fault: Fault) {
-        self.faults_made += 1;
-        self.faults.insert((at_ns.max(self.core.now), self.faults_made), fault);
-        self.fault_ns = self.faults.first_key_value().map_or(u64::MAX, |f| f.0.0);
-    }
-
-    /// The next fault, now.
-    #[cold]
-    fn strike(&mut self) {
-        let Some(((at_ns, _), fault)) = self.faults.pop_first() else { return };
-        self.fault_ns = self.faults.first_key_value().map_or(u64::MAX, |f| f.0.0);
-        self.core.now = at_ns;
-        match fault {
-            Fault::PowerCut => {
-                self.core.power_cut();
-                for (volume, part) in (0..).zip(&mut self.parts) {
-                    match part {
-                        Part::Flash(flash) => flash.power_cut(&mut self.core),
-                        Part::Disk(disk) => disk.power_cut(&mut self.core),
-                        Part::Memory(memory) => memory.power_cut(&mut self.core, volume),
-                    }
-                }
+    /// From now on every flash device makes this mistake: for tests of tests.
+    #[doc(hidden)]
+    pub fn sabotage(&mut self, sabotage: Sabotage) {
+        for part in &mut self.parts {
+            if let Part::Flash(flash) = part {
+                flash.sabotage = sabotage;
             }
-            Fault::Page { volume, offset_bytes } => self.damage(volume, offset_bytes, false),
-            Fault::Block { volume, offset_bytes } => self.damage(volume, offset_bytes, true),
-        }
-    }
-
-    fn damage(&mut self, volume: u32, offset_bytes: u64, whole_block: bool) {
-        if let Part::Flash(flash) = &mut self.parts[volume as usize] {
-            flash.damage(offset_bytes, whole_block);
         }
     }
 

@@ -23,7 +23,7 @@ struct Phases {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
     capacity_bytes: u64,
     io_ticks: u64,
@@ -125,7 +125,7 @@ impl MemoryDevice {
                         content.remove(&unit);
                     }
                     let (unit, count) = (units.start, units.end.saturating_sub(units.start));
-                    core.tell(Change::Dropped { volume, unit, count, overtaken: false });
+                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: false });
                 }
                 OpKind::Read | OpKind::Flush => {}
             }
@@ -145,7 +145,7 @@ impl MemoryDevice {
     }
 
     /// The power fails: what is not protected is empty.
-    pub(crate) fn power_cut(&mut self, core: &mut Core, volume: u32) {
+    pub(crate) fn power_off(&mut self, core: &mut Core, volume: u32) {
         self.bus.reset(core.now);
         if let Some(content) = &mut self.content
             && !self.protected

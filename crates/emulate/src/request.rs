@@ -115,7 +115,7 @@ const IDLE: Request = Request {
 };
 
 /// All requests, in use or free.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab {
     all: Vec<Request>,
     free: u32,

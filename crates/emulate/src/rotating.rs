@@ -13,7 +13,7 @@ use content::Content;
 use iodyno_units::{Op, OpKind};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rotating {
     volume: u32,
     disk: Disk,
@@ -123,12 +123,13 @@ impl Rotating {
                 }),
                 Step::Written { id, seq } => {
                     let r = &core.slab[id];
-                    let value = (r.kind == OpKind::Write).then_some(r.token);
+                    let token = r.token;
+                    let value = (r.kind == OpKind::Write).then_some(token);
                     let (at, len) = (r.at, u64::from(r.len));
                     content.written(at, len, value, seq, |unit, overtaken| {
                         core.tell(match value {
                             Some(token) => Change::Written { volume, unit, token, overtaken },
-                            None => Change::Dropped { volume, unit, count: 1, overtaken },
+                            None => Change::Dropped { volume, unit, count: 1, token, overtaken },
                         });
                     });
                 }
@@ -137,14 +138,13 @@ impl Rotating {
     }
 
     /// The power fails: what the volatile buffer held is lost.
-    pub(crate) fn power_cut(&mut self, core: &mut Core) {
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.disk.power_cut();
         if let Some(content) = &mut self.content {
             content.power_cut();
         }
         core.tell(Change::PowerCut { volume: self.volume });
         self.pending_ns = u64::MAX;
-        self.plan(core);
     }
 
     /// Its resources, since the start.

@@ -72,19 +72,21 @@ fn a_follower_knows_what_the_machine_holds() {
         Kind::Flash(Box::new(f))
     };
     let kinds = [
-        ("a volatile buffer", flash_with(false), 1),
-        ("a protected buffer", flash_with(true), 1),
-        ("a disk's cache", disk(true), 300),
-        ("a disk without", disk(false), 300),
-        ("memory", memory(false), 1),
-        ("protected memory", memory(true), 1),
+        ("a volatile buffer", flash_with(false), 1, 1),
+        ("a protected buffer", flash_with(true), 1, 1),
+        ("a represented device", flash_with(false), 1, 16),
+        ("a protected represented device", flash_with(true), 1, 16),
+        ("a disk's cache", disk(true), 300, 1),
+        ("a disk without", disk(false), 300, 1),
+        ("memory", memory(false), 1, 1),
+        ("protected memory", memory(true), 1, 1),
     ];
-    for (name, kind, pace) in kinds {
+    for (name, kind, pace, represent) in kinds {
         let mut random = stream(1, name, 0);
         let (mut overlaps, mut cuts) = (0, 0);
         for history in 0..60 {
             let s = system(kind.clone(), Written::Fresh, 1);
-            let mut m = Machine::new(&s, history).unwrap();
+            let mut m = Machine::represented(&s, history, represent).unwrap();
             m.follow_content();
             let worker = m.add_worker(0);
             let cut_ns = pace * (20_000 + below(&mut random, 2_000_000));

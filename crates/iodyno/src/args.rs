@@ -49,6 +49,15 @@ pub enum Command {
     Check(Check),
     /// Say where the time of an I/O to an emulated device goes, and which resource is the limit.
     Explain(Explain),
+    /// Serve emulated storage to other programs, over NBD: bytes are kept, latency is the model's, and
+    /// it fails on command.
+    Serve(Box<Serve>),
+    /// Let a fault happen to storage that is served now.
+    Fault(FaultFlags),
+    /// Say what served storage did so far.
+    Status(Status),
+    /// Run a record of served storage again in virtual time: the same events, or it says so.
+    Replay(Replay),
     /// List the runs in the notebook, oldest first.
     Ls {
         /// One JSON document on standard output.
@@ -202,6 +211,119 @@ pub struct Run {
     /// Keep nothing.
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
+}
+
+/// How fast served storage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Speed {
+    /// Each completion comes at the model's time.
+    Model,
+    /// As fast as this machine can; what was acknowledged survives the server.
+    Native,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Emulated storage as `run --on` takes it, with or without `model:`: a device of the catalog,
+    /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`. Each volume is an export.
+    #[arg(value_parser = emulated)]
+    pub device: TargetName,
+    /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`.
+    #[arg(long, value_name = "ADDRESS", default_value = "unix:iodyno.sock")]
+    pub nbd: Vec<String>,
+    /// `model` or `native`.
+    #[arg(long, value_name = "SPEED", default_value = "model")]
+    pub speed: Speed,
+    /// Keep the bytes in this file, sparse, made if it is not there; one for each volume. Without, they
+    /// are in memory.
+    #[arg(long, value_name = "FILE")]
+    pub backing: Vec<PathBuf>,
+    /// Memory for the bytes, of all volumes. Default: half of what is free.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "backing")]
+    pub memory: Option<u64>,
+    /// Take faults and questions on this socket: `unix:/run/ctl.sock`.
+    #[arg(long, value_name = "SOCKET", value_parser = socket)]
+    pub control: Option<PathBuf>,
+    /// Faults at times: a file of lines such as `2s slow x10`.
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+    /// Record what comes in, for `iodyno replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Answer Prometheus at this address: `127.0.0.1:9469`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<std::net::SocketAddr>,
+    /// Multiply the model's times, for guests and clients whose transport is slower than the device.
+    #[arg(long, value_name = "K", value_parser = dilation)]
+    pub dilate: Option<f64>,
+    /// Require TLS: the server's chain and key, and the authority that signed the clients'
+    /// certificates: `cert.pem,key.pem,ca.pem`.
+    #[arg(long, value_name = "FILES", value_delimiter = ',')]
+    pub tls: Vec<PathBuf>,
+    /// Listen without TLS on addresses that other machines reach.
+    #[arg(long)]
+    pub insist_on_plain: bool,
+    /// Clients may not write.
+    #[arg(long)]
+    pub read_only: bool,
+    /// Do not take the transport's own time off.
+    #[arg(long)]
+    pub no_floor: bool,
+    /// Seed of everything random in the device.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Flags of `fault`.
+#[derive(Debug, Args)]
+pub struct FaultFlags {
+    /// power-cut, lose, hang, `slow x10`, `latent 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`,
+    /// `block 1GiB`, clear, status; with a volume's number behind it where it is not 0.
+    #[arg(required = true)]
+    pub fault: Vec<String>,
+    /// The server's control socket.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: String,
+}
+
+/// Flags of `status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The server's control socket.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: String,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    pub json: bool,
+    /// Prometheus' text form.
+    #[arg(long, conflicts_with = "json")]
+    pub metrics: bool,
+}
+
+/// Flags of `replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// What `serve --record` wrote.
+    pub record: PathBuf,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `unix:PATH`, or a path.
+fn socket(text: &str) -> Result<PathBuf, String> {
+    match text.strip_prefix("unix:").unwrap_or(text) {
+        "" => Err("write unix:/run/ctl.sock".to_owned()),
+        path => Ok(PathBuf::from(path)),
+    }
+}
+
+fn dilation(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(k) if k.is_finite() && (0.001..=1e6).contains(&k) => Ok(k),
+        _ => Err("take a factor from 0.001 to 1000000".to_owned()),
+    }
 }
 
 /// Flags of `check`.

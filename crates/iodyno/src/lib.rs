@@ -9,9 +9,11 @@ mod catalog;
 mod check;
 mod explain;
 mod failure;
+mod fault;
 mod live;
 mod model;
 mod run;
+mod serve;
 mod signals;
 mod stored;
 mod study;
@@ -56,6 +58,10 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         }
         Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
         Command::Explain(flags) => explain::command(flags, style),
+        Command::Serve(flags) => serve::command(flags),
+        Command::Fault(flags) => fault::command(flags),
+        Command::Status(flags) => fault::status(flags),
+        Command::Replay(flags) => fault::replay(flags),
         Command::Study(flags) => study::command(flags, style),
         Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
         Command::Completions { shell } => {

@@ -24,6 +24,12 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
         }
     }
     let Some(first) = names.first() else { return Ok(None) };
+    if let Some(other) = names.iter().find(|name| name.live != first.live) {
+        return Err(Failure::input(format!(
+            "`{first}` and `{other}` live in different times, virtual and real: run them one after the other, and both are in the notebook"
+        )));
+    }
+    let live = first.live;
     if let Some(real) = real {
         return Err(Failure::input(format!(
             "`{first}` is emulated and `{real}` is real: virtual and real time can't share a run; run them one after the other, and both are in the notebook"
@@ -36,6 +42,7 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
     if let Some(near) = one_choice(&names)? {
         emulated.system.host.workers_near = near;
     }
+    emulated.live = live;
     Ok(Some(emulated))
 }
 
@@ -147,7 +154,7 @@ fn populate(
     let devices = devices.into_iter().zip(&volumes).map(|(d, v)| (d, fresh(v.fill))).collect();
     let system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
-    Ok(Emulated { system, volumes })
+    Ok(Emulated { system, volumes, live: false })
 }
 
 /// One volume as its name has it.

@@ -13,10 +13,12 @@ fn root() -> PathBuf {
 /// Floors as ARCHITECTURE.md has them.
 const FLOORS: &[(&str, u32)] = &[
     ("units", 0),
+    ("nbd", 0),
     ("catalog", 1),
     ("emulate", 1),
     ("measure", 1),
     ("workload", 1),
+    ("live", 2),
     ("notebook", 2),
     ("target", 2),
     ("drive", 3),

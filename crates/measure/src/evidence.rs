@@ -14,6 +14,10 @@ pub struct Evidence {
     /// The target is emulated and so is the time: what follows from this machine's processors,
     /// memory and clock says nothing about the figures.
     pub virtual_time: bool,
+    /// The target is emulated, in real time.
+    pub emulated_live: bool,
+    /// Share (0 to 1) of its completions that came more than 10 µs later than the model said.
+    pub late_share: Option<f64>,
     /// O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
     /// Why it was not, when it was not.

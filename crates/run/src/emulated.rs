@@ -7,17 +7,23 @@
 //! Specification. It is decided by what the cell writes, and by what it reads where it writes
 //! nothing; half of these operations or more in plain sequence make the device sequential.
 
+use iodyno_drive::clock::Clock;
+use iodyno_drive::engine::live::Slip;
 use iodyno_drive::{Medium, blocks};
-use iodyno_emulate::System;
-use iodyno_emulate::spec::{Kind, Precondition, Written};
+use iodyno_emulate::spec::{Kind, Precondition, Volume, Written};
+use iodyno_emulate::{Machine, System};
+use iodyno_live::served::{Live, Options};
+use iodyno_live::store::{self, Store};
 use iodyno_target::TargetName;
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{Pattern, Spec};
+use iodyno_workload::{Content, Pattern, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The block of random writes where a workload says none: the unit of most mapping tables.
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
+/// Most memory for the bytes of one volume in real time.
+const LIVE_BYTES_MAX: u64 = 4 << 30;
 
 /// The emulated system that all targets of a run are volumes of.
 #[derive(Clone, Debug)]
@@ -27,6 +33,8 @@ pub struct Emulated {
     pub system: System,
     /// What is known of each volume beside the system.
     pub volumes: Vec<EmulatedVolume>,
+    /// In real time, rather than in virtual time.
+    pub live: bool,
 }
 
 /// One emulated target.
@@ -98,6 +106,38 @@ impl Emulated {
         volumes.map(|volume| Medium::Model { system: Arc::clone(&system), volume }).collect()
     }
 
+    /// The targets of a cell in real time: one machine against the clock, that carries them all. Bytes
+    /// are kept where the workload verifies them.
+    ///
+    /// # Errors
+    /// What can't be built, and which rule it breaks.
+    pub(crate) fn served(
+        system: &System,
+        spec: &Spec,
+        seed: u64,
+    ) -> Result<(Arc<Live<Slip>>, Vec<Medium>), String> {
+        let mut machine = Machine::new(system, seed)?;
+        let threads = spec.threads();
+        let volumes = 0..machine.volumes();
+        for volume in volumes.clone() {
+            for _ in 0..threads {
+                machine.add_worker(volume);
+            }
+        }
+        let stores = match spec.content() {
+            Content::Verifiable => system.volumes.iter().map(store).collect(),
+            _ => Vec::new(),
+        };
+        let live = Live::new(machine, stores, &Options::default(), || Clock::new().now_ns());
+        let live = Arc::new(live);
+        let medium = |volume| Medium::Live {
+            live: Arc::clone(&live),
+            volume,
+            first_worker: volume * threads,
+        };
+        Ok((Arc::clone(&live), volumes.map(medium).collect()))
+    }
+
     /// What a volume is, for the record and for people.
     pub fn facts(&self, volume: usize) -> Value {
         let (System { name, host, .. }, of) = (&self.system, &self.system.volumes[volume]);
@@ -109,6 +149,7 @@ impl Emulated {
                 Kind::Memory(_) => "memory",
             },
             "system": name,
+            "live": self.live,
             "volumes": self.system.volumes.len(),
             "socket": of.socket,
             "sockets": host.sockets,
@@ -123,6 +164,14 @@ impl Emulated {
             "fill": self.volumes[volume].fill,
         })
     }
+}
+
+/// The bytes of a volume, in memory.
+fn store(volume: &Volume) -> Store {
+    let emptied_by_power_failure =
+        matches!(&volume.device.kind, Kind::Memory(memory) if !memory.protected);
+    let options = store::Options { emptied_by_power_failure, ..store::Options::default() };
+    Store::in_memory(volume.device.capacity_bytes(), LIVE_BYTES_MAX, options)
 }
 
 /// `random in 4 KiB blocks, 50 % full`: the words of `?state=`.

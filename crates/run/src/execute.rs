@@ -6,8 +6,10 @@ use crate::refuse;
 use crate::request::{CellRequest, Outcome, Phase, Request, RunError, Watch};
 use crate::stage::{self, Prop};
 use crate::surroundings::{Surroundings, ram_bytes};
+use iodyno_drive::engine::live::Slip;
 use iodyno_drive::probe::default_engine;
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_cell};
+use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, Level};
 use iodyno_notebook::{
@@ -15,7 +17,7 @@ use iodyno_notebook::{
     WorkloadRecord,
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
-use iodyno_units::OpKind;
+use iodyno_units::{OpKind, human};
 use iodyno_workload::ArrivalKind;
 use serde_json::Value;
 use std::sync::Arc;
@@ -192,15 +194,25 @@ fn run_cell(
     let mut choices = Vec::new();
     let emulated = request.emulated.as_ref();
     let system = emulated.map(|emulated| emulated.before(spec));
+    let served = match (&system, emulated) {
+        (Some(system), Some(emulated)) if emulated.live => {
+            watch.phase(Phase::Preparing);
+            let served = crate::Emulated::served(system, spec, request.seed);
+            Some(served.map_err(RunError::Impossible)?)
+        }
+        _ => None,
+    };
     for (volume, prop) in (0..).zip(props.iter()) {
-        let (engine, why) = engine_for(request, cell, prop);
+        let medium = match (&served, &system) {
+            (Some((_, media)), _) => media[volume as usize].clone(),
+            (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
+            (None, None) => prop.medium.clone(),
+        };
+        let (engine, why) = engine_for(request, cell, &medium, prop.align_bytes);
         choices.push(why);
         targets.push(TargetPlan {
             name: prop.name.clone(),
-            medium: match &system {
-                Some(system) => Medium::Model { system: Arc::clone(system), volume },
-                None => prop.medium.clone(),
-            },
+            medium,
             align_bytes: prop.align_bytes,
             engine,
             laid_out_verifiable: prop.laid_out_verifiable,
@@ -247,6 +259,9 @@ fn run_cell(
             }
         }
     }
+    if let Some((live, _)) = &served {
+        late(live, &mut cells);
+    }
     if let Some(emulated) = emulated {
         for (state, done) in emulated.states(spec).into_iter().zip(&mut cells) {
             done.facts.insert("state".to_owned(), state);
@@ -281,15 +296,33 @@ fn run_cell(
     Ok(cells)
 }
 
+/// How near the model's times completions came, of each volume.
+fn late(live: &Live<Slip>, cells: &mut [Cell]) {
+    let counts = live.look(|_, _, counts| counts.to_vec());
+    for (counts, cell) in counts.iter().zip(cells) {
+        let lateness = &counts.lateness;
+        cell.evidence.emulated_live = true;
+        cell.evidence.late_share = Some(counts.late as f64 / lateness.count().max(1) as f64);
+        let ns = |q| lateness.supported_quantile_ns(q).map_or(f64::NAN, |ns| ns as f64);
+        let (p50, p99) = (human::time_ns(ns(0.5)), human::time_ns(ns(0.99)));
+        cell.facts.insert("late".to_owned(), format!("p50 {p50}, p99 {p99} after the model"));
+    }
+}
+
 /// The engine for one target, and why it is this one.
-fn engine_for(request: &Request, cell: &CellRequest, prop: &Prop) -> (EngineKind, String) {
-    let block_bytes = cell.spec.align_bytes().max(prop.align_bytes);
+fn engine_for(
+    request: &Request,
+    cell: &CellRequest,
+    medium: &Medium,
+    align_bytes: u32,
+) -> (EngineKind, String) {
+    let block_bytes = cell.spec.align_bytes().max(align_bytes);
     // An open loop wants a queue, whatever its cap is.
     let open = matches!(cell.spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { cell.spec.depth().max(2) } else { cell.spec.depth() };
     match request.engine {
         Some(asked) => (asked, "asked for".to_owned()),
-        None => default_engine(&prop.medium, depth, block_bytes),
+        None => default_engine(medium, depth, block_bytes),
     }
 }
 
@@ -304,6 +337,9 @@ fn all_targets(cells: &[Cell]) -> Cell {
         let (sum, one) = (&mut all.evidence, &cell.evidence);
         sum.in_process &= one.in_process;
         sum.virtual_time |= one.virtual_time;
+        sum.emulated_live |= one.emulated_live;
+        // The worst of them.
+        sum.late_share = [sum.late_share, one.late_share].into_iter().flatten().reduce(f64::max);
         sum.direct = match (sum.direct, one.direct) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (a, b) => a.or(b),

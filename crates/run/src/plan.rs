@@ -13,8 +13,10 @@ pub struct Plan {
     pub cells: usize,
     /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
     pub time_ns: u64,
-    /// That time is virtual: the targets are emulated, and nothing real is written.
+    /// That time is virtual.
     pub virtual_time: bool,
+    /// The targets are emulated: nothing real is written.
+    pub emulated: bool,
     /// Some cell ends by operations or bytes, so its time isn't known.
     pub open_ended: bool,
     /// Bytes written to lay files out.
@@ -49,16 +51,22 @@ impl Plan {
         health: &[Option<Health>],
         lay_out_bytes: u64,
     ) -> Self {
-        let virtual_time = request.emulated.is_some();
-        let mut plan =
-            Self { cells: request.cells.len(), lay_out_bytes, virtual_time, ..Self::default() };
+        let virtual_time = request.emulated.as_ref().is_some_and(|e| !e.live);
+        let emulated = request.emulated.is_some();
+        let mut plan = Self {
+            cells: request.cells.len(),
+            lay_out_bytes,
+            virtual_time,
+            emulated,
+            ..Self::default()
+        };
         let targets = inspections.len() as u64;
         for cell in &request.cells {
             let limits = cell.spec.limits();
             plan.time_ns += limits.ramp_ns + limits.time_ns.unwrap_or(0);
             plan.open_ended |= limits.time_ns.is_none();
             let write_share = share_of_writes(&cell.spec);
-            if write_share > 0.0 && !virtual_time {
+            if write_share > 0.0 && !emulated {
                 let by_ops = limits.ops.map(|n| n as f64 * f64::from(cell.spec.max_data_bytes()));
                 let by_bytes = limits.bytes.map(|n| n as f64);
                 match (by_ops, by_bytes) {
@@ -88,7 +96,7 @@ impl Plan {
 
     /// Whether the plan is worth telling: it writes, it takes long, or it is not about what is real.
     pub fn is_notable(&self) -> bool {
-        self.virtual_time || self.time_ns > 60_000_000_000 || self.writes()
+        self.emulated || self.time_ns > 60_000_000_000 || self.writes()
     }
 
     fn writes(&self) -> bool {

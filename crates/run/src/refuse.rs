@@ -51,6 +51,7 @@ fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
         Medium::Ram(_) => Some(EngineKind::Ram),
         Medium::Null(_) => Some(EngineKind::Null),
         Medium::Model { .. } => Some(EngineKind::Model),
+        Medium::Live { .. } => Some(EngineKind::Live),
     };
     if own == Some(asked) || own.is_none() && !asked.comes_with_target() {
         return Ok(());

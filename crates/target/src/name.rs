@@ -5,7 +5,8 @@
 //! ram:SIZE                             memory of this process
 //! PATH[?size=SIZE&direct=no]           a file, a block device, or a character device
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
-//! model:DEVICE[*N][@SYSTEM][?OPTIONS]  emulated storage, see [`ModelName`]
+//! model:DEVICE[*N][@SYSTEM][?OPTIONS]  emulated storage in virtual time, see [`ModelName`]
+//! live:DEVICE[*N][@SYSTEM][?OPTIONS]   the same in real time
 //! ```
 //!
 //! Options follow the last `?`. A path that itself contains `?` is written with one more at its
@@ -32,7 +33,7 @@ pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 pub const SIZE_STEP_BYTES: u64 = 512;
 
 /// Names that later issues give a meaning to, so that no file takes them by accident.
-const RESERVED_SCHEMES: [&str; 5] = ["nbd", "nbds", "nbd+unix", "live", "pcie"];
+const RESERVED_SCHEMES: [&str; 5] = ["nbd", "nbds", "nbd+unix", "nbds+unix", "pcie"];
 
 const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
@@ -81,7 +82,7 @@ pub enum TargetName {
         /// Whether to bypass the page cache.
         direct: Direct,
     },
-    /// Emulated storage, in virtual time.
+    /// Emulated storage, in virtual or in real time.
     Model(ModelName),
 }
 
@@ -176,7 +177,8 @@ impl TargetName {
             Some(("ram", "")) => bad(text, "it does not say how much memory.", "write ram:4GiB."),
             Some(("ram", rest)) => Ok(Self::Ram { size_bytes: size(text, rest)? }),
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
-            Some(("model", rest)) => ModelName::parse(text, rest).map(Self::Model),
+            Some(("model", rest)) => ModelName::parse(text, rest, false).map(Self::Model),
+            Some(("live", rest)) => ModelName::parse(text, rest, true).map(Self::Model),
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("`{scheme}:` targets are not in this version."),
@@ -352,6 +354,7 @@ mod tests {
             (
                 "model:a*32@b?workers=near&fill=12.5%&occupancy=max&state=random:16KiB",
                 TargetName::Model(ModelName {
+                    live: false,
                     what: "a".to_owned(),
                     count: 32,
                     system: Some("b".to_owned()),
@@ -394,7 +397,7 @@ mod tests {
             ("model:x?occupancy=min", "occupancy=max"),
             ("model:x?workers=far", "workers=near"),
             ("model:x?size=8GiB", "`size` is not an option"),
-            ("live:x", "not in this version"),
+            ("live:", "no device and no system"),
             ("pcie:x", "not in this version"),
             ("rma:4GiB", "./rma:4GiB"),
             ("a.img?sise=4KiB", "`sise` is not an option"),
@@ -443,15 +446,19 @@ mod tests {
         let name = "[a-z./:& A-Z0-9é%=-]{1,12}";
         let system = proptest::option::of(name);
         let near = proptest::option::of(any::<bool>());
-        (name, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, any::<bool>(), near).prop_map(
-            |(what, count, system, state, fill_ppm, max_occupancy, workers_near)| ModelName {
-                what,
-                count,
-                system,
-                state,
-                fill_ppm,
-                max_occupancy,
-                workers_near,
+        let flags = (any::<bool>(), any::<bool>());
+        (name, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
+            |(what, count, system, state, fill_ppm, (live, max_occupancy), workers_near)| {
+                ModelName {
+                    live,
+                    what,
+                    count,
+                    system,
+                    state,
+                    fill_ppm,
+                    max_occupancy,
+                    workers_near,
+                }
             },
         )
     }

@@ -6,6 +6,7 @@
 //! these three.
 
 pub mod libaio;
+pub mod live;
 pub mod mmap;
 pub mod null;
 pub mod psync;
@@ -14,7 +15,9 @@ pub mod range_ops;
 pub mod uring;
 
 use iodyno_emulate::System;
+use iodyno_live::served::Live;
 use iodyno_units::Op;
+use live::Slip;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -66,12 +69,22 @@ pub enum EngineKind {
     Null,
     /// Emulated storage, in virtual time; what `model:` targets use.
     Model,
+    /// Emulated storage, in real time; what `live:` targets use.
+    Live,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 7] =
-        [Self::Uring, Self::Libaio, Self::Psync, Self::Mmap, Self::Ram, Self::Null, Self::Model];
+    pub const ALL: [Self; 8] = [
+        Self::Uring,
+        Self::Libaio,
+        Self::Psync,
+        Self::Mmap,
+        Self::Ram,
+        Self::Null,
+        Self::Model,
+        Self::Live,
+    ];
 
     /// The name that people write.
     pub const fn name(self) -> &'static str {
@@ -83,6 +96,7 @@ impl EngineKind {
             Self::Ram => "ram",
             Self::Null => "null",
             Self::Model => "model",
+            Self::Live => "live",
         }
     }
 
@@ -99,7 +113,7 @@ impl EngineKind {
 
     /// Whether it belongs to one kind of target, and no other engine works there.
     pub const fn comes_with_target(self) -> bool {
-        matches!(self, Self::Ram | Self::Null | Self::Model)
+        matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live)
     }
 }
 
@@ -114,7 +128,7 @@ impl std::str::FromStr for EngineKind {
             _ => {}
         }
         Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
-            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:` and `model:` targets bring their own)")
+            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:`, `model:` and `live:` targets bring their own)")
         })
     }
 }
@@ -153,6 +167,15 @@ pub enum Medium {
         /// Which of its volumes.
         volume: u32,
     },
+    /// A volume of a machine against the clock, which carries all targets of the cell.
+    Live {
+        /// The machine.
+        live: Arc<Live<Slip>>,
+        /// Which of its volumes.
+        volume: u32,
+        /// The number of the target's first worker in the machine.
+        first_worker: u32,
+    },
 }
 
 impl Medium {
@@ -165,6 +188,7 @@ impl Medium {
             Self::Model { system, volume } => {
                 system.volumes[*volume as usize].device.capacity_bytes()
             }
+            Self::Live { live, volume, .. } => live.capacity_bytes(*volume),
         }
     }
 }

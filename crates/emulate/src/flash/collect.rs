@@ -9,6 +9,7 @@ use super::{FlashDevice, ONE, UNIT_BYTES};
 use crate::core::Core;
 use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
 use crate::request::State;
+use crate::sabotage::Sabotage;
 use iodyno_units::rng::below;
 
 /// Units of copies that may be read ahead of their programs, by each program that may run.
@@ -214,6 +215,9 @@ impl FlashDevice {
 
     /// The victim has given all: it is erased when its copies are committed.
     fn end_victim(&mut self) {
+        if self.sabotage == Sabotage::HastyErase {
+            self.erase_early();
+        }
         self.ftl.retire_victim();
         self.collecting = false;
         self.paced = false;
@@ -225,6 +229,7 @@ impl FlashDevice {
         let erases = self.ftl.counters().erases;
         self.erase_credit += (erases - self.erases_seen) as f64 * self.erases_per_map_erase;
         self.erases_seen = erases;
+        self.take_erased();
         self.erases_due += self.erase_credit as u32;
         self.erase_credit -= libm::floor(self.erase_credit);
     }
@@ -248,6 +253,10 @@ impl FlashDevice {
             return;
         }
         self.copies_reading -= 1;
+        if let Some(content) = &self.content {
+            let batch = &mut self.batches[request.at as usize];
+            batch.stored.extend(batch.copies.iter().map(|(copy, _)| content.sensed(copy.source)));
+        }
         self.copies_ready.push(&mut core.slab, parent);
     }
 }

@@ -1,8 +1,18 @@
 //! What a flash device holds, where bytes are kept: each 4 KiB unit as the value that its last
 //! write brought. A value is in the buffer until its program ends, then in flash; a power cut
 //! leaves what each of the two keeps.
+//!
+//! In the exact form the flash holds values by place: a program puts them into its slots, a copy
+//! moves what was read from its source, an erase takes all of a block, and a unit is read where
+//! the map says. So a wrong map, or a block erased too soon, shows as wrong content. The represented
+//! form has no place for most units, and holds them by number.
 
+use super::FlashDevice;
+use crate::change::Change;
+use crate::core::Core;
+use crate::ftl::Residence;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// One unit's value, and the order in which it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,54 +22,115 @@ pub(super) struct Stored {
     pub sequence: u64,
 }
 
+/// What the flash holds.
+#[derive(Clone, Debug)]
+enum Cells {
+    /// By slot. None of what was there before content was kept.
+    Placed(BTreeMap<u32, Stored>),
+    /// By unit.
+    Unplaced(BTreeMap<u64, Stored>),
+}
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Content {
-    flash: BTreeMap<u64, (u64, u64)>,
-    buffer: BTreeMap<u64, (u64, u64)>,
-    /// In step with the units that wait to be programmed.
-    waiting: VecDeque<Stored>,
+    cells: Cells,
+    buffer: BTreeMap<u64, Stored>,
+    /// In step with the units that wait to be programmed; None: accepted before content was kept.
+    waiting: VecDeque<Option<Stored>>,
     sequence: u64,
 }
 
 impl Content {
+    /// Of a device whose buffer holds so many units that wait.
+    fn new(exact: bool, waiting: usize) -> Self {
+        let cells =
+            if exact { Cells::Placed(BTreeMap::new()) } else { Cells::Unplaced(BTreeMap::new()) };
+        let waiting = std::iter::repeat_n(None, waiting).collect();
+        Self { cells, buffer: BTreeMap::new(), waiting, sequence: 0 }
+    }
+
     /// A unit enters the buffer.
     pub(super) fn accept(&mut self, unit: u64, value: u64) {
         self.sequence += 1;
-        self.buffer.insert(unit, (value, self.sequence));
-        self.waiting.push_back(Stored { unit, value, sequence: self.sequence });
+        let stored = Stored { unit, value, sequence: self.sequence };
+        self.buffer.insert(unit, stored);
+        self.waiting.push_back(Some(stored));
     }
 
     /// The oldest that waits goes to a program.
     pub(super) fn take(&mut self) -> Option<Stored> {
-        self.waiting.pop_front()
+        self.waiting.pop_front().flatten()
     }
 
-    /// It is programmed. Programs may end in another order than they began: the newest stays. Gives
-    /// whether this is it.
-    pub(super) fn programmed(&mut self, stored: Stored) -> bool {
-        let Stored { unit, value, sequence } = stored;
-        let newest = self.flash.entry(unit).or_insert((value, sequence));
-        let landed = newest.1 <= sequence;
-        if landed {
-            *newest = (value, sequence);
-        }
-        if self.buffer.get(&unit).is_some_and(|b| b.1 == sequence) {
+    /// It is programmed, in the exact form into `slot`. Gives whether it was accepted as the unit's
+    /// newest and nothing newer is in flash (in the exact form the map knows).
+    fn programmed(&mut self, stored: Stored, slot: Option<u32>) -> bool {
+        let Stored { unit, sequence, .. } = stored;
+        if self.buffer.get(&unit).is_some_and(|b| b.sequence == sequence) {
             self.buffer.remove(&unit);
         }
-        landed
+        match (&mut self.cells, slot) {
+            (Cells::Placed(cells), Some(slot)) => {
+                cells.insert(slot, stored);
+                true
+            }
+            (Cells::Placed(_), None) => unreachable!("every unit has a slot in the exact form"),
+            // Programs may end in another order than they began: the newest stays.
+            (Cells::Unplaced(cells), _) => {
+                let newest = cells.entry(unit).or_insert(stored);
+                if newest.sequence <= sequence {
+                    *newest = stored;
+                }
+                newest.sequence == sequence
+            }
+        }
     }
 
-    /// What a read of the unit gives.
-    pub(super) fn get(&self, unit: u64) -> Option<u64> {
-        self.buffer.get(&unit).or(self.flash.get(&unit)).map(|v| v.0)
+    /// What a slot holds, as a copy reads it.
+    pub(super) fn sensed(&self, slot: u32) -> Option<Stored> {
+        match &self.cells {
+            Cells::Placed(cells) => cells.get(&slot).copied(),
+            Cells::Unplaced(_) => None,
+        }
     }
 
-    /// The unit holds nothing any more. (What waits in the buffer came later.) Gives whether
-    /// something does.
-    pub(super) fn trim(&mut self, unit: u64) -> bool {
-        self.flash.remove(&unit);
-        self.buffer.contains_key(&unit)
+    /// A copy is programmed into a slot.
+    fn copied(&mut self, stored: Option<Stored>, slot: u32) {
+        if let Cells::Placed(cells) = &mut self.cells {
+            match stored {
+                Some(stored) => cells.insert(slot, stored),
+                None => cells.remove(&slot),
+            };
+        }
+    }
+
+    /// Slots are erased.
+    pub(super) fn erased(&mut self, slots: std::ops::Range<u32>) {
+        if let Cells::Placed(cells) = &mut self.cells {
+            let gone: Vec<u32> = cells.range(slots).map(|(&slot, _)| slot).collect();
+            for slot in gone {
+                cells.remove(&slot);
+            }
+        }
+    }
+
+    /// The units hold nothing any more (in the exact form the map knows). What waits in the buffer
+    /// came later: gives which of them do, in order.
+    pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
+        if let Cells::Unplaced(cells) = &mut self.cells {
+            let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
+            for unit in held {
+                cells.remove(&unit);
+            }
+        }
+        self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
+    }
+
+    /// What is on its way to flash is in the buffer no more: a deliberate mistake.
+    pub(super) fn forget_programs(&mut self) {
+        let waits = |s: &Stored| self.waiting.iter().flatten().any(|w| w.sequence == s.sequence);
+        self.buffer.retain(|_, stored| waits(stored));
     }
 
     /// The power fails. What was on its way to flash is in the buffer still; gives, oldest first,
@@ -70,13 +141,85 @@ impl Content {
             self.buffer.clear();
             return Vec::new();
         }
-        let mut kept: Vec<Stored> = self
-            .buffer
-            .iter()
-            .map(|(&unit, &(value, sequence))| Stored { unit, value, sequence })
-            .collect();
+        let mut kept: Vec<Stored> = self.buffer.values().copied().collect();
         kept.sort_by_key(|s| s.sequence);
-        self.waiting.extend(kept.iter().copied());
+        self.waiting.extend(kept.iter().map(|&s| Some(s)));
         kept.into_iter().map(|s| s.unit).collect()
+    }
+}
+
+impl FlashDevice {
+    /// Keeps from now on what is written.
+    pub(crate) fn keep_content(&mut self) {
+        if self.content.is_none() {
+            self.content = Some(Content::new(self.represent == 1, self.drain.len()));
+            self.ftl.tell_erased();
+        }
+    }
+
+    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
+    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
+        let content = self.content.as_ref()?;
+        let stored = content.buffer.get(&unit).or_else(|| match &content.cells {
+            Cells::Unplaced(cells) => cells.get(&unit),
+            Cells::Placed(cells) => match self.ftl.find(unit) {
+                Residence::Slot(slot) => cells.get(&slot),
+                Residence::Unwritten | Residence::NotRepresented => None,
+            },
+        });
+        stored.map(|s| s.value)
+    }
+
+    /// A host's unit is programmed, in the exact form into `slot`, and the map changed as it has to.
+    pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
+        let Some(content) = &mut self.content else { return };
+        let newest = content.programmed(stored, slot);
+        let Stored { unit, value: token, .. } = stored;
+        let read_there = slot.is_none_or(|slot| self.ftl.find(unit) == Residence::Slot(slot));
+        if newest && read_there {
+            core.tell(Change::Landed { volume: self.volume, unit, token });
+        }
+    }
+
+    /// A copy is programmed into `slot`.
+    pub(super) fn land_copy(&mut self, stored: Option<Stored>, slot: u32) {
+        if let Some(content) = &mut self.content {
+            content.copied(stored, slot);
+        }
+    }
+
+    /// A victim is erased although copies of it are in flight: a deliberate mistake.
+    #[cold]
+    pub(super) fn erase_early(&mut self) {
+        if let (Some(content), Some(slots)) = (&mut self.content, self.ftl.collected()) {
+            content.erased(slots);
+        }
+    }
+
+    /// Blocks of the map were erased.
+    pub(super) fn take_erased(&mut self) {
+        if let Some(content) = &mut self.content {
+            for slots in self.ftl.take_erased() {
+                content.erased(slots);
+            }
+        }
+    }
+
+    /// Whether every unit is where the map says: its slot holds nothing else.
+    pub(super) fn check_content(&self) -> Result<(), String> {
+        let Some(Content { cells: Cells::Placed(cells), .. }) = &self.content else {
+            return Ok(());
+        };
+        for (&slot, stored) in cells {
+            let Some(page) = self.ftl.page_in(slot) else { continue };
+            if u64::from(page.index()) != stored.unit {
+                return Err(format!(
+                    "the map has unit {} in slot {slot}, which holds unit {}",
+                    page.index(),
+                    stored.unit
+                ));
+            }
+        }
+        Ok(())
     }
 }

@@ -4,32 +4,68 @@
 use super::{FlashDevice, UNIT_BYTES};
 use crate::core::Core;
 use crate::ftl::Residence;
+use crate::ranges::Ranges;
 use crate::request::{NIL, State, Work};
 use iodyno_units::rng::splitmix64;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// What can't be read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Damage {
-    units: BTreeSet<u64>,
+    units: Ranges,
     /// Die, and block of the die.
     blocks: BTreeSet<(u16, u64)>,
+    /// Units that lay in such a block and were written elsewhere since. (The represented form
+    /// finds them in the same block for ever.)
+    elsewhere: BTreeSet<u64>,
+}
+
+impl Damage {
+    /// Units hold nothing any more. (Of a damaged block, what is not in it is not read.)
+    pub(super) fn trim(&mut self, units: Range<u64>) {
+        self.units.remove(units);
+    }
 }
 
 impl FlashDevice {
     /// The page at an offset fails, or the whole erase block that it lies in.
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
         let unit = offset_bytes / UNIT_BYTES;
-        let block = self.block_of(unit);
-        let damage = self.damage.get_or_insert_default();
-        match block {
-            Some(block) if whole_block => {
-                damage.blocks.insert(block);
-            }
-            _ => {
-                damage.units.insert(unit);
+        let block = if whole_block { self.block_of(unit) } else { None };
+        let Some(block) = block else {
+            self.damage_units(unit..unit + 1);
+            return;
+        };
+        self.damage.get_or_insert_default().blocks.insert(block);
+    }
+
+    /// These units can't be read.
+    pub(crate) fn damage_units(&mut self, units: Range<u64>) {
+        let units = units.start..units.end.min(self.capacity_bytes.div_ceil(UNIT_BYTES));
+        self.damage.get_or_insert_default().units.add(units);
+    }
+
+    /// Everything can be read again.
+    pub(crate) fn mend(&mut self) {
+        self.damage = None;
+    }
+
+    /// Units were written to flash anew: they are whole.
+    #[cold]
+    pub(super) fn mend_units(&mut self, units: impl Iterator<Item = u64>) {
+        let Some(mut damage) = self.damage.take() else { return };
+        for unit in units {
+            damage.units.remove(unit..unit + 1);
+            if !damage.blocks.is_empty() && self.in_damaged_block(&damage, unit) {
+                damage.elsewhere.insert(unit);
             }
         }
+        self.damage = Some(damage);
+    }
+
+    fn in_damaged_block(&self, damage: &Damage, unit: u64) -> bool {
+        self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
     }
 
     /// The erase block that holds a unit. In the represented form blocks are drawn by hash: as many
@@ -46,18 +82,46 @@ impl FlashDevice {
         Some((die, block))
     }
 
+    /// The units of which a page read brings something.
+    fn units_of(&self, core: &Core, slot: u32) -> Vec<u64> {
+        let request = &core.slab[slot];
+        if request.parent == NIL {
+            return vec![request.at / UNIT_BYTES];
+        }
+        let whole = &core.slab[request.parent];
+        let (from, to) = (whole.at, whole.at + u64::from(whole.len));
+        // Written in order they lie side by side, otherwise every lane has its own.
+        let first = request.at;
+        let step = if self.ftl.sequential(first) { 1 } else { u64::from(self.lanes) };
+        let (mut units, mut left) = (Vec::new(), u64::from(request.len));
+        let mut unit = first;
+        while left > 0 && unit * UNIT_BYTES < to {
+            let bytes = to.min((unit + 1) * UNIT_BYTES) - from.max(unit * UNIT_BYTES);
+            left = left.saturating_sub(bytes);
+            units.push(unit);
+            unit += step;
+        }
+        units
+    }
+
+    /// Whether what a host reads of the unit comes out of the buffer.
+    fn is_buffered(&self, unit: u64) -> bool {
+        self.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
+    }
+
     /// Whether the page read in `slot` hits damage; then it is being recovered, or has failed.
     #[cold]
     pub(super) fn recover(&mut self, core: &mut Core, slot: u32) -> bool {
         let Some(damage) = &self.damage else { return false };
-        let request = &core.slab[slot];
-        let unit = if request.parent == NIL { request.at / UNIT_BYTES } else { request.at };
-        let count = u64::from(request.len).div_ceil(UNIT_BYTES);
-        let hit = (unit..unit + count).find(|&unit| {
-            damage.units.contains(&unit)
-                || self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
-        });
-        let Some(hit) = hit else { return false };
+        let units = self.units_of(core, slot);
+        let is_hit = |&unit: &u64| {
+            let hit = damage.units.contains(unit)
+                || (!damage.elsewhere.contains(&unit) && self.in_damaged_block(damage, unit));
+            hit && !self.is_buffered(unit)
+        };
+        if !units.iter().any(is_hit) {
+            return false;
+        }
         if self.parity_stripe == 0 {
             core.slab[slot].failed = true;
             self.counts.unrecovered += 1;
@@ -65,9 +129,7 @@ impl FlashDevice {
         }
         self.counts.recovered += 1;
         // Rebuilt data are written elsewhere: this page is whole from now on.
-        if let Some(damage) = &mut self.damage {
-            damage.units.remove(&hit);
-        }
+        self.mend_units(units.into_iter());
         let die = core.slab[slot].die;
         self.release(core, die as usize);
         // As many as the stripe has: the others that the parity protects, and the parity.

@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::ftl::{self, Ftl, Shape};
 use crate::machine::Failure;
 use crate::request::{List, NIL, State};
+use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Precondition, Written};
 use crate::usage::Gauge;
@@ -77,7 +78,7 @@ const SLOW: Slow = Slow {
 };
 
 /// How hosts reach the device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Front {
     Channel {
         thread: usize,
@@ -114,11 +115,16 @@ enum Front {
 struct Batch {
     /// What the host wrote, represented or not.
     units: Vec<u64>,
-    stored: Vec<content::Stored>,
+    /// What it brings where content is kept: of units of the host, or what was read for each copy.
+    stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
     /// It is of copies, and counts as one of their programs.
     copied: bool,
+    /// The number of its first unit in the order in which they entered the buffer.
+    first: u64,
+    /// The map knows it already (a deliberate mistake).
+    committed: bool,
     /// It empties single-level cells.
     folds: bool,
     /// Program time, ns; 0: by the die's page.
@@ -143,7 +149,7 @@ struct Phases {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     volume: u32,
     front: Front,
@@ -226,6 +232,7 @@ pub(crate) struct FlashDevice {
     parity_stripe: u32,
     damage: Option<guard::Damage>,
     content: Option<content::Content>,
+    pub(crate) sabotage: Sabotage,
     phases: Phases,
     pub(crate) counts: Counts,
 }
@@ -464,6 +471,7 @@ impl FlashDevice {
             parity_stripe: n.parity_stripe,
             damage: None,
             content: None,
+            sabotage: Sabotage::Nothing,
             phases: Phases::default(),
             counts: Counts::default(),
         })

@@ -1,26 +1,17 @@
 //! What a flash device is after the power failed and came back.
 
-use super::{Batch, Die, FlashDevice, Front, SLOW, content::Content};
+use super::{Batch, Die, FlashDevice, Front, SLOW};
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::{List, State};
+use crate::sabotage::Sabotage;
 use std::collections::VecDeque;
 
 impl FlashDevice {
-    /// Keeps from now on what is written.
-    pub(crate) fn keep_content(&mut self) {
-        self.content.get_or_insert_with(Content::default);
-    }
-
-    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
-    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
-        self.content.as_ref()?.get(unit)
-    }
-
     /// The power fails: every request is gone already. A protected buffer keeps what it had
     /// accepted, programs that had not ended included, and writes it when the power is back; a
     /// volatile one loses it. The map is what it was at the last program that ended.
-    pub(crate) fn power_cut(&mut self, core: &mut Core) {
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
             Front::Channel { ready, poll, polling, .. } => {
                 *ready = List::EMPTY;
@@ -59,16 +50,22 @@ impl FlashDevice {
         let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer_units as usize);
         let mut abandoned: Vec<u32> = Vec::new();
         for batch in std::mem::take(&mut self.batches) {
-            let Batch { units, host, copies, .. } = batch;
-            abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
+            let Batch { units, host, copies, committed, .. } = batch;
+            if !committed {
+                abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
+            }
             kept.extend(units);
         }
         self.batches_free.clear();
         kept.extend(waiting);
+        let keeps = self.buffer_protected && self.sabotage != Sabotage::ForgetfulBuffer;
         if let Some(content) = &mut self.content {
-            kept = content.power_cut(self.buffer_protected).into();
+            if self.sabotage == Sabotage::ForgetfulProgram {
+                content.forget_programs();
+            }
+            kept = content.power_cut(keeps).into();
         }
-        if !self.buffer_protected {
+        if !keeps {
             kept.clear();
         }
         self.buffer_free = self.buffer_units - kept.len() as u32;
@@ -77,6 +74,10 @@ impl FlashDevice {
         core.tell(Change::PowerCut { volume: self.volume });
         self.ftl.power_cut(abandoned);
         self.collecting = false;
+    }
+
+    /// It is back: what a protected buffer kept goes to flash.
+    pub(crate) fn power_on(&mut self, core: &mut Core) {
         self.pump(core);
     }
 }

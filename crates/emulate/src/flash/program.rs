@@ -1,10 +1,10 @@
 //! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE};
-use crate::change::Change;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::request::{State, Work};
+use crate::sabotage::Sabotage;
 
 impl FlashDevice {
     /// Starts whatever can start: copies that are owed, programs, erases.
@@ -54,11 +54,12 @@ impl FlashDevice {
         }
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
+        batch.first = self.units_in - self.drain.len() as u64;
         for _ in 0..units {
             let unit = self.drain.pop_front().expect("as many as were counted");
             batch.units.push(unit);
             if let Some(content) = &mut self.content {
-                batch.stored.extend(content.take());
+                batch.stored.push(content.take());
             }
             if let Some(page) = self.ftl.applies(unit) {
                 let slot = self.ftl.reserve(Stream::Host).expect("room was asked for");
@@ -110,6 +111,13 @@ impl FlashDevice {
             }
         }
         core.slab[slot].work = Work::Program;
+        if self.sabotage == Sabotage::HastyMap {
+            let number = core.slab[slot].at as usize;
+            let mut batch = std::mem::take(&mut self.batches[number]);
+            self.commit(&mut batch);
+            batch.committed = true;
+            self.batches[number] = batch;
+        }
         self.enter_die_or_wait(core, slot);
         self.erase_some(core);
     }
@@ -184,12 +192,13 @@ impl FlashDevice {
         self.release(core, die);
         self.programs.drop(core.now);
         let mut batch = std::mem::take(&mut self.batches[number]);
-        for (page, place) in batch.host.drain(..) {
-            self.ftl.commit(page, place);
+        self.commit(&mut batch);
+        if self.content.is_some() {
+            self.keep_batch(core, &batch);
         }
-        for (copy, place) in batch.copies.drain(..) {
-            self.ftl.commit_copy(copy, place);
-        }
+        batch.stored.clear();
+        batch.host.clear();
+        batch.copies.clear();
         self.note_erases();
         if std::mem::take(&mut batch.copied) {
             self.copy_programs -= 1;
@@ -198,13 +207,8 @@ impl FlashDevice {
             self.slc_folding_units -= u64::from(self.program_units);
             self.slc_free_units += u64::from(self.program_units);
         }
-        for stored in batch.stored.drain(..) {
-            if let Some(content) = &mut self.content
-                && content.programmed(stored)
-            {
-                let (volume, unit, token) = (self.volume, stored.unit, stored.value);
-                core.tell(Change::Landed { volume, unit, token });
-            }
+        if self.damage.is_some() {
+            self.mend_units(batch.units.iter().copied());
         }
         let freed = batch.units.len() as u32;
         batch.units.clear();
@@ -220,6 +224,59 @@ impl FlashDevice {
             self.admit_waiting(core);
         }
         self.pump(core);
+    }
+
+    /// The map changes: what the batch brought is where it was programmed.
+    fn commit(&mut self, batch: &mut Batch) {
+        if std::mem::take(&mut batch.committed) {
+            return;
+        }
+        if self.sabotage != Sabotage::Nothing {
+            self.commit_badly(batch);
+            return;
+        }
+        for &(page, place) in &batch.host {
+            self.ftl.commit(page, place);
+        }
+        for &(copy, place) in &batch.copies {
+            self.ftl.commit_copy(copy, place);
+        }
+    }
+
+    /// As [`Self::commit`], with one of the deliberate mistakes.
+    #[cold]
+    fn commit_badly(&mut self, batch: &Batch) {
+        for &(page, place) in &batch.host {
+            if self.sabotage == Sabotage::LastProgramWins {
+                self.ftl.commit_last(page, place);
+            } else {
+                self.ftl.commit(page, place);
+            }
+        }
+        for &(copy, place) in &batch.copies {
+            if self.sabotage == Sabotage::StaleCopy {
+                self.ftl.commit_stale(copy, place);
+            } else {
+                self.ftl.commit_copy(copy, place);
+            }
+        }
+    }
+
+    /// What a program brought is in its slots.
+    #[cold]
+    fn keep_batch(&mut self, core: &mut Core, batch: &Batch) {
+        let exact = self.represent == 1;
+        for (index, &(_, slot)) in batch.copies.iter().enumerate() {
+            self.land_copy(batch.stored.get(index).copied().flatten(), slot);
+        }
+        if !batch.units.is_empty() {
+            for (index, stored) in batch.stored.iter().enumerate() {
+                let slot = if exact { Some(batch.host[index].1) } else { None };
+                if let Some(stored) = *stored {
+                    self.land(core, stored, slot);
+                }
+            }
+        }
     }
 
     /// Erases that are due, spread over the programs that will fill what they free: a few sooner

@@ -81,6 +81,7 @@ impl FlashDevice {
         if self.contexts.used() > self.contexts_max || self.programs.used() > self.programs_max {
             return Err("more at once than there may be".to_owned());
         }
+        self.check_content()?;
         self.ftl.check()
     }
 

@@ -4,6 +4,7 @@ use super::{FlashDevice, Front, UNIT_BYTES};
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::State;
+use crate::sabotage::Sabotage;
 use crate::server::ticks;
 use iodyno_units::OpKind;
 
@@ -92,7 +93,8 @@ impl FlashDevice {
 
     /// Everything that was acknowledged is made durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
-        if self.buffer_protected || self.units_out == self.units_in {
+        let hasty = self.sabotage == Sabotage::HastyFlush;
+        if self.buffer_protected || self.units_out == self.units_in || hasty {
             let end = core.now + self.accept_ns + self.latency_ns();
             core.at(end, slot, State::Done);
         } else {
@@ -107,10 +109,25 @@ impl FlashDevice {
         self.pump(core);
     }
 
+    /// All units before this number, in the order in which they entered the buffer, are programmed.
+    /// (Programs end in any order: it is not enough to count them.)
+    fn durable_before(&self) -> u64 {
+        if self.sabotage == Sabotage::CountingFlush {
+            return self.units_out;
+        }
+        let begun = self.units_in - self.drain.len() as u64;
+        let under_way = self.batches.iter().filter(|batch| !batch.units.is_empty());
+        under_way.map(|batch| batch.first).min().unwrap_or(begun)
+    }
+
     /// Programs have ended: whoever waited for them.
     pub(super) fn end_flushes(&mut self, core: &mut Core) {
+        if self.flushes.is_empty() {
+            return;
+        }
+        let durable = self.durable_before();
         while let Some(&(units, slot)) = self.flushes.front()
-            && units <= self.units_out
+            && units <= durable
         {
             self.flushes.pop_front();
             if matches!(core.slab[slot].kind, OpKind::Trim | OpKind::WriteZeroes) {
@@ -135,17 +152,27 @@ impl FlashDevice {
     /// Whole units of the range hold nothing any more.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
-        let (at, len) = (request.at, u64::from(request.len));
-        let units = at.div_ceil(UNIT_BYTES)..(at + len) / UNIT_BYTES;
+        let (at, len, token) = (request.at, u64::from(request.len), request.token);
+        let start = at.div_ceil(UNIT_BYTES);
+        let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
-            let volume = self.volume;
-            for unit in units.clone() {
-                let overtaken = content.trim(unit);
-                // A protected buffer's newer value is kept already: nothing of it is dropped.
-                if !overtaken || !self.buffer_protected {
-                    core.tell(Change::Dropped { volume, unit, count: 1, overtaken });
+            let (volume, mut unit) = (self.volume, units.start);
+            // A range may be long, and the buffer is small: what lies between is told in one piece.
+            for newer in content.trim(&units).into_iter().chain([units.end]) {
+                let count = newer.saturating_sub(unit);
+                if count > 0 {
+                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: false });
                 }
+                // A protected buffer's newer value is kept already: nothing of it is dropped.
+                if newer < units.end && !self.buffer_protected {
+                    let (unit, count) = (newer, 1);
+                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: true });
+                }
+                unit = newer + 1;
             }
+        }
+        if let Some(damage) = &mut self.damage {
+            damage.trim(units.clone());
         }
         self.ftl.trim(units);
     }

@@ -91,6 +91,9 @@ pub(super) struct Blocks {
     list: Vec<Block>,
     free: VecDeque<u32>,
     cursors: [Cursor; 2],
+    /// Slots of copies that a power cut left empty: they are in flight still, and the next to be
+    /// handed out.
+    returned: VecDeque<u32>,
     /// Full blocks of the host's stream that are not sealed, the oldest first.
     closing: VecDeque<u32>,
     opened: u64,
@@ -124,6 +127,7 @@ impl Blocks {
             list: vec![block; count as usize],
             free: (0..count).collect(),
             cursors: [Cursor { block: NONE, next: 0, end: 0 }; 2],
+            returned: VecDeque::new(),
             closing: VecDeque::new(),
             opened: 0,
             heads: vec![NONE; pages_per_block as usize + 1],
@@ -161,6 +165,11 @@ impl Blocks {
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
         let which = stream as usize;
+        if stream == Stream::Copy
+            && let Some(slot) = self.returned.pop_front()
+        {
+            return Some(slot);
+        }
         if self.cursors[which].next == self.cursors[which].end {
             self.open(stream)?;
         }
@@ -182,7 +191,19 @@ impl Blocks {
     pub(super) fn has_room(&self, stream: Stream, count: u32) -> bool {
         let cursor = &self.cursors[stream as usize];
         let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
-        cursor.end - cursor.next >= count || self.free.len() > kept
+        let returned = if stream == Stream::Copy { self.returned.len() as u32 } else { 0 };
+        cursor.end - cursor.next + returned >= count || self.free.len() > kept
+    }
+
+    /// A slot that was reserved, and nothing came into it: the power failed. Slots of copies are used
+    /// again, or cuts could use up the space without which no collection ends. Those of hosts
+    /// are not, since their order tells what is newer; and hosts leave the last block to copies.
+    pub(super) fn abandon(&mut self, slot: u32) {
+        let block = self.of(slot);
+        match self.list[block as usize].stream {
+            Stream::Copy => self.returned.push_back(slot),
+            Stream::Host => self.programmed(block, false),
+        }
     }
 
     /// A victim that is not to be collected after all.
@@ -258,6 +279,11 @@ impl Blocks {
         } else {
             self.list[index as usize].valid -= 1;
         }
+    }
+
+    /// A page of the block, a victim, is current again. (A deliberate mistake only.)
+    pub(super) fn gain(&mut self, index: u32) {
+        self.list[index as usize].valid += 1;
     }
 
     #[inline]

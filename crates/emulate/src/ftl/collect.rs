@@ -40,7 +40,7 @@ pub(super) struct Collection {
     window: u32,
     found: u64,
     /// Copies handed out and not committed.
-    in_flight: u32,
+    pub(super) in_flight: u32,
 }
 
 impl Ftl {
@@ -169,6 +169,9 @@ impl Ftl {
     fn erase(&mut self, block: u32) {
         debug_assert_eq!(self.blocks.list()[block as usize].valid, 0);
         self.blocks.erased(block);
+        if let Some(erased) = &mut self.erased {
+            erased.push(block);
+        }
         self.counters.erases += 1;
     }
 }

@@ -63,6 +63,7 @@ impl Ftl {
             collection: None,
             retired: Vec::new(),
             counters: Counters::default(),
+            erased: None,
         };
         match state {
             State::Fresh => {}

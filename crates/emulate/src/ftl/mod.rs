@@ -24,6 +24,8 @@
 //! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `hot`, `written` | which pages are represented |
 //! | `chunks` | what was written in order |
+//! | `power` | what a power cut leaves of it |
+//! | `sabotage` | deliberate mistakes, for tests of the tests |
 //! | `laws` | what must always hold |
 //! | `oracle` | closed forms of write amplification |
 //!
@@ -41,6 +43,7 @@ pub mod oracle;
 mod permute;
 mod power;
 mod represent;
+mod sabotage;
 mod shape;
 mod written;
 
@@ -140,6 +143,8 @@ pub struct Ftl {
     /// Blocks that have given all their copies, and how many of those are in flight.
     retired: Vec<(u32, u32)>,
     counters: Counters,
+    /// The blocks that were erased and not yet asked for, where somebody asks.
+    erased: Option<Vec<u32>>,
 }
 
 impl Ftl {
@@ -243,6 +248,23 @@ impl Ftl {
     #[inline]
     pub fn sequential(&self, lpn: u64) -> bool {
         self.chunks.sequential(lpn)
+    }
+
+    /// The page whose current data `slot` holds.
+    pub fn page_in(&self, slot: u32) -> Option<Page> {
+        let page = self.owner[slot as usize];
+        (page != NONE && self.map[page as usize] == slot).then_some(Page(page))
+    }
+
+    /// From now on it is told which blocks are erased.
+    pub fn tell_erased(&mut self) {
+        self.erased.get_or_insert_default();
+    }
+
+    /// The slots of the blocks that were erased since it was last asked; none unless it tells.
+    pub fn take_erased(&mut self) -> Vec<Range<u32>> {
+        let erased = self.erased.as_mut().map(std::mem::take).unwrap_or_default();
+        erased.into_iter().map(|block| self.blocks.slots(block)).collect()
     }
 
     /// Blocks that are neither written nor open.

@@ -7,7 +7,7 @@ impl Ftl {
     /// ended: nothing is in them. What was being collected still holds what was not yet moved.
     pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
         for slot in abandoned {
-            self.blocks.programmed(self.blocks.of(slot), false);
+            self.blocks.abandon(slot);
         }
         let collected = self.collection.take().map(|collection| collection.block);
         let retired = std::mem::take(&mut self.retired);

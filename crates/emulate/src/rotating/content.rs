@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     /// With the number of the acknowledgement.
     buffer: BTreeMap<u64, (u64, u64)>,
@@ -56,7 +56,12 @@ impl Content {
         seq: u64,
         mut tell: impl FnMut(u64, bool),
     ) {
-        for unit in units(offset_bytes, len_bytes) {
+        // Zeroes over a part of a unit leave the rest: the unit is still what its last write made it.
+        let range = match value {
+            Some(_) => units(offset_bytes, len_bytes),
+            None => offset_bytes.div_ceil(UNIT_BYTES)..(offset_bytes + len_bytes) / UNIT_BYTES,
+        };
+        for unit in range {
             if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
                 self.buffer.remove(&unit);
             }

@@ -168,12 +168,12 @@ fn targets_that_can_t_be_right() {
     std::os::unix::fs::symlink("data", place.path("link")).unwrap();
     std::fs::hard_link(place.path("data"), place.path("twin")).unwrap();
     for (targets, words) in [
-        ("--on nul:", &["nul:", "null:, ram:4GiB, scratch:, model:exflash-400g or a path"][..]),
+        ("--on nul:", &["nul:", "null:"][..]),
         ("--on ram:", &["ram:4GiB"]),
         ("--on ram:lots", &["lots"]),
         ("--on ram:1000", &["1KiB"]),
         ("--on nbd://localhost/disk", &["not in this version"]),
-        ("--on live:exflash-400g", &["not in this version"]),
+        ("--on live:exflash-401g", &["exflash-401g", "exflash-400g"]),
         ("--on data?sise=1MiB", &["sise", "size=8GiB"]),
         ("--on missing", &["missing", "not found", "missing?size=8GiB"]),
         ("--on missing/below?size=1MiB", &["missing"]),

@@ -58,7 +58,9 @@ fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
             let text = |key: &str| facts["emulated"][key].as_str().unwrap_or("unknown");
             let what = format!("{} ({}) in {}", text("device"), text("family"), text("system"));
             words.push(with_size(size, &what));
-            words.push("emulated, virtual time".to_owned());
+            let live = facts["emulated"]["live"] == true;
+            let time = if live { "real" } else { "virtual" };
+            words.push(format!("emulated, {time} time"));
             words.push(format!("state {}", text("state")));
             let fill = facts["emulated"]["fill"].as_f64().filter(|fill| *fill < 1.0);
             words.extend(fill.map(|fill| format!("{} % full", human::three_digits(fill * 100.0))));

@@ -1,4 +1,4 @@
-//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]`, and `model:SYSTEM` for a
+//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), and `model:SYSTEM` for a
 //! system that lists its own volumes. Whether the first word is a device or a system is not known
 //! here: that is decided where the catalog is seen.
 //!
@@ -33,6 +33,8 @@ const FORMS: &str = "write model:exflash-400g, model:exflash-400g*32@x3850-x6, o
 /// Emulated storage, as named by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelName {
+    /// In real time (`live:`) rather than in virtual time.
+    pub live: bool,
     /// A device, or a system that lists its own volumes: a name of the catalog, or a path.
     pub what: String,
     /// How many such devices, 1 to [`MODEL_COUNT_MAX`].
@@ -68,8 +70,8 @@ pub enum ModelState {
 }
 
 impl ModelName {
-    /// Reads what follows `model:`; `name` is the whole, for errors.
-    pub(super) fn parse(name: &str, rest: &str) -> Result<Self, TargetError> {
+    /// Reads what follows `model:` or `live:`; `name` is the whole, for errors.
+    pub(super) fn parse(name: &str, rest: &str, live: bool) -> Result<Self, TargetError> {
         let (body, query) = rest.rsplit_once('?').unwrap_or((rest, ""));
         let (body, system) = match body.split_once('@') {
             Some((body, system)) => (body, Some(system)),
@@ -97,6 +99,7 @@ impl ModelName {
             }
         }
         let mut model = Self {
+            live,
             what: what.to_owned(),
             count,
             system: system.map(str::to_owned),
@@ -177,7 +180,8 @@ impl ModelName {
 
     /// The canonical form, with how many or which one after the first name.
     fn text(&self, suffix: &str) -> String {
-        let mut text = format!("model:{}{suffix}", self.what);
+        let scheme = if self.live { "live" } else { "model" };
+        let mut text = format!("{scheme}:{}{suffix}", self.what);
         if let Some(system) = &self.system {
             text.push('@');
             text.push_str(system);

@@ -1,0 +1,138 @@
+//! Emulated storage in real time, in this process: `live:` targets. Workers of all targets share one
+//! machine; whoever waits for a completion advances it, so nobody has to be woken for one.
+//!
+//! The emulated host's generator costs what it costs there: an operation is handed over when the
+//! model says, and the worker's stamp comes after that.
+
+use super::{Engine, Wait};
+use crate::memory::Buffers;
+use iodyno_live::served::{Errno, Live, NEVER, Payload, Sink};
+use iodyno_units::{Op, OpKind};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The last part of a wait that is spun, ns: a sleep ends up to 70 µs late.
+const SPIN_NS: u64 = 70_000;
+/// The longest sleep: others may make something happen earlier.
+const SLEEP_MAX_NS: u64 = 10_000_000;
+
+/// Where a worker's completions are put.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    count: AtomicUsize,
+    done: Mutex<Vec<(u32, i32)>>,
+}
+
+/// Who waits for one operation of a worker.
+#[derive(Debug)]
+pub struct Slip {
+    to: Arc<Mailbox>,
+    slot: u32,
+    len_bytes: u32,
+}
+
+impl Sink for Slip {
+    fn done(self, result: Result<(), Errno>) {
+        let result = match result {
+            Ok(()) => self.len_bytes as i32,
+            Err(Errno::Io) => -libc::EIO,
+            Err(Errno::Range) => -libc::EINVAL,
+            Err(Errno::NoSpace) => -libc::ENOSPC,
+            Err(Errno::Gone) => -libc::ENODEV,
+        };
+        self.to.done.lock().unwrap_or_else(PoisonError::into_inner).push((self.slot, result));
+        self.to.count.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct LiveEngine<'a> {
+    live: Arc<Live<Slip>>,
+    volume: u32,
+    worker: u32,
+    buffers: &'a Buffers,
+    mailbox: Arc<Mailbox>,
+    taken: Vec<(u32, i32)>,
+}
+
+impl<'a> LiveEngine<'a> {
+    /// An engine on a volume, as a worker of the machine.
+    pub fn new(live: Arc<Live<Slip>>, volume: u32, worker: u32, buffers: &'a Buffers) -> Self {
+        let taken = Vec::with_capacity(buffers.slots() as usize);
+        let mailbox = Arc::new(Mailbox {
+            count: AtomicUsize::new(0),
+            done: Mutex::new(Vec::with_capacity(buffers.slots() as usize)),
+        });
+        Self { live, volume, worker, buffers, mailbox, taken }
+    }
+
+    /// Lets happen what is due; gives when something happens next.
+    #[inline]
+    fn look(&self) -> (u64, u64) {
+        let (next_ns, now_ns) = (self.live.next_ns(), self.live.now_ns());
+        if next_ns <= now_ns {
+            self.live.try_poll();
+        }
+        (next_ns, now_ns)
+    }
+
+    fn wait(&self, until_ns: u64) {
+        while self.mailbox.count.load(Ordering::Acquire) == 0 {
+            let (next_ns, now_ns) = self.look();
+            if now_ns >= until_ns {
+                return;
+            }
+            let wait_ns = next_ns.min(until_ns).saturating_sub(now_ns);
+            if wait_ns > 2 * SPIN_NS {
+                let ns = (wait_ns - SPIN_NS).min(SLEEP_MAX_NS);
+                std::thread::sleep(Duration::from_nanos(ns));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+impl Engine for LiveEngine<'_> {
+    fn queue(&mut self, slot: u32, op: &Op) {
+        let len = op.len_bytes as usize;
+        let payload = match op.kind {
+            // SAFETY: the slot is this engine's until its completion is drained.
+            OpKind::Read => Payload::Read(unsafe { self.buffers.bytes(slot, len) }),
+            // SAFETY: as above.
+            OpKind::Write => Payload::Write(unsafe { self.buffers.bytes(slot, len) }),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => Payload::None,
+        };
+        let slip = Slip { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
+        let issued_ns = self.live.submit(self.worker, self.volume, op, payload, slip);
+        while self.look().1 < issued_ns {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        match wait {
+            Wait::No => {
+                self.look();
+            }
+            Wait::One => self.wait(NEVER),
+            Wait::AtMostNs(ns) => self.wait(self.live.now_ns() + ns),
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, mut done: impl FnMut(u32, i32)) {
+        if self.mailbox.count.swap(0, Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut mail = self.mailbox.done.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut self.taken, &mut mail);
+        drop(mail);
+        for (slot, result) in self.taken.drain(..) {
+            done(slot, result);
+        }
+    }
+}

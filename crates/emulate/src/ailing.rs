@@ -1,0 +1,210 @@
+//! What is wrong with which volume at present: slow, hung, gone, or unreadable in places. A machine
+//! in which all is well has none of this, and asks one question an event.
+//!
+//! A device that is slow or hangs works on inside. Only the event that would end a host's operation
+//! is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
+//! flash are in `flash/guard`, where parity may rebuild them.)
+
+use crate::core::Core;
+use crate::flash::UNIT_BYTES;
+use crate::machine::Failure;
+use crate::ranges::Ranges;
+use crate::request::{NIL, Slab, State};
+use iodyno_units::OpKind;
+use std::collections::BTreeSet;
+
+/// One volume.
+#[derive(Clone, Debug)]
+struct Illness {
+    factor: f64,
+    /// Since when it is slow.
+    since_ns: u64,
+    hung: bool,
+    lost: bool,
+    /// Units that can't be read (disks and memory).
+    unreadable: Ranges,
+    /// Whose last event waits for the end of a hang, in order.
+    parked: Vec<u32>,
+}
+
+impl Default for Illness {
+    fn default() -> Self {
+        Self {
+            factor: 1.0,
+            since_ns: 0,
+            hung: false,
+            lost: false,
+            unreadable: Ranges::default(),
+            parked: Vec::new(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Ailing {
+    volumes: Vec<Illness>,
+    /// By slot: when a host's operation was handed over, if that was since something is wrong.
+    handed_ns: Vec<u64>,
+    /// Slots whose last event was put off already.
+    put_off: BTreeSet<u32>,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It happens.
+    Happens,
+    /// It was put off, or the operation was ended here.
+    Handled,
+}
+
+/// The host's operation that the event of `slot` is to end, if it is to end one.
+fn ends(slab: &Slab, slot: u32) -> Option<u32> {
+    let request = &slab[slot];
+    match request.state {
+        State::Done => Some(slot),
+        State::Delivered if request.parent == NIL => Some(slot),
+        State::Delivered => (slab[request.parent].pending == 1).then_some(request.parent),
+        _ => None,
+    }
+}
+
+impl Ailing {
+    pub(crate) fn new(volumes: u32) -> Self {
+        Self {
+            volumes: (0..volumes).map(|_| Illness::default()).collect(),
+            handed_ns: Vec::new(),
+            put_off: BTreeSet::new(),
+        }
+    }
+
+    /// A host's operation is handed over.
+    pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
+        let slot = slot as usize;
+        if self.handed_ns.len() <= slot {
+            self.handed_ns.resize(slot + 1, 0);
+        }
+        self.handed_ns[slot] = at_ns;
+    }
+
+    /// The event of `slot` has come.
+    pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
+        let request = &core.slab[slot];
+        let illness = &mut self.volumes[request.volume as usize];
+        if illness.lost && request.host {
+            self.put_off.remove(&slot);
+            core.complete(slot, Some(Failure::Lost));
+            return Verdict::Handled;
+        }
+        let Some(host) = ends(&core.slab, slot) else { return Verdict::Happens };
+        let put_off_before = self.put_off.remove(&slot);
+        if illness.hung {
+            illness.parked.push(slot);
+            return Verdict::Handled;
+        }
+        if illness.factor > 1.0 && !put_off_before {
+            let handed_ns = self.handed_ns.get(host as usize).copied().unwrap_or(0);
+            let took_ns = core.now - handed_ns.max(illness.since_ns);
+            let more_ns = (took_ns as f64 * (illness.factor - 1.0)) as u64;
+            self.put_off.insert(slot);
+            core.at(core.now.saturating_add(more_ns), slot, core.slab[slot].state);
+            return Verdict::Handled;
+        }
+        if !illness.unreadable.is_empty() && touches_unreadable(illness, core, host) {
+            core.complete(host, Some(Failure::Medium));
+            return Verdict::Handled;
+        }
+        Verdict::Happens
+    }
+
+    /// From now on everything takes `factor` times as long.
+    pub(crate) fn slow(&mut self, volume: u32, factor: f64, now_ns: u64) {
+        let illness = &mut self.volumes[volume as usize];
+        if illness.factor <= 1.0 {
+            illness.since_ns = now_ns;
+        }
+        // (What is no number counts as 1 too.)
+        illness.factor = factor.max(1.0);
+    }
+
+    pub(crate) fn hang(&mut self, volume: u32) {
+        self.volumes[volume as usize].hung = true;
+    }
+
+    pub(crate) fn is_lost(&self, volume: u32) -> bool {
+        self.volumes[volume as usize].lost
+    }
+
+    /// The device is gone. Of its requests, those of hosts that were handed over fail; all others
+    /// go, but for those that are handed over later and fail then (`later` says which).
+    pub(crate) fn lose(&mut self, core: &mut Core, volume: u32, later: impl Fn(State) -> bool) {
+        let illness = &mut self.volumes[volume as usize];
+        illness.lost = true;
+        let parked = std::mem::take(&mut illness.parked);
+        let gone: BTreeSet<u32> = (0..core.slab.len() as u32)
+            .filter(|slot| {
+                let request = &core.slab[*slot];
+                let was_handed = self.put_off.contains(slot) || parked.contains(slot);
+                let waits = later(request.state) && !was_handed;
+                request.state != State::Free && request.volume == volume && !waits
+            })
+            .collect();
+        self.put_off.retain(|slot| !gone.contains(slot));
+        core.queue.retain(|slot| !gone.contains(&slot));
+        for slot in gone {
+            if core.slab[slot].host {
+                core.complete(slot, Some(Failure::Lost));
+            } else {
+                core.slab.remove(slot);
+            }
+        }
+    }
+
+    /// Units of a disk or of memory can't be read.
+    pub(crate) fn damage(&mut self, volume: u32, units: std::ops::Range<u64>) {
+        self.volumes[volume as usize].unreadable.add(units);
+    }
+
+    /// All is well with the volume: what was parked happens now. Gives whether the device had been
+    /// gone.
+    pub(crate) fn clear(&mut self, core: &mut Core, volume: u32) -> bool {
+        let was = std::mem::take(&mut self.volumes[volume as usize]);
+        for slot in was.parked {
+            core.at(core.now, slot, core.slab[slot].state);
+        }
+        was.lost
+    }
+
+    /// Whether nothing is wrong anywhere.
+    pub(crate) fn is_over(&self) -> bool {
+        let well = |v: &Illness| v.factor <= 1.0 && !v.hung && !v.lost && v.unreadable.is_empty();
+        self.volumes.iter().all(well)
+    }
+
+    /// The power fails: no request survives.
+    pub(crate) fn power_cut(&mut self) {
+        self.put_off.clear();
+        self.handed_ns.clear();
+        self.volumes.iter_mut().for_each(|v| v.parked.clear());
+    }
+}
+
+/// Whether the operation that ends reads what can't be read; what it writes or drops is whole again.
+fn touches_unreadable(illness: &mut Illness, core: &Core, host: u32) -> bool {
+    let request = &core.slab[host];
+    if request.failed {
+        return false;
+    }
+    let (from, to) = (request.at, request.at + u64::from(request.len));
+    let touched = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
+    match request.kind {
+        OpKind::Read => return illness.unreadable.first_in(touched).is_some(),
+        OpKind::Write => illness.unreadable.remove(touched),
+        OpKind::WriteZeroes | OpKind::Trim => {
+            illness.unreadable.remove(from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES);
+        }
+        OpKind::Flush => {}
+    }
+    false
+}

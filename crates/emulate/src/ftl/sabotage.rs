@@ -1,0 +1,29 @@
+//! Deliberate mistakes of the map (see `crate::sabotage`).
+
+use super::{Ftl, Page, PageCopy};
+
+impl Ftl {
+    /// [`Ftl::commit`], whatever was committed before.
+    pub(crate) fn commit_last(&mut self, page: Page, slot: u32) {
+        self.unmap(page.0);
+        self.commit(page, slot);
+    }
+
+    /// [`Ftl::commit_copy`], although the page may have been overwritten or trimmed meanwhile.
+    pub(crate) fn commit_stale(&mut self, copy: PageCopy, slot: u32) {
+        let page = copy.page.0;
+        if self.map[page as usize] != copy.source {
+            self.unmap(page);
+            // The source was the current one once, and counts as that again until it is moved.
+            let source = self.blocks.of(copy.source);
+            self.map[page as usize] = copy.source;
+            self.blocks.gain(source);
+        }
+        self.commit_copy(copy, slot);
+    }
+
+    /// The slots of the block that is being collected, if copies of it are in flight.
+    pub(crate) fn collected(&self) -> Option<std::ops::Range<u32>> {
+        self.collection.as_ref().filter(|c| c.in_flight > 0).map(|c| self.blocks.slots(c.block))
+    }
+}

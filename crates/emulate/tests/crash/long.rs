@@ -1,0 +1,166 @@
+//! Long random histories on several devices at once, with many power cuts in each, some of one
+//! device alone, and devices that are slow or hang in between.
+
+use crate::common::{disk, flash, memory};
+use crate::oracle::UNIT;
+use crate::rig::{Member, Rig};
+use crate::small::tiny;
+use iodyno_emulate::spec::{Attach, Flash, Kind};
+use iodyno_emulate::{Fault, Sabotage};
+use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{Op, OpKind};
+
+/// 64 units on four dies, collecting all the time; reads suspend programs.
+fn small(protected: bool) -> Flash {
+    let mut f = flash();
+    f.capacity_bytes = 64 * UNIT;
+    f.nand.channels = 4;
+    f.nand.planes = 2;
+    f.nand.page_bytes = 4096;
+    f.nand.pages_per_block = 2;
+    f.nand.raw_bytes = (64 + 6 * 16) * UNIT;
+    f.nand.program_fast_ns = 200_000;
+    f.nand.program_slow_ns = 1_100_000;
+    f.nand.suspend_ns = Some(5_000);
+    f.buffer.bytes = 24 * UNIT;
+    f.buffer.protected = protected;
+    f
+}
+
+/// In a memory slot, behind a driver thread that polls.
+fn in_a_slot(mut f: Flash) -> Flash {
+    f.attach = Attach::MemoryChannel {
+        devices_per_thread: 2,
+        command_ns: 1000,
+        read_copy_bytes_per_s: 4e9,
+        write_copy_bytes_per_s: 4e9,
+        poll_ns: 2000,
+        poll_crowded_ns: 4000,
+    };
+    f
+}
+
+pub(crate) fn flash_members() -> Vec<Member> {
+    let member = |f: Flash| {
+        let units = (0..f.capacity_bytes / UNIT).collect();
+        Member { kind: Kind::Flash(Box::new(f)), units }
+    };
+    let mut all = vec![
+        member(tiny(false, true, 1)),
+        member(tiny(true, true, 1)),
+        member(small(false)),
+        member(small(true)),
+        member(in_a_slot(small(false))),
+        member(in_a_slot(small(true))),
+    ];
+    for protected in [true, false] {
+        all.push(Member { kind: memory(protected), units: (0..16).collect() });
+    }
+    all
+}
+
+pub(crate) fn disk_members() -> Vec<Member> {
+    // Side by side, so that ranges meet, and far apart.
+    let units = || (0..12).chain(600_000..600_012).collect();
+    [true, false].map(|cache| Member { kind: disk(cache), units: units() }).into()
+}
+
+fn operation(random: &mut Generator, units: &[u64]) -> Op {
+    let kind = match below(random, 24) {
+        0 | 1 => OpKind::Flush,
+        2 => OpKind::Trim,
+        3 => OpKind::WriteZeroes,
+        4..=7 => OpKind::Read,
+        _ => OpKind::Write,
+    };
+    if kind == OpKind::Flush {
+        return Op::FLUSH;
+    }
+    let at = below(random, units.len() as u64) as usize;
+    let run = (1..4).take_while(|&i| units.get(at + i) == Some(&(units[at] + i as u64))).count();
+    let count = 1 + below(random, run as u64 + 1);
+    // Some do not begin or end with a unit.
+    let inside = kind != OpKind::Read && below(random, 8) == 0;
+    let cut_bytes = if inside { 512 } else { 0 };
+    Op {
+        offset_bytes: units[at] * UNIT + cut_bytes,
+        len_bytes: (count * UNIT - 2 * cut_bytes) as u32,
+        kind,
+        fua: matches!(kind, OpKind::Write) && below(random, 8) == 0,
+    }
+}
+
+/// What one history did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) cuts: u64,
+    pub(crate) operations: u64,
+    pub(crate) events: u64,
+    pub(crate) copies: u64,
+}
+
+/// One history of so many cuts. A volume that is busy gets nothing new; how busy it may be changes
+/// from cut to cut.
+pub(crate) fn history(
+    members: &[Member],
+    seed: u64,
+    cuts: u64,
+    events_max: u64,
+    sabotage: Sabotage,
+) -> Result<Done, String> {
+    let mut rig = Rig::new(members, seed, sabotage);
+    let mut random = stream(seed, "crash", 0);
+    let units: Vec<Vec<u64>> = rig.oracles.iter().map(|o| o.units().collect()).collect();
+    let mut operations = 0;
+    for cut in 0..cuts {
+        let told = |why| format!("seed {seed}, cut {cut}: {why}");
+        let depth = 1 + below(&mut random, 12) as usize;
+        let pause = below(&mut random, 4);
+        let lone = below(&mut random, 4) == 0;
+        let only = below(&mut random, members.len() as u64) as u32;
+        let ails = below(&mut random, members.len() as u64) as u32;
+        match below(&mut random, 8) {
+            0 => rig.machine.strike(&Fault::Hang { volume: ails }),
+            1 => {
+                let factor = 1.0 + below(&mut random, 40) as f64 / 4.0;
+                rig.machine.strike(&Fault::Slow { volume: ails, factor });
+            }
+            _ => {}
+        }
+        for _ in 0..below(&mut random, events_max) {
+            let any = below(&mut random, members.len() as u64) as u32;
+            let volume = if lone { only } else { any };
+            if rig.oracles[volume as usize].in_flight() < depth && below(&mut random, 4) >= pause {
+                let op = operation(&mut random, &units[volume as usize]);
+                rig.submit(volume, &op);
+                operations += 1;
+            }
+            rig.step(rig.machine.now_ns() + 50_000_000).map_err(told)?;
+        }
+        if below(&mut random, 8) == 0 {
+            rig.check().map_err(told)?;
+        }
+        if below(&mut random, 8) > 0 {
+            rig.machine.strike(&Fault::Clear { volume: ails });
+        }
+        if below(&mut random, 16) == 0 {
+            for volume in 0..members.len() as u32 {
+                rig.machine.strike(&Fault::Clear { volume });
+            }
+            rig.rest().map_err(told)?;
+        }
+        // Memory has no queue that could be lost.
+        if below(&mut random, 4) == 0 && !matches!(members[ails as usize].kind, Kind::Memory(_)) {
+            rig.lose(ails).map_err(told)?;
+        } else {
+            rig.cut().map_err(told)?;
+        }
+    }
+    let counts = (0..members.len() as u32).filter_map(|v| rig.machine.flash_counts(v));
+    Ok(Done {
+        cuts,
+        operations,
+        events: rig.machine.events(),
+        copies: counts.map(|c| c.copied_pages).sum(),
+    })
+}

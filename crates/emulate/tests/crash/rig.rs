@@ -1,0 +1,147 @@
+//! A machine beside the oracles of its volumes, event by event.
+
+use crate::common::system;
+use crate::oracle::{Oracle, Promise, UNIT};
+use iodyno_emulate::spec::{Kind, Volume, Written};
+use iodyno_emulate::{Failure, Fault, Machine, Sabotage};
+use iodyno_units::{Op, OpKind};
+
+/// More events than a machine has that was left alone.
+const EVENTS_MAX: u64 = 1_000_000;
+
+/// See the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Rig {
+    pub(crate) machine: Machine,
+    pub(crate) oracles: Vec<Oracle>,
+    pub(crate) token: u64,
+    /// The volume that is gone.
+    lost: Option<u32>,
+}
+
+/// A device, what it promises, and the units that are used of it.
+pub(crate) struct Member {
+    pub(crate) kind: Kind,
+    pub(crate) units: Vec<u64>,
+}
+
+impl Member {
+    fn promise(&self) -> Promise {
+        let kept = match &self.kind {
+            Kind::Flash(flash) => flash.buffer.protected,
+            Kind::Disk(disk) => !disk.write_cache,
+            Kind::Memory(memory) if !memory.protected => return Promise::Nothing,
+            Kind::Memory(_) => true,
+        };
+        if kept { Promise::Acknowledged } else { Promise::Flushed }
+    }
+}
+
+impl Rig {
+    pub(crate) fn new(members: &[Member], seed: u64, sabotage: Sabotage) -> Self {
+        let volumes: Vec<Volume> = members
+            .iter()
+            .flat_map(|m| system(m.kind.clone(), Written::Fresh, 1).volumes)
+            .collect();
+        let mut whole = system(members[0].kind.clone(), Written::Fresh, 1);
+        whole.volumes = volumes;
+        let mut machine = Machine::represented(&whole, seed, 1).unwrap();
+        machine.keep_content();
+        machine.sabotage(sabotage);
+        let mut oracles = Vec::new();
+        for (volume, member) in (0..).zip(members) {
+            assert_eq!(machine.add_worker(volume), volume);
+            let trims = !matches!(member.kind, Kind::Disk(_));
+            oracles.push(Oracle::new(member.promise(), trims, member.units.iter().copied()));
+        }
+        Self { machine, oracles, token: 0, lost: None }
+    }
+
+    pub(crate) fn submit(&mut self, volume: u32, op: &Op) -> u64 {
+        self.token += 1;
+        self.machine.submit(self.machine.now_ns(), volume, volume, op, self.token);
+        self.oracles[volume as usize].submit(self.token, op);
+        self.token
+    }
+
+    /// One event, not later than `until_ns`. False: there was none.
+    pub(crate) fn step(&mut self, until_ns: u64) -> Result<bool, String> {
+        let more = self.machine.step(until_ns);
+        while let Some(done) = self.machine.completed() {
+            let oracle = &mut self.oracles[done.volume as usize];
+            match done.failure {
+                Some(Failure::Lost) if self.lost == Some(done.volume) => {
+                    oracle.fail(done.token)?;
+                    continue;
+                }
+                Some(_) => return Err(format!("{done:?}")),
+                None => {}
+            }
+            let op = oracle.acknowledge(done.token)?;
+            if op.kind == OpKind::Read {
+                let (from, to) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
+                for unit in from / UNIT..to.div_ceil(UNIT) {
+                    oracle.reads(unit, self.machine.content(done.volume, unit * UNIT))?;
+                }
+            }
+        }
+        Ok(more)
+    }
+
+    /// Until nothing is left to happen.
+    pub(crate) fn rest(&mut self) -> Result<(), String> {
+        for _ in 0..EVENTS_MAX {
+            if !self.step(u64::MAX)? {
+                let left: usize = self.oracles.iter().map(Oracle::in_flight).sum();
+                return if left == 0 { Ok(()) } else { Err(format!("{left} never end")) };
+            }
+        }
+        Err("it never rests".to_owned())
+    }
+
+    /// Every unit holds what it may, and the laws of the machine hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (volume, oracle) in (0..).zip(&self.oracles) {
+            for unit in oracle.units() {
+                oracle
+                    .reads(unit, self.machine.content(volume, unit * UNIT))
+                    .map_err(|why| format!("volume {volume}: {why}"))?;
+            }
+        }
+        self.machine.check()
+    }
+
+    /// A volume, of flash or a disk, is lost between two events and comes back, which is to it as if
+    /// the power had been cut; the others go on.
+    pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
+        self.lost = Some(volume);
+        self.machine.strike(&Fault::Lose { volume });
+        while self.step(self.machine.now_ns())? {}
+        let left = self.oracles[volume as usize].in_flight();
+        if left > 0 {
+            return Err(format!("{left} operations outlive volume {volume}"));
+        }
+        let machine = &self.machine;
+        self.oracles[volume as usize]
+            .cut(|unit| machine.content(volume, unit * UNIT))
+            .map_err(|why| format!("volume {volume}, lost: {why}"))?;
+        self.lost = None;
+        self.machine.strike(&Fault::Clear { volume });
+        self.machine.check()
+    }
+
+    /// The power is cut between two events.
+    pub(crate) fn cut(&mut self) -> Result<(), String> {
+        self.machine.strike(&Fault::PowerCut);
+        if self.machine.completed().is_some() {
+            return Err("a completion outlived the power".to_owned());
+        }
+        for (volume, oracle) in (0..).zip(&mut self.oracles) {
+            let machine = &self.machine;
+            oracle
+                .cut(|unit| machine.content(volume, unit * UNIT))
+                .map_err(|why| format!("volume {volume}: {why}"))?;
+        }
+        self.machine.check()
+    }
+}

@@ -1,0 +1,208 @@
+//! Every cut of every small history: all sequences of up to three operations, a flush at any
+//! position, on every kind of device; the power fails before the first event, between any two, and
+//! after the last, and again between any two of what the device does when it is back.
+
+use crate::common::{disk, flash, memory};
+use crate::oracle::UNIT;
+use crate::rig::{Member, Rig};
+use iodyno_emulate::Sabotage;
+use iodyno_emulate::spec::{Flash, Kind};
+use iodyno_units::rng::{below, stream};
+use iodyno_units::{Op, OpKind};
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) histories: u64,
+    pub(crate) cuts: u64,
+    pub(crate) second_cuts: u64,
+}
+
+/// One operation of a history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Letter {
+    Write { unit: usize, fua: bool },
+    Trim { unit: usize },
+    Flush,
+}
+
+/// All histories of up to `most` changes of up to three units, in all orders, with a flush or none
+/// after each. Units are alike, so that the first to be used is always the first.
+pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
+    fn extend(left: usize, used: usize, so_far: &mut Vec<Letter>, all: &mut Vec<Vec<Letter>>) {
+        if !so_far.is_empty() {
+            all.push(so_far.clone());
+        }
+        if left == 0 {
+            return;
+        }
+        for unit in 0..=used.min(2) {
+            for change in [
+                Letter::Write { unit, fua: false },
+                Letter::Write { unit, fua: true },
+                Letter::Trim { unit },
+            ] {
+                so_far.push(change);
+                extend(left - 1, used.max(unit + 1), so_far, all);
+                so_far.push(Letter::Flush);
+                extend(left - 1, used.max(unit + 1), so_far, all);
+                so_far.truncate(so_far.len() - 2);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    extend(most, 0, &mut Vec::new(), &mut all);
+    all
+}
+
+/// 16 units on two dies. Full, each write of the host has copies made; with much spare none has.
+pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
+    let mut f = flash();
+    f.capacity_bytes = 16 * UNIT;
+    f.nand.channels = 2;
+    f.nand.planes = planes;
+    f.nand.pages_per_block = 2;
+    let row = u64::from(2 * planes * 2) * UNIT;
+    let least = (16 * UNIT).div_ceil(row) + 6;
+    f.nand.raw_bytes = row * if collects { least } else { least + 24 };
+    f.nand.program_fast_ns = 300_000;
+    f.nand.program_slow_ns = 900_000;
+    f.nand.parity_stripe = 0;
+    f.buffer.bytes = 6 * UNIT;
+    f.buffer.protected = protected;
+    f
+}
+
+/// Beside three writes of each unit on the average so many, that the die that is next programs a
+/// slow page and the one after it a fast one: programs then end in another order than they begin.
+const WRITES_MORE: usize = 2;
+
+/// The member is written before, until collection is steady, and comes to rest.
+pub(crate) fn prepared(member: Member, sabotage: Sabotage) -> Result<Rig, String> {
+    let mut rig = Rig::new(&[member], 1, sabotage);
+    let mut random = stream(1, "prelude", 0);
+    let units: Vec<u64> = rig.oracles[0].units().collect();
+    for i in 0..units.len() * 3 + WRITES_MORE {
+        let unit = units.get(i).copied();
+        let unit = unit.unwrap_or_else(|| units[below(&mut random, units.len() as u64) as usize]);
+        rig.submit(0, &change(OpKind::Write, unit, false));
+        if i % 4 == 3 {
+            rig.submit(0, &Op::FLUSH);
+            rig.rest()?;
+        }
+    }
+    rig.submit(0, &Op::FLUSH);
+    rig.rest()?;
+    rig.check()?;
+    Ok(rig)
+}
+
+fn change(kind: OpKind, unit: u64, fua: bool) -> Op {
+    Op { offset_bytes: unit * UNIT, len_bytes: UNIT as u32, kind, fua }
+}
+
+fn op(letter: Letter, units: &[u64]) -> Op {
+    match letter {
+        Letter::Write { unit, fua } => change(OpKind::Write, units[unit], fua),
+        Letter::Trim { unit } => change(OpKind::Trim, units[unit], false),
+        Letter::Flush => Op::FLUSH,
+    }
+}
+
+/// One history from a rig at rest, cut at every event. One after another, or all at once.
+fn cut_everywhere(
+    rest: &Rig,
+    history: &[Letter],
+    units: &[u64],
+    together: bool,
+    count: &mut Count,
+) -> Result<(), String> {
+    let mut rig = rest.clone();
+    let mut letters = history.iter();
+    let mut waits_for = None;
+    count.histories += 1;
+    loop {
+        while waits_for.is_none_or(|_| together || rig.oracles[0].in_flight() == 0)
+            && let Some(&letter) = letters.next()
+        {
+            waits_for = Some(rig.submit(0, &op(letter, units)));
+        }
+        let at = rig.machine.events() - rest.machine.events();
+        recover(rig.clone(), count).map_err(|why| format!("cut after event {at}: {why}"))?;
+        if !rig.step(u64::MAX)? {
+            return rig.check();
+        }
+    }
+}
+
+/// The power is cut, and once more between any two events of what follows.
+fn recover(mut rig: Rig, count: &mut Count) -> Result<(), String> {
+    rig.cut()?;
+    count.cuts += 1;
+    let mut events = 0;
+    loop {
+        if !rig.step(u64::MAX)? {
+            return rig.check();
+        }
+        events += 1;
+        let mut again = rig.clone();
+        again.cut().map_err(|why| format!("cut again after {events} more: {why}"))?;
+        count.second_cuts += 1;
+        again.rest().and_then(|()| again.check()).map_err(|why| format!("cut again: {why}"))?;
+    }
+}
+
+/// All histories of up to `most` changes on one device.
+pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, String> {
+    let mut count = Count::default();
+    for history in histories(most) {
+        for together in [false, true] {
+            cut_everywhere(rest, &history, units, together, &mut count).map_err(|why| {
+                format!("{history:?}, {}: {why}", if together { "at once" } else { "in turn" })
+            })?;
+        }
+    }
+    Ok(count)
+}
+
+/// Every flash device: volatile or protected, collecting or not, one plane or two.
+pub(crate) fn try_flash(
+    most: usize,
+    protected: &[bool],
+    sabotage: Sabotage,
+) -> Result<Count, String> {
+    let mut all = Count::default();
+    for &protected in protected {
+        for collects in [true, false] {
+            for planes in [1, 2] {
+                let kind = Kind::Flash(Box::new(tiny(protected, collects, planes)));
+                let units = (0..16).collect();
+                let name = format!("protected {protected}, collects {collects}, planes {planes}");
+                let rest = prepared(Member { kind, units }, sabotage)
+                    .map_err(|why| format!("{name}, prelude: {why}"))?;
+                let copied = rest.machine.flash_counts(0).unwrap().copied_pages;
+                assert_eq!(copied > 20, collects, "{name}: {copied} copies");
+                let count =
+                    try_all(&rest, most, &[3, 4, 11]).map_err(|why| format!("{name}: {why}"))?;
+                all.histories += count.histories;
+                all.cuts += count.cuts;
+                all.second_cuts += count.second_cuts;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Disks with and without a cache, memory with and without a battery.
+pub(crate) fn try_others(most: usize) -> Result<Count, String> {
+    let mut all = Count::default();
+    for kind in [disk(true), disk(false), memory(true), memory(false)] {
+        let units = vec![3, 4, 100_000];
+        let rest = prepared(Member { kind, units: units.clone() }, Sabotage::Nothing)?;
+        let count = try_all(&rest, most, &units)?;
+        all.histories += count.histories;
+        all.cuts += count.cuts;
+        all.second_cuts += count.second_cuts;
+    }
+    Ok(all)
+}

@@ -1,0 +1,302 @@
+//! Faults on demand: slow, hung and lost devices and ranges that can't be read, on every kind of
+//! device, and that they leave the other volumes alone.
+
+mod common;
+
+use common::{disk, flash, memory, system};
+use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::{Completion, Failure, Fault, Machine};
+use iodyno_units::{Op, OpKind};
+
+fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
+    Op { offset_bytes, len_bytes, kind, fua: false }
+}
+
+fn flash_with(parity_stripe: u32, protected: bool, lanes: u32) -> Kind {
+    let mut f = flash();
+    f.nand.parity_stripe = parity_stripe;
+    f.buffer.protected = protected;
+    f.controller.lanes = lanes;
+    Kind::Flash(Box::new(f))
+}
+
+fn kinds() -> Vec<(&'static str, Kind)> {
+    vec![
+        ("flash", flash_with(0, true, 1)),
+        ("a disk", disk(true)),
+        ("a disk without a cache", disk(false)),
+        ("memory", memory(true)),
+    ]
+}
+
+/// Two volumes alike, content kept, a worker on each.
+fn machine(kind: &Kind) -> Machine {
+    let mut m = Machine::new(&system(kind.clone(), Written::Sequential, 2), 1).unwrap();
+    m.keep_content();
+    assert_eq!([m.add_worker(0), m.add_worker(1)], [0, 1]);
+    m
+}
+
+/// One operation alone: how long it took, and how it ended.
+fn alone(m: &mut Machine, volume: u32, op: &Op) -> (u64, Option<Failure>) {
+    let from = m.submit(m.now_ns(), volume, volume, op, 77);
+    let done = m.next_completion(u64::MAX).expect("it completes");
+    assert_eq!((done.token, done.volume), (77, volume));
+    (done.at_ns - from, done.failure)
+}
+
+fn all_done(m: &mut Machine) -> Vec<Completion> {
+    std::iter::from_fn(|| m.next_completion(u64::MAX)).collect()
+}
+
+#[test]
+fn a_slow_device_takes_so_many_times_as_long() {
+    let ops = [
+        op(OpKind::Read, 1 << 20, 4096),
+        op(OpKind::Read, 3 << 20, 65_536),
+        op(OpKind::Write, 1 << 20, 8192),
+        Op { fua: true, ..op(OpKind::Write, 1 << 20, 4096) },
+        op(OpKind::Trim, 1 << 20, 8192),
+        Op::FLUSH,
+    ];
+    for (name, kind) in kinds() {
+        for o in ops {
+            let (usual_ns, _) = alone(&mut machine(&kind), 0, &o);
+            let other_usual = alone(&mut machine(&kind), 1, &o);
+            for factor in [1.5, 10.0] {
+                let mut m = machine(&kind);
+                m.inject(0, Fault::Slow { volume: 0, factor });
+                let (took_ns, failure) = alone(&mut m, 0, &o);
+                let want_ns = usual_ns as f64 * factor;
+                assert!((took_ns as f64 - want_ns).abs() <= 1.0, "{name} {o:?}: {took_ns}");
+                assert_eq!(failure, None);
+                let mut other = machine(&kind);
+                other.inject(0, Fault::Slow { volume: 0, factor });
+                assert_eq!(alone(&mut other, 1, &o), other_usual, "{name}: the other volume");
+            }
+            for lifted in [Fault::Slow { volume: 0, factor: 1.0 }, Fault::Clear { volume: 0 }] {
+                let mut m = machine(&kind);
+                m.inject(0, Fault::Slow { volume: 0, factor: 7.0 });
+                m.inject(0, lifted);
+                assert_eq!(alone(&mut m, 0, &o), (usual_ns, None), "{name}: lifted");
+            }
+        }
+    }
+}
+
+/// What is under way when a device becomes slow: only what is left of it takes longer. And the slow
+/// device's queue holds what it has not answered.
+#[test]
+fn slowness_begins_when_it_begins() {
+    let kind = flash_with(0, true, 1);
+    let read = op(OpKind::Read, 1 << 20, 4096);
+    let (usual_ns, _) = alone(&mut machine(&kind), 0, &read);
+    let mut m = machine(&kind);
+    m.inject(usual_ns / 4, Fault::Slow { volume: 0, factor: 3.0 });
+    let left_ns = usual_ns - usual_ns / 4;
+    assert_eq!(alone(&mut m, 0, &read), (usual_ns + 2 * left_ns, None));
+
+    // Each of one outstanding at a time waits for the one before it.
+    let mut f = flash();
+    if let iodyno_emulate::spec::Attach::Link { queue_max, .. } = &mut f.attach {
+        *queue_max = 1;
+    }
+    let mut m = machine(&Kind::Flash(Box::new(f)));
+    m.inject(0, Fault::Slow { volume: 0, factor: 3.0 });
+    for token in 0..3 {
+        m.submit(0, 0, 0, &op(OpKind::Read, token << 20, 4096), token);
+    }
+    let at: Vec<u64> = all_done(&mut m).iter().map(|c| c.at_ns).collect();
+    // The second began when the first was answered: (3 u + u) since it was handed over, times 3.
+    assert_eq!(at[..2], [3 * usual_ns, 12 * usual_ns], "{usual_ns}");
+}
+
+#[test]
+fn a_hung_device_answers_when_it_is_cleared() {
+    for (name, kind) in kinds() {
+        let mut m = machine(&kind);
+        m.submit(0, 0, 0, &op(OpKind::Read, 8192, 4096), 1);
+        m.inject(1, Fault::Hang { volume: 0 });
+        m.submit(10, 0, 0, &op(OpKind::Read, 1 << 20, 131_072), 2);
+        m.submit(10, 0, 0, &op(OpKind::Write, 4096, 4096), 3);
+        m.submit(10, 0, 0, &Op::FLUSH, 4);
+        m.submit(10, 1, 1, &op(OpKind::Read, 4096, 4096), 5);
+        let done = all_done(&mut m);
+        assert_eq!(done.iter().map(|c| c.token).collect::<Vec<_>>(), [5], "{name}");
+        assert_eq!(m.next_event(), None);
+        assert_eq!(m.check(), Ok(()));
+        let cleared_ns = m.now_ns() + 1_000_000_000;
+        m.inject(cleared_ns, Fault::Clear { volume: 0 });
+        let mut tokens = Vec::new();
+        for done in all_done(&mut m) {
+            assert_eq!((done.at_ns, done.failure), (cleared_ns, None), "{name}");
+            tokens.push(done.token);
+        }
+        tokens.sort_unstable();
+        assert_eq!(tokens, [1, 2, 3, 4], "{name}");
+        assert_eq!(m.content(0, 4096), Some(3));
+        assert_eq!(m.check(), Ok(()));
+    }
+}
+
+/// A power cut takes what waits in a hung device; it hangs on for what comes after.
+#[test]
+fn a_power_cut_does_not_end_a_hang() {
+    for (name, kind) in kinds() {
+        let mut m = machine(&kind);
+        m.inject(0, Fault::Hang { volume: 0 });
+        m.submit(1, 0, 0, &op(OpKind::Read, 0, 4096), 1);
+        assert_eq!(m.next_completion(50_000_000), None);
+        m.inject(50_000_000, Fault::PowerCut);
+        assert_eq!(m.next_completion(60_000_000), None);
+        m.submit(60_000_000, 0, 0, &op(OpKind::Read, 0, 4096), 2);
+        assert_eq!(m.next_completion(u64::MAX), None, "{name} hangs on");
+        m.inject(200_000_000, Fault::Clear { volume: 0 });
+        let tokens: Vec<u64> = all_done(&mut m).iter().map(|c| c.token).collect();
+        assert_eq!(tokens, [2], "{name}");
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None);
+    }
+}
+
+#[test]
+fn a_lost_device_fails_everything_until_it_is_back() {
+    let mut with_volatile = kinds();
+    with_volatile.push(("flash with a volatile buffer", flash_with(0, false, 1)));
+    with_volatile.push(("memory without a battery", memory(false)));
+    for (name, kind) in with_volatile {
+        let mut m = machine(&kind);
+        for token in 0..40 {
+            m.submit(0, 0, 0, &op(OpKind::Write, token * 4096, 4096), token);
+        }
+        m.submit(0, 0, 0, &Op::FLUSH, 40);
+        assert_eq!(all_done(&mut m).len(), 41);
+        let acknowledged = alone(&mut m, 0, &op(OpKind::Write, 0, 4096));
+        assert_eq!((acknowledged.1, m.content(0, 0)), (None, Some(77)));
+        let mut lost_ns = m.now_ns();
+        let in_flight = [op(OpKind::Read, 1 << 20, 131_072), op(OpKind::Read, 0, 4096), Op::FLUSH];
+        for (token, o) in (100..).zip(&in_flight) {
+            m.submit(lost_ns, 0, 0, o, token);
+        }
+        m.submit(lost_ns, 1, 1, &op(OpKind::Read, 0, 4096), 103);
+        let is_memory = matches!(kind, Kind::Memory(_));
+        lost_ns += 1000;
+        m.inject(lost_ns, Fault::Lose { volume: 0 });
+        let (mut lost, mut others) = (Vec::new(), Vec::new());
+        for done in all_done(&mut m) {
+            if done.volume == 1 {
+                others.push((done.token, done.failure));
+                continue;
+            }
+            assert_eq!(done.failure, Some(Failure::Lost), "{name}");
+            // Memory's submitter copies first, and finds out then.
+            assert!(is_memory || done.at_ns == lost_ns, "{name}: {done:?}");
+            lost.push(done.token);
+        }
+        lost.sort_unstable();
+        assert_eq!((lost, others), (vec![100, 101, 102], vec![(103, None)]), "{name}");
+        assert_eq!(m.check(), Ok(()), "{name}");
+        for o in [op(OpKind::Read, 0, 4096), op(OpKind::Write, 8192, 4096), Op::FLUSH] {
+            let (took_ns, failure) = alone(&mut m, 0, &o);
+            assert_eq!(failure, Some(Failure::Lost), "{name}");
+            assert!(is_memory || took_ns == 0, "{name}");
+        }
+        // A second loss, and the power, change nothing about that.
+        m.inject(0, Fault::Lose { volume: 0 });
+        m.inject(0, Fault::PowerCut);
+        assert_eq!(m.next_completion(m.now_ns()), None);
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, Some(Failure::Lost));
+        m.inject(m.now_ns() + 1, Fault::Clear { volume: 0 });
+        all_done(&mut m);
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None, "{name} is back");
+        // What was flushed is there; what was only acknowledged, where it was protected.
+        let (protected, keeps) = match name {
+            "flash" | "a disk without a cache" | "memory" => (true, true),
+            "memory without a battery" => (false, false),
+            _ => (false, true),
+        };
+        let unit_0 = if protected { Some(77) } else { keeps.then_some(0) };
+        assert_eq!(m.content(0, 0), unit_0, "{name}");
+        assert_eq!(m.content(0, 8192), keeps.then_some(2), "{name}: a failed write");
+        assert_eq!(m.check(), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn a_latent_range_fails_reads_until_it_is_written() {
+    let latent = Fault::Latent { volume: 0, offset_bytes: 40_960 + 512, len_bytes: 8192 };
+    let mut all = kinds();
+    all.push(("flash in lanes", flash_with(0, true, 2)));
+    for (name, kind) in all {
+        let mut m = machine(&kind);
+        m.inject(0, latent);
+        m.next_completion(1);
+        let read = |m: &mut Machine, offset, len, want| {
+            let got = alone(m, 0, &op(OpKind::Read, offset, len)).1;
+            assert_eq!(got, want, "{name}: {offset} {len}");
+            assert_eq!(alone(m, 1, &op(OpKind::Read, offset, len)).1, None);
+        };
+        let bad = Some(Failure::Medium);
+        // Units 10, 11 and 12 are touched.
+        read(&mut m, 36_864, 4096, None);
+        read(&mut m, 53_248, 65_536, None);
+        read(&mut m, 40_960, 512, bad);
+        read(&mut m, 49_152, 4096, bad);
+        read(&mut m, 16_384, 28_672, bad);
+        read(&mut m, 49_152 + 2048, 65_536, bad);
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Write, 45_056, 4096)).1, None);
+        read(&mut m, 45_056, 4096, None);
+        read(&mut m, 40_960, 4096, bad);
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Trim, 36_864, 8192)).1, None);
+        read(&mut m, 36_864, 12_288, None);
+        read(&mut m, 36_864, 16_384, bad);
+        m.inject(0, Fault::Clear { volume: 0 });
+        m.next_completion(m.now_ns());
+        read(&mut m, 36_864, 16_384, None);
+        if let Some(counts) = m.flash_counts(0) {
+            assert!(counts.unrecovered >= 6 && counts.recovered == 0, "{counts:?}");
+        }
+    }
+}
+
+/// With parity the page is rebuilt, later than a whole one is read; after that it is whole.
+#[test]
+fn parity_rebuilds_a_latent_range_once() {
+    for fault in [
+        Fault::Latent { volume: 0, offset_bytes: 40_960, len_bytes: 8192 },
+        Fault::Page { volume: 0, offset_bytes: 40_960 },
+        Fault::Block { volume: 0, offset_bytes: 40_960 },
+    ] {
+        let mut m = machine(&flash_with(8, true, 1));
+        let read = op(OpKind::Read, 40_960, 4096);
+        let (usual_ns, _) = alone(&mut m, 0, &read);
+        m.inject(0, fault);
+        let (rebuilt_ns, failure) = alone(&mut m, 0, &read);
+        assert!(rebuilt_ns >= usual_ns + 50_000 && failure.is_none(), "{fault:?}: {rebuilt_ns}");
+        assert_eq!(alone(&mut m, 0, &read), (usual_ns, None), "{fault:?}");
+        assert_eq!(m.flash_counts(0).unwrap().recovered, 1);
+    }
+}
+
+/// A slow or hung flash device's buffer goes on to flash; what waits for an answer is not answered
+/// twice by anything that follows.
+#[test]
+fn faults_upon_faults() {
+    for (name, kind) in kinds() {
+        let mut m = machine(&kind);
+        for token in 0..30 {
+            let kind = [OpKind::Read, OpKind::Write][token as usize % 2];
+            m.submit(token * 5000, 0, 0, &op(kind, token * 8192, 8192), token);
+        }
+        m.inject(10_000, Fault::Slow { volume: 0, factor: 4.0 });
+        m.inject(80_000, Fault::Hang { volume: 0 });
+        m.inject(120_000, Fault::Slow { volume: 0, factor: 2.0 });
+        m.inject(300_000, Fault::Lose { volume: 0 });
+        m.inject(400_000, Fault::Clear { volume: 0 });
+        m.inject(400_000, Fault::Slow { volume: 0, factor: 2.0 });
+        let mut tokens: Vec<u64> = all_done(&mut m).iter().map(|c| c.token).collect();
+        tokens.sort_unstable();
+        assert_eq!(tokens, (0..30).collect::<Vec<_>>(), "{name}");
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None);
+        assert_eq!(m.check(), Ok(()));
+    }
+}

@@ -1,0 +1,158 @@
+//! `iodyno fault`, `iodyno status` and `iodyno replay`: what is said to a server that runs, and a
+//! record of one run again in virtual time.
+
+use crate::args::{FaultFlags, Replay, Status};
+use crate::failure::Failure;
+use crate::{print, print_json, serve};
+use iodyno_emulate::{Completion, Machine};
+use iodyno_live::record::Record;
+use iodyno_measure::Histogram;
+use iodyno_target::TargetName;
+use iodyno_units::human;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufReader;
+use std::process::ExitCode;
+
+/// `iodyno fault`.
+pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
+    let path = serve::socket(&flags.control);
+    let line = flags.fault.join(" ");
+    let said = serve::say(path, &line)?;
+    if line == "status" { print_json(&said) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// `iodyno status`.
+pub(crate) fn status(flags: &Status) -> Result<ExitCode, Failure> {
+    let path = serve::socket(&flags.control);
+    if flags.metrics {
+        let said = serve::say(path, "metrics")?;
+        return print(said["text"].as_str().unwrap_or_default());
+    }
+    let said = serve::say(path, "status")?;
+    if flags.json {
+        return print_json(&said);
+    }
+    print(&in_words(&said))
+}
+
+fn in_words(status: &Value) -> String {
+    let mut text = String::new();
+    if let Some(ns) = status["machine_ns"].as_u64() {
+        let _ = writeln!(text, "machine  {} of its time", human::duration_ns(ns));
+    }
+    for volume in status["volumes"].as_array().into_iter().flatten() {
+        let device = volume["device"].as_str().unwrap_or("native");
+        let _ = writeln!(text, "{device}");
+        for (kind, of) in volume["operations"].as_object().into_iter().flatten() {
+            let number = |key: &str| of[key].as_f64().unwrap_or(0.0);
+            let time = |key: &str| of[key].as_f64().map_or("–".to_owned(), human::time_ns);
+            let _ = writeln!(
+                text,
+                "  {kind:<13} {:>8}  {:>8}  errors {}  mean {}  p50 {}  p99 {}",
+                human::count(number("operations")),
+                human::size(number("bytes") as u64),
+                number("errors"),
+                time("latency_mean_ns"),
+                time("latency_p50_ns"),
+                time("latency_p99_ns"),
+            );
+        }
+        if let (Some(held), Some(size)) =
+            (volume["buffered_bytes"].as_u64(), volume["buffer_bytes"].as_u64())
+        {
+            let _ =
+                writeln!(text, "  buffer        {} of {}", human::size(held), human::size(size));
+        }
+        if let Some(wa) = volume["write_amplification"].as_f64() {
+            let worn = volume["worn"].as_f64().unwrap_or(0.0) * 100.0;
+            let _ = writeln!(text, "  flash         write amplification {wa:.2}, worn {worn:.4} %");
+        }
+        if let Some(late) = volume["late"].as_u64() {
+            let time = |key: &str| volume[key].as_f64().map_or("–".to_owned(), human::time_ns);
+            let _ = writeln!(
+                text,
+                "  late          {late} completions over 10 µs after the model; p50 {}, p99 {}",
+                time("lateness_p50_ns"),
+                time("lateness_p99_ns"),
+            );
+        }
+        for (key, words) in [
+            ("corruptions_found", "corrupt units found"),
+            ("pages_recovered", "pages rebuilt from parity"),
+            ("pages_lost", "pages lost"),
+            ("backing_errors", "writes that could not be kept"),
+        ] {
+            if let Some(n @ 1..) = volume[key].as_u64() {
+                let _ = writeln!(text, "  !             {n} {words}");
+            }
+        }
+    }
+    text
+}
+
+/// `iodyno replay`.
+pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
+    let named = flags.record.display();
+    let wrong = |why: String| Failure::input(format!("{named}: {why}"));
+    let file = File::open(&flags.record).map_err(|e| wrong(e.to_string()))?;
+    let record = Record::open(BufReader::new(file)).map_err(wrong)?;
+    let head = &record.machine;
+    let field = |key: &str| wrong(format!("line 2 does not say its `{key}`"));
+    let device = head["device"].as_str().ok_or_else(|| field("device"))?;
+    let device = TargetName::parse(device).map_err(|e| wrong(e.to_string()))?;
+    let seed = head["seed"].as_u64().ok_or_else(|| field("seed"))?;
+    let workers = head["workers"].as_u64().ok_or_else(|| field("workers"))?;
+    let system = serve::system(&device)?;
+    let mut machine = Machine::new(&system, seed).map_err(Failure::input)?;
+    for volume in 0..machine.volumes() {
+        for _ in 0..workers {
+            machine.add_worker(volume);
+        }
+    }
+    machine.follow_content();
+    let (mut changes, mut done, mut failed) = (Vec::new(), 0_u64, 0_u64);
+    let mut gaps = Histogram::new();
+    let mut last_ns = 0;
+    let ended = record
+        .replay(&mut machine, &mut |_, completion: &Completion| {
+            done += 1;
+            failed += u64::from(completion.failure.is_some());
+            gaps.record(completion.at_ns.saturating_sub(last_ns));
+            last_ns = completion.at_ns;
+        })
+        .map_err(wrong)?;
+    machine.changes(&mut changes);
+    let same = ended.is_same();
+    if flags.json {
+        print_json(&json!({
+            "operations": ended.operations,
+            "faults": ended.faults,
+            "completed": done,
+            "failed": failed,
+            "machine_ns": machine.now_ns(),
+            "events": machine.events(),
+            "hash": format!("{:016x}", ended.hashes.0),
+            "same": same,
+        }))?;
+    } else {
+        let verdict = match same {
+            Some(true) => "the same events as were recorded",
+            Some(false) => {
+                "NOT the events that were recorded: the device's files or this program have changed since"
+            }
+            None => "the record was cut off, so that nothing can be compared",
+        };
+        print(&format!(
+            "{} operations, {} faults, {} completions ({failed} failed) in {} of the machine's time\n{} events, hash {:016x}: {verdict}\n",
+            ended.operations,
+            ended.faults,
+            done,
+            human::duration_ns(machine.now_ns()),
+            machine.events(),
+            ended.hashes.0,
+        ))?;
+    }
+    Ok(if same == Some(false) { ExitCode::from(4) } else { ExitCode::SUCCESS })
+}

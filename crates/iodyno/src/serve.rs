@@ -1,0 +1,389 @@
+//! `iodyno serve`: emulated storage that other programs use, over NBD.
+//!
+//! The device's name is the one of `run --on model:…`. Its volumes are exports: the first one is also
+//! the export without a name. Two speeds: `model` (each completion at the model's time) and `native`
+//! (as fast as this machine can; what was acknowledged survives the server).
+
+mod floor;
+mod native;
+mod scenario;
+
+use crate::args::{Serve, Speed};
+use crate::failure::Failure;
+use crate::{complain, model, signals};
+use iodyno_drive::clock::Clock;
+use iodyno_emulate::spec::{Kind, Precondition, Volume as Place, Written};
+use iodyno_emulate::{Machine, System};
+use iodyno_live::control::Control;
+use iodyno_live::door::nbd::{Reply, Volume, WORKERS};
+use iodyno_live::metrics;
+use iodyno_live::pace::Poller;
+use iodyno_live::record::Recorder;
+use iodyno_live::served::{Live, Options};
+use iodyno_live::store::{self, Store};
+use iodyno_live::words::{self, Ask};
+use iodyno_nbd::tls::ServerTls;
+use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
+use iodyno_run::EmulatedState;
+use iodyno_target::TargetName;
+use iodyno_units::human;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What a device was written with before, where its name does not say.
+const BLOCK_BYTES: u32 = 4096;
+
+/// `iodyno serve`.
+pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
+    let system = system(&flags.device)?;
+    let endpoints = endpoints(&flags.nbd)?;
+    let config = config(flags)?;
+    let mut stores = stores(flags, &system)?;
+    let stop = signals::stop_flag();
+    let names = names(&system);
+
+    if flags.speed == Speed::Native {
+        native_only(flags)?;
+        let exports = Arc::new(Exports::default());
+        let stores: Vec<Arc<Store>> = stores.drain(..).map(Arc::new).collect();
+        for ((store, name), volume) in stores.iter().zip(&names).zip(&system.volumes) {
+            let export = native::export(store, &volume.device, &system.name, flags.read_only);
+            insert(&exports, name, name == &names[0], export);
+        }
+        let server = start(&exports, &endpoints, config)?;
+        let control = control(flags, Arc::new(native::answer(&stores, &stop)))?;
+        announce(flags, &system, &names, &server, "native speed: as fast as this machine can");
+        wait(&stop);
+        drop(control);
+        server.stop();
+        for store in &stores {
+            store.sync().map_err(|e| Failure::target(e.to_string()))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let machine = Machine::new(&system, flags.seed).map_err(Failure::input)?;
+    let floor_ns = if flags.no_floor { 0 } else { floor::measure().unwrap_or(0) };
+    let options = Options { dilation: flags.dilate, ahead_ns: floor_ns };
+    let mut machine = machine;
+    for volume in 0..machine.volumes() {
+        for _ in 0..WORKERS {
+            machine.add_worker(volume);
+        }
+    }
+    let live = Arc::new(Live::new(machine, stores, &options, || Clock::new().now_ns()));
+    if let Some(path) = &flags.record {
+        let head = json!({
+            "iodyno": env!("CARGO_PKG_VERSION"),
+            "device": flags.device.to_string(),
+            "seed": flags.seed,
+            "workers": WORKERS,
+        });
+        live.record(Recorder::create(path, &head).map_err(Failure::input)?);
+    }
+    let exports = Arc::new(Exports::default());
+    for (volume, name) in (0..).zip(&names) {
+        let export = Volume::new(Arc::clone(&live), volume, volume * WORKERS, flags.read_only);
+        insert(&exports, name, volume == 0, Arc::new(export));
+    }
+    let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
+    let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
+    let server = start(&exports, &endpoints, config)?;
+    let control = control(flags, answers(&live, flags.seed, &stop))?;
+    let plan = flags.scenario.as_deref().map(scenario::read).transpose()?;
+    let mut words = "the model's times".to_owned();
+    if let Some(k) = flags.dilate {
+        let _ = write!(words, " × {k}: divide what clients measure by it");
+    }
+    if floor_ns > 0 {
+        let floor = human::time_ns(floor_ns as f64);
+        let _ = write!(
+            words,
+            "; this machine's transport takes {floor} a round trip, which is taken off: latencies below it can't be shown"
+        );
+    }
+    announce(flags, &system, &names, &server, &words);
+    if let Some(address) = flags.metrics {
+        let at = metrics::serve(&live, address).map_err(|e| fail("--metrics", e))?;
+        complain(&format!("metrics at http://{at}/metrics\n"));
+    }
+    if let Some(plan) = plan {
+        scenario::play(plan, &live, flags.seed, &stop);
+    }
+    wait(&stop);
+    drop(control);
+    server.stop();
+    drop(poller);
+    live.end_record().map_err(Failure::target)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The system that a name stands for. The emulated host's own generator costs nothing here: clients
+/// are real programs, and take their own time.
+pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
+    let emulated = model::emulated(std::slice::from_ref(name))?;
+    let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
+    let mut system = emulated.system;
+    system.host.generator_ns = 0;
+    system.host.wake_ns = 0;
+    for (volume, asked) in system.volumes.iter_mut().zip(&emulated.volumes) {
+        let how = match asked.state {
+            EmulatedState::Given(how) => how,
+            EmulatedState::Auto | EmulatedState::Random => {
+                Written::Random { block_bytes: BLOCK_BYTES }
+            }
+        };
+        volume.state = Precondition { how, fill: asked.fill };
+        if let Kind::Flash(flash) = &mut volume.device.kind
+            && let iodyno_emulate::spec::Attach::Link { host_ns, host_bytes_per_s, .. } =
+                &mut flash.attach
+        {
+            *host_ns = 0;
+            *host_bytes_per_s = f64::INFINITY;
+        }
+    }
+    Ok(system)
+}
+
+/// The names of the exports: the device's, with a number where there are several alike.
+fn names(system: &System) -> Vec<String> {
+    let name = |v: &Place| v.device.name.clone();
+    let alike = |n: &String| system.volumes.iter().filter(|v| v.device.name == *n).count();
+    let mut numbers = std::collections::BTreeMap::new();
+    let number = |v: &Place| {
+        let name = name(v);
+        if alike(&name) == 1 {
+            return name;
+        }
+        let number = numbers.entry(name.clone()).or_insert(0);
+        *number += 1;
+        format!("{name}-{number}")
+    };
+    system.volumes.iter().map(number).collect()
+}
+
+fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>) {
+    if is_first {
+        exports.insert("", Arc::clone(&export));
+    }
+    exports.insert(name, export);
+}
+
+/// `unix:PATH` or `HOST:PORT`.
+fn endpoints(asked: &[String]) -> Result<Vec<Endpoint>, Failure> {
+    let read = |text: &String| {
+        match text.strip_prefix("unix:") {
+        Some("") => Err(Failure::input("--nbd unix: needs the path of a socket behind it")),
+        Some(path) => Ok(Endpoint::Unix(PathBuf::from(path))),
+        None => text.parse().map(Endpoint::Tcp).map_err(|_| {
+            Failure::input(format!(
+                "--nbd {text}: write unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809"
+            ))
+        }),
+    }
+    };
+    asked.iter().map(read).collect()
+}
+
+fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
+    let tls = match flags.tls.as_slice() {
+        [] => None,
+        [chain, key] => Some(ServerTls::new(chain, key, None)),
+        [chain, key, authority] => Some(ServerTls::new(chain, key, Some(authority))),
+        _ => {
+            return Err(Failure::input(
+                "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
+            ));
+        }
+    };
+    let tls = tls.transpose().map_err(|e| Failure::input(e.to_string()))?;
+    Ok(ServerConfig { tls, insist_on_plain: flags.insist_on_plain, ..ServerConfig::default() })
+}
+
+/// The bytes of each volume.
+fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
+    if flags.backing.is_empty() {
+        let share = flags.memory.unwrap_or_else(memory_bytes) / system.volumes.len().max(1) as u64;
+        let store = |v: &Place| Store::in_memory(v.device.capacity_bytes(), share, options(v));
+        return Ok(system.volumes.iter().map(store).collect());
+    }
+    if flags.backing.len() != system.volumes.len() {
+        return Err(Failure::input(format!(
+            "{} volumes and {} files in --backing: name one for each volume",
+            system.volumes.len(),
+            flags.backing.len()
+        )));
+    }
+    let store = |(v, path): (&Place, &PathBuf)| {
+        Store::in_file(path, v.device.capacity_bytes(), options(v))
+            .map_err(|e| Failure::target(e.to_string()))
+    };
+    system.volumes.iter().zip(&flags.backing).map(store).collect()
+}
+
+fn options(volume: &Place) -> store::Options {
+    let emptied = matches!(&volume.device.kind, Kind::Memory(memory) if !memory.protected);
+    store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
+}
+
+/// Half of this machine's memory that is free.
+fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(1 << 30, |kib| kib * 512)
+}
+
+fn start(
+    exports: &Arc<Exports>,
+    endpoints: &[Endpoint],
+    config: ServerConfig,
+) -> Result<Server, Failure> {
+    Server::start(Arc::clone(exports), endpoints, config)
+        .map_err(|e| Failure::target(e.to_string()))
+}
+
+fn control(
+    flags: &Serve,
+    answer: Arc<iodyno_live::control::Answer>,
+) -> Result<Option<Control>, Failure> {
+    let Some(path) = &flags.control else { return Ok(None) };
+    let listen = Control::listen(path, answer);
+    let listen =
+        listen.map_err(|e| Failure::target(format!("--control {}: {e}", path.display())))?;
+    Ok(Some(listen))
+}
+
+/// Native speed has no machine.
+fn native_only(flags: &Serve) -> Result<(), Failure> {
+    let given = [
+        ("--dilate", flags.dilate.is_some()),
+        ("--record", flags.record.is_some()),
+        ("--scenario", flags.scenario.is_some()),
+        ("--metrics", flags.metrics.is_some()),
+    ];
+    match given.iter().find(|g| g.1) {
+        Some((flag, _)) => Err(Failure::input(format!(
+            "{flag} is about the model's times, and --speed native has none: leave one of them out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What a control socket answers for a machine.
+fn answers(
+    live: &Arc<Live<Reply>>,
+    seed: u64,
+    stop: &Arc<AtomicBool>,
+) -> Arc<iodyno_live::control::Answer> {
+    let (live, stop) = (Arc::clone(live), Arc::clone(stop));
+    Arc::new(move |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["status"] => metrics::status(&live),
+            ["metrics"] => json!({ "text": metrics::prometheus(&live) }),
+            ["stop"] => {
+                stop.store(true, Ordering::Relaxed);
+                json!({ "ok": true })
+            }
+            words => match words::parse(words).and_then(|ask| apply(&live, &ask, seed)) {
+                Ok(()) => json!({ "ok": true }),
+                Err(why) => json!({ "error": why }),
+            },
+        }
+    })
+}
+
+/// Does to a served system what was asked.
+pub(crate) fn apply(live: &Live<Reply>, ask: &Ask, seed: u64) -> Result<(), String> {
+    let volumes = live.volumes();
+    let on = |volume: u32, end_bytes: u64| {
+        if volume >= volumes {
+            return Err(format!("there is no volume {volume}: they are 0 to {}", volumes - 1));
+        }
+        let capacity = live.capacity_bytes(volume);
+        if end_bytes > capacity {
+            return Err(format!("beyond the end: volume {volume} has {capacity} bytes"));
+        }
+        Ok(())
+    };
+    match ask {
+        Ask::Fault(fault) => {
+            use iodyno_emulate::Fault::{Block, Latent, Page};
+            let end = match *fault {
+                Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
+                Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
+                _ => 0,
+            };
+            on(fault.volume().unwrap_or(0), end)?;
+            live.inject(*fault);
+        }
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
+            on(*volume, offset_bytes + len_bytes)?;
+            let range = *offset_bytes..offset_bytes + len_bytes;
+            live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
+        }
+        Ask::ClearAll => {
+            for volume in 0..volumes {
+                live.inject(iodyno_emulate::Fault::Clear { volume });
+            }
+            live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
+        }
+    }
+    Ok(())
+}
+
+fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, words: &str) {
+    let mut text = String::new();
+    for (name, volume) in names.iter().zip(&system.volumes) {
+        let size = human::size(volume.device.capacity_bytes());
+        let _ = writeln!(text, "serving {name}  {size} in {}", system.name);
+    }
+    for endpoint in server.endpoints() {
+        let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
+    }
+    if let Some(path) = &flags.control {
+        let _ = writeln!(text, "control unix:{}", path.display());
+    }
+    let _ = writeln!(text, "time    {words}");
+    complain(&text);
+}
+
+/// As clients write it.
+fn uri(endpoint: &Endpoint, plain: bool) -> String {
+    let scheme = if plain { "nbd" } else { "nbds" };
+    match endpoint {
+        Endpoint::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+        Endpoint::Tcp(address) => format!("{scheme}://{address}"),
+    }
+}
+
+fn wait(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The path of a control socket as people give it: `unix:PATH` or `PATH`.
+pub(crate) fn socket(text: &str) -> &Path {
+    Path::new(text.strip_prefix("unix:").unwrap_or(text))
+}
+
+/// Says a line to a control socket.
+pub(crate) fn say(path: &Path, line: &str) -> Result<Value, Failure> {
+    let said = iodyno_live::control::say(path, line).map_err(|e| {
+        Failure::target(format!(
+            "{0}: {e}: is a server there, started with --control unix:{0}?",
+            path.display()
+        ))
+    })?;
+    match said["error"].as_str() {
+        Some(error) => Err(Failure::input(error)),
+        None => Ok(said),
+    }
+}

@@ -1,0 +1,122 @@
+//! `--speed native`: the store without a machine. What was acknowledged is in the base, as in a device
+//! with a protected buffer: a server that is killed has lost nothing.
+
+use iodyno_emulate::spec::{Device, Kind as DeviceKind};
+use iodyno_live::control::Answer as ControlAnswer;
+use iodyno_live::door::nbd::described;
+use iodyno_live::store::{ReadError, Store, WriteError};
+use iodyno_live::words::{self, Ask};
+use iodyno_nbd::{Answer, Errno, Export, Info, Io, Kind, Peer, Session};
+use serde_json::json;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+struct Native {
+    store: Arc<Store>,
+    info: Info,
+}
+
+/// A volume at native speed.
+pub(super) fn export(
+    store: &Arc<Store>,
+    device: &Device,
+    system: &str,
+    read_only: bool,
+) -> Arc<dyn Export> {
+    let words = format!("{} in {system}, at native speed, by iodyno", device.name);
+    let rotational = matches!(device.kind, DeviceKind::Disk(_));
+    let info = described(store.capacity_bytes(), words, rotational, read_only);
+    Arc::new(Native { store: Arc::clone(store), info })
+}
+
+impl Export for Native {
+    fn info(&self) -> Info {
+        self.info.clone()
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        Ok(Box::new(Client { store: Arc::clone(&self.store), buffer: Vec::new() }))
+    }
+}
+
+struct Client {
+    store: Arc<Store>,
+    buffer: Vec<u8>,
+}
+
+impl Session for Client {
+    fn submit(&mut self, io: Io<'_>) {
+        let command = *io.command();
+        let (at, len) = (command.offset_bytes, command.len_bytes);
+        let done = match command.kind {
+            Kind::Read if len > 0 => {
+                self.buffer.resize(len as usize, 0);
+                match self.store.read(at, &mut self.buffer) {
+                    Ok(()) => io.answer(&Answer::Data(&self.buffer)),
+                    Err(e) => io.answer(&Answer::Failed(read_errno(&e))),
+                }
+                return;
+            }
+            Kind::BlockStatus => {
+                let extents = iodyno_live::door::nbd::extents(&self.store, at, len);
+                io.answer(&Answer::Extents(&extents));
+                return;
+            }
+            Kind::Write => self.store.write_now(at, io.data()),
+            Kind::WriteZeroes => self.store.zero_now(at, u64::from(len)),
+            Kind::Trim => self.store.trim_now(at, u64::from(len)),
+            Kind::Read | Kind::Flush | Kind::Cache | Kind::Disc => Ok(()),
+        };
+        match done {
+            Ok(()) => io.answer(&Answer::Done),
+            Err(e) => io.answer(&Answer::Failed(write_errno(&e))),
+        }
+    }
+}
+
+fn read_errno(error: &ReadError) -> Errno {
+    match error {
+        ReadError::OutOfRange { .. } => Errno::Inval,
+        ReadError::Corrupt { .. } | ReadError::Io { .. } => Errno::Io,
+    }
+}
+
+fn write_errno(error: &WriteError) -> Errno {
+    match error {
+        e if e.is_no_space() => Errno::NoSpace,
+        WriteError::OutOfRange { .. } => Errno::NoSpace,
+        _ => Errno::Io,
+    }
+}
+
+/// What a control socket answers here.
+pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<ControlAnswer> {
+    let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
+    Box::new(move |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["stop"] => stop.store(true, Ordering::Relaxed),
+            ["status"] => {
+                let volumes = stores.iter().map(|s| json!({ "memory_bytes": s.memory_bytes() }));
+                return json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() });
+            }
+            words => match words::parse(words) {
+                Ok(Ask::Corrupt { volume, offset_bytes, len_bytes })
+                    if (volume as usize) < stores.len() =>
+                {
+                    let range = offset_bytes..offset_bytes + len_bytes;
+                    stores[volume as usize].corrupt(&range, 1);
+                }
+                Ok(Ask::ClearAll) => stores.iter().for_each(|s| s.clear_corruption()),
+                Ok(_) => {
+                    let why =
+                        "at native speed nothing is modelled: only corrupt and clear are there";
+                    return json!({ "error": why });
+                }
+                Err(why) => return json!({ "error": why }),
+            },
+        }
+        json!({ "ok": true })
+    })
+}

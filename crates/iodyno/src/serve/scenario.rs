@@ -1,0 +1,65 @@
+//! A scenario: faults at times, one a line, `#` begins a remark.
+//!
+//! ```text
+//! 2s     slow x10
+//! 2500ms clear
+//! 3s     power-cut
+//! ```
+//! Times count from the start of the server, in the model's time.
+
+use crate::failure::Failure;
+use iodyno_live::door::nbd::Reply;
+use iodyno_live::served::Live;
+use iodyno_live::words::{self, Ask};
+use iodyno_units::parse_duration_ns;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Reads a scenario.
+pub(super) fn read(path: &Path) -> Result<Vec<(u64, Ask)>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::input(format!("--scenario {}: {e}", path.display())))?;
+    let mut plan = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let wrong = |why: String| Failure::input(format!("{}:{number}: {why}", path.display()));
+        let (time, what) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let at_ns = parse_duration_ns(time).map_err(|e| wrong(e.to_string()))?;
+        let what: Vec<&str> = what.split_whitespace().collect();
+        plan.push((at_ns, words::parse(&what).map_err(wrong)?));
+    }
+    plan.sort_by_key(|p| p.0);
+    Ok(plan)
+}
+
+/// Lets it happen, in a thread of its own.
+pub(super) fn play(
+    plan: Vec<(u64, Ask)>,
+    live: &Arc<Live<Reply>>,
+    seed: u64,
+    stop: &Arc<AtomicBool>,
+) {
+    let (live, stop) = (Arc::clone(live), Arc::clone(stop));
+    std::thread::spawn(move || {
+        for (at_ns, ask) in plan {
+            loop {
+                let left_ns = live.real_ns(at_ns).saturating_sub(live.now_ns());
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                if left_ns == 0 {
+                    break;
+                }
+                std::thread::sleep(Duration::from_nanos(left_ns.min(20_000_000)));
+            }
+            if let Err(why) = super::apply(&live, &ask, seed) {
+                crate::complain(&format!("scenario: {why}\n"));
+            }
+        }
+    });
+}

@@ -1,0 +1,3 @@
+//! The doors through which a served machine is reached.
+
+pub mod nbd;

@@ -1,0 +1,196 @@
+//! The NBD door: each volume is an export.
+//!
+//! A flush covers everything that was acknowledged on the volume, by whichever connection,
+//! so clients may use several.
+
+use crate::served::{Errno, Live, Payload, Sink};
+use crate::store::Store;
+use iodyno_emulate::spec::Kind as DeviceKind;
+use iodyno_nbd::{Answer, Export, Info, Io, Later, Peer, Session};
+use iodyno_nbd::{Errno as NbdErrno, Kind};
+use iodyno_units::{Op, OpKind};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Unit of content, bytes.
+const UNIT_BYTES: u64 = 4096;
+/// Connections share so many workers of the machine.
+pub const WORKERS: u32 = 16;
+/// The longest range that a block status tells about, and its most extents.
+const STATUS_BYTES_MAX: u32 = 1 << 30;
+const EXTENTS_MAX: usize = 4096;
+
+/// What a client waits for.
+pub enum Reply {
+    /// The bytes of a read.
+    Read(Later, Vec<u8>),
+    /// That it is done.
+    Done(Later),
+}
+
+const ERRNOS: [NbdErrno; 4] =
+    [NbdErrno::Io, NbdErrno::Inval, NbdErrno::NoSpace, NbdErrno::Shutdown];
+
+fn errno(errno: Errno) -> u8 {
+    match errno {
+        Errno::Io => 1,
+        Errno::Range => 2,
+        Errno::NoSpace => 3,
+        Errno::Gone => 4,
+    }
+}
+
+fn answer(later: Later, failed: u8) {
+    match failed {
+        0 => later.answer(&Answer::Done),
+        n => later.answer(&Answer::Failed(ERRNOS[n as usize - 1])),
+    }
+}
+
+impl core::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (Self::Read(later, _) | Self::Done(later)) = self;
+        f.debug_tuple("Reply").field(later.command()).finish()
+    }
+}
+
+impl Sink for Reply {
+    fn done(self, result: Result<(), Errno>) {
+        let failed = result.err().map_or(0, errno);
+        match self {
+            Self::Read(later, bytes) if failed == 0 => later.answer(&Answer::Data(&bytes)),
+            Self::Read(later, _) | Self::Done(later) => answer(later, failed),
+        }
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        match self {
+            Self::Read(_, bytes) => bytes,
+            Self::Done(_) => &mut [],
+        }
+    }
+}
+
+/// What is told about a volume.
+fn info(live: &Live<Reply>, volume: u32, read_only: bool) -> Info {
+    let (description, rotational) = live.look(|machine, _, _| {
+        let system = machine.system();
+        let device = &system.volumes[volume as usize].device;
+        let words = format!("{} in {}, emulated by iodyno", device.name, system.name);
+        (words, matches!(device.kind, DeviceKind::Disk(_)))
+    });
+    described(live.capacity_bytes(volume), description, rotational, read_only)
+}
+
+/// What is told about a volume of so many bytes.
+pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
+    Info {
+        size_bytes,
+        min_block_bytes: 1,
+        preferred_block_bytes: UNIT_BYTES as u32,
+        max_payload_bytes: iodyno_nbd::wire::PAYLOAD_MAX,
+        description,
+        read_only,
+        rotational,
+        flush: true,
+        fua: true,
+        trim: true,
+        write_zeroes: true,
+        fast_zero: false,
+        cache: true,
+        multi_conn: true,
+        df: true,
+        block_status: true,
+    }
+}
+
+/// A volume of a served machine.
+#[derive(Debug)]
+pub struct Volume {
+    live: Arc<Live<Reply>>,
+    number: u32,
+    first_worker: u32,
+    connections: AtomicU32,
+    info: Info,
+}
+
+impl Volume {
+    /// The export of a volume, whose workers in the machine are the [`WORKERS`] from `first_worker`
+    /// on.
+    pub fn new(live: Arc<Live<Reply>>, number: u32, first_worker: u32, read_only: bool) -> Self {
+        let info = info(&live, number, read_only);
+        Self { live, number, first_worker, connections: AtomicU32::new(0), info }
+    }
+}
+
+impl Export for Volume {
+    fn info(&self) -> Info {
+        self.info.clone()
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let worker = self.first_worker + number % WORKERS;
+        Ok(Box::new(Client { live: Arc::clone(&self.live), volume: self.number, worker }))
+    }
+}
+
+/// One connection.
+struct Client {
+    live: Arc<Live<Reply>>,
+    volume: u32,
+    worker: u32,
+}
+
+impl Client {
+    fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
+        self.live.submit(self.worker, self.volume, op, payload, reply);
+    }
+}
+
+impl Session for Client {
+    fn submit(&mut self, io: Io<'_>) {
+        let command = *io.command();
+        let (offset_bytes, len_bytes) = (command.offset_bytes, command.len_bytes);
+        let fua = io.fua();
+        let op = |kind, offset_bytes, len_bytes| Op { offset_bytes, len_bytes, kind, fua };
+        match command.kind {
+            Kind::Flush => self.start(&Op::FLUSH, Payload::None, Reply::Done(io.later())),
+            Kind::BlockStatus => {
+                let len = len_bytes.min(STATUS_BYTES_MAX);
+                let extents =
+                    self.live.look(|_, stores, _| match stores.get(self.volume as usize) {
+                        Some(store) => extents(store, offset_bytes, len),
+                        None => vec![(len, 0)],
+                    });
+                io.answer(&Answer::Extents(&extents));
+            }
+            Kind::Cache | Kind::Disc => io.answer(&Answer::Done),
+            _ if len_bytes == 0 => io.answer(&Answer::Done),
+            Kind::Read => {
+                let reply = Reply::Read(io.later(), vec![0; len_bytes as usize]);
+                let op = op(OpKind::Read, offset_bytes, len_bytes);
+                self.start(&op, Payload::ReadIntoSink, reply);
+            }
+            Kind::Write => {
+                let bytes = io.data();
+                let op = op(OpKind::Write, offset_bytes, len_bytes);
+                self.start(&op, Payload::Write(bytes), Reply::Done(io.later()));
+            }
+            Kind::Trim | Kind::WriteZeroes => {
+                let kind =
+                    if command.kind == Kind::Trim { OpKind::Trim } else { OpKind::WriteZeroes };
+                let op = op(kind, offset_bytes, len_bytes);
+                self.start(&op, Payload::None, Reply::Done(io.later()));
+            }
+        }
+    }
+}
+
+/// Extents of a range as a block status has them.
+pub fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
+    const HOLE_AND_ZERO: u32 = 3;
+    let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();
+    all.into_iter().map(|e| (e.len_bytes as u32, if e.data { 0 } else { HOLE_AND_ZERO })).collect()
+}

@@ -1,0 +1,278 @@
+//! Status and metrics of a served system: one JSON document, and the same figures in the text format
+//! of Prometheus (version 0.0.4), with an HTTP server that answers `GET /metrics` and nothing else.
+
+use crate::counts::{Counts, LATE_NS};
+use crate::served::{Live, Sink};
+use iodyno_emulate::usage::Resource;
+use iodyno_measure::Histogram;
+use iodyno_units::OpKind;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a volume is and did.
+#[derive(Clone, Debug)]
+struct Seen {
+    device: String,
+    capacity_bytes: u64,
+    counts: Counts,
+    resources: Vec<Resource>,
+    flash: Option<iodyno_emulate::flash::Counts>,
+    worn: Option<f64>,
+    buffered: Option<(u64, u64)>,
+}
+
+/// Everything at one instant.
+#[derive(Clone, Debug)]
+struct Look {
+    at_ns: u64,
+    events: u64,
+    volumes: Vec<Seen>,
+}
+
+fn look<S: Sink>(live: &Live<S>) -> Look {
+    live.look(|machine, _, counts| {
+        let volumes = (0..machine.volumes()).map(|v| Seen {
+            device: machine.system().volumes[v as usize].device.name.clone(),
+            capacity_bytes: machine.capacity_bytes(v),
+            counts: counts[v as usize].clone(),
+            resources: machine.resources(v),
+            flash: machine.flash_counts(v),
+            worn: machine.worn(v),
+            buffered: machine.buffered_bytes(v),
+        });
+        Look { at_ns: machine.now_ns(), events: machine.events(), volumes: volumes.collect() }
+    })
+}
+
+const KINDS: [&str; OpKind::COUNT] = ["read", "write", "flush", "trim", "write_zeroes"];
+const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.99, "0.99"), (0.999, "0.999")];
+
+/// Status as a document.
+pub fn status<S: Sink>(live: &Live<S>) -> Value {
+    let look = look(live);
+    let volumes = look.volumes.iter().map(|v| {
+        let c = &v.counts;
+        let kinds = (0..OpKind::COUNT).filter(|&k| c.operations[k] + c.errors[k] > 0).map(|k| {
+            let quantile = |q| c.latency[k].supported_quantile_ns(q);
+            let of = json!({
+                "operations": c.operations[k],
+                "bytes": c.bytes[k],
+                "errors": c.errors[k],
+                "latency_mean_ns": c.latency[k].mean_ns(),
+                "latency_p50_ns": quantile(0.5),
+                "latency_p99_ns": quantile(0.99),
+            });
+            (KINDS[k].to_owned(), of)
+        });
+        let busy = v.resources.iter().map(|r| (r.name.to_owned(), json!(r.share(look.at_ns))));
+        json!({
+            "device": v.device,
+            "capacity_bytes": v.capacity_bytes,
+            "operations": kinds.collect::<serde_json::Map<_, _>>(),
+            "busy": busy.collect::<serde_json::Map<_, _>>(),
+            "buffered_bytes": v.buffered.map(|b| b.0),
+            "buffer_bytes": v.buffered.map(|b| b.1),
+            "write_amplification": v.flash.map(|f| f.write_amplification()),
+            "worn": v.worn,
+            "late": c.late,
+            "lateness_p50_ns": c.lateness.supported_quantile_ns(0.5),
+            "lateness_p99_ns": c.lateness.supported_quantile_ns(0.99),
+            "corruptions_found": c.corruptions_found,
+            "pages_recovered": v.flash.map(|f| f.recovered),
+            "pages_lost": v.flash.map(|f| f.unrecovered),
+            "backing_errors": c.backing_errors,
+        })
+    });
+    json!({
+        "machine_ns": look.at_ns,
+        "events": look.events,
+        "volumes": volumes.collect::<Vec<_>>(),
+    })
+}
+
+/// Metrics as text.
+pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
+    let look = look(live);
+    let mut text = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
+        if samples.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "# HELP iodyno_{name} {help}\n# TYPE iodyno_{name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(text, "iodyno_{name}{{{labels}}} {value}");
+        }
+    };
+    let label = |v: usize| {
+        let device = look.volumes[v].device.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("volume=\"{v}\",device=\"{device}\"")
+    };
+    let each = |of: &dyn Fn(&Seen) -> Option<f64>| -> Vec<(String, f64)> {
+        let all = look.volumes.iter().enumerate();
+        all.filter_map(|(i, v)| of(v).map(|value| (label(i), value))).collect()
+    };
+    let by_kind = |of: &dyn Fn(&Counts, usize) -> u64| -> Vec<(String, f64)> {
+        let mut all = Vec::new();
+        for (i, v) in look.volumes.iter().enumerate() {
+            for (k, kind) in KINDS.iter().enumerate() {
+                all.push((format!("{},operation=\"{kind}\"", label(i)), of(&v.counts, k) as f64));
+            }
+        }
+        all
+    };
+    family(
+        "operations_total",
+        "counter",
+        "Operations that succeeded.",
+        &by_kind(&|c, k| c.operations[k]),
+    );
+    family("bytes_total", "counter", "Bytes that they moved.", &by_kind(&|c, k| c.bytes[k]));
+    family("errors_total", "counter", "Operations that failed.", &by_kind(&|c, k| c.errors[k]));
+    let mut latency = Vec::new();
+    for (i, v) in look.volumes.iter().enumerate() {
+        for (k, kind) in KINDS.iter().enumerate() {
+            summary(
+                &mut latency,
+                &format!("{},operation=\"{kind}\"", label(i)),
+                &v.counts.latency[k],
+            );
+        }
+    }
+    let quantiles: Vec<_> = latency.iter().filter(|s| s.0.contains("quantile")).cloned().collect();
+    family(
+        "latency_seconds",
+        "gauge",
+        "The model's time from submission to completion, by quantile.",
+        &quantiles,
+    );
+    let mean: Vec<_> = latency.iter().filter(|s| !s.0.contains("quantile")).cloned().collect();
+    family("latency_mean_seconds", "gauge", "Its mean.", &mean);
+    family(
+        "late_total",
+        "counter",
+        &format!(
+            "Completions that came more than {} us later than the model said.",
+            LATE_NS / 1000
+        ),
+        &each(&|v| Some(v.counts.late as f64)),
+    );
+    family(
+        "buffered_bytes",
+        "gauge",
+        "Bytes in the write buffer that are not on the medium.",
+        &each(&|v| v.buffered.map(|b| b.0 as f64)),
+    );
+    family(
+        "buffer_bytes",
+        "gauge",
+        "Size of the write buffer.",
+        &each(&|v| v.buffered.map(|b| b.1 as f64)),
+    );
+    family(
+        "write_amplification",
+        "gauge",
+        "Pages programmed for each page that hosts wrote, since the start.",
+        &each(&|v| v.flash.map(|f| f.write_amplification())),
+    );
+    family(
+        "erases_total",
+        "counter",
+        "Erase blocks erased.",
+        &each(&|v| v.flash.map(|f| f.erases as f64)),
+    );
+    family(
+        "worn_ratio",
+        "gauge",
+        "Erase cycles used since the start, of those that the cells are rated for.",
+        &each(&|v| v.worn),
+    );
+    family(
+        "pages_recovered_total",
+        "counter",
+        "Page reads that were rebuilt from their parity stripe.",
+        &each(&|v| v.flash.map(|f| f.recovered as f64)),
+    );
+    family(
+        "pages_lost_total",
+        "counter",
+        "Page reads that failed for good.",
+        &each(&|v| v.flash.map(|f| f.unrecovered as f64)),
+    );
+    family(
+        "corruptions_found_total",
+        "counter",
+        "Units whose sum was wrong when they were read.",
+        &each(&|v| Some(v.counts.corruptions_found as f64)),
+    );
+    family(
+        "backing_errors_total",
+        "counter",
+        "Bytes that could not be kept.",
+        &each(&|v| Some(v.counts.backing_errors as f64)),
+    );
+    let mut busy = Vec::new();
+    for (i, v) in look.volumes.iter().enumerate() {
+        for r in &v.resources {
+            busy.push((format!("{},resource=\"{}\"", label(i), r.name), r.busy_ns as f64 * 1e-9));
+        }
+    }
+    family(
+        "busy_seconds_total",
+        "counter",
+        "Busy time of a resource in machine time, all of its kind together.",
+        &busy,
+    );
+    text
+}
+
+fn summary(into: &mut Vec<(String, f64)>, labels: &str, histogram: &Histogram) {
+    for (q, name) in QUANTILES {
+        if let Some(ns) = histogram.supported_quantile_ns(q) {
+            into.push((format!("{labels},quantile=\"{name}\""), ns as f64 * 1e-9));
+        }
+    }
+    if let Some(mean) = histogram.mean_ns() {
+        into.push((labels.to_owned(), mean * 1e-9));
+    }
+}
+
+/// Answers `GET /metrics` at an address, in a thread of its own, one request after the other.
+/// Gives the address, with its port.
+///
+/// # Errors
+/// The address can't be had.
+pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(at)?;
+    let address = listener.local_addr()?;
+    let live = Arc::clone(live);
+    let work = move || {
+        for stream in listener.incoming().flatten() {
+            let _ = answer(&stream, &live);
+        }
+    };
+    std::thread::Builder::new().name("metrics".to_owned()).spawn(work)?;
+    Ok(address)
+}
+
+fn answer<S: Sink>(stream: &TcpStream, live: &Live<S>) -> io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(2)))?;
+    let mut line = String::new();
+    BufReader::new(stream).take(4096).read_line(&mut line)?;
+    let mut words = line.split_whitespace();
+    let (status, body) = match (words.next(), words.next()) {
+        (Some("GET"), Some("/metrics" | "/")) => ("200 OK", prometheus(live)),
+        (Some("GET"), _) => ("404 Not Found", "only /metrics is here\n".to_owned()),
+        _ => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
+    };
+    let mut out = stream;
+    write!(
+        out,
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

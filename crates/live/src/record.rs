@@ -1,0 +1,235 @@
+//! A record of what came into a served machine, and its replay in virtual time: the same inputs at the
+//! same times give the same events, so that a failure that was found live can be looked at again.
+//!
+//! A text file. The first line says what it is, the second describes the machine in JSON, for whoever
+//! can build it again; then a line an input, in the order in which they came; the last line says how it
+//! ended. A record that was cut off replays as far as it goes.
+//!
+//! ```text
+//! iodyno record 1
+//! {"device": …}
+//! o 1200 0 0 w 4096 4096 0        operation: ns, worker, volume, kind, offset, length, forced
+//! f 5000 power-cut                fault: ns, words
+//! end 90000 0123456789abcdef      ns of the machine, hash of all events
+//! ```
+
+use crate::words::{self, Ask};
+use iodyno_emulate::{Completion, Fault, Machine};
+use iodyno_units::{Op, OpKind};
+use std::fs::File;
+use std::io::{BufRead, BufWriter, Write};
+use std::path::Path;
+
+const FIRST: &str = "iodyno record 1";
+const KINDS: [(OpKind, &str); OpKind::COUNT] = [
+    (OpKind::Read, "r"),
+    (OpKind::Write, "w"),
+    (OpKind::Flush, "f"),
+    (OpKind::Trim, "t"),
+    (OpKind::WriteZeroes, "z"),
+];
+
+/// Writes a record.
+#[derive(Debug)]
+pub struct Recorder {
+    to: BufWriter<File>,
+    path: String,
+    failed: Option<std::io::Error>,
+}
+
+impl Recorder {
+    /// A new record; a file of that name is not overwritten.
+    ///
+    /// # Errors
+    /// The file is there, or can't be made.
+    pub fn create(path: &Path, machine: &serde_json::Value) -> Result<Self, String> {
+        let named = path.display().to_string();
+        let file = File::create_new(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                format!("`{named}` is there already: remove it, or choose another name")
+            }
+            _ => format!("`{named}` can't be made: {e}"),
+        })?;
+        let mut recorder = Self { to: BufWriter::new(file), path: named, failed: None };
+        recorder.line(format_args!("{FIRST}\n{machine}"));
+        Ok(recorder)
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        if self.failed.is_none()
+            && let Err(e) = writeln!(self.to, "{line}")
+        {
+            self.failed = Some(e);
+        }
+    }
+
+    pub(crate) fn operation(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op) {
+        let kind = KINDS[op.kind.index()].1;
+        let fua = u8::from(op.fua);
+        let Op { offset_bytes, len_bytes, .. } = op;
+        self.line(format_args!(
+            "o {at_ns} {worker} {volume} {kind} {offset_bytes} {len_bytes} {fua}"
+        ));
+    }
+
+    pub(crate) fn fault(&mut self, at_ns: u64, fault: &Fault) {
+        self.line(format_args!("f {at_ns} {}", words::in_words(fault)));
+    }
+
+    pub(crate) fn end(mut self, now_ns: u64, hash: u64) -> Result<(), String> {
+        self.line(format_args!("end {now_ns} {hash:016x}"));
+        let flushed = self.to.flush();
+        self.failed.map_or(flushed, Err).map_err(|e| format!("`{}`: {e}", self.path))
+    }
+}
+
+/// One line of a record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Line {
+    Operation { at_ns: u64, worker: u32, volume: u32, op: Op },
+    Fault { at_ns: u64, fault: Fault },
+    End { now_ns: u64, hash: u64 },
+}
+
+/// A record that is read.
+#[derive(Debug)]
+pub struct Record<R> {
+    lines: std::io::Lines<R>,
+    number: usize,
+    /// What describes the machine.
+    pub machine: serde_json::Value,
+}
+
+/// How a replay ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Operations that were submitted.
+    pub operations: u64,
+    /// Faults that struck.
+    pub faults: u64,
+    /// The hash of all events, now and as it was recorded; None: the record was cut off.
+    pub hashes: (u64, Option<u64>),
+}
+
+impl Ended {
+    /// The replay is the recorded run. None: the record does not tell.
+    pub fn is_same(&self) -> Option<bool> {
+        self.hashes.1.map(|recorded| recorded == self.hashes.0)
+    }
+}
+
+impl<R: BufRead> Record<R> {
+    /// Reads the beginning of a record.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn open(from: R) -> Result<Self, String> {
+        let mut lines = from.lines();
+        let mut line = || lines.next().transpose().map_err(|e| e.to_string());
+        match line()? {
+            Some(first) if first == FIRST => {}
+            Some(first) if first.starts_with("iodyno record ") => {
+                return Err(format!("this is `{first}`; this version reads `{FIRST}`"));
+            }
+            _ => return Err("this is no record of `iodyno serve --record`".to_owned()),
+        }
+        let machine = line()?.ok_or("the record ends before it describes its machine")?;
+        let machine = serde_json::from_str(&machine).map_err(|e| format!("line 2: {e}"))?;
+        Ok(Self { lines, number: 2, machine })
+    }
+
+    fn next(&mut self) -> Result<Option<Line>, String> {
+        let Some(text) = self.lines.next().transpose().map_err(|e| e.to_string())? else {
+            return Ok(None);
+        };
+        self.number += 1;
+        let number = self.number;
+        let line = read(&text);
+        line.map(Some).ok_or_else(|| format!("line {number} can't be read: `{text}`"))
+    }
+
+    /// Gives a machine, made as the record describes it, the same inputs at the same times. `told`
+    /// hears of every completion.
+    ///
+    /// # Errors
+    /// A line that can't be read; what came before it has happened.
+    pub fn replay(
+        mut self,
+        machine: &mut Machine,
+        told: &mut dyn FnMut(&Machine, &Completion),
+    ) -> Result<Ended, String> {
+        let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None) };
+        let advance =
+            |machine: &mut Machine, until_ns, told: &mut dyn FnMut(&Machine, &Completion)| {
+                while let Some(next_ns) = machine.next_event()
+                    && next_ns <= until_ns
+                {
+                    if let Some(done) = machine.next_completion(next_ns) {
+                        told(machine, &done);
+                    }
+                }
+            };
+        while let Some(line) = self.next()? {
+            match line {
+                Line::Operation { at_ns, worker, volume, op } => {
+                    advance(machine, at_ns, told);
+                    ended.operations += 1;
+                    machine.submit(at_ns, worker, volume, &op, ended.operations);
+                }
+                Line::Fault { at_ns, fault } => {
+                    advance(machine, at_ns, told);
+                    ended.faults += 1;
+                    machine.inject(at_ns, fault);
+                    while let Some(done) = machine.next_completion(at_ns) {
+                        told(machine, &done);
+                    }
+                }
+                Line::End { now_ns, hash } => {
+                    advance(machine, now_ns, told);
+                    ended.hashes.1 = Some(hash);
+                }
+            }
+        }
+        ended.hashes.0 = machine.event_hash();
+        Ok(ended)
+    }
+}
+
+fn read(text: &str) -> Option<Line> {
+    let mut words = text.split(' ');
+    let what = words.next()?;
+    let mut number = || words.next()?.parse::<u64>().ok();
+    match what {
+        "o" => {
+            let at_ns = number()?;
+            let worker = u32::try_from(number()?).ok()?;
+            let volume = u32::try_from(number()?).ok()?;
+            let letter = words.next()?;
+            let kind = KINDS.iter().find(|k| k.1 == letter)?.0;
+            let mut number = || words.next()?.parse::<u64>().ok();
+            let offset_bytes = number()?;
+            let len_bytes = u32::try_from(number()?).ok()?;
+            let fua = number()? == 1;
+            Some(Line::Operation {
+                at_ns,
+                worker,
+                volume,
+                op: Op { offset_bytes, len_bytes, kind, fua },
+            })
+        }
+        "f" => {
+            let at_ns = number()?;
+            let rest: Vec<&str> = words.collect();
+            match words::parse(&rest) {
+                Ok(Ask::Fault(fault)) => Some(Line::Fault { at_ns, fault }),
+                _ => None,
+            }
+        }
+        "end" => {
+            let now_ns = number()?;
+            let hash = u64::from_str_radix(words.next()?, 16).ok()?;
+            Some(Line::End { now_ns, hash })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,514 @@
+//! A machine against the clock: operations come in as they are submitted, completions go out when the
+//! model says so.
+//!
+//! Nobody owns the time here. Whoever has something to wait for advances the machine to *now*: the
+//! poller of a server (`pace.rs`), or a load generator that spins for its completion. Between two
+//! events nothing has to be done, and [`Live::next_ns`] says without a lock when the next is.
+//!
+//! * **Machine time** is real time since the start over the dilation.
+//! * **The transport** of a door takes time of its own on the way in and out. The machine may run that
+//!   far ahead ([`Options::ahead_ns`]), so that a completion is handed to the door early enough; it
+//!   never passes an instant at which nothing happens, so that what is submitted to an idle machine
+//!   enters it at its own time.
+//! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read
+//!   gives what the device held then, which any device may that is read while it is written to.
+//! * **A power cut** fails what was in flight.
+
+use crate::counts::Counts;
+use crate::record::Recorder;
+use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
+use iodyno_emulate::spec::{Kind, Volume};
+use iodyno_emulate::{Change, Completion, Failure, Fault, Machine};
+use iodyno_units::{Op, OpKind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+
+/// A clock, ns; never goes back.
+pub type Now = fn() -> u64;
+
+/// Nothing happens by itself.
+pub const NEVER: u64 = u64::MAX;
+
+/// Why an operation failed, as doors tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Errno {
+    /// The medium could not give the data back, or the power failed.
+    Io,
+    /// Beyond the end.
+    Range,
+    /// The backing file or the memory that holds the bytes is full.
+    NoSpace,
+    /// The device is gone.
+    Gone,
+}
+
+/// Who waits for an operation.
+pub trait Sink: Send {
+    /// It is done. Called with no lock held, in the order of completion.
+    fn done(self, result: Result<(), Errno>);
+
+    /// Where the bytes of a read go that says [`Payload::ReadIntoSink`].
+    fn buffer(&mut self) -> &mut [u8] {
+        &mut []
+    }
+}
+
+/// What moves.
+#[derive(Debug)]
+pub enum Payload<'a> {
+    /// Into here. What a failed read leaves there is nothing's.
+    Read(&'a mut [u8]),
+    /// Into the sink's own buffer.
+    ReadIntoSink,
+    /// From here.
+    Write(&'a [u8]),
+    /// No bytes: they are not kept, or the operation has none.
+    None,
+}
+
+/// How a machine is served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The model's times are multiplied by this, above 0; None: they are as they are.
+    pub dilation: Option<f64>,
+    /// What the door's transport takes, both ways, ns of real time.
+    pub ahead_ns: u64,
+}
+
+/// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
+/// ago), over the number of its place.
+const NUMBER_BITS: u32 = 20;
+const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+
+/// An operation in the machine.
+#[derive(Debug)]
+struct Waiting<S> {
+    sink: S,
+    token: u64,
+    volume: u32,
+    kind: OpKind,
+    len_bytes: u32,
+    /// Machine time at which it was submitted.
+    submitted_ns: u64,
+    /// The payload is in the store, until the end.
+    holds: bool,
+    /// What its bytes met.
+    failed: Option<Errno>,
+}
+
+#[derive(Debug)]
+struct Inner<S> {
+    machine: Machine,
+    /// One for each volume; none where no bytes are kept.
+    stores: Vec<Store>,
+    /// By the number in the token.
+    waiting: Vec<Option<Waiting<S>>>,
+    free: Vec<u32>,
+    sequence: u64,
+    /// By volume: it rebuilds what it can't read.
+    parities: Vec<bool>,
+    /// What the bytes met first.
+    trouble: Option<String>,
+    changes: Vec<Change>,
+    counts: Vec<Counts>,
+    recorder: Option<Recorder>,
+}
+
+/// Done, and not told yet.
+type Told<S> = Vec<(S, Result<(), Errno>)>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Live<S> {
+    inner: Mutex<Inner<S>>,
+    next_ns: AtomicU64,
+    /// The poller, and until when it sleeps; 0: it is awake.
+    sleeper: Mutex<Option<Thread>>,
+    asleep_until_ns: AtomicU64,
+    now: Now,
+    epoch_ns: u64,
+    dilation: Option<f64>,
+    ahead_ns: u64,
+    capacities_bytes: Vec<u64>,
+}
+
+impl<S: Sink> Live<S> {
+    /// Serves a machine from now on. `stores` holds the bytes of each volume, or is empty.
+    ///
+    /// # Panics
+    /// With stores of another number than the machine has volumes.
+    pub fn new(mut machine: Machine, stores: Vec<Store>, options: &Options, now: Now) -> Self {
+        assert!(stores.is_empty() || stores.len() == machine.volumes() as usize);
+        if !stores.is_empty() {
+            machine.follow_content();
+        }
+        let volumes = machine.volumes();
+        let parity =
+            |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
+        let parities = machine.system().volumes.iter().map(parity).collect();
+        let capacities_bytes = (0..volumes).map(|v| machine.capacity_bytes(v)).collect();
+        Self {
+            inner: Mutex::new(Inner {
+                machine,
+                stores,
+                waiting: Vec::new(),
+                free: Vec::new(),
+                sequence: 0,
+                parities,
+                trouble: None,
+                changes: Vec::new(),
+                counts: (0..volumes).map(|_| Counts::default()).collect(),
+                recorder: None,
+            }),
+            next_ns: AtomicU64::new(NEVER),
+            sleeper: Mutex::new(None),
+            asleep_until_ns: AtomicU64::new(0),
+            now,
+            epoch_ns: now(),
+            dilation: options.dilation,
+            ahead_ns: options.ahead_ns,
+            capacities_bytes,
+        }
+    }
+
+    /// Records from now on what comes in.
+    pub fn record(&self, recorder: Recorder) {
+        self.lock().recorder = Some(recorder);
+    }
+
+    /// The system's volumes.
+    pub fn volumes(&self) -> u32 {
+        self.capacities_bytes.len() as u32
+    }
+
+    /// Bytes of a volume.
+    pub fn capacity_bytes(&self, volume: u32) -> u64 {
+        self.capacities_bytes[volume as usize]
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<S>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine's time at an instant of the clock.
+    fn machine_ns(&self, real_ns: u64) -> u64 {
+        let passed = real_ns.saturating_sub(self.epoch_ns);
+        self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
+    }
+
+    /// The instant of the clock at a time of the machine, ns.
+    pub fn real_ns(&self, machine_ns: u64) -> u64 {
+        let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
+        self.epoch_ns.saturating_add(passed)
+    }
+
+    /// When something happens next, on the clock, the door's transport taken off; [`NEVER`] in an idle
+    /// machine. Takes no lock.
+    #[inline]
+    pub fn next_ns(&self) -> u64 {
+        self.next_ns.load(Ordering::Acquire)
+    }
+
+    /// The clock.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        (self.now)()
+    }
+
+    /// Submits an operation; gives when the emulated host has handed it over, on the clock.
+    pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
+        let mut told = Vec::new();
+        let mut inner = self.lock();
+        let now_ns = self.now_ns();
+        self.advance(&mut inner, now_ns, &mut told);
+        let at_ns = self.machine_ns(now_ns);
+        let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);
+        self.plan(&mut inner);
+        drop(inner);
+        deliver(told);
+        self.real_ns(issued_ns)
+    }
+
+    /// Lets happen what is due, and tells who waits for it.
+    pub fn poll(&self) {
+        let mut told = Vec::new();
+        let mut inner = self.lock();
+        self.advance(&mut inner, self.now_ns(), &mut told);
+        self.plan(&mut inner);
+        drop(inner);
+        deliver(told);
+    }
+
+    /// The same where somebody else may be at it: then nothing.
+    #[inline]
+    pub fn try_poll(&self) {
+        let Ok(mut inner) = self.inner.try_lock() else { return };
+        let mut told = Vec::new();
+        self.advance(&mut inner, self.now_ns(), &mut told);
+        self.plan(&mut inner);
+        drop(inner);
+        deliver(told);
+    }
+
+    fn advance(&self, inner: &mut Inner<S>, now_ns: u64, told: &mut Told<S>) {
+        let until_ns = self.machine_ns(now_ns.saturating_add(self.ahead_ns));
+        while let Some(next_ns) = inner.machine.next_event()
+            && next_ns <= until_ns
+        {
+            let done = inner.machine.next_completion(next_ns);
+            inner.settle();
+            if let Some(done) = done {
+                let due_ns = self.real_ns(done.at_ns).saturating_sub(self.ahead_ns);
+                inner.completed(&done, now_ns.saturating_sub(due_ns), told);
+            }
+        }
+    }
+
+    /// Says when the next event is, and wakes the poller if it would sleep too long.
+    fn plan(&self, inner: &mut Inner<S>) {
+        let next = inner.machine.next_event();
+        let next_ns = next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.ahead_ns));
+        self.next_ns.store(next_ns, Ordering::Release);
+        if next_ns < self.asleep_until_ns.load(Ordering::Acquire) {
+            self.wake();
+        }
+    }
+
+    /// Wakes the poller.
+    pub fn wake(&self) {
+        let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = &*sleeper {
+            thread.unpark();
+        }
+    }
+
+    /// The calling thread is the poller, and sleeps until then; 0: it is awake.
+    pub(crate) fn sleeps(&self, until_ns: u64) {
+        if until_ns == 0 {
+            self.asleep_until_ns.store(0, Ordering::Release);
+            return;
+        }
+        let mut sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if sleeper.is_none() {
+            *sleeper = Some(std::thread::current());
+        }
+        drop(sleeper);
+        self.asleep_until_ns.store(until_ns, Ordering::Release);
+    }
+
+    /// A fault strikes now. A power cut fails all that is in flight.
+    pub fn inject(&self, fault: Fault) {
+        let mut told = Vec::new();
+        let mut inner = self.lock();
+        let now_ns = self.now_ns();
+        self.advance(&mut inner, now_ns, &mut told);
+        let at_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
+        let cuts = fault == Fault::PowerCut;
+        if let Some(recorder) = &mut inner.recorder {
+            recorder.fault(at_ns, &fault);
+        }
+        inner.machine.inject(at_ns, fault);
+        // It strikes after what happens at that instant.
+        while let Some(done) = inner.machine.next_completion(at_ns) {
+            inner.settle();
+            inner.completed(&done, 0, &mut told);
+        }
+        inner.settle();
+        if cuts {
+            inner.fail_all(Errno::Io, &mut told);
+        }
+        self.plan(&mut inner);
+        drop(inner);
+        deliver(told);
+    }
+
+    /// Looks at the machine, the stores and the counts as they are now.
+    pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
+        let mut told = Vec::new();
+        let mut inner = self.lock();
+        self.advance(&mut inner, self.now_ns(), &mut told);
+        let Inner { machine, stores, counts, .. } = &mut *inner;
+        let seen = f(machine, stores, counts);
+        self.plan(&mut inner);
+        drop(inner);
+        deliver(told);
+        seen
+    }
+
+    /// Ends the record, if there is one.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub fn end_record(&self) -> Result<(), String> {
+        let mut inner = self.lock();
+        let Inner { machine, recorder, .. } = &mut *inner;
+        match recorder.take() {
+            Some(recorder) => recorder.end(machine.now_ns(), machine.event_hash()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn deliver<S: Sink>(told: Told<S>) {
+    for (sink, result) in told {
+        sink.done(result);
+    }
+}
+
+impl<S: Sink> Inner<S> {
+    /// Takes an operation in; gives the machine's time at which it was handed over.
+    fn submit(
+        &mut self,
+        at_ns: u64,
+        worker: u32,
+        volume: u32,
+        op: &Op,
+        payload: Payload<'_>,
+        mut sink: S,
+    ) -> u64 {
+        let at_ns = at_ns.max(self.machine.now_ns());
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() as u32 - 1
+        });
+        self.sequence += 1;
+        let token = (self.sequence << NUMBER_BITS) | u64::from(number);
+        let mut holds = false;
+        let mut failed = None;
+        if let Some(store) = self.stores.get_mut(volume as usize) {
+            let (at, len) = (op.offset_bytes, u64::from(op.len_bytes));
+            let begun = match (op.kind, payload) {
+                (OpKind::Read, Payload::Read(into)) => {
+                    failed = self.read(at_ns, volume, op, into);
+                    None
+                }
+                (OpKind::Read, Payload::ReadIntoSink) => {
+                    failed = self.read(at_ns, volume, op, sink.buffer());
+                    None
+                }
+                (OpKind::Write, Payload::Write(bytes)) => Some(store.begin_write(token, at, bytes)),
+                (OpKind::WriteZeroes, _) => Some(store.begin_zeroes(token, at, len)),
+                (OpKind::Trim, _) => Some(store.begin_trim(token, at, len)),
+                _ => None,
+            };
+            holds = matches!(begun, Some(Ok(())));
+            if let Some(Err(error)) = begun {
+                failed = Some(write_errno(&error));
+            }
+        }
+        self.waiting[number as usize] = Some(Waiting {
+            sink,
+            token,
+            volume,
+            kind: op.kind,
+            len_bytes: op.len_bytes,
+            submitted_ns: at_ns,
+            holds,
+            failed,
+        });
+        if let Some(recorder) = &mut self.recorder {
+            recorder.operation(at_ns, worker, volume, op);
+        }
+        self.machine.submit(at_ns, worker, volume, op, token)
+    }
+
+    /// The bytes of a read, as they are now. What the sums find wrong is what the device's own code
+    /// finds: a read error there, which it recovers from its stripe or reports.
+    fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<Errno> {
+        let mut healed = None;
+        loop {
+            let unit = match self.stores[volume as usize].read(op.offset_bytes, into) {
+                Ok(()) => return None,
+                Err(ReadError::OutOfRange { .. }) => return Some(Errno::Range),
+                Err(ReadError::Corrupt { unit }) => unit,
+                Err(ReadError::Io { .. }) => return Some(Errno::Io),
+            };
+            self.counts[volume as usize].corruptions_found += 1;
+            let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
+            let fault = Fault::Latent { volume, offset_bytes, len_bytes };
+            if let Some(recorder) = &mut self.recorder {
+                recorder.fault(at_ns, &fault);
+            }
+            self.machine.inject(at_ns, fault);
+            if !self.parities[volume as usize] || healed == Some(unit) {
+                return Some(Errno::Io);
+            }
+            self.stores[volume as usize].heal(unit);
+            healed = Some(unit);
+        }
+    }
+
+    /// Moves bytes as the machine has moved what they stand for.
+    fn settle(&mut self) {
+        self.machine.changes(&mut self.changes);
+        for of_one in self.changes.chunk_by(|a, b| a.volume() == b.volume()) {
+            self.stores[of_one[0].volume() as usize].changes(of_one);
+        }
+        self.changes.clear();
+    }
+
+    fn completed(&mut self, done: &Completion, late_ns: u64, told: &mut Told<S>) {
+        let number = (done.token & NUMBER_MASK) as u32;
+        let Some(waiting) = self.waiting[number as usize].take() else { return };
+        self.free.push(number);
+        let volume = waiting.volume as usize;
+        let mut failed = done.failure.map(errno).or(waiting.failed);
+        if let Some(store) = self.stores.get_mut(volume) {
+            let kept = match (waiting.holds, failed, waiting.kind) {
+                (true, Some(_), _) => {
+                    store.cancel_write(done.token);
+                    Ok(())
+                }
+                (true, None, _) => store.end_write(done.token),
+                // What had landed and could not be written.
+                (false, None, OpKind::Flush) => store.settle(),
+                _ => Ok(()),
+            };
+            if let Err(error) = kept {
+                self.counts[volume].backing_errors += 1;
+                failed = Some(write_errno(&error));
+                self.trouble.get_or_insert_with(|| error.to_string());
+            }
+        }
+        let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
+        self.counts[volume].completed(
+            waiting.kind,
+            waiting.len_bytes,
+            latency_ns,
+            late_ns,
+            failed.is_some(),
+        );
+        told.push((waiting.sink, failed.map_or(Ok(()), Err)));
+    }
+
+    /// What is in flight will not be completed.
+    fn fail_all(&mut self, errno: Errno, told: &mut Told<S>) {
+        for (number, slot) in (0..).zip(&mut self.waiting) {
+            let Some(waiting) = slot.take() else { continue };
+            self.free.push(number);
+            let volume = waiting.volume as usize;
+            if waiting.holds {
+                self.stores[volume].cancel_write(waiting.token);
+            }
+            self.counts[volume].errors[waiting.kind.index()] += 1;
+            told.push((waiting.sink, Err(errno)));
+        }
+    }
+}
+
+fn write_errno(error: &WriteError) -> Errno {
+    match error {
+        WriteError::OutOfRange { .. } => Errno::Range,
+        e if e.is_no_space() => Errno::NoSpace,
+        _ => Errno::Io,
+    }
+}
+
+fn errno(failure: Failure) -> Errno {
+    match failure {
+        Failure::Medium => Errno::Io,
+        Failure::OutOfRange => Errno::Range,
+        Failure::Lost => Errno::Gone,
+    }
+}

@@ -1,0 +1,165 @@
+//! What a power cut leaves: a volume's bytes on their medium, in memory or in a file, checked.
+//!
+//! All of it takes `&self`: any number of threads may read and write at once. A unit is never torn
+//! between two writes; a longer range may be, as on any device.
+
+use super::error::{OpenError, ReadError, WriteError};
+use super::file::File;
+use super::guard::Guard;
+use super::memory::Memory;
+use super::units::{Part, UNIT_BYTES, covered, ends};
+use std::ops::Range;
+use std::path::Path;
+
+/// Units alike, up to `end`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// They are held; or they are a hole.
+    pub data: bool,
+    /// The unit after the last.
+    pub end: u64,
+}
+
+/// What is known of a unit's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Soundness {
+    /// They are what was written.
+    Sound,
+    /// They were there before, and have no sum.
+    Unknown,
+    /// They are not what was written.
+    Corrupt,
+    /// There are none.
+    Unwritten,
+}
+
+#[derive(Debug)]
+enum Medium {
+    Memory(Memory),
+    File(Box<File>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Base {
+    medium: Medium,
+    pub capacity_bytes: u64,
+    pub guard: Guard,
+}
+
+impl Base {
+    pub(super) fn in_memory(capacity_bytes: u64, bytes_max: u64, check_reads: bool) -> Self {
+        let medium = Medium::Memory(Memory::new(capacity_bytes, bytes_max));
+        Self { medium, capacity_bytes, guard: Guard::new(check_reads) }
+    }
+
+    pub(super) fn in_file(
+        path: &Path,
+        capacity_bytes: u64,
+        check_reads: bool,
+    ) -> Result<Self, OpenError> {
+        let medium = Medium::File(Box::new(File::open(path, capacity_bytes)?));
+        Ok(Self { medium, capacity_bytes, guard: Guard::new(check_reads) })
+    }
+
+    /// Whether a range lies on the volume.
+    pub(super) fn holds(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.capacity_bytes)
+    }
+
+    /// The units of the volume.
+    pub(super) fn units(&self) -> u64 {
+        self.capacity_bytes.div_ceil(UNIT_BYTES)
+    }
+
+    pub(super) fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
+        let len_bytes = into.len() as u64;
+        if !self.holds(offset_bytes, len_bytes) {
+            return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
+        }
+        match &self.medium {
+            Medium::Memory(m) => m.read(offset_bytes, into, &self.guard),
+            Medium::File(f) => f.read(offset_bytes, into, &self.guard),
+        }
+    }
+
+    pub(super) fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
+        let len_bytes = data.len() as u64;
+        if !self.holds(offset_bytes, len_bytes) {
+            return Err(WriteError::OutOfRange { offset_bytes, len_bytes });
+        }
+        match &self.medium {
+            Medium::Memory(m) => m.write(offset_bytes, data, &self.guard),
+            Medium::File(f) => f.write(offset_bytes, data, &self.guard),
+        }
+    }
+
+    /// Zeroes over whole units, which are given up.
+    pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
+        let units = units.start..units.end.min(self.units());
+        if units.is_empty() {
+            return Ok(());
+        }
+        match &self.medium {
+            Medium::Memory(m) => {
+                m.drop_units(&units);
+                Ok(())
+            }
+            Medium::File(f) => f.drop_units(&units),
+        }
+    }
+
+    /// Zeroes over a part of a unit, or all of it.
+    pub(super) fn zero_part(&self, part: Part) -> Result<(), WriteError> {
+        if part.is_whole() {
+            return self.drop_units(&(part.unit..part.unit + 1));
+        }
+        match &self.medium {
+            Medium::Memory(m) => m.zero_part(part, &self.guard),
+            Medium::File(f) => f.zero_part(part, &self.guard),
+        }
+    }
+
+    /// Zeroes over a range.
+    pub(super) fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        self.trim(offset_bytes, len_bytes)?;
+        ends(offset_bytes, len_bytes).try_for_each(|part| self.zero_part(part))
+    }
+
+    /// The whole units of a range are given up.
+    pub(super) fn trim(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        if !self.holds(offset_bytes, len_bytes) {
+            return Err(WriteError::OutOfRange { offset_bytes, len_bytes });
+        }
+        self.drop_units(&covered(offset_bytes, len_bytes))
+    }
+
+    pub(super) fn run(&self, unit: u64, end: u64) -> Run {
+        match &self.medium {
+            Medium::Memory(m) => m.run(unit, end),
+            Medium::File(f) => f.run(unit, end),
+        }
+    }
+
+    pub(super) fn verify(&self, unit: u64) -> Result<Soundness, ReadError> {
+        match &self.medium {
+            Medium::Memory(m) => Ok(m.verify(unit, &self.guard)),
+            Medium::File(f) => f.verify(unit, &self.guard),
+        }
+    }
+
+    pub(super) fn sync(&self) -> Result<(), WriteError> {
+        match &self.medium {
+            Medium::Memory(_) => Ok(()),
+            Medium::File(f) => f.sync(),
+        }
+    }
+
+    /// Memory that the data take, tables included; 0 for a file.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match &self.medium {
+            Medium::Memory(m) => m.used_bytes(),
+            Medium::File(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What can go wrong with the bytes of a volume, by kind, so that a door can choose its error code.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why bytes were not given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Beyond the end of the volume.
+    #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
+    OutOfRange {
+        /// Where it began.
+        offset_bytes: u64,
+        /// How long it was.
+        len_bytes: u64,
+    },
+    /// What is there is not what was written: the sums differ.
+    #[error("4 KiB unit {unit} (byte {}) does not hold what was written: its sum differs", unit * 4096)]
+    Corrupt {
+        /// Which unit.
+        unit: u64,
+    },
+    /// The system refused.
+    #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed, as the system numbers it.
+        errno: i32,
+    },
+}
+
+/// Why bytes were not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Beyond the end of the volume.
+    #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
+    OutOfRange {
+        /// Where it began.
+        offset_bytes: u64,
+        /// How long it was.
+        len_bytes: u64,
+    },
+    /// A part of a unit was to be written whose other part is not what was written there.
+    #[error(
+        "4 KiB unit {unit} can't be written in part: the rest of it does not hold what was written"
+    )]
+    Corrupt {
+        /// Which unit.
+        unit: u64,
+    },
+    /// The volume holds more than the memory that it was given.
+    #[error(
+        "the emulated volume holds as much as its memory may ({} bytes): allow it more, or keep it in a file",
+        memory_bytes_max
+    )]
+    Memory {
+        /// What it was given.
+        memory_bytes_max: u64,
+    },
+    /// The file system that the volume's file lies on is full.
+    #[error(
+        "{doing}: no space is left where the volume's file lies: make room, the volume goes on"
+    )]
+    NoSpace {
+        /// What was tried.
+        doing: &'static str,
+    },
+    /// The system refused.
+    #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed, as the system numbers it.
+        errno: i32,
+    },
+}
+
+impl ReadError {
+    pub(super) fn io(doing: &'static str, e: &io::Error) -> Self {
+        Self::Io { doing, errno: e.raw_os_error().unwrap_or(5) }
+    }
+}
+
+impl WriteError {
+    /// There is no room for it, rather than something broken.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Self::Memory { .. } | Self::NoSpace { .. })
+    }
+
+    pub(super) fn io(doing: &'static str, e: &io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { doing },
+            _ => Self::Io { doing, errno: e.raw_os_error().unwrap_or(5) },
+        }
+    }
+}
+
+/// What must be read before a part of it can be written.
+impl From<ReadError> for WriteError {
+    fn from(e: ReadError) -> Self {
+        match e {
+            ReadError::OutOfRange { offset_bytes, len_bytes } => {
+                Self::OutOfRange { offset_bytes, len_bytes }
+            }
+            ReadError::Corrupt { unit } => Self::Corrupt { unit },
+            ReadError::Io { doing, errno } => Self::Io { doing, errno },
+        }
+    }
+}
+
+/// Why a volume's file can't be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is not a plain file.
+    #[error("{}: {what}, not a plain file: name a file (a new one is made)", path.display())]
+    NotAFile {
+        /// Which.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Somebody serves it.
+    #[error("{}: another server has it open; stop that one, or name another file", path.display())]
+    Locked {
+        /// Which.
+        path: PathBuf,
+    },
+    /// It has the size of another volume.
+    #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file", path.display())]
+    Size {
+        /// Which.
+        path: PathBuf,
+        /// What it has.
+        found_bytes: u64,
+        /// What it should have.
+        wanted_bytes: u64,
+    },
+    /// The file beside it is not its sums.
+    #[error("{}: {why}: move it away, and the volume is taken as it is, unchecked until written", path.display())]
+    Sums {
+        /// The file of sums.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system refused.
+    #[error("{}: {doing}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,229 @@
+//! A volume's bytes in memory: units that were never written, or were dropped, take none.
+//!
+//! Two levels of tables find a unit, and are made when something is first written there: regions of
+//! 256 MiB, in them chunks of 64 KiB with a lock each. Each unit is an allocation of its own, so
+//! that single units written all over a large volume cost what they hold. Threads that go to
+//! different chunks don't meet.
+
+use super::error::{ReadError, WriteError};
+use super::guard::Guard;
+use super::units::{Part, UNIT, parts, sum};
+use super::{Run, Soundness};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+const CHUNK_UNITS: u64 = 16;
+const REGION_CHUNKS: u64 = 4096;
+const REGION_UNITS: u64 = CHUNK_UNITS * REGION_CHUNKS;
+
+#[derive(Debug)]
+struct Unit {
+    bytes: Box<[u8; UNIT]>,
+    sum: u32,
+}
+
+type Slots = [Option<Unit>; CHUNK_UNITS as usize];
+type Chunk = RwLock<Option<Box<Slots>>>;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Memory {
+    regions: Box<[OnceLock<Box<[Chunk]>>]>,
+    used_bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+impl Memory {
+    pub(super) fn new(capacity_bytes: u64, bytes_max: u64) -> Self {
+        let regions = capacity_bytes.div_ceil(UNIT as u64 * REGION_UNITS);
+        Self {
+            regions: (0..regions).map(|_| OnceLock::new()).collect(),
+            used_bytes: AtomicU64::new(0),
+            bytes_max,
+        }
+    }
+
+    /// What it takes, tables included.
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), WriteError> {
+        let bytes = bytes as u64;
+        if self.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.bytes_max {
+            self.give_back(bytes as usize);
+            return Err(WriteError::Memory { memory_bytes_max: self.bytes_max });
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Where a unit's chunk is, if something was ever written about there.
+    #[inline]
+    fn chunk(&self, unit: u64) -> Option<&Chunk> {
+        let region = self.regions[(unit / REGION_UNITS) as usize].get()?;
+        Some(&region[(unit % REGION_UNITS / CHUNK_UNITS) as usize])
+    }
+
+    fn chunk_to_write(&self, unit: u64) -> Result<&Chunk, WriteError> {
+        let cell = &self.regions[(unit / REGION_UNITS) as usize];
+        if cell.get().is_none() {
+            let bytes = size_of::<Chunk>() * REGION_CHUNKS as usize;
+            self.take(bytes)?;
+            let region = (0..REGION_CHUNKS).map(|_| Chunk::default()).collect();
+            if cell.set(region).is_err() {
+                self.give_back(bytes);
+            }
+        }
+        Ok(self.chunk(unit).expect("its region was made"))
+    }
+
+    pub(super) fn read(
+        &self,
+        offset_bytes: u64,
+        into: &mut [u8],
+        guard: &Guard,
+    ) -> Result<(), ReadError> {
+        for part in parts(offset_bytes, into.len() as u64) {
+            let unit = part.unit;
+            let to = &mut into[part.range()];
+            let Some(chunk) = self.chunk(unit) else {
+                to.fill(0);
+                continue;
+            };
+            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+            match chunk.as_deref().and_then(|c| c[(unit % CHUNK_UNITS) as usize].as_ref()) {
+                None => to.fill(0),
+                Some(held) if guard.passes(unit, &held.bytes[..], &[held.sum]) => {
+                    to.copy_from_slice(&held.bytes[part.from..part.to]);
+                }
+                Some(_) => return Err(ReadError::Corrupt { unit }),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write(
+        &self,
+        offset_bytes: u64,
+        data: &[u8],
+        guard: &Guard,
+    ) -> Result<(), WriteError> {
+        for part in parts(offset_bytes, data.len() as u64) {
+            self.write_part(part, &data[part.range()], guard)?;
+        }
+        Ok(())
+    }
+
+    fn write_part(&self, part: Part, data: &[u8], guard: &Guard) -> Result<(), WriteError> {
+        let unit = part.unit;
+        let chunk = self.chunk_to_write(unit)?;
+        let whole_sum = part.is_whole().then(|| sum(data));
+        let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+        if chunk.is_none() {
+            self.take(size_of::<Slots>())?;
+            *chunk = Some(Box::default());
+        }
+        let Some(slots) = chunk.as_deref_mut() else { unreachable!("it was just made") };
+        let slot = &mut slots[(unit % CHUNK_UNITS) as usize];
+        match (slot, whole_sum) {
+            (Some(held), Some(sum)) => {
+                held.bytes.copy_from_slice(data);
+                held.sum = sum;
+            }
+            (Some(held), None) => {
+                if !guard.passes_always(unit, &held.bytes[..], &[held.sum]) {
+                    return Err(WriteError::Corrupt { unit });
+                }
+                held.bytes[part.from..part.to].copy_from_slice(data);
+                held.sum = sum(&held.bytes[..]);
+            }
+            (slot @ None, whole_sum) => {
+                self.take(UNIT)?;
+                let mut bytes = Box::new([0; UNIT]);
+                bytes[part.from..part.to].copy_from_slice(data);
+                let sum = whole_sum.unwrap_or_else(|| sum(&bytes[..]));
+                *slot = Some(Unit { bytes, sum });
+            }
+        }
+        guard.lift(&(unit..unit + 1));
+        Ok(())
+    }
+
+    /// Zeroes over a part of a unit.
+    pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
+        let held = self.chunk(part.unit).is_some_and(|chunk| {
+            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+            chunk.as_deref().is_some_and(|c| c[(part.unit % CHUNK_UNITS) as usize].is_some())
+        });
+        if held {
+            self.write_part(part, &[0; UNIT][part.from..part.to], guard)?;
+        }
+        Ok(())
+    }
+
+    /// These units are given up.
+    pub(super) fn drop_units(&self, units: &Range<u64>) {
+        let mut unit = units.start;
+        while unit < units.end {
+            let end = (unit / CHUNK_UNITS + 1) * CHUNK_UNITS;
+            let Some(chunk) = self.chunk(unit) else {
+                unit = (unit / REGION_UNITS + 1) * REGION_UNITS;
+                continue;
+            };
+            let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(slots) = chunk.as_deref_mut() {
+                for u in unit..end.min(units.end) {
+                    if slots[(u % CHUNK_UNITS) as usize].take().is_some() {
+                        self.give_back(UNIT);
+                    }
+                }
+                if slots.iter().all(Option::is_none) {
+                    *chunk = None;
+                    self.give_back(size_of::<Slots>());
+                }
+            }
+            drop(chunk);
+            unit = end;
+        }
+    }
+
+    /// The run of units from `unit` on, up to `end`, that are all held or all not.
+    pub(super) fn run(&self, unit: u64, end: u64) -> Run {
+        let mut data = None;
+        let mut at = unit;
+        while at < end {
+            let (held, next) = match self.chunk(at) {
+                None => (false, (at / REGION_UNITS + 1) * REGION_UNITS),
+                Some(chunk) => {
+                    let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+                    match chunk.as_deref() {
+                        None => (false, (at / CHUNK_UNITS + 1) * CHUNK_UNITS),
+                        Some(slots) => (slots[(at % CHUNK_UNITS) as usize].is_some(), at + 1),
+                    }
+                }
+            };
+            if *data.get_or_insert(held) != held {
+                break;
+            }
+            at = next.min(end);
+        }
+        Run { data: data.unwrap_or(false), end: at }
+    }
+
+    pub(super) fn verify(&self, unit: u64, guard: &Guard) -> Soundness {
+        let Some(chunk) = self.chunk(unit) else { return Soundness::Unwritten };
+        let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+        match chunk.as_deref().and_then(|c| c[(unit % CHUNK_UNITS) as usize].as_ref()) {
+            None => Soundness::Unwritten,
+            Some(held) if guard.passes_always(unit, &held.bytes[..], &[held.sum]) => {
+                Soundness::Sound
+            }
+            Some(_) => Soundness::Corrupt,
+        }
+    }
+}

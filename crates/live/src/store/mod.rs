@@ -1,0 +1,288 @@
+//! The bytes of one emulated volume. The machine decides what becomes of written data and tells it
+//! step by step ([`Change`](iodyno_emulate::Change)); the store does the same with the bytes.
+//!
+//! ```text
+//! begin_write(token, …)   machine.submit(…, token)
+//!                         machine.next_completion(…)  machine.changes(…)
+//! changes(…)              the completion: end_write(token), answer; or read(…), answer
+//! ```
+//!
+//! The lower part, the base, is what a power cut leaves: in memory or in a file, each 4 KiB unit with
+//! a sum that is checked whenever it is read. The upper part, the overlay, is what a power cut
+//! takes: what a volatile buffer has accepted. A change is carried out at once, so that a server
+//! that is killed leaves in the file what the modelled device would have left at that moment, as
+//! long as changes are passed on before the acknowledgements that came with them.
+//!
+//! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
+//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`] and [`Store::read`] take `&self`
+//! and any number of threads at once. What follows the machine takes `&mut self`.
+
+mod base;
+mod error;
+mod file;
+mod follow;
+mod guard;
+mod memory;
+mod overlay;
+mod settled;
+mod sums;
+mod units;
+
+pub use error::{OpenError, ReadError, WriteError};
+pub use units::UNIT_BYTES;
+
+use base::{Base, Run, Soundness};
+use overlay::Overlay;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use units::{Part, parts, touched};
+
+/// How a store treats its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What is read is held against its sum (about 0.1 µs for 4 KiB). Without, only damage that was
+    /// done on purpose is found, and what [`Store::scrub`] finds.
+    pub check_reads: bool,
+    /// The device is memory that a power failure empties. What it accepts goes to the base at once,
+    /// since nothing but [`Change::Emptied`](iodyno_emulate::Change::Emptied) ever takes it back; a volatile buffer's waits in the
+    /// overlay until it lands.
+    pub emptied_by_power_failure: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { check_reads: true, emptied_by_power_failure: false }
+    }
+}
+
+/// A run of bytes alike, for a client that wants to know where data are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How long it is.
+    pub len_bytes: u64,
+    /// Something is held; or it is a hole, and reads as zeroes.
+    pub data: bool,
+}
+
+/// What a scrub found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrub {
+    /// Units that hold what was written.
+    pub sound_units: u64,
+    /// Units that were there before they had a sum, or the holes beside data: taken as they are.
+    pub unknown_units: u64,
+    /// Units that do not hold what was written.
+    pub corrupt_units: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Store {
+    base: Base,
+    overlay: Overlay,
+    options: Options,
+    /// By unit: the version that has landed, and could not be written.
+    stranded: BTreeMap<u64, (u64, WriteError)>,
+    /// The base was to be emptied, and could not.
+    not_emptied: Option<WriteError>,
+}
+
+impl Store {
+    /// A volume in memory, of which what was never written takes none; at most `memory_bytes_max`
+    /// bytes, tables included. A write beyond that fails.
+    pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
+        Self::over(Base::in_memory(capacity_bytes, memory_bytes_max, options.check_reads), options)
+    }
+
+    /// A volume in a file, which is made if it is not there: sparse, byte for byte, its sums beside
+    /// it in `PATH.sums`. An image without sums is taken as it is. (Whoever changes it by other
+    /// means removes its sums: those units would read as corrupt.)
+    ///
+    /// # Errors
+    /// It is no plain file, it has another size, another server has it open, its sums are not its
+    /// own, or the system refuses.
+    pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
+        Ok(Self::over(Base::in_file(path, capacity_bytes, options.check_reads)?, options))
+    }
+
+    fn over(base: Base, options: Options) -> Self {
+        Self {
+            base,
+            overlay: Overlay::default(),
+            options,
+            stranded: BTreeMap::new(),
+            not_emptied: None,
+        }
+    }
+
+    /// Bytes of the volume.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.base.capacity_bytes
+    }
+
+    /// Memory that the data take, tables included; 0 where they are in a file.
+    pub fn memory_bytes(&self) -> u64 {
+        self.base.memory_bytes()
+    }
+
+    /// Units of which a power cut would take something.
+    pub fn volatile_units(&self) -> usize {
+        self.overlay.len()
+    }
+
+    /// What a read gives now: the newest that was accepted.
+    ///
+    /// # Errors
+    /// It ends beyond the volume; a unit does not hold what was written; the system refuses.
+    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
+        if self.overlay.is_empty() {
+            return self.base.read(offset_bytes, into);
+        }
+        let len_bytes = into.len() as u64;
+        if !self.base.holds(offset_bytes, len_bytes) {
+            return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
+        }
+        // What lies between units with versions is read in one piece.
+        let mut plain = 0;
+        for part in parts(offset_bytes, len_bytes).filter(|p| self.overlay.has(p.unit)) {
+            let Part { unit, from, .. } = part;
+            let range = part.range();
+            self.base.read(offset_bytes + plain as u64, &mut into[plain..range.start])?;
+            plain = range.end;
+            self.overlay.compose(unit, u64::MAX, from, &mut into[range], |into| {
+                self.beneath(unit, from, into)
+            })?;
+        }
+        self.base.read(offset_bytes + plain as u64, &mut into[plain..])
+    }
+
+    /// Where data are in a range, and where holes: at most `extents_max` extents, from its beginning
+    /// on. What waits to land counts as data.
+    ///
+    /// # Errors
+    /// It ends beyond the volume.
+    pub fn extents(
+        &self,
+        offset_bytes: u64,
+        len_bytes: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, ReadError> {
+        if !self.base.holds(offset_bytes, len_bytes) {
+            return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
+        }
+        let units = touched(offset_bytes, len_bytes);
+        let mut volatile: Vec<u64> = self.overlay.units().filter(|u| units.contains(u)).collect();
+        volatile.sort_unstable();
+        let mut volatile = volatile.into_iter().peekable();
+        let mut extents: Vec<Extent> = Vec::new();
+        let (end, mut at) = (offset_bytes + len_bytes, offset_bytes);
+        let mut unit = units.start;
+        let mut run = Run { data: false, end: unit };
+        while unit < units.end {
+            if run.end <= unit {
+                run = self.base.run(unit, units.end);
+            }
+            while volatile.next_if(|&v| v < unit).is_some() {}
+            let (data, to) = match volatile.peek() {
+                _ if run.data => (true, run.end),
+                Some(&v) if v == unit => (true, unit + 1),
+                Some(&v) => (false, run.end.min(v)),
+                None => (false, run.end),
+            };
+            let to_bytes = (to * UNIT_BYTES).min(end);
+            let len_bytes = to_bytes - at;
+            let room = extents.len() < extents_max;
+            match extents.last_mut() {
+                Some(last) if last.data == data => last.len_bytes += len_bytes,
+                _ if room => extents.push(Extent { len_bytes, data }),
+                _ => break,
+            }
+            (unit, at) = (to, to_bytes);
+        }
+        Ok(extents)
+    }
+
+    /// Reads every unit of the base that is held, and holds it against its sum; `corrupt` hears of
+    /// each that fails. Others may read and write meanwhile.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn scrub(&self, mut corrupt: impl FnMut(u64)) -> Result<Scrub, ReadError> {
+        let mut scrub = Scrub::default();
+        let mut at = 0;
+        while at < self.base.units() {
+            let run = self.base.run(at, self.base.units());
+            for unit in (at..run.end).filter(|_| run.data) {
+                match self.base.verify(unit)? {
+                    Soundness::Sound => scrub.sound_units += 1,
+                    Soundness::Unknown => scrub.unknown_units += 1,
+                    Soundness::Unwritten => {}
+                    Soundness::Corrupt => {
+                        scrub.corrupt_units += 1;
+                        corrupt(unit);
+                    }
+                }
+            }
+            at = run.end;
+        }
+        Ok(scrub)
+    }
+
+    /// Damages the medium: of every unit that the range touches one to three bits, which follow from
+    /// `seed`, are flipped in what is read back, until it is healed or written anew. What is a hole
+    /// has no bits.
+    pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
+        self.base.guard.damage(range_bytes, seed);
+    }
+
+    /// Lifts the damage to a unit: what a device does that has rebuilt it.
+    pub fn heal(&self, unit: u64) {
+        self.base.guard.lift(&(unit..unit + 1));
+    }
+
+    /// Lifts all damage.
+    pub fn clear_corruption(&self) {
+        self.base.guard.lift(&(0..u64::MAX));
+    }
+
+    /// Brings the file to where a crash of this host leaves it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn sync(&self) -> Result<(), WriteError> {
+        self.base.sync()
+    }
+
+    /// Without a machine: writes, durably at once.
+    ///
+    /// # Errors
+    /// It ends beyond the volume, there is no room, or the rest of a unit that is written in part is
+    /// corrupt.
+    pub fn write_now(&self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
+        self.alone();
+        self.base.write(offset_bytes, data)
+    }
+
+    /// Without a machine: zeroes, of which whole units take no room.
+    ///
+    /// # Errors
+    /// As [`Self::write_now`].
+    pub fn zero_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        self.alone();
+        self.base.zero(offset_bytes, len_bytes)
+    }
+
+    /// Without a machine: whole units of the range are given up, and read as zeroes.
+    ///
+    /// # Errors
+    /// As [`Self::write_now`].
+    pub fn trim_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        self.alone();
+        self.base.trim(offset_bytes, len_bytes)
+    }
+
+    fn alone(&self) {
+        debug_assert!(self.overlay.is_empty(), "a machine is followed: it writes");
+    }
+}

@@ -1,0 +1,332 @@
+//! What a power cut takes: the payloads of writes under way, and the versions of units that a
+//! volatile buffer has accepted and that are not on the medium.
+//!
+//! A version is a part of a payload, not a merged unit: a read puts the parts over the medium's
+//! bytes in the order of acceptance. So a write of some sectors that lands late changes those alone,
+//! whatever a newer write of other sectors of the unit does meanwhile. A payload's bytes are kept
+//! until the write has ended and no version is left of them. Memory is bounded by the device's
+//! buffer and the operations under way (a payload is kept whole while one unit of it waits).
+//! Buffers are used again.
+
+use super::error::WriteError;
+use super::units::{Part, UNIT};
+use std::collections::HashMap;
+
+const NIL: u32 = u32::MAX;
+/// A longer buffer is not kept for the next payload.
+const POOLED_BYTES_MAX: usize = 128 << 10;
+
+/// What a write brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Bytes.
+    Data,
+    /// Zeroes over all of the range.
+    Zeroes,
+    /// Zeroes over what the device drops of it.
+    Trim,
+}
+
+/// A write that was begun, and has not ended or has versions left.
+#[derive(Debug)]
+pub(super) struct Payload {
+    pub token: u64,
+    pub kind: Kind,
+    pub offset_bytes: u64,
+    pub len_bytes: u64,
+    /// Of data.
+    pub bytes: Vec<u8>,
+    /// How many versions had been accepted when it began: those it surely comes after.
+    pub begun: u64,
+    /// The first thing that went wrong.
+    pub failure: Option<WriteError>,
+    /// Of zeroes: whether the device has told of the units at either end.
+    pub told: [bool; 2],
+    versions: u32,
+    open: bool,
+}
+
+impl Payload {
+    /// What it covers of a unit.
+    pub(super) fn part(&self, unit: u64) -> Part {
+        Part::of(unit, self.offset_bytes, self.len_bytes)
+    }
+}
+
+#[derive(Debug)]
+struct Version {
+    payload: u32,
+    sequence: u64,
+    next: u32,
+}
+
+/// The versions of one unit, from the oldest to the newest.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    first: u32,
+    last: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    payloads: Vec<Payload>,
+    payloads_free: Vec<u32>,
+    by_token: HashMap<u64, u32>,
+    versions: Vec<Version>,
+    versions_free: Vec<u32>,
+    chains: HashMap<u64, Chain>,
+    accepted: u64,
+    /// Writes of zeroes under way, oldest first.
+    zeroes: Vec<u32>,
+}
+
+impl Overlay {
+    /// A write begins.
+    pub(super) fn begin(
+        &mut self,
+        kind: Kind,
+        token: u64,
+        offset_bytes: u64,
+        len_bytes: u64,
+        data: &[u8],
+    ) {
+        let slot = self.payloads_free.pop().unwrap_or_else(|| {
+            self.payloads.push(Payload {
+                token,
+                kind,
+                offset_bytes,
+                len_bytes,
+                bytes: Vec::new(),
+                begun: 0,
+                failure: None,
+                told: [false; 2],
+                versions: 0,
+                open: true,
+            });
+            self.payloads.len() as u32 - 1
+        });
+        let payload = &mut self.payloads[slot as usize];
+        let mut bytes = std::mem::take(&mut payload.bytes);
+        bytes.clear();
+        bytes.extend_from_slice(data);
+        *payload = Payload {
+            token,
+            kind,
+            offset_bytes,
+            len_bytes,
+            bytes,
+            begun: self.accepted,
+            failure: None,
+            told: [false; 2],
+            versions: 0,
+            open: true,
+        };
+        let former = self.by_token.insert(token, slot);
+        assert!(former.is_none(), "token {token} is that of a write that is not over");
+        if kind == Kind::Zeroes {
+            self.zeroes.push(slot);
+        }
+    }
+
+    /// The write that a token stands for.
+    pub(super) fn slot(&self, token: u64) -> Option<u32> {
+        self.by_token.get(&token).copied()
+    }
+
+    pub(super) fn payload(&self, slot: u32) -> &Payload {
+        &self.payloads[slot as usize]
+    }
+
+    pub(super) fn payload_mut(&mut self, slot: u32) -> &mut Payload {
+        &mut self.payloads[slot as usize]
+    }
+
+    /// Writes of zeroes under way that cover some of a unit, oldest first.
+    pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
+        let parts = self.zeroes.iter().map(move |&slot| self.payload(slot).part(unit));
+        parts.filter(|part| part.from < part.to)
+    }
+
+    /// The write is over: its payload goes, or stays as long as versions of it do.
+    pub(super) fn end(&mut self, slot: u32) {
+        self.payloads[slot as usize].open = false;
+        if self.payloads[slot as usize].kind == Kind::Zeroes {
+            self.zeroes.retain(|&s| s != slot);
+        }
+        self.release(slot);
+    }
+
+    fn release(&mut self, slot: u32) {
+        let payload = &mut self.payloads[slot as usize];
+        if payload.open || payload.versions > 0 {
+            return;
+        }
+        if payload.bytes.capacity() > POOLED_BYTES_MAX {
+            payload.bytes = Vec::new();
+        }
+        self.by_token.remove(&payload.token);
+        self.payloads_free.push(slot);
+    }
+
+    /// No unit has a version.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.chains.is_empty()
+    }
+
+    /// How many units have one.
+    pub(super) fn len(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// The units that have one, in no order.
+    pub(super) fn units(&self) -> impl Iterator<Item = u64> {
+        self.chains.keys().copied()
+    }
+
+    pub(super) fn has(&self, unit: u64) -> bool {
+        self.chains.contains_key(&unit)
+    }
+
+    /// The unit has a new version.
+    pub(super) fn accept(&mut self, unit: u64, slot: u32) {
+        self.accepted += 1;
+        let version = Version { payload: slot, sequence: self.accepted, next: NIL };
+        let at = if let Some(at) = self.versions_free.pop() {
+            self.versions[at as usize] = version;
+            at
+        } else {
+            self.versions.push(version);
+            self.versions.len() as u32 - 1
+        };
+        self.payloads[slot as usize].versions += 1;
+        let chain = self.chains.entry(unit).or_insert(Chain { first: at, last: NIL });
+        let last = std::mem::replace(&mut chain.last, at);
+        if last != NIL {
+            self.versions[last as usize].next = at;
+        }
+    }
+
+    /// A unit's versions, oldest first.
+    fn chain(&self, unit: u64) -> impl Iterator<Item = &Version> {
+        let mut at = self.chains.get(&unit).map_or(NIL, |c| c.first);
+        std::iter::from_fn(move || {
+            let version = self.versions.get(at as usize)?;
+            at = version.next;
+            Some(version)
+        })
+    }
+
+    /// The number of a token's version of a unit.
+    pub(super) fn find(&self, unit: u64, token: u64) -> Option<u64> {
+        let mut chain = self.chain(unit);
+        chain.find(|v| self.payload(v.payload).token == token).map(|v| v.sequence)
+    }
+
+    /// Whether a unit has a version not newer than number `until`.
+    pub(super) fn has_until(&self, unit: u64, until: u64) -> bool {
+        self.chain(unit).next().is_some_and(|v| v.sequence <= until)
+    }
+
+    /// What a unit holds from byte `from` on, where versions newer than number `until` don't count;
+    /// `beneath` gives what is on the medium, where that shows.
+    pub(super) fn compose<E>(
+        &self,
+        unit: u64,
+        until: u64,
+        from: usize,
+        into: &mut [u8],
+        beneath: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let to = from + into.len();
+        let versions = || self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload);
+        let covers = |part: Part| part.from <= from && to <= part.to;
+        let skipped = versions().enumerate().filter(|&(_, p)| covers(self.payload(p).part(unit)));
+        let first = skipped.last().map(|(i, _)| i);
+        if first.is_none() {
+            beneath(into)?;
+        }
+        for slot in versions().skip(first.unwrap_or(0)) {
+            let payload = self.payload(slot);
+            let part = payload.part(unit);
+            let (a, b) = (part.from.max(from), part.to.min(to));
+            if a < b {
+                let at = part.at as usize + a - part.from;
+                into[a - from..b - from].copy_from_slice(&payload.bytes[at..at + b - a]);
+            }
+        }
+        Ok(())
+    }
+
+    /// A unit's versions up to number `until` are forgotten.
+    pub(super) fn forget_until(&mut self, unit: u64, until: u64) {
+        let Some(mut chain) = self.chains.get(&unit).copied() else { return };
+        while chain.first != NIL && self.versions[chain.first as usize].sequence <= until {
+            chain.first = self.free(chain.first);
+        }
+        self.put_back(unit, chain);
+    }
+
+    /// A unit's versions beyond number `from` are forgotten.
+    pub(super) fn forget_beyond(&mut self, unit: u64, from: u64) {
+        let Some(mut chain) = self.chains.get(&unit).copied() else { return };
+        let (mut kept, mut at) = (NIL, chain.first);
+        while at != NIL && self.versions[at as usize].sequence <= from {
+            kept = at;
+            at = self.versions[at as usize].next;
+        }
+        while at != NIL {
+            at = self.free(at);
+        }
+        match kept {
+            NIL => chain.first = NIL,
+            kept => self.versions[kept as usize].next = NIL,
+        }
+        chain.last = kept;
+        self.put_back(unit, chain);
+    }
+
+    fn put_back(&mut self, unit: u64, chain: Chain) {
+        if chain.first == NIL {
+            self.chains.remove(&unit);
+        } else {
+            self.chains.insert(unit, chain);
+        }
+    }
+
+    /// Gives a version back; gives the next one.
+    fn free(&mut self, at: u32) -> u32 {
+        let Version { payload, next, .. } = self.versions[at as usize];
+        self.versions_free.push(at);
+        self.payloads[payload as usize].versions -= 1;
+        self.release(payload);
+        next
+    }
+
+    /// Zeroes over a part of a unit, in all its versions.
+    pub(super) fn zero(&mut self, part: Part) {
+        let slots: Vec<u32> = self.chain(part.unit).map(|v| v.payload).collect();
+        for slot in slots {
+            let payload = &mut self.payloads[slot as usize];
+            let held = payload.part(part.unit);
+            let (a, b) = (part.from.max(held.from), part.to.min(held.to));
+            if a < b {
+                let at = held.at as usize + a - held.from;
+                payload.bytes[at..at + b - a].fill(0);
+            }
+        }
+    }
+
+    /// A unit as it is once the versions up to number `until` have landed.
+    pub(super) fn landed<E>(
+        &self,
+        unit: u64,
+        until: u64,
+        beneath: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<[u8; UNIT], E> {
+        let mut bytes = [0; UNIT];
+        self.compose(unit, until, 0, &mut bytes, beneath)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,110 @@
+//! A range of bytes as parts of units: 4 KiB, the grain in which the machine speaks of content, in
+//! which sums are kept, and which is never torn.
+
+/// Bytes of a unit.
+pub const UNIT_BYTES: u64 = 4096;
+/// The same, for what lies in memory.
+pub(super) const UNIT: usize = UNIT_BYTES as usize;
+
+/// The part of one unit that a range covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Which unit.
+    pub unit: u64,
+    /// From where in the unit.
+    pub from: usize,
+    /// To where in the unit.
+    pub to: usize,
+    /// Where the part begins in the range.
+    pub at: u64,
+}
+
+impl Part {
+    /// The part covers its unit.
+    pub(super) fn is_whole(self) -> bool {
+        self.to - self.from == UNIT
+    }
+
+    /// The part of `unit` that the range from `offset_bytes` on covers; empty where it does not.
+    pub(super) fn of(unit: u64, offset_bytes: u64, len_bytes: u64) -> Self {
+        let start = unit * UNIT_BYTES;
+        let from = offset_bytes.clamp(start, start + UNIT_BYTES);
+        let to = (offset_bytes + len_bytes).clamp(from, start + UNIT_BYTES);
+        Self {
+            unit,
+            from: (from - start) as usize,
+            to: (to - start) as usize,
+            at: from.saturating_sub(offset_bytes),
+        }
+    }
+
+    /// Its bytes of the range's.
+    pub(super) fn range(self) -> std::ops::Range<usize> {
+        self.at as usize..self.at as usize + (self.to - self.from)
+    }
+
+    /// Its first byte, from the start of the volume.
+    pub(super) fn offset_bytes(self) -> u64 {
+        self.unit * UNIT_BYTES + self.from as u64
+    }
+}
+
+/// The units that a range touches.
+pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
+    if len_bytes == 0 {
+        return 0..0;
+    }
+    offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
+}
+
+/// The units that a range covers.
+pub(super) fn covered(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
+    let from = offset_bytes.div_ceil(UNIT_BYTES);
+    from..((offset_bytes + len_bytes) / UNIT_BYTES).max(from)
+}
+
+/// The parts of a range, in order.
+pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
+    touched(offset_bytes, len_bytes).map(move |unit| Part::of(unit, offset_bytes, len_bytes))
+}
+
+/// The parts at either end of a range that cover no whole unit.
+pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
+    let units = touched(offset_bytes, len_bytes);
+    let last = (units.end > units.start + 1).then(|| units.end - 1);
+    (units.start..units.end.min(units.start + 1))
+        .chain(last)
+        .map(move |unit| Part::of(unit, offset_bytes, len_bytes))
+        .filter(|part| !part.is_whole())
+}
+
+/// The CRC-32C of a unit; 0 means that there is none, so a sum of 0 is told as 1.
+#[inline]
+pub(super) fn sum(unit: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(unit).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_tile_a_range() {
+        for (offset, len) in
+            [(0, 4096), (1, 1), (4095, 2), (100, 9000), (8192, 4097), (5, 0), (1, 8191), (7, 4089)]
+        {
+            let mut at = 0;
+            for part in parts(offset, len) {
+                assert_eq!(part.offset_bytes(), offset + at);
+                assert_eq!(part.at, at);
+                at += (part.to - part.from) as u64;
+            }
+            assert_eq!(at, len);
+            let whole: Vec<u64> =
+                parts(offset, len).filter(|p| p.is_whole()).map(|p| p.unit).collect();
+            assert_eq!(whole, covered(offset, len).collect::<Vec<_>>());
+            let partial: Vec<Part> = parts(offset, len).filter(|p| !p.is_whole()).collect();
+            assert_eq!(ends(offset, len).collect::<Vec<_>>(), partial);
+        }
+    }
+}

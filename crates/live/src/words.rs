@@ -1,0 +1,180 @@
+//! Faults in words: what `iodyno fault`, scenario files and records say.
+//!
+//! ```text
+//! power-cut                      slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
+//! lose [VOLUME]                  hang [VOLUME]            corrupt 1GiB..+64KiB [VOLUME]
+//! page 1GiB [VOLUME]             block 1GiB [VOLUME]      clear [VOLUME]
+//! ```
+//! A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
+
+use iodyno_emulate::Fault;
+use iodyno_units::parse::parse_size;
+
+/// What can be asked of a served system.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ask {
+    /// The machine does it.
+    Fault(Fault),
+    /// Bits flip in what the medium holds, unseen until they are read.
+    Corrupt {
+        /// On which volume.
+        volume: u32,
+        /// From here.
+        offset_bytes: u64,
+        /// So far.
+        len_bytes: u64,
+    },
+    /// All faults are lifted, on all volumes.
+    ClearAll,
+}
+
+const EXAMPLE: &str = "say power-cut, lose, hang, slow x10, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB or clear, and a volume's number behind it where it is not 0";
+
+/// Reads a fault.
+///
+/// # Errors
+/// What is wrong, and how to say it.
+pub fn parse(words: &[&str]) -> Result<Ask, String> {
+    let Some((&verb, rest)) = words.split_first() else {
+        return Err(format!("no fault is named: {EXAMPLE}"));
+    };
+    let takes_range = matches!(verb, "latent" | "corrupt" | "page" | "block");
+    let takes_factor = verb == "slow";
+    let own = usize::from(takes_range || takes_factor);
+    if rest.len() < own {
+        let what =
+            if takes_factor { "a factor, such as x10" } else { "a place, such as 1GiB..+64KiB" };
+        return Err(format!("`{verb}` needs {what}"));
+    }
+    let (own, behind) = rest.split_at(own);
+    let volume = match behind {
+        [] => None,
+        [number] => {
+            let wrong = |_| format!("`{number}` is no number of a volume: they count from 0");
+            Some(number.parse::<u32>().map_err(wrong)?)
+        }
+        [_, more, ..] => return Err(format!("`{more}` is too much: {EXAMPLE}")),
+    };
+    let on = volume.unwrap_or(0);
+    let fault = match verb {
+        "power-cut" if volume.is_some() => {
+            return Err("the power of all volumes is one: say `power-cut` alone".to_owned());
+        }
+        "power-cut" => Fault::PowerCut,
+        "lose" => Fault::Lose { volume: on },
+        "hang" => Fault::Hang { volume: on },
+        "clear" => match volume {
+            Some(volume) => Fault::Clear { volume },
+            None => return Ok(Ask::ClearAll),
+        },
+        "slow" => Fault::Slow { volume: on, factor: factor(own[0])? },
+        "latent" | "corrupt" => {
+            let (offset_bytes, len_bytes) = range(own[0])?;
+            if verb == "corrupt" {
+                return Ok(Ask::Corrupt { volume: on, offset_bytes, len_bytes });
+            }
+            Fault::Latent { volume: on, offset_bytes, len_bytes }
+        }
+        "page" => Fault::Page { volume: on, offset_bytes: range(own[0])?.0 },
+        "block" => Fault::Block { volume: on, offset_bytes: range(own[0])?.0 },
+        _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
+    };
+    Ok(Ask::Fault(fault))
+}
+
+/// `x10`, `×10` or `10`.
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.trim_start_matches(['x', '×']);
+    match number.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && (1.0..=1e6).contains(&factor) => Ok(factor),
+        _ => Err(format!("`{text}` is no factor: take x1 to x1000000")),
+    }
+}
+
+/// `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB there.
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let size = |t: &str| parse_size(t).map_err(|e| format!("`{text}`: {e}"));
+    let Some((from, to)) = text.split_once("..") else { return Ok((size(text)?, 4096)) };
+    let from_bytes = size(from)?;
+    let len_bytes = match to.strip_prefix('+') {
+        Some(len) => size(len)?,
+        None => size(to)?.saturating_sub(from_bytes),
+    };
+    if len_bytes == 0 || from_bytes.checked_add(len_bytes).is_none() {
+        return Err(format!("`{text}` is an empty range: write it as 1GiB..+64KiB or 1GiB..2GiB"));
+    }
+    Ok((from_bytes, len_bytes))
+}
+
+/// A fault as it can be read again.
+pub fn in_words(fault: &Fault) -> String {
+    match fault {
+        Fault::PowerCut => "power-cut".to_owned(),
+        Fault::Lose { volume } => format!("lose {volume}"),
+        Fault::Hang { volume } => format!("hang {volume}"),
+        Fault::Clear { volume } => format!("clear {volume}"),
+        Fault::Slow { volume, factor } => format!("slow x{factor} {volume}"),
+        Fault::Latent { volume, offset_bytes, len_bytes } => {
+            format!("latent {offset_bytes}..+{len_bytes} {volume}")
+        }
+        Fault::Page { volume, offset_bytes } => format!("page {offset_bytes} {volume}"),
+        Fault::Block { volume, offset_bytes } => format!("block {offset_bytes} {volume}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        for fault in [
+            Fault::PowerCut,
+            Fault::Lose { volume: 3 },
+            Fault::Hang { volume: 0 },
+            Fault::Clear { volume: 1 },
+            Fault::Slow { volume: 2, factor: 12.5 },
+            Fault::Latent { volume: 1, offset_bytes: 512, len_bytes: 7 },
+            Fault::Page { volume: 0, offset_bytes: 1 << 40 },
+            Fault::Block { volume: 9, offset_bytes: 0 },
+        ] {
+            let text = in_words(&fault);
+            let words: Vec<&str> = text.split(' ').collect();
+            assert_eq!(parse(&words), Ok(Ask::Fault(fault)), "{text}");
+        }
+    }
+
+    #[test]
+    fn people_may_write_it_shorter() {
+        let read = |text: &str| parse(&text.split(' ').collect::<Vec<_>>());
+        let slow = Ask::Fault(Fault::Slow { volume: 0, factor: 10.0 });
+        assert_eq!(read("slow ×10"), Ok(slow));
+        assert_eq!(read("slow 10"), Ok(slow));
+        let range =
+            |volume, offset_bytes, len_bytes| Ask::Corrupt { volume, offset_bytes, len_bytes };
+        assert_eq!(read("corrupt 1GiB..+64KiB"), Ok(range(0, 1 << 30, 64 << 10)));
+        assert_eq!(read("corrupt 1MiB..2MiB 4"), Ok(range(4, 1 << 20, 1 << 20)));
+        assert_eq!(read("corrupt 8KiB"), Ok(range(0, 8192, 4096)));
+        assert_eq!(read("clear"), Ok(Ask::ClearAll));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_the_way_to_say_it() {
+        for (text, says) in [
+            ("explode", "there is no fault `explode`: say power-cut"),
+            ("slow", "needs a factor, such as x10"),
+            ("slow x0.5", "take x1 to"),
+            ("slow xinf", "take x1 to"),
+            ("latent", "needs a place, such as 1GiB..+64KiB"),
+            ("latent 2GiB..1GiB", "empty range"),
+            ("latent 1GiB..+0", "empty range"),
+            ("latent soon", "soon"),
+            ("lose first", "count from 0"),
+            ("lose 1 2", "`2` is too much"),
+            ("power-cut 1", "say `power-cut` alone"),
+        ] {
+            let said = parse(&text.split(' ').collect::<Vec<_>>()).unwrap_err();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+}

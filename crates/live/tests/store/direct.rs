@@ -1,0 +1,278 @@
+//! The store by itself, without a machine: bytes, extents, damage, limits, threads.
+
+#![allow(clippy::useless_vec, reason = "long arrays don't go on the stack")]
+
+use iodyno_live::store::{Extent, Options, ReadError, Scrub, Store, WriteError};
+use iodyno_units::rng::{below, stream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const CAPACITY: u64 = (5 << 20) + 1000;
+
+/// A store of each kind; the folder of the file.
+fn both() -> ([Store; 2], tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = Store::in_file(&folder.path().join("image"), CAPACITY, Options::default());
+    ([Store::in_memory(CAPACITY, 1 << 30, Options::default()), file.unwrap()], folder)
+}
+
+/// Bytes and extents against a plain vector, at any alignment, to the last byte of a volume that does
+/// not end with a unit.
+#[test]
+fn bytes_are_those_of_a_plain_vector() {
+    let (stores, _folder) = both();
+    let mut plain = vec![0_u8; CAPACITY as usize];
+    let mut random = stream(1, "direct", 0);
+    for step in 0..1500 {
+        let longest = [1 << 9, 1 << 13, 3 << 20][below(&mut random, 3) as usize];
+        let from = below(&mut random, CAPACITY);
+        let to = match below(&mut random, 10) {
+            0 => CAPACITY,
+            _ => (from + below(&mut random, longest)).min(CAPACITY),
+        };
+        let (len, range) = (to - from, from as usize..to as usize);
+        match below(&mut random, 8) {
+            0 => {
+                let trimmed = range.start.next_multiple_of(4096)..range.end / 4096 * 4096;
+                if !trimmed.is_empty() {
+                    plain[trimmed].fill(0);
+                }
+                for s in &stores {
+                    s.trim_now(from, len).unwrap();
+                }
+            }
+            1 => {
+                plain[range.clone()].fill(0);
+                for s in &stores {
+                    s.zero_now(from, len).unwrap();
+                }
+            }
+            2 | 3 => {
+                let data: Vec<u8> = (0..len).map(|i| (step + i) as u8 | 1).collect();
+                plain[range.clone()].copy_from_slice(&data);
+                for s in &stores {
+                    s.write_now(from, &data).unwrap();
+                }
+            }
+            _ => {
+                for store in &stores {
+                    let mut found = vec![9; range.len()];
+                    store.read(from, &mut found).unwrap();
+                    assert!(found == plain[range.clone()], "step {step}: {range:?}");
+                }
+            }
+        }
+        if step % 20 == 0 {
+            for store in &stores {
+                let extents = store.extents(from, len, usize::MAX).unwrap();
+                assert_eq!(extents.iter().map(|e| e.len_bytes).sum::<u64>(), len);
+                assert!(extents.windows(2).all(|e| e[0].data != e[1].data), "{extents:?}");
+                let mut at = range.start;
+                for Extent { len_bytes, data } in extents {
+                    let run = at..at + len_bytes as usize;
+                    assert!(data || plain[run.clone()].iter().all(|&b| b == 0), "{run:?}");
+                    at = run.end;
+                }
+            }
+        }
+    }
+    for store in &stores {
+        let scrub = store.scrub(|unit| panic!("unit {unit}")).unwrap();
+        assert!(scrub.sound_units > 0 && scrub.unknown_units < 64, "{scrub:?}");
+    }
+}
+
+#[test]
+fn extents_tell_what_is_held_and_what_waits_to_land() {
+    let (stores, _folder) = both();
+    for mut store in stores {
+        store.write_now(1 << 20, &vec![1; 65_536]).unwrap();
+        let hole = |len_bytes| Extent { len_bytes, data: false };
+        let data = |len_bytes| Extent { len_bytes, data: true };
+        let begin = hole((1 << 20) - 512);
+        assert_eq!(store.extents(512, 2 << 20, 1), Ok(vec![begin]));
+        let rest = hole((1 << 20) - 65_536 + 512);
+        assert_eq!(store.extents(512, 2 << 20, 9), Ok(vec![begin, data(65_536), rest]));
+
+        store.begin_write(1, 4096 + 100, &[2; 10]).unwrap();
+        assert_eq!(store.volatile_units(), 0);
+        let (volume, unit, token) = (0, 1, 1);
+        store.change(&iodyno_emulate::Change::Accepted { volume, unit, token, kept: false });
+        let all = store.extents(0, CAPACITY, 9).unwrap();
+        assert_eq!(all[..3], [hole(4096), data(4096), hole((1 << 20) - 8192)]);
+        let beyond = ReadError::OutOfRange { offset_bytes: 1, len_bytes: CAPACITY };
+        assert_eq!(store.extents(1, CAPACITY, 9), Err(beyond));
+
+        // What is given up is a hole again.
+        store.change(&iodyno_emulate::Change::PowerCut { volume });
+        store.cancel_write(1);
+        store.trim_now((1 << 20) - 5, 65_536 + 10).unwrap();
+        assert_eq!(store.extents(0, CAPACITY, 9), Ok(vec![hole(CAPACITY)]));
+    }
+}
+
+#[test]
+fn damage_is_told_and_never_served() {
+    let (stores, _folder) = both();
+    for store in stores {
+        let data: Vec<u8> = (0..8 * 4096_u32).map(|i| (i / 7) as u8).collect();
+        store.write_now(0, &data).unwrap();
+        store.corrupt(&(2 * 4096 + 7..4 * 4096), 5);
+        let mut into = [0; 4096];
+        for unit in 0..8 {
+            let found = store.read(unit * 4096 + 10, &mut into[..100]);
+            let damaged = unit == 2 || unit == 3;
+            assert_eq!(found, if damaged { Err(ReadError::Corrupt { unit }) } else { Ok(()) });
+        }
+        let mut told = Vec::new();
+        let found = store.scrub(|unit| told.push(unit)).unwrap();
+        assert_eq!(found, Scrub { sound_units: 6, unknown_units: 0, corrupt_units: 2 });
+        assert_eq!(told, [2, 3]);
+
+        // A part of it can't be written; all of it can, and is sound then.
+        assert_eq!(store.write_now(8192, &[1; 5]), Err(WriteError::Corrupt { unit: 2 }));
+        assert_eq!(store.zero_now(8192, 5), Err(WriteError::Corrupt { unit: 2 }));
+        store.write_now(8192, &[1; 4096]).unwrap();
+        assert_eq!(store.read(8192, &mut into), Ok(()));
+        assert_eq!(store.read(3 * 4096, &mut into), Err(ReadError::Corrupt { unit: 3 }));
+        store.heal(3);
+        assert_eq!(store.read(3 * 4096, &mut into), Ok(()));
+        assert_eq!(into[..], data[3 * 4096..4 * 4096]);
+
+        store.corrupt(&(0..CAPACITY), 6);
+        store.trim_now(0, 4096).unwrap();
+        assert_eq!(store.read(0, &mut into), Ok(()), "dropped units hold zeroes");
+        assert_eq!(store.read(9 * 4096, &mut into), Ok(()), "a hole has no bits");
+        assert_eq!(store.read(4096, &mut into), Err(ReadError::Corrupt { unit: 1 }));
+        store.clear_corruption();
+        let scrub = store.scrub(|_| {}).unwrap();
+        assert_eq!((scrub.sound_units, scrub.corrupt_units), (7, 0));
+    }
+}
+
+#[test]
+fn a_volume_takes_no_more_memory_than_it_may() {
+    let huge = 16 << 40;
+    let store = Store::in_memory(huge, 1 << 20, Options::default());
+    let full = WriteError::Memory { memory_bytes_max: 1 << 20 };
+    let mut written = 0;
+    let refused = loop {
+        match store.write_now(huge / 2 + written * 4096, &[3; 4096]) {
+            Ok(()) => written += 1,
+            Err(e) => break e,
+        }
+        assert!(store.memory_bytes() <= 1 << 20);
+    };
+    assert_eq!(refused, full);
+    assert!(refused.is_no_space() && refused.to_string().contains("1048576 bytes"));
+    assert!(written > 200, "{written}");
+    // What is there can be read, and written again; what is given up makes room.
+    store.write_now(huge / 2, &[4; 4096]).unwrap();
+    let taken = store.memory_bytes();
+    store.trim_now(huge / 2, 64 * 4096).unwrap();
+    assert!(store.memory_bytes() + 64 * 4096 <= taken);
+    store.write_now(huge / 2 + (100 << 12), &vec![5; 16 * 4096]).unwrap();
+    store.zero_now(0, huge).unwrap();
+    let mut all = vec![1; 1 << 20];
+    store.read(huge / 2, &mut all).unwrap();
+    assert!(all.iter().all(|&b| b == 0));
+    assert!(store.memory_bytes() < 1 << 18, "tables: {}", store.memory_bytes());
+}
+
+/// What a machine's write meets when there is no room is told as the write ends, and what was
+/// acknowledged and can't land is kept, and lands once there is room.
+#[test]
+fn what_cannot_be_written_is_told_and_kept() {
+    use iodyno_emulate::Change::{Accepted, Dropped, Landed, PowerCut};
+    let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
+    let (volume, unit) = (0, 9);
+    store.write_now(0, &[1; 4 * 4096]).unwrap();
+    let full = WriteError::Memory { memory_bytes_max: 132_768 };
+    assert_eq!(store.write_now(1 << 20, &vec![1; 16 * 4096]), Err(full.clone()));
+
+    store.begin_write(1, unit * 4096, &[7; 4096]).unwrap();
+    store.change(&Accepted { volume, unit, token: 1, kept: true });
+    assert_eq!(store.end_write(1), Err(full.clone()));
+    store.begin_write(2, unit * 4096 + 1, &[8; 4094]).unwrap();
+    store.change(&Accepted { volume, unit, token: 2, kept: false });
+    assert_eq!(store.end_write(2), Ok(()));
+    store.change(&Landed { volume, unit, token: 2 });
+    store.begin_write(3, unit * 4096, &[9; 2]).unwrap();
+    store.change(&Accepted { volume, unit, token: 3, kept: false });
+    assert_eq!(store.trouble(), Some(&full));
+    assert_eq!(store.settle(), Err(full));
+    store.change(&PowerCut { volume });
+    store.cancel_write(3);
+    let holds = |store: &Store| {
+        let mut into = [1; 4096];
+        store.read(unit * 4096, &mut into).unwrap();
+        (into[0], into[1], into[4094], into[4095])
+    };
+    assert_eq!((holds(&store), store.volatile_units()), ((0, 8, 8, 0), 1));
+    store.begin_trim(4, 0, 4096 * 4).unwrap();
+    store.change(&Dropped { volume, unit: 0, count: 4, token: 4, overtaken: false });
+    assert_eq!((store.end_write(4), store.settle()), (Ok(()), Ok(())));
+    assert_eq!(store.trouble(), None);
+    assert_eq!((holds(&store), store.volatile_units()), ((0, 8, 8, 0), 0));
+}
+
+/// Of a write that is larger than the buffer some units land before others are accepted.
+#[test]
+fn a_payload_stays_until_its_write_has_ended() {
+    use iodyno_emulate::Change::{Accepted, Landed, PowerCut};
+    let (volume, token) = (0, 1);
+    let mut store = Store::in_memory(1 << 20, 1 << 20, Options::default());
+    store.begin_write(token, 0, &[[1; 4096], [2; 4096]].concat()).unwrap();
+    for unit in 0..2 {
+        store.change(&Accepted { volume, unit, token, kept: false });
+        store.change(&Landed { volume, unit, token });
+    }
+    assert_eq!(store.end_write(token), Ok(()));
+    // And beyond that where versions of it are left.
+    store.begin_write(2, 4095, &[3, 4]).unwrap();
+    store.change(&Accepted { volume, unit: 0, token: 2, kept: false });
+    store.change(&Accepted { volume, unit: 1, token: 2, kept: false });
+    assert_eq!(store.end_write(2), Ok(()));
+    store.begin_write(3, 0, &[9; 8192]).unwrap();
+    store.change(&Landed { volume, unit: 1, token: 2 });
+    store.change(&PowerCut { volume });
+    store.cancel_write(3);
+    let mut all = [0; 8192];
+    store.read(0, &mut all).unwrap();
+    assert!(all[..4096] == [1; 4096] && all[4096] == 4 && all[4097..] == [2; 4095]);
+}
+
+/// Threads that write and read the same units at once never see a unit of two writes.
+#[test]
+fn threads_see_no_torn_unit() {
+    let (stores, _folder) = both();
+    for store in &stores {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..2_u64 {
+                let stop = &stop;
+                scope.spawn(move || {
+                    let mut random = stream(writer, "writer", 0);
+                    let mut n = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let unit = below(&mut random, 4);
+                        n += 1;
+                        let units = 1 + below(&mut random, 2);
+                        let data = (n << 1 | writer).to_le_bytes().repeat(512 * units as usize);
+                        store.write_now(unit * 4096, &data).unwrap();
+                        if n % 16 == 0 {
+                            store.trim_now(unit * 4096, 4096).unwrap();
+                        }
+                    }
+                });
+            }
+            let mut into = vec![0; 5 * 4096];
+            for _ in 0..3000 {
+                store.read(0, &mut into).unwrap();
+                for unit in into.chunks(4096) {
+                    assert!(unit.chunks(8).all(|word| word == &unit[..8]), "torn");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}

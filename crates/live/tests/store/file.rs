@@ -1,0 +1,222 @@
+//! The file of a volume: who may have it, what a server that was killed between two writes leaves,
+//! and what a full file system does.
+
+use iodyno_live::store::{OpenError, Options, ReadError, Store, WriteError};
+use std::fs;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+const CAPACITY: u64 = 64 << 20;
+
+fn open(path: &Path) -> Result<Store, OpenError> {
+    Store::in_file(path, CAPACITY, Options::default())
+}
+
+#[test]
+fn the_file_is_a_sparse_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let store = open(&path).unwrap();
+    store.write_now((32 << 20) + 5, &[7; 10_000]).unwrap();
+    assert_eq!(store.sync(), Ok(()));
+    let image = fs::File::open(&path).unwrap();
+    let mut found = vec![0; 10_000];
+    image.read_exact_at(&mut found, (32 << 20) + 5).unwrap();
+    assert_eq!(found, [7; 10_000]);
+    let taken = |name: &str| fs::metadata(folder.path().join(name)).unwrap().blocks() * 512;
+    assert_eq!(image.metadata().unwrap().len(), CAPACITY);
+    assert!(taken("image") <= 64 << 10 && taken("image.sums") <= 64 << 10);
+    store.zero_now(0, CAPACITY).unwrap();
+    assert_eq!((taken("image"), taken("image.sums") <= 4096), (0, true));
+}
+
+#[test]
+fn only_its_own_plain_file_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let served = open(&at("image")).unwrap();
+    assert!(matches!(open(&at("image")), Err(OpenError::Locked { .. })));
+    drop(served);
+    open(&at("image")).unwrap();
+    let other = Store::in_file(&at("image"), CAPACITY * 2, Options::default());
+    assert!(matches!(other, Err(OpenError::Size { found_bytes: CAPACITY, .. })));
+
+    symlink(at("image"), at("link")).unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    for (name, is) in [("link", "a symbolic link"), ("folder", "a folder")] {
+        let Err(OpenError::NotAFile { what, .. }) = open(&at(name)) else { panic!("{name}") };
+        assert_eq!(what, is);
+    }
+    assert!(matches!(open(Path::new("/dev/null")), Err(OpenError::NotAFile { .. })));
+    assert!(matches!(open(&at("none/image")), Err(OpenError::Io { .. })));
+
+    // Sums that are not its own are refused, and left as they are; so is the image.
+    let sums = fs::read(at("image.sums")).unwrap();
+    let changed = |at: usize| {
+        let mut sums = sums.clone();
+        sums[at] ^= 1;
+        sums
+    };
+    let foreign = b"my shopping list".repeat(300);
+    for (bad, why) in [
+        (changed(3), "not a file of iodyno's sums"),
+        (foreign.clone(), "not a file of iodyno's sums"),
+        (changed(16), "version"),
+        (changed(24), "another size"),
+        (changed(32), "damaged"),
+        (sums[..5000].to_vec(), "damaged"),
+    ] {
+        fs::write(at("image.sums"), &bad).unwrap();
+        let refused = open(&at("image")).unwrap_err().to_string();
+        assert!(refused.contains(why) && refused.contains("image.sums"), "{refused}");
+        assert_eq!(fs::read(at("image.sums")).unwrap(), bad);
+    }
+    // Not even for an image that would be new.
+    fs::write(at("image.sums"), &foreign).unwrap();
+    fs::remove_file(at("image")).unwrap();
+    assert!(matches!(open(&at("image")), Err(OpenError::Sums { .. })));
+    assert_eq!(fs::read(at("image.sums")).unwrap(), foreign);
+}
+
+#[test]
+fn an_image_without_sums_is_taken_as_it_is_and_guarded_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let data: Vec<u8> = (0..CAPACITY).map(|i| (1 + i / 4096) as u8).collect();
+    fs::write(&path, &data).unwrap();
+    let store = open(&path).unwrap();
+    let mut into = vec![0; CAPACITY as usize];
+    store.read(0, &mut into).unwrap();
+    assert!(into == data);
+    // A part of a unit is enough to give it a sum.
+    store.write_now(5 * 4096 + 9, &[1]).unwrap();
+    let scrub = store.scrub(|_| {}).unwrap();
+    assert_eq!((scrub.sound_units, scrub.unknown_units), (1, CAPACITY / 4096 - 1));
+    store.corrupt(&(0..1), 1);
+    assert_eq!(store.read(0, &mut into[..1]), Err(ReadError::Corrupt { unit: 0 }));
+    drop(store);
+
+    // Sums outlive the server; changes by other means are found where they are.
+    let image = fs::File::options().write(true).open(&path).unwrap();
+    image.write_all_at(&[200], 5 * 4096 + 77).unwrap();
+    image.write_all_at(&[200], 6 * 4096 + 77).unwrap();
+    let store = open(&path).unwrap();
+    assert_eq!(store.read(5 * 4096, &mut into[..1]), Err(ReadError::Corrupt { unit: 5 }));
+    assert_eq!(store.read(6 * 4096, &mut into[..4096]), Ok(()));
+    drop(store);
+
+    // An image made anew has nothing to do with the sums of the former one.
+    fs::remove_file(&path).unwrap();
+    let store = open(&path).unwrap();
+    store.read(0, &mut into).unwrap();
+    assert!(into.iter().all(|&b| b == 0));
+}
+
+/// A server that is killed between an entry and its data, again and again: the unit holds what it held,
+/// and is sound. Data without their entry are not.
+#[test]
+fn entries_go_before_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, sums_path) = (folder.path().join("image"), folder.path().join("image.sums"));
+    let read = || (fs::read(&path).unwrap(), fs::read(&sums_path).unwrap());
+    let holds = |byte: u8| {
+        let store = open(&path).unwrap();
+        let mut into = [0; 4096];
+        let found = store.read(4096 * 3, &mut into);
+        found.map(|()| assert_eq!(into, [byte; 4096]))
+    };
+    drop(open(&path).unwrap());
+    let mut held = 0;
+    for byte in 1..9 {
+        let (data_before, sums_before) = read();
+        open(&path).unwrap().write_now(4096 * 3, &[byte; 4096]).unwrap();
+        let (data_after, sums_after) = read();
+        assert_eq!(holds(byte), Ok(()));
+
+        if byte == 4 {
+            fs::write(&sums_path, &sums_before).unwrap();
+            assert_eq!(holds(byte), Err(ReadError::Corrupt { unit: 3 }));
+            fs::write(&sums_path, &sums_after).unwrap();
+        }
+        // The entry alone; every third time the data, too.
+        if byte % 3 == 0 {
+            held = byte;
+            fs::write(&path, &data_after).unwrap();
+        } else {
+            fs::write(&path, &data_before).unwrap();
+        }
+        assert_eq!(holds(held), Ok(()), "after write {byte}");
+    }
+}
+
+/// The same for a unit that this server has dropped before.
+#[test]
+fn an_entry_after_a_drop_goes_with_the_hole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let store = open(&path).unwrap();
+    store.write_now(0, &[1; 4096]).unwrap();
+    store.zero_now(0, 4096).unwrap();
+    store.write_now(0, &[2; 4096]).unwrap();
+    drop(store);
+    let image = fs::File::options().write(true).open(&path).unwrap();
+    image.write_all_at(&[0; 4096], 0).unwrap();
+    assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Ok(()));
+}
+
+/// What is corrupt does not become sound by a write that never came.
+#[test]
+fn a_write_that_was_cut_short_launders_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    open(&path).unwrap().write_now(0, &[1; 4096]).unwrap();
+    let image = fs::File::options().read(true).write(true).open(&path).unwrap();
+    image.write_all_at(&[9], 50).unwrap();
+    let damaged = fs::read(&path).unwrap();
+    open(&path).unwrap().write_now(0, &[2; 4096]).unwrap();
+    image.write_all_at(&damaged, 0).unwrap();
+    let found = open(&path).unwrap().read(0, &mut [0; 4096]);
+    assert_eq!(found, Err(ReadError::Corrupt { unit: 0 }));
+}
+
+struct Mount(std::path::PathBuf);
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root and a tmpfs"]
+fn a_full_file_system_is_told() {
+    use iodyno_emulate::Change::{Accepted, Landed};
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
+    let done = Command::new("mount").args(options).arg(folder.path()).status().unwrap();
+    assert!(done.success());
+    let mount = Mount(folder.path().to_owned());
+    let mut store = open(&mount.0.join("image")).unwrap();
+    let mut written = 0;
+    let refused = loop {
+        match store.write_now(written * 4096, &[written as u8; 4096]) {
+            Ok(()) => written += 1,
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(refused, WriteError::NoSpace { .. }), "{refused}");
+    assert!(written > 200, "{written}");
+    // What was acknowledged and lands now is kept, and told, until there is room.
+    let (volume, unit) = (0, written + 9);
+    store.begin_write(1, unit * 4096, &[77; 4096]).unwrap();
+    store.change(&Accepted { volume, unit, token: 1, kept: false });
+    assert_eq!(store.end_write(1), Ok(()));
+    store.change(&Landed { volume, unit, token: 1 });
+    assert_eq!(store.settle(), Err(refused));
+    let mut into = [0; 4096];
+    for unit in 0..written {
+        assert_eq!(store.read(unit * 4096, &mut into), Ok(()));
+        assert_eq!(into, [unit as u8; 4096]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Whole units, written at random to every kind of device: at any time a store reads what the machine
+//! says is there, unit by unit and untorn, before and after power cuts; in memory and in a file alike.
+
+use crate::rig::{begin, devices, is_cut};
+use iodyno_emulate::Fault;
+use iodyno_live::store::Store;
+use iodyno_units::rng::{below, stream};
+use iodyno_units::{Op, OpKind};
+
+const UNITS: u64 = 24;
+
+/// What a write puts into its units: every 8 bytes tell the token and the unit.
+fn content(token: u64, unit: u64) -> Vec<u8> {
+    (token << 20 | unit).to_le_bytes().repeat(512)
+}
+
+#[test]
+fn a_store_reads_what_the_machine_holds() {
+    for device in devices() {
+        let name = device.name;
+        let mut random = stream(1, name, 0);
+        let (mut cuts, mut lost) = (0, 0);
+        for history in 0..20 {
+            let mut m = device.machine(history);
+            let capacity = m.capacity_bytes(0);
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("image");
+            let mut stores = [
+                Store::in_memory(capacity, 1 << 30, device.options()),
+                Store::in_file(&path, capacity, device.options()).unwrap(),
+            ];
+            let worker = m.add_worker(0);
+            for cut in 1..=2 {
+                let at_ns = cut * device.pace * (20_000 + below(&mut random, 1_000_000));
+                m.inject(at_ns, Fault::PowerCut);
+            }
+            let mut open = Vec::new();
+            let mut heard = Vec::new();
+            let mut now = 0;
+            for token in 1..120 {
+                let kind = match below(&mut random, 20) {
+                    0 => OpKind::Flush,
+                    1 => OpKind::Trim,
+                    2 => OpKind::WriteZeroes,
+                    _ => OpKind::Write,
+                };
+                let op = Op {
+                    offset_bytes: below(&mut random, UNITS) * 4096,
+                    len_bytes: 4096 * (1 + below(&mut random, 3) as u32),
+                    kind,
+                    fua: below(&mut random, 10) == 0,
+                };
+                let op = if kind == OpKind::Flush { Op::FLUSH } else { op };
+                let first = op.offset_bytes / 4096;
+                let units = first..first + u64::from(op.len_bytes) / 4096;
+                let data: Vec<u8> = units.flat_map(|unit| content(token, unit)).collect();
+                for store in &mut stores {
+                    begin(store, token, &op, &data);
+                }
+                open.push(token);
+                m.submit(now, worker, 0, &op, token);
+                now += device.pace * below(&mut random, 40_000);
+                loop {
+                    let done = m.next_completion(now);
+                    m.changes(&mut heard);
+                    let before = stores[0].volatile_units();
+                    for store in &mut stores {
+                        // Both forms of the call.
+                        if token % 2 == 0 {
+                            store.changes(&heard);
+                        } else {
+                            for change in &heard {
+                                store.change(change);
+                            }
+                        }
+                    }
+                    if heard.drain(..).any(|change| is_cut(&change)) {
+                        cuts += 1;
+                        lost += usize::from(before > 0);
+                        for token in open.drain(..) {
+                            for store in &mut stores {
+                                store.cancel_write(token);
+                            }
+                        }
+                    }
+                    if let Some(done) = done
+                        && let Some(at) = open.iter().position(|&t| t == done.token)
+                    {
+                        open.remove(at);
+                        for store in &mut stores {
+                            assert_eq!(store.end_write(done.token), Ok(()));
+                        }
+                    }
+                    for store in &stores {
+                        let mut all = vec![0; (UNITS as usize + 3) * 4096];
+                        store.read(0, &mut all).unwrap();
+                        for (unit, found) in (0..).zip(all.chunks(4096)) {
+                            let told = m.content(0, unit * 4096);
+                            let wanted = told.map_or(vec![0; 4096], |t| content(t, unit));
+                            assert!(found == wanted, "{name}, {history}, {unit}: {told:?}");
+                        }
+                    }
+                    if done.is_none() {
+                        break;
+                    }
+                }
+            }
+            // The file alone is what a power cut leaves.
+            let volatile = stores[1].volatile_units();
+            let [_, file] = stores;
+            assert_eq!(file.trouble(), None);
+            drop(file);
+            let file = Store::in_file(&path, capacity, device.options()).unwrap();
+            assert_eq!(file.scrub(|_| {}).unwrap().corrupt_units, 0);
+            m.inject(now, Fault::PowerCut);
+            while m.next_completion(now + 1).is_some() {}
+            for unit in 0..UNITS + 3 {
+                let mut found = vec![0; 4096];
+                file.read(unit * 4096, &mut found).unwrap();
+                let told = m.content(0, unit * 4096);
+                let wanted = told.map_or(vec![0; 4096], |t| content(t, unit));
+                assert!(
+                    device.forgets || found == wanted,
+                    "{name}, {history}, {unit}: {told:?}, {volatile} volatile"
+                );
+            }
+        }
+        // Protected memory has nothing to tell of a power cut.
+        assert!(name == "protected memory" || cuts > 20, "{name}: cut {cuts} times");
+        let volatile = !device.keeps && !device.forgets;
+        assert_eq!(lost > 5, volatile, "{name}: {lost} cuts took something");
+    }
+}

@@ -1,0 +1,11 @@
+//! The store, driven by real machines, real kills and many threads.
+
+#[path = "../../../emulate/tests/common/mod.rs"]
+mod common;
+
+mod direct;
+mod file;
+mod follow;
+mod host;
+mod kill;
+mod rig;

@@ -1,0 +1,5 @@
+//! What servers send, to the client's machines: `cargo +nightly fuzz run client`.
+#![no_main]
+#[path = "../bodies.rs"]
+mod bodies;
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::client(data));

@@ -1,0 +1,102 @@
+//! One request at a time, from and to slices: for tests and tools, not for load.
+
+use super::{ClientError, Config, Connection, Uri, Wait};
+use crate::wire::{CmdFlags, Errno, Extent, Info, Kind};
+use std::io;
+
+/// A connection whose calls return when they are done.
+#[derive(Debug)]
+pub struct Blocking {
+    connection: Connection,
+    /// It failed: requests may be half-sent.
+    broken: bool,
+}
+
+/// A server's error, as Linux numbers it.
+fn os_error(errno: Errno) -> io::Error {
+    io::Error::from_raw_os_error(errno.code() as i32)
+}
+
+impl Blocking {
+    /// Connects and negotiates; `base:allocation` is asked for.
+    pub fn connect(uri: &Uri) -> Result<Self, ClientError> {
+        Self::connect_with(uri, &Config { block_status: true, ..Config::default() })
+    }
+
+    /// Connects and negotiates in this way.
+    pub fn connect_with(uri: &Uri, config: &Config) -> Result<Self, ClientError> {
+        let connection = Connection::connect(uri, config)?;
+        Ok(Self { connection, broken: false })
+    }
+
+    /// What the export tells about itself.
+    pub fn info(&self) -> &Info {
+        self.connection.info()
+    }
+
+    /// The connection underneath.
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    fn call(
+        &mut self,
+        kind: Kind,
+        flags: CmdFlags,
+        offset_bytes: u64,
+        len_bytes: u32,
+        buffer: *mut u8,
+    ) -> io::Result<()> {
+        if self.broken {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        // SAFETY: the buffer is a slice that the caller of this borrows until this returns. It
+        // returns early only when the connection is broken, and a broken one is not turned again.
+        unsafe { self.connection.queue(0, kind, flags, offset_bytes, len_bytes, buffer) };
+        let mut result = None;
+        while result.is_none() {
+            let turned = self.connection.turn(Wait::One);
+            self.broken = turned.is_err();
+            turned?;
+            self.connection.drain(|_, r| result = Some(r));
+        }
+        result.unwrap_or(Ok(())).map_err(os_error)
+    }
+
+    /// Reads a whole buffer. Panics, as the next, at a buffer of 4 GiB or more.
+    pub fn read(&mut self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
+        let len = u32::try_from(to.len()).expect("a length of 32 bits");
+        self.call(Kind::Read, CmdFlags::NONE, offset_bytes, len, to.as_mut_ptr())
+    }
+
+    /// Writes a whole buffer.
+    pub fn write(&mut self, offset_bytes: u64, from: &[u8], flags: CmdFlags) -> io::Result<()> {
+        let len = u32::try_from(from.len()).expect("a length of 32 bits");
+        self.call(Kind::Write, flags, offset_bytes, len, from.as_ptr().cast_mut())
+    }
+
+    /// A request without data: flush, trim, write-zeroes, cache.
+    pub fn command(
+        &mut self,
+        kind: Kind,
+        flags: CmdFlags,
+        offset_bytes: u64,
+        len_bytes: u32,
+    ) -> io::Result<()> {
+        assert!(!matches!(kind, Kind::Read | Kind::Write), "{} has data", kind.name());
+        self.call(kind, flags, offset_bytes, len_bytes, std::ptr::null_mut())
+    }
+
+    /// What is allocated in a range, from its start on; may end before its end.
+    pub fn block_status(
+        &mut self,
+        offset_bytes: u64,
+        len_bytes: u32,
+        flags: CmdFlags,
+    ) -> io::Result<Vec<Extent>> {
+        self.command(Kind::BlockStatus, flags, offset_bytes, len_bytes)?;
+        let mut extents = Vec::new();
+        self.connection.drain_extents(|_, e| extents.push(e));
+        Ok(extents)
+    }
+}

@@ -1,0 +1,563 @@
+//! The client: one connection, many requests in flight, made for a load generator.
+//!
+//! A turn of the caller's loop: [`Connection::queue`] each request into a slot of its own,
+//! [`Connection::turn`] once (sends what was queued, receives what came, waits as told),
+//! [`Connection::drain`] what completed. None of the three allocates or locks; payloads go out from
+//! the caller's buffers, and come in to them.
+//!
+//! A connection belongs to one thread. For more, [`connect_many`] opens several to the same export, if
+//! the server says that they see each other's writes.
+
+mod blocking;
+mod outbox;
+mod uri;
+
+pub use blocking::Blocking;
+pub use uri::{Address, Uri, UriError};
+
+use crate::sys::{self, Span};
+use crate::tls::{ClientTls, TlsError, TlsStream};
+use crate::wire::{
+    CallEvent, Calls, CmdFlags, Dial, DialConfig, DialError, DialStep, Errno, Extent, Found, Info,
+    Kind, REQUEST_BYTES, Request, WINDOW_BYTES,
+};
+use outbox::Outbox;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Room for replies. Large enough that one receive takes what a server sends at once.
+const INPUT_BYTES: usize = 256 << 10;
+/// Payload of which so much is still to come is received straight into the caller's buffer, bytes.
+const DIRECT_BYTES_MIN: usize = 16 << 10;
+/// While such payloads are expected, no more than this is received that would have to be copied.
+const BETWEEN_BYTES: usize = 4096;
+
+const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Requests in flight at most: slots 0 to `depth - 1`.
+    pub depth: u32,
+    /// Certificates for TLS, where the URI names no folder of them.
+    pub tls: Option<ClientTls>,
+    /// Ask for structured replies. Without them reads are answered as the kernel's client has it.
+    pub structured: bool,
+    /// Ask for `base:allocation`, for block status.
+    pub block_status: bool,
+    /// From the first attempt to the export.
+    pub timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            depth: 64,
+            tls: None,
+            structured: true,
+            block_status: false,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The URI.
+    #[error(transparent)]
+    Uri(#[from] UriError),
+    /// Nobody answers there.
+    #[error("cannot connect to {0}: {1}")]
+    Connect(String, io::Error),
+    /// The certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// TLS without certificates.
+    #[error(
+        "TLS needs the authorities that the server's certificate may be signed by; add tls-certificates=FOLDER with a ca-cert.pem"
+    )]
+    NoCertificates,
+    /// The negotiation.
+    #[error("{0}: {1}")]
+    Dial(String, DialError),
+    /// The connection broke, or TLS did not come about.
+    #[error("{0}: {1}")]
+    Broken(String, io::Error),
+    /// More connections than the server allows to be one.
+    #[error(
+        "{0} does not promise that several connections see each other's writes (multi_conn); use one"
+    )]
+    NoMultiConn(String),
+}
+
+/// How long a turn may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Until a completion is there.
+    One,
+    /// Until one is there, or this time has passed.
+    AtMost(Duration),
+}
+
+enum Pipe {
+    Plain,
+    Tls(Box<TlsStream>),
+}
+
+/// A connection to an export.
+pub struct Connection {
+    socket: OwnedFd,
+    pipe: Pipe,
+    found: Found,
+    calls: Calls,
+    outbox: Outbox,
+    input: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// The callers' buffers, by slot.
+    buffers: Box<[*mut u8]>,
+    /// Where announced payload goes: slot, bytes from its start.
+    taking: (u32, u32),
+    /// Reads in flight whose payload is large.
+    large_reads: u32,
+    done: Vec<(u32, Result<(), Errno>)>,
+    extents: Vec<(u32, Extent)>,
+}
+
+// SAFETY: the addresses are the callers' buffers; who queued them promised that nobody else touches
+// them until their completion, whichever thread that is on.
+unsafe impl Send for Connection {}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("found", &self.found).finish_non_exhaustive()
+    }
+}
+
+fn open_socket(address: &Address, deadline: Instant) -> io::Result<OwnedFd> {
+    match address {
+        Address::Unix(path) => {
+            let socket = UnixStream::connect(path)?;
+            sys::deepen(socket.as_fd());
+            Ok(socket.into())
+        }
+        Address::Tcp(host, port) => {
+            let mut last = io::Error::new(io::ErrorKind::NotFound, "no address of that name");
+            for address in (&**host, *port).to_socket_addrs()? {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1))) {
+                    Ok(stream) => {
+                        stream.set_nodelay(true)?;
+                        return Ok(stream.into());
+                    }
+                    Err(e) => last = e,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
+/// The negotiation's result: all that a connection starts with.
+struct Dialled {
+    socket: OwnedFd,
+    pipe: Pipe,
+    step: DialStep,
+    /// Bytes that came after it.
+    rest: Vec<u8>,
+}
+
+fn dial(uri: &Uri, config: &Config, list: bool) -> Result<Dialled, ClientError> {
+    let at = || uri.address.to_string();
+    let deadline = Instant::now() + config.timeout;
+    let tls = match (&uri.tls_certificates, &config.tls) {
+        _ if !uri.tls => None,
+        (Some(folder), _) => Some(ClientTls::from_folder(folder)?),
+        (None, Some(tls)) => Some(tls.clone()),
+        (None, None) => return Err(ClientError::NoCertificates),
+    };
+    let dialled = DialConfig {
+        export: uri.export.clone(),
+        tls: uri.tls,
+        structured: config.structured,
+        meta: config.block_status,
+        list,
+    };
+    let mut machine = Dial::new(dialled).map_err(|e| ClientError::Dial(at(), e))?;
+    let socket = open_socket(&uri.address, deadline).map_err(|e| ClientError::Connect(at(), e))?;
+    let broken = |e| ClientError::Broken(at(), e);
+    let mut pipe = Pipe::Plain;
+    let (mut input, mut out) = (Vec::new(), Vec::new());
+    loop {
+        let step = machine.step(&input, &mut out);
+        send_now(socket.as_fd(), &mut pipe, &out, deadline).map_err(broken)?;
+        out.clear();
+        let (taken, step) = step.map_err(|e| ClientError::Dial(at(), e))?;
+        input.drain(..taken);
+        match step {
+            DialStep::More if taken > 0 => {}
+            DialStep::More => {
+                receive_some(socket.as_fd(), &mut pipe, &mut input, deadline).map_err(broken)?;
+            }
+            DialStep::StartTls => {
+                let name = match (&uri.tls_hostname, &uri.address) {
+                    (Some(name), _) | (None, Address::Tcp(name, _)) => name.as_str(),
+                    (None, Address::Unix(_)) => "localhost",
+                };
+                let Some(tls) = &tls else { return Err(ClientError::NoCertificates) };
+                let early = std::mem::take(&mut input);
+                let stream = tls.connect(name, socket.as_fd(), &early, deadline).map_err(broken)?;
+                pipe = Pipe::Tls(Box::new(stream));
+                machine.secured(&mut out);
+                send_now(socket.as_fd(), &mut pipe, &out, deadline).map_err(broken)?;
+                out.clear();
+            }
+            step => return Ok(Dialled { socket, pipe, step, rest: input }),
+        }
+    }
+}
+
+fn send_now(
+    fd: BorrowedFd<'_>,
+    pipe: &mut Pipe,
+    mut bytes: &[u8],
+    deadline: Instant,
+) -> io::Result<()> {
+    if let Pipe::Tls(tls) = pipe {
+        return tls.send_all(fd, bytes, Some(deadline)).map_err(|error| {
+            // A server that closed the connection said why, most likely: in an alert.
+            match tls.receive(fd, &mut [0; 64]) {
+                Err(why) if why.kind() == io::ErrorKind::InvalidData => why,
+                _ => error,
+            }
+        });
+    }
+    while !bytes.is_empty() {
+        // SAFETY: the span is the slice.
+        match unsafe { sys::send(fd, &[Span::new(bytes.as_ptr(), bytes.len())]) }? {
+            Some(n) => bytes = &bytes[n..],
+            None if sys::wait(fd, false, true, None, Some(deadline))?.nothing() => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn receive_some(
+    fd: BorrowedFd<'_>,
+    pipe: &mut Pipe,
+    input: &mut Vec<u8>,
+    deadline: Instant,
+) -> io::Result<()> {
+    let mut room = [0; 4096];
+    loop {
+        let received = match pipe {
+            Pipe::Plain => sys::receive_into(fd, &mut room, false)?,
+            Pipe::Tls(tls) => tls.receive(fd, &mut room)?,
+        };
+        match received {
+            Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(n) => {
+                input.extend_from_slice(&room[..n]);
+                return Ok(());
+            }
+            None if sys::wait(fd, true, false, None, Some(deadline))?.nothing() => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            None => {}
+        }
+    }
+}
+
+/// The exports that a server lists: name, description.
+pub fn list(uri: &Uri, config: &Config) -> Result<Vec<(String, String)>, ClientError> {
+    match dial(uri, config, true)?.step {
+        DialStep::Listed(exports) => Ok(exports),
+        other => unreachable!("a listing ended with {other:?}"),
+    }
+}
+
+/// Several connections to the same export.
+pub fn connect_many(uri: &Uri, config: &Config, n: u32) -> Result<Vec<Connection>, ClientError> {
+    let first = Connection::connect(uri, config)?;
+    if n > 1 && !first.info().multi_conn {
+        return Err(ClientError::NoMultiConn(uri.to_string()));
+    }
+    let mut all = vec![first];
+    for _ in 1..n {
+        all.push(Connection::connect(uri, config)?);
+    }
+    Ok(all)
+}
+
+impl Connection {
+    /// Connects and negotiates.
+    pub fn connect(uri: &Uri, config: &Config) -> Result<Self, ClientError> {
+        let Dialled { socket, pipe, step, rest } = dial(uri, config, false)?;
+        let DialStep::Ready(found) = step else { unreachable!("a dial ended with {step:?}") };
+        let mut input = vec![0; INPUT_BYTES].into_boxed_slice();
+        input[..rest.len()].copy_from_slice(&rest);
+        let depth = config.depth;
+        Ok(Self {
+            socket,
+            pipe,
+            calls: Calls::new(depth, found.structured, found.meta_id),
+            found: *found,
+            outbox: Outbox::new(depth),
+            input,
+            start: 0,
+            end: rest.len(),
+            buffers: vec![std::ptr::null_mut(); depth as usize].into(),
+            taking: (0, 0),
+            large_reads: 0,
+            done: Vec::with_capacity(depth as usize),
+            extents: Vec::new(),
+        })
+    }
+
+    /// What the export tells about itself.
+    pub fn info(&self) -> &Info {
+        &self.found.info
+    }
+
+    /// What was agreed.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// Requests queued or sent, and not drained as completions by [`Self::turn`].
+    pub fn in_flight(&self) -> u32 {
+        self.calls.in_flight()
+    }
+
+    /// The socket, to wait for several connections at once.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What the server said with its last error, if anything.
+    pub fn said(&self) -> &str {
+        self.calls.said()
+    }
+
+    /// Queues a request. Ranges, alignment and whether the server knows the command are the caller's
+    /// concern ([`Self::info`] tells); a server answers mistakes with an error. Panics when the slot
+    /// is in flight or beyond the depth, and for [`Kind::Disc`].
+    ///
+    /// # Safety
+    /// For a read, `buffer` has `len` writable bytes, which nobody touches until the completion is
+    /// there or the connection is dropped. For a write they are readable, and nobody changes them
+    /// until then. For others the buffer is not used and may be null.
+    #[inline]
+    pub unsafe fn queue(
+        &mut self,
+        slot: u32,
+        kind: Kind,
+        flags: CmdFlags,
+        offset_bytes: u64,
+        len_bytes: u32,
+        buffer: *mut u8,
+    ) {
+        assert!(kind != Kind::Disc, "a connection is left by dropping it");
+        let header = self.calls.start(slot, kind, flags, offset_bytes, len_bytes);
+        self.buffers[slot as usize] = buffer;
+        self.outbox.header(&header);
+        self.large_reads += u32::from(is_large(kind, len_bytes));
+        if kind == Kind::Write {
+            self.outbox.payload(buffer, len_bytes as usize);
+        }
+    }
+
+    /// Sends what was queued, receives what came, and waits as told. After an error, the connection
+    /// is of no use: what was in flight may have been carried out or not.
+    #[inline]
+    pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        let sent = self.send()?;
+        if self.start < self.end {
+            self.absorb()?;
+        }
+        // Where it will wait anyway, one blocking call does it.
+        let block = wait == Wait::One
+            && sent
+            && self.done.is_empty()
+            && self.calls.in_flight() > 0
+            && matches!(self.pipe, Pipe::Plain);
+        self.receive(block)?;
+        if wait == Wait::No || !self.done.is_empty() || self.calls.in_flight() == 0 {
+            return Ok(());
+        }
+        let deadline = match wait {
+            Wait::AtMost(time) => Some(Instant::now() + time),
+            _ => None,
+        };
+        self.wait(deadline)
+    }
+
+    /// Until a completion is there, or the deadline.
+    #[cold]
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        while self.done.is_empty() && self.calls.in_flight() > 0 {
+            let sent = self.send()?;
+            if sys::wait(self.socket.as_fd(), true, !sent, None, deadline)?.nothing() {
+                break;
+            }
+            self.receive(false)?;
+        }
+        Ok(())
+    }
+
+    /// Gives each completion: its slot, and how it ended. The slot is free again.
+    #[inline]
+    pub fn drain(&mut self, mut each: impl FnMut(u32, Result<(), Errno>)) {
+        for (slot, result) in self.done.drain(..) {
+            each(slot, result);
+        }
+    }
+
+    /// Gives the extents that block status requests brought: the slot, and the extent.
+    pub fn drain_extents(&mut self, mut each: impl FnMut(u32, Extent)) {
+        for (slot, extent) in self.extents.drain(..) {
+            each(slot, extent);
+        }
+    }
+
+    /// True when all is sent.
+    #[inline]
+    fn send(&mut self) -> io::Result<bool> {
+        match &mut self.pipe {
+            Pipe::Plain if self.outbox.is_empty() => Ok(true),
+            Pipe::Plain => self.outbox.send(self.socket.as_fd()),
+            Pipe::Tls(tls) => self.outbox.send_tls(self.socket.as_fd(), tls),
+        }
+    }
+
+    /// Receives what is there, and understands it.
+    #[inline]
+    fn receive(&mut self, mut block: bool) -> io::Result<()> {
+        loop {
+            let fd = self.socket.as_fd();
+            if self.start > 0 {
+                self.input.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
+            let left = self.calls.payload_left() as usize;
+            let room = &mut self.input[self.end..];
+            let spares = self.large_reads > 0 && matches!(self.pipe, Pipe::Plain);
+            let room_bytes = if spares { room.len().min(BETWEEN_BYTES) } else { room.len() };
+            let room = &mut room[..room_bytes];
+            debug_assert!(room_bytes > 0);
+            let (received, direct) = match &mut self.pipe {
+                Pipe::Tls(tls) => (tls.receive(fd, room)?, 0),
+                Pipe::Plain if left >= DIRECT_BYTES_MIN => {
+                    let (slot, at) = self.taking;
+                    let place = self.buffers[slot as usize].wrapping_add(at as usize);
+                    let mut spans = [Span::new(place, left), Span::new(room.as_ptr(), room.len())];
+                    // SAFETY: the place is the rest of a read's buffer, writable by the promise of
+                    // `queue`; the room is ours and not used during the call.
+                    (unsafe { sys::receive(fd, &mut spans, block) }?, left)
+                }
+                Pipe::Plain => (sys::receive_into(fd, room, block)?, 0),
+            };
+            let n = match received {
+                None => return Ok(()),
+                Some(0) => return Err(gone()),
+                Some(n) => n,
+            };
+            let placed = n.min(direct);
+            if placed > 0 {
+                self.calls.took(placed as u32);
+                self.taking.1 += placed as u32;
+            }
+            self.end += n - placed;
+            self.absorb()?;
+            // Go on only where the socket has more for sure, or must have more.
+            let full = n == direct + room_bytes;
+            let unfinished = self.calls.payload_left() > 0 && self.done.is_empty();
+            block = block && self.done.is_empty();
+            if !(full || block || (unfinished && direct == 0)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Understands what is in the input.
+    #[inline]
+    fn absorb(&mut self) -> io::Result<()> {
+        loop {
+            let left = self.calls.payload_left();
+            if left > 0 {
+                let n = (left as usize).min(self.end - self.start);
+                let (slot, at) = self.taking;
+                let place = self.buffers[slot as usize].wrapping_add(at as usize);
+                let from = &self.input[self.start..self.start + n];
+                // SAFETY: the calls' table says that the bytes lie within the request, so within the
+                // buffer that `queue` was promised; it does not overlap the input, which is ours.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, n) };
+                self.start += n;
+                self.calls.took(n as u32);
+                self.taking.1 += n as u32;
+                if n < left as usize {
+                    return Ok(());
+                }
+            }
+            let step = self.calls.step(&self.input[self.start..self.end]);
+            let (taken, event) = step.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+            self.start += taken;
+            match event {
+                CallEvent::More if taken == 0 => return Ok(()),
+                CallEvent::More => {}
+                CallEvent::Data { slot, at, .. } => self.taking = (slot, at),
+                CallEvent::Zeroes { slot, at, len } => {
+                    let place = self.buffers[slot as usize].wrapping_add(at as usize);
+                    // SAFETY: as above, the bytes lie within the buffer of a read in flight.
+                    unsafe { std::ptr::write_bytes(place, 0, len as usize) };
+                }
+                CallEvent::Extent(slot, extent) => self.extents.push((slot, extent)),
+                CallEvent::Done(slot, result) => {
+                    let (kind, len) = self.calls.asked(slot);
+                    self.large_reads -= u32::from(is_large(kind, len));
+                    self.done.push((slot, result));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a request's reply has a payload that is received straight to its place.
+fn is_large(kind: Kind, len_bytes: u32) -> bool {
+    kind == Kind::Read && len_bytes as usize >= DIRECT_BYTES_MIN
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A goodbye, if it can be said at once: in the middle of a request it would be payload.
+        let request = Request {
+            flags: CmdFlags::NONE,
+            command: Kind::Disc as u16,
+            cookie: 0,
+            offset_bytes: 0,
+            len_bytes: 0,
+        };
+        let bytes: [u8; REQUEST_BYTES] = request.encode();
+        if self.outbox.is_empty() {
+            self.outbox.header(&bytes);
+            let _ = self.send();
+            if let Pipe::Tls(tls) = &mut self.pipe {
+                let _ = tls.close(self.socket.as_fd());
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! What a server serves: an [`Export`], which tells about itself and opens a [`Session`] for each
+//! connection that chose it. A session takes requests one at a time, on the connection's own thread,
+//! and answers each either at once, within the call, or [later](Io::later), from any thread and in any
+//! order.
+//!
+//! Whatever reaches a session was checked: its range lies within the export, it is aligned, its
+//! flags mean something, and it does not write to a read-only export.
+
+use crate::server::{Later, Link, Outgoing};
+use crate::wire::{self, CmdFlags, Command, Errno, Info, Kind};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Something that is served under a name.
+pub trait Export: Send + Sync {
+    /// What it tells about itself. Asked at INFO and at GO; must not open anything.
+    fn info(&self) -> Info;
+
+    /// A client chose this export. An error refuses the client, and is the place to allow only one.
+    fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>>;
+}
+
+/// Who chose an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Address, as people read it.
+    pub address: String,
+    /// Over TLS.
+    pub secure: bool,
+}
+
+/// One connection's use of an export. It is dropped when the connection ends; requests that were
+/// taken for [later](Io::later) may still be answered then, and the answers go nowhere.
+pub trait Session {
+    /// Starts, or carries out, one request. Called on the connection's thread.
+    fn submit(&mut self, io: Io<'_>);
+
+    /// All requests that came together were submitted: the moment to wake whoever works on them.
+    fn submitted(&mut self) {}
+
+    /// Where the payload of a large write may be received straight, instead of being handed over by
+    /// [`Io::data`]. The write is submitted when all of it is there, with [`Io::placed`] true.
+    fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {
+        let _ = (offset_bytes, len_bytes);
+        None
+    }
+
+    /// The client went away before all of a placed payload had come. Some of it may be in place.
+    fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
+        let _ = (offset_bytes, len_bytes);
+    }
+}
+
+/// Memory that is shared between clients: words that anyone may change at any time. Bytes lie in it
+/// as in memory, whatever the machine's byte order.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    pub(crate) all: &'a [AtomicU64],
+    /// First byte, counted from the first word.
+    pub(crate) skip: usize,
+    pub(crate) len: usize,
+}
+
+impl<'a> Words<'a> {
+    /// `len` bytes from byte `skip` of the words on. Panics when there are not as many.
+    pub fn new(words: &'a [AtomicU64], skip: usize, len: usize) -> Self {
+        assert!(skip.checked_add(len).is_some_and(|end| end <= size_of_val(words)));
+        Self { all: &words[skip / 8..], skip: skip % 8, len }
+    }
+
+    /// Length, bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn start(&self) -> *const u8 {
+        self.all.as_ptr().cast::<u8>().wrapping_add(self.skip)
+    }
+
+    /// Copies the bytes out, a word at a time. Bytes that are written meanwhile come as they were or
+    /// as they will be.
+    pub fn read(&self, to: &mut [u8]) {
+        assert!(to.len() == self.len);
+        let (mut skip, mut to) = (self.skip, to);
+        for word in self.all {
+            if to.is_empty() {
+                break;
+            }
+            let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            let n = (8 - skip).min(to.len());
+            let (head, rest) = to.split_at_mut(n);
+            head.copy_from_slice(&bytes[skip..skip + n]);
+            (skip, to) = (0, rest);
+        }
+    }
+
+    /// Copies bytes in, a word at a time. Bytes beside them in the first and the last word stay what
+    /// they are, even if they change meanwhile.
+    pub fn write(&self, from: &[u8]) {
+        assert!(from.len() == self.len);
+        let head = ((8 - self.skip) % 8).min(from.len());
+        let mut words = self.all;
+        if head > 0 {
+            merge(&words[0], self.skip, &from[..head]);
+            words = &words[1..];
+        }
+        let (whole, tail) = from[head..].as_chunks::<8>();
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !tail.is_empty() {
+            merge(&words[whole.len()], 0, tail);
+        }
+    }
+
+    /// Makes the bytes zero.
+    pub fn zero(&self) {
+        let head = ((8 - self.skip) % 8).min(self.len);
+        let mut words = self.all;
+        if head > 0 {
+            merge(&words[0], self.skip, &[0; 8][..head]);
+            words = &words[1..];
+        }
+        let whole = (self.len - head) / 8;
+        for word in &words[..whole] {
+            word.store(0, Ordering::Relaxed);
+        }
+        let tail = (self.len - head) % 8;
+        if tail > 0 {
+            merge(&words[whole], 0, &[0; 8][..tail]);
+        }
+    }
+}
+
+/// Puts bytes into a word and leaves its other bytes alone.
+fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
+    let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
+        let mut new = old.to_ne_bytes();
+        new[skip..skip + bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_ne_bytes(new))
+    });
+}
+
+/// Where a payload is received straight.
+#[derive(Debug)]
+pub struct Place {
+    pub(crate) start: *mut u8,
+    pub(crate) len: usize,
+}
+
+impl Place {
+    /// # Safety
+    /// The words stay mapped until the session that gives this is dropped.
+    pub unsafe fn new(words: Words<'_>) -> Self {
+        Self { start: words.start().cast_mut(), len: words.len }
+    }
+}
+
+/// One way to answer a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer<'a> {
+    /// It is done, and there is no data: for everything but reads and block status.
+    Done,
+    /// It failed.
+    Failed(Errno),
+    /// A read's bytes: as many as were asked for.
+    Data(&'a [u8]),
+    /// A read's bytes are all zeroes.
+    Zeroes,
+    /// A block status' extents, from the request's offset on: (length, state) each. What lies
+    /// beyond the range, or beyond one extent where one was asked for, is left out.
+    Extents(&'a [(u32, u32)]),
+}
+
+impl Answer<'_> {
+    /// Writes the reply. An answer that does not fit the question becomes EIO: what the client
+    /// would take it for is worse. True for an error.
+    pub(crate) fn encode(
+        &self,
+        replies: wire::Replies,
+        command: &Command,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let has_data = command.kind == Kind::Read && command.len_bytes > 0;
+        match *self {
+            Answer::Failed(errno) => {
+                wire::error(replies, out, command.cookie, errno);
+                return true;
+            }
+            Answer::Done if !has_data && command.kind != Kind::BlockStatus => {
+                wire::ok(replies, out, command);
+            }
+            Answer::Data([]) | Answer::Zeroes if command.kind == Kind::Read && !has_data => {
+                wire::ok(replies, out, command);
+            }
+            Answer::Data(data) if has_data && data.len() == command.len_bytes as usize => {
+                wire::data_header(replies, out, command);
+                out.extend_from_slice(data);
+            }
+            Answer::Zeroes if has_data => {
+                if !wire::hole(replies, out, command) {
+                    wire::data_header(replies, out, command);
+                    out.resize(out.len() + command.len_bytes as usize, 0);
+                }
+            }
+            Answer::Extents(extents)
+                if command.kind == Kind::BlockStatus
+                    && wire::block_status(out, command, extents) => {}
+            _ => {
+                wire::error(replies, out, command.cookie, Errno::Io);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A request, as a session gets it. It must be answered in one of the ways below; dropped, it is
+/// answered with EIO.
+pub struct Io<'a> {
+    pub(crate) command: Command,
+    pub(crate) data: &'a [u8],
+    pub(crate) placed: bool,
+    pub(crate) out: &'a mut Outgoing,
+    pub(crate) link: &'a Arc<Link>,
+    pub(crate) answered: bool,
+}
+
+impl<'a> Io<'a> {
+    /// What is asked for.
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
+    /// Whether it has to be durable before it is answered.
+    pub fn fua(&self) -> bool {
+        self.command.flags.has(CmdFlags::FUA)
+    }
+
+    /// A write's payload; empty where it was [placed](Session::place).
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// Whether the payload is in its place already.
+    pub fn placed(&self) -> bool {
+        self.placed
+    }
+
+    /// Answers at once.
+    pub fn answer(mut self, answer: &Answer<'_>) {
+        self.answered = true;
+        self.out.answer(&self.command, answer);
+    }
+
+    /// Answers a read at once; `fill` writes all of its bytes, into a buffer of just that length.
+    /// For other kinds it is as [`Answer::Done`], and `fill` is not called.
+    pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
+        self.answered = true;
+        self.out.fill(&self.command, fill);
+    }
+
+    /// Answers a read at once with these words, which are sent from where they are.
+    ///
+    /// # Safety
+    /// The words stay mapped until this session is dropped. They may change meanwhile.
+    pub unsafe fn lend(mut self, words: Words<'_>) {
+        self.answered = true;
+        self.out.lend(&self.command, words);
+    }
+
+    /// Takes the request along, to answer it later. A write's payload has to be copied first.
+    pub fn later(mut self) -> Later {
+        self.answered = true;
+        Later::new(Arc::clone(self.link), self.command)
+    }
+}
+
+impl Drop for Io<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.out.answer(&self.command, &Answer::Failed(Errno::Io));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! NBD, the network block device protocol, by its public document, in three layers:
+//!
+//! * [`wire`]: the protocol as types and state machines, without sockets, for both sides;
+//! * [`server`]: serves anything that is an [`Export`]; [`ram`] is one;
+//! * [`client`]: many requests in flight on one connection, for a load generator.
+//!
+//! It imports nothing of this workspace, and knows nothing of measuring or emulating.
+//!
+//! **Unsafe code** is in three places: system calls on memory that others change (`sys`), the RAM
+//! disk's mapping (`ram`), and the promises between them and an export (`export`, `client`), each with
+//! its reason.
+
+pub mod client;
+pub mod export;
+pub mod ram;
+pub mod server;
+mod sys;
+pub mod tls;
+pub mod wire;
+
+pub use export::{Answer, Export, Io, Peer, Place, Session, Words};
+pub use server::{Batch, Endpoint, Exports, Later, Limits, Server, ServerConfig};
+pub use wire::{CmdFlags, Command, Errno, Info, Kind};

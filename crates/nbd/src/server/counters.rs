@@ -1,0 +1,91 @@
+//! What a server counts, for metrics. Connections add their share once a batch, not once a request.
+
+use crate::wire::Kind;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Running counts. Each is monotonic, but `connections`.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub(crate) connections: AtomicU64,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
+    pub(crate) handshakes_failed: AtomicU64,
+    pub(crate) violations: AtomicU64,
+    pub(crate) requests: [AtomicU64; Kind::COUNT],
+    pub(crate) refused: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+}
+
+/// The counts at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Connections that are open now, in whatever phase.
+    pub connections: u64,
+    /// Connections accepted so far.
+    pub accepted: u64,
+    /// Connections closed at once, for the limit was reached.
+    pub turned_away: u64,
+    /// Connections that ended before they had an export, for another reason than that the client
+    /// said goodbye.
+    pub handshakes_failed: u64,
+    /// Connections that ended since the client broke the protocol.
+    pub violations: u64,
+    /// Requests that were handed to an export, by [`Kind`].
+    pub requests: [u64; Kind::COUNT],
+    /// Requests that the rules refused: ranges, alignment, flags, read-only.
+    pub refused: u64,
+    /// Requests that an export answered with an error.
+    pub errors: u64,
+    /// Bytes asked for by reads that were handed to an export.
+    pub read_bytes: u64,
+    /// Bytes of writes that were handed to an export.
+    pub written_bytes: u64,
+}
+
+impl Counters {
+    /// The counts now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            connections: self.connections.load(Relaxed),
+            accepted: self.accepted.load(Relaxed),
+            turned_away: self.turned_away.load(Relaxed),
+            handshakes_failed: self.handshakes_failed.load(Relaxed),
+            violations: self.violations.load(Relaxed),
+            requests: std::array::from_fn(|i| self.requests[i].load(Relaxed)),
+            refused: self.refused.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            read_bytes: self.read_bytes.load(Relaxed),
+            written_bytes: self.written_bytes.load(Relaxed),
+        }
+    }
+}
+
+/// One connection's share since it was last handed in.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) requests: [u64; Kind::COUNT],
+    pub(crate) refused: u64,
+    pub(crate) errors: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn hand_in(&mut self, to: &Counters) {
+        let add = |counter: &AtomicU64, n: u64| {
+            if n > 0 {
+                counter.fetch_add(n, Relaxed);
+            }
+        };
+        for (counter, n) in to.requests.iter().zip(self.requests) {
+            add(counter, n);
+        }
+        add(&to.refused, self.refused);
+        add(&to.errors, self.errors);
+        add(&to.read_bytes, self.read_bytes);
+        add(&to.written_bytes, self.written_bytes);
+        *self = Self::default();
+    }
+}

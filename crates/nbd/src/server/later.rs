@@ -1,0 +1,396 @@
+//! Replies that are made later, by other threads. Such a thread (one that carries out the I/O of a
+//! hundred connections, say) must never wait for a client, nor for a connection's thread: it writes
+//! the reply to the socket itself when the socket takes it, for nobody has to be woken then, and leaves
+//! what does not fit to the connection's thread.
+//!
+//! At most one thread sends at a time. Others append to the queue and go; the sender looks again
+//! before it leaves. The queue's lock is never held during a system call.
+//!
+//! **Memory.** What is taken for later and what is queued is bounded by the connection's limits: its
+//! thread reads no further request while either is exceeded.
+
+use super::counters::Counters;
+use crate::export::Answer;
+use crate::sys::{self, Bell, Span};
+use crate::wire::{self, Command, Errno, Kind, Replies};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Bytes that a request counts for, beside its payload.
+const REQUEST_OVERHEAD_BYTES: usize = 128;
+
+/// What a connection's thread and everyone who answers it later share.
+pub(crate) struct Link {
+    pub(crate) socket: OwnedFd,
+    pub(crate) replies: OnceLock<Replies>,
+    /// Anyone may send: there is no TLS in between.
+    direct: bool,
+    queue: Mutex<Queue>,
+    bell: OnceLock<Bell>,
+    /// Something was taken for later at least once.
+    used: AtomicBool,
+    /// Requests that are not answered yet, and the bytes they count for.
+    pending: AtomicUsize,
+    pending_bytes: AtomicUsize,
+    /// Bytes answered and not sent.
+    queued_bytes: AtomicUsize,
+    /// The connection's thread waits, and wants to know of changes to the queue.
+    asleep: AtomicBool,
+    /// The connection's thread waits for a request to be answered.
+    wants_room: AtomicBool,
+    pub(crate) counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// What is being sent, and how much of it was.
+    head: Vec<u8>,
+    head_sent: usize,
+    /// What comes after it.
+    tail: Vec<u8>,
+    /// A thread is sending `head`.
+    sending: bool,
+    /// The socket took no more: the connection's thread goes on.
+    stuck: bool,
+    /// The connection is over.
+    closed: bool,
+}
+
+impl Link {
+    pub(crate) fn new(socket: OwnedFd, direct: bool, counters: Arc<Counters>) -> Self {
+        Self {
+            socket,
+            replies: OnceLock::new(),
+            direct,
+            queue: Mutex::default(),
+            bell: OnceLock::new(),
+            used: AtomicBool::new(false),
+            pending: AtomicUsize::new(0),
+            pending_bytes: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
+            asleep: AtomicBool::new(false),
+            wants_room: AtomicBool::new(false),
+            counters,
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that runs under the lock can panic half-way but for want of memory.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bell, once something was taken for later.
+    pub(crate) fn bell(&self) -> Option<&Bell> {
+        self.bell.get()
+    }
+
+    /// Whether anything was ever taken for later. While not, nothing here needs a look.
+    #[inline]
+    pub(crate) fn used(&self) -> bool {
+        self.used.load(SeqCst)
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.load(SeqCst)
+    }
+
+    /// Whether no further request may be read for now.
+    #[inline]
+    pub(crate) fn crowded(&self, requests_max: usize, bytes_max: usize) -> bool {
+        self.used()
+            && (self.pending.load(SeqCst) >= requests_max
+                || self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst) >= bytes_max)
+    }
+
+    /// Whether the connection's thread has something to send.
+    pub(crate) fn has_queued(&self) -> bool {
+        if !self.used() {
+            return false;
+        }
+        let queue = self.queue();
+        !queue.sending && (queue.head_sent < queue.head.len() || !queue.tail.is_empty())
+    }
+
+    /// The connection's thread is about to wait; `wants_room` when for a request to be answered. True
+    /// when it need not, for something is there to be sent.
+    pub(crate) fn fall_asleep(&self, wants_room: bool) -> bool {
+        self.asleep.store(true, SeqCst);
+        self.wants_room.store(wants_room, SeqCst);
+        self.has_queued()
+    }
+
+    pub(crate) fn woke_up(&self) {
+        self.asleep.store(false, SeqCst);
+        self.wants_room.store(false, SeqCst);
+        if let Some(bell) = self.bell() {
+            bell.silence();
+        }
+    }
+
+    fn ring_if(&self, flag: &AtomicBool) {
+        if flag.load(SeqCst)
+            && flag.swap(false, SeqCst)
+            && let Some(bell) = self.bell()
+        {
+            bell.ring();
+        }
+    }
+
+    /// Sends what is queued, as far as the socket takes it; of whoever calls, one does. `Err` when the
+    /// connection is broken.
+    pub(crate) fn send_queued(&self, own_thread: bool) -> io::Result<()> {
+        debug_assert!(self.direct);
+        let mut queue = self.queue();
+        if queue.sending || queue.closed || (queue.stuck && !own_thread) {
+            return Ok(());
+        }
+        queue.sending = true;
+        queue.stuck = false;
+        loop {
+            if queue.head_sent == queue.head.len() {
+                let q = &mut *queue;
+                q.head.clear();
+                q.head_sent = 0;
+                std::mem::swap(&mut q.head, &mut q.tail);
+                if q.head.is_empty() {
+                    q.sending = false;
+                    return Ok(());
+                }
+            }
+            // Only the sender touches the head, so that it can be out of the queue meanwhile.
+            let head = std::mem::take(&mut queue.head);
+            let from = queue.head_sent;
+            drop(queue);
+            let span = Span::new(head[from..].as_ptr(), head.len() - from);
+            // SAFETY: the span is the rest of a vector that is ours.
+            let sent = unsafe { sys::send(self.socket.as_fd(), &[span]) };
+            queue = self.queue();
+            queue.head = head;
+            match sent {
+                Ok(Some(n)) => {
+                    queue.head_sent += n;
+                    self.queued_bytes.fetch_sub(n, SeqCst);
+                    self.ring_if(&self.wants_room);
+                }
+                Ok(None) => {
+                    queue.sending = false;
+                    queue.stuck = true;
+                    drop(queue);
+                    self.ring_if(&self.asleep);
+                    return Ok(());
+                }
+                Err(e) => {
+                    queue.sending = false;
+                    queue.stuck = true;
+                    drop(queue);
+                    // Its own thread sees the same error, and ends the connection.
+                    self.ring_if(&self.asleep);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// The connection's thread wants to send something of its own. False when others' replies are on
+    /// their way: then it has to hand its own over, or to wait.
+    pub(crate) fn begin_own(&self) -> bool {
+        if !self.used() {
+            return true;
+        }
+        let mut queue = self.queue();
+        let free = !queue.sending && queue.head_sent == queue.head.len() && queue.tail.is_empty();
+        queue.sending |= free;
+        free
+    }
+
+    /// The connection's thread has sent what was its own.
+    pub(crate) fn end_own(&self) -> io::Result<()> {
+        if !self.used() {
+            return Ok(());
+        }
+        let more = {
+            let mut queue = self.queue();
+            queue.sending = false;
+            !queue.tail.is_empty()
+        };
+        if more && self.direct { self.send_queued(true) } else { Ok(()) }
+    }
+
+    /// Takes all that is queued, for the connection's thread to send; with TLS only.
+    pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
+        into.clear();
+        let mut queue = self.queue();
+        std::mem::swap(&mut queue.tail, into);
+        self.queued_bytes.fetch_sub(into.len(), SeqCst);
+    }
+
+    /// The connection is over: answers go nowhere from here on.
+    pub(crate) fn close(&self) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        queue.head = Vec::new();
+        queue.tail = Vec::new();
+        queue.head_sent = 0;
+        drop(queue);
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    /// Appends an answer to the queue, without sending it.
+    fn put(&self, command: &Command, write: impl FnOnce(Replies, &mut Vec<u8>) -> bool) {
+        let replies = *self.replies.get().unwrap_or(&Replies::Simple);
+        let mut queue = self.queue();
+        let failed = if queue.closed {
+            false
+        } else {
+            let before = queue.tail.len();
+            let failed = write(replies, &mut queue.tail);
+            let more = queue.tail.len() - before;
+            self.queued_bytes.fetch_add(more, SeqCst);
+            failed
+        };
+        drop(queue);
+        if failed {
+            self.counters.errors.fetch_add(1, SeqCst);
+        }
+        self.pending_bytes.fetch_sub(counted_bytes(command), SeqCst);
+        self.pending.fetch_sub(1, SeqCst);
+        self.ring_if(&self.wants_room);
+    }
+
+    fn push(&self) {
+        if self.direct {
+            // A broken connection is its own thread's concern.
+            let _ = self.send_queued(false);
+        } else {
+            self.ring_if(&self.asleep);
+        }
+    }
+}
+
+fn counted_bytes(command: &Command) -> usize {
+    let payload = matches!(command.kind, Kind::Read | Kind::Write);
+    REQUEST_OVERHEAD_BYTES + if payload { command.len_bytes as usize } else { 0 }
+}
+
+/// A request that was taken along, to be answered from any thread and in any order. Dropped, it is
+/// answered with EIO. Answering never waits for the client.
+pub struct Later {
+    /// None once it is answered.
+    link: Option<Arc<Link>>,
+    command: Command,
+}
+
+impl Later {
+    pub(crate) fn new(link: Arc<Link>, command: Command) -> Self {
+        if !link.used() {
+            // Without a bell the connection's thread could not be woken; it looks now and then.
+            if let Ok(bell) = Bell::new() {
+                let _ = link.bell.set(bell);
+            }
+            link.used.store(true, SeqCst);
+        }
+        link.pending.fetch_add(1, SeqCst);
+        link.pending_bytes.fetch_add(counted_bytes(&command), SeqCst);
+        Self { link: Some(link), command }
+    }
+
+    /// What is asked for.
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
+    /// Answers.
+    pub fn answer(mut self, answer: &Answer<'_>) {
+        if let Some(link) = self.put(answer) {
+            link.push();
+        }
+    }
+
+    /// Answers a read; `fill` writes all of its bytes, into a buffer of just that length. It runs
+    /// under a lock that the connection's other answers wait for. For other kinds it is as
+    /// [`Answer::Done`], and `fill` is not called.
+    pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
+        if let Some(link) = self.put_fill(fill) {
+            link.push();
+        }
+    }
+
+    fn put(&mut self, answer: &Answer<'_>) -> Option<Arc<Link>> {
+        let link = self.link.take()?;
+        let command = self.command;
+        link.put(&command, |replies, out| answer.encode(replies, &command, out));
+        Some(link)
+    }
+
+    fn put_fill(&mut self, fill: impl FnOnce(&mut [u8])) -> Option<Arc<Link>> {
+        if self.command.kind != Kind::Read || self.command.len_bytes == 0 {
+            return self.put(&Answer::Done);
+        }
+        let link = self.link.take()?;
+        let command = self.command;
+        link.put(&command, |replies, out| {
+            wire::data_header(replies, out, &command);
+            let start = out.len();
+            out.resize(start + command.len_bytes as usize, 0);
+            fill(&mut out[start..]);
+            false
+        });
+        Some(link)
+    }
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        if let Some(link) = self.put(&Answer::Failed(Errno::Io)) {
+            link.push();
+        }
+    }
+}
+
+/// Answers that are sent together: one call for all that one connection gets. For a thread that finds
+/// many requests completed at once. What is in it when it is dropped is sent.
+#[derive(Default)]
+pub struct Batch {
+    links: Vec<Arc<Link>>,
+}
+
+impl Batch {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As [`Later::answer`], but sent with the others.
+    pub fn answer(&mut self, mut later: Later, answer: &Answer<'_>) {
+        let link = later.put(answer);
+        self.remember(link);
+    }
+
+    /// As [`Later::fill`], but sent with the others.
+    pub fn fill(&mut self, mut later: Later, fill: impl FnOnce(&mut [u8])) {
+        let link = later.put_fill(fill);
+        self.remember(link);
+    }
+
+    fn remember(&mut self, link: Option<Arc<Link>>) {
+        let Some(link) = link else { return };
+        if !self.links.last().is_some_and(|last| Arc::ptr_eq(last, &link)) {
+            self.links.push(link);
+        }
+    }
+
+    /// Sends them.
+    pub fn send(&mut self) {
+        for link in self.links.drain(..) {
+            link.push();
+        }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.send();
+    }
+}

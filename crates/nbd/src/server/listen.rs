@@ -1,0 +1,174 @@
+//! Sockets to listen on.
+
+use crate::sys::Bell;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Mode;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, connect, listen,
+    socket_with, sockopt,
+};
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket at this path.
+    Unix(PathBuf),
+    /// A TCP port; port 0 lets the system choose.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Why a server cannot listen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListenError {
+    /// Without TLS, anyone who reaches the port may read and write.
+    #[error(
+        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist"
+    )]
+    Open(SocketAddr),
+    /// There is something at the path that is no socket.
+    #[error("{}: there is a file that is no socket; name another path", .0.display())]
+    NoSocket(PathBuf),
+    /// Another server answers there.
+    #[error("{}: a server listens there already; stop it or name another path", .0.display())]
+    InUse(PathBuf),
+    /// The system says no.
+    #[error("cannot listen on {0}: {1}")]
+    System(String, String),
+}
+
+impl ListenError {
+    pub(crate) fn new(what: impl fmt::Display, error: &dyn fmt::Display) -> Self {
+        Self::System(what.to_string(), error.to_string())
+    }
+}
+
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    endpoint: Endpoint,
+    /// Device and inode of the socket's file.
+    file: Option<(u64, u64)>,
+}
+
+impl Listener {
+    pub(crate) fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
+        match endpoint {
+            Endpoint::Unix(path) => Self::unix(path),
+            Endpoint::Tcp(address) => {
+                if !plain_anywhere && !address.ip().is_loopback() {
+                    return Err(ListenError::Open(*address));
+                }
+                let fault = |e: io::Error| ListenError::new(address, &e);
+                let listener = TcpListener::bind(address).map_err(fault)?;
+                listener.set_nonblocking(true).map_err(fault)?;
+                let endpoint = Endpoint::Tcp(listener.local_addr().map_err(fault)?);
+                Ok(Self { socket: listener.into(), endpoint, file: None })
+            }
+        }
+    }
+
+    fn unix(path: &Path) -> Result<Self, ListenError> {
+        let fault = |e: rustix::io::Errno| ListenError::new(path.display(), &e);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(fault)?;
+        // The file that bind makes gets this mode, less the umask: it is never open to others, not
+        // even for a moment.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(fault)?;
+        let address = SocketAddrUnix::new(path).map_err(fault)?;
+        match bind(&socket, &address) {
+            Err(rustix::io::Errno::ADDRINUSE) => {
+                remove_stale(path, &address)?;
+                bind(&socket, &address).map_err(fault)?;
+            }
+            bound => bound.map_err(fault)?,
+        }
+        listen(&socket, 4096).map_err(fault)?;
+        let file = std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        Ok(Self { socket, endpoint: Endpoint::Unix(path.to_owned()), file })
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// A connection that waits, and who it is; None where none does.
+    pub(crate) fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
+        loop {
+            match acceptfrom_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok((socket, address)) => {
+                    let address = match self.endpoint {
+                        Endpoint::Unix(_) => {
+                            crate::sys::deepen(socket.as_fd());
+                            self.endpoint.to_string()
+                        }
+                        Endpoint::Tcp(_) => {
+                            // Requests are small and waited for: they must not linger.
+                            let _ = sockopt::set_tcp_nodelay(&socket, true);
+                            address
+                                .and_then(|a| SocketAddr::try_from(a).ok())
+                                .map_or_else(|| self.endpoint.to_string(), |a| a.to_string())
+                        }
+                    };
+                    return Some(Ok((socket, address)));
+                }
+                Err(rustix::io::Errno::AGAIN) => return None,
+                // The client went again; there may be another.
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                Err(e) => return Some(Err(e.into())),
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Endpoint::Unix(path) = &self.endpoint {
+            let now = std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
+            if now.is_some() && now == self.file {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// Removes a socket file on which nobody listens.
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
+    let fault = |e: io::Error| ListenError::new(path.display(), &e);
+    let found = std::fs::symlink_metadata(path).map_err(fault)?;
+    if !found.file_type().is_socket() {
+        return Err(ListenError::NoSocket(path.to_owned()));
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(|e| fault(e.into()))?;
+    match connect(&probe, address) {
+        Err(rustix::io::Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(fault),
+        _ => Err(ListenError::InUse(path.to_owned())),
+    }
+}
+
+/// Waits for a connection or the bell.
+pub(crate) fn wait(listeners: &[Listener], bell: &Bell) -> io::Result<()> {
+    let sockets = listeners.iter().map(|l| l.socket.as_fd());
+    let mut fds: Vec<PollFd<'_>> =
+        sockets.chain([bell.fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}

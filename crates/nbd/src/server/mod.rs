@@ -1,0 +1,382 @@
+//! The server: listens, gives each connection a thread, ends them all in good order.
+//!
+//! * A connection's failure, a panic in its session included, ends that connection and nothing else.
+//! * Negotiation has a deadline; connections have a limit. At the limit the oldest connection that
+//!   is still negotiating makes room, so that half-open ones do not shut good clients out.
+//! * A unix socket is open to its owner only (0600); a socket file that a dead server left is
+//!   removed, one that answers is not; ours is removed at the end, if it is still ours.
+//! * TCP without TLS listens on loopback only, unless the caller insists.
+
+mod connection;
+mod counters;
+mod later;
+mod listen;
+mod outgoing;
+
+pub use counters::{Counters, Snapshot};
+pub(crate) use later::Link;
+pub use later::{Batch, Later};
+pub use listen::{Endpoint, ListenError};
+pub(crate) use outgoing::Outgoing;
+
+use crate::export::Export;
+use crate::sys::{self, Bell};
+use crate::tls::ServerTls;
+use crate::wire::{Directory, Info, NAME_MAX};
+use connection::{End, Start};
+use listen::Listener;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Limits of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: u32,
+    /// From the first byte to the export, TLS included.
+    pub handshake: Duration,
+    /// Requests of one connection that may wait to be answered later.
+    pub requests: usize,
+    /// Bytes of payload of one connection that may wait to be answered later, or to be sent. One
+    /// request (32 MiB) may go beyond it.
+    pub in_flight_bytes: usize,
+    /// What a client that leaves, or the server's end, leaves to requests that are still to be
+    /// answered.
+    pub farewell: Duration,
+    /// Stack of a connection's thread, bytes.
+    pub stack_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 2048,
+            handshake: Duration::from_secs(10),
+            requests: 4096,
+            in_flight_bytes: 64 << 20,
+            farewell: Duration::from_secs(5),
+            stack_bytes: 512 << 10,
+        }
+    }
+}
+
+/// What is served, by name. Exports come and go while the server runs; a connection keeps its own.
+#[derive(Default)]
+pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Export>>>);
+
+impl Exports {
+    /// Serves an export under a name, which is empty for the one that clients get who ask for none.
+    /// Gives back what had that name before. Panics at a name of more than 4,096 bytes or with a NUL.
+    pub fn insert(&self, name: &str, export: Arc<dyn Export>) -> Option<Arc<dyn Export>> {
+        assert!(name.len() <= NAME_MAX && !name.contains('\0'), "no name of an export");
+        let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        map.insert(name.to_owned(), export)
+    }
+
+    /// Serves it no more to new connections.
+    pub fn remove(&self, name: &str) -> Option<Arc<dyn Export>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Export>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+impl Directory for Exports {
+    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
+        let all: Vec<_> = {
+            let map = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            map.iter().map(|(name, export)| (name.clone(), Arc::clone(export))).collect()
+        };
+        for (name, export) in all {
+            let description = export.info().description;
+            each(&name, if description.len() <= NAME_MAX { &description } else { "" });
+        }
+    }
+
+    fn info(&self, name: &str) -> Option<Info> {
+        self.get(name).map(|export| export.info()).filter(|info| info.check().is_ok())
+    }
+}
+
+/// Where a connection stands.
+pub(crate) struct Phase {
+    since: Instant,
+    agreed: AtomicBool,
+}
+
+impl Phase {
+    pub(crate) fn agreed(&self) {
+        self.agreed.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Member {
+    link: Arc<Link>,
+    phase: Arc<Phase>,
+}
+
+/// The connections that are open.
+#[derive(Default)]
+struct Members {
+    map: Mutex<HashMap<u64, Member>>,
+    left: Condvar,
+}
+
+impl Members {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Member>> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a connection off the list when its thread ends, in whatever way.
+struct Membership {
+    id: u64,
+    members: Arc<Members>,
+    counters: Arc<Counters>,
+    link: Arc<Link>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.link.close();
+        self.counters.connections.fetch_sub(1, Ordering::Relaxed);
+        self.members.lock().remove(&self.id);
+        self.members.left.notify_all();
+    }
+}
+
+/// Is told of each connection that ended otherwise than by the client's goodbye: the client's
+/// address, and why. Called on the connection's thread.
+pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
+/// How a server is to be.
+#[derive(Clone, Default)]
+pub struct ServerConfig {
+    /// Limits.
+    pub limits: Limits,
+    /// Certificates. With them TLS is required, without them there is none.
+    pub tls: Option<ServerTls>,
+    /// Listen without TLS on addresses that are not loopback.
+    pub insist_on_plain: bool,
+    /// Is told of connections that end badly.
+    pub log: Option<Log>,
+}
+
+/// A server that runs. Dropped, it stops.
+pub struct Server {
+    exports: Arc<Exports>,
+    counters: Arc<Counters>,
+    members: Arc<Members>,
+    stopping: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+    endpoints: Vec<Endpoint>,
+    acceptor: Option<JoinHandle<()>>,
+    farewell: Duration,
+}
+
+impl Server {
+    /// Listens on all endpoints and serves.
+    ///
+    /// Raises this process's soft limit of open files, if it would not do for the connections.
+    pub fn start(
+        exports: Arc<Exports>,
+        endpoints: &[Endpoint],
+        config: ServerConfig,
+    ) -> Result<Self, ListenError> {
+        let limits = config.limits;
+        // A socket and a bell each, and some for the rest of the process.
+        sys::raise_file_limit(2 * u64::from(limits.connections) + 256);
+        let plain_anywhere = config.tls.is_some() || config.insist_on_plain;
+        let listeners: Result<Vec<Listener>, ListenError> =
+            endpoints.iter().map(|e| Listener::open(e, plain_anywhere)).collect();
+        let listeners = listeners?;
+        let bell = Arc::new(Bell::new().map_err(|e| ListenError::new("a bell", &e))?);
+        let endpoints = listeners.iter().map(|l| l.endpoint().clone()).collect();
+        let counters = Arc::<Counters>::default();
+        let members = Arc::<Members>::default();
+        let stopping = Arc::<AtomicBool>::default();
+        let acceptor = Acceptor {
+            exports: Arc::clone(&exports),
+            counters: Arc::clone(&counters),
+            members: Arc::clone(&members),
+            stopping: Arc::clone(&stopping),
+            bell: Arc::clone(&bell),
+            config,
+            next_id: AtomicU64::new(0),
+        };
+        let acceptor = thread::Builder::new()
+            .name("nbd-accept".into())
+            .spawn(move || acceptor.run(&listeners))
+            .map_err(|e| ListenError::new("a thread", &e))?;
+        Ok(Self {
+            exports,
+            counters,
+            members,
+            stopping,
+            bell,
+            endpoints,
+            acceptor: Some(acceptor),
+            farewell: limits.farewell,
+        })
+    }
+
+    /// Where it listens; with the port that the system chose, where it was asked to.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// What it serves.
+    pub fn exports(&self) -> &Arc<Exports> {
+        &self.exports
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> Snapshot {
+        self.counters.snapshot()
+    }
+
+    /// Stops: listens no more, reads no more requests, answers those that it has (at most for the
+    /// farewell time), closes all connections and returns when their threads are gone. Threads that a
+    /// session keeps busy are left behind after twice that time.
+    pub fn stop(mut self) {
+        self.stop_now();
+    }
+
+    fn stop_now(&mut self) {
+        let Some(acceptor) = self.acceptor.take() else { return };
+        self.stopping.store(true, Ordering::SeqCst);
+        self.bell.ring();
+        // Its listeners go with it, and their socket files.
+        let _ = acceptor.join();
+        for member in self.members.lock().values() {
+            // Its thread's receive returns, and finds that the server is stopping.
+            let _ = rustix::net::shutdown(&member.link.socket, rustix::net::Shutdown::Read);
+        }
+        if self.wait_for_members(self.farewell) {
+            return;
+        }
+        for member in self.members.lock().values() {
+            let _ = rustix::net::shutdown(&member.link.socket, rustix::net::Shutdown::Both);
+        }
+        self.wait_for_members(self.farewell);
+    }
+
+    /// True when all are gone.
+    fn wait_for_members(&self, at_most: Duration) -> bool {
+        let map = self.members.lock();
+        let (map, _) = self
+            .members
+            .left
+            .wait_timeout_while(map, at_most, |map| !map.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        map.is_empty()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop_now();
+    }
+}
+
+struct Acceptor {
+    exports: Arc<Exports>,
+    counters: Arc<Counters>,
+    members: Arc<Members>,
+    stopping: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+    config: ServerConfig,
+    next_id: AtomicU64,
+}
+
+impl Acceptor {
+    fn run(&self, listeners: &[Listener]) {
+        while !self.stopping.load(Ordering::SeqCst) {
+            if listen::wait(listeners, &self.bell).is_err() {
+                // Nothing that can be mended here, but worth another try.
+                thread::sleep(Duration::from_millis(50));
+            }
+            for listener in listeners {
+                while let Some(accepted) = listener.accept() {
+                    let Ok((socket, address)) = accepted else {
+                        // Out of files or memory: connections wait in the queue meanwhile.
+                        self.make_room();
+                        thread::sleep(Duration::from_millis(20));
+                        break;
+                    };
+                    self.welcome(socket, address);
+                }
+            }
+        }
+    }
+
+    /// Ends the connection that has been negotiating for longest. False where there is none.
+    fn make_room(&self) -> bool {
+        let members = self.members.lock();
+        let negotiating = members.values().filter(|m| !m.phase.agreed.load(Ordering::Relaxed));
+        let oldest = negotiating.min_by_key(|m| m.phase.since);
+        oldest.is_some_and(|m| {
+            rustix::net::shutdown(&m.link.socket, rustix::net::Shutdown::Both).is_ok()
+        })
+    }
+
+    fn welcome(&self, socket: OwnedFd, address: String) {
+        let limits = self.config.limits;
+        if self.members.lock().len() >= limits.connections as usize {
+            // It takes a moment until a thread is gone; a client that came in between is let in.
+            let made = self.make_room();
+            let far_over = self.members.lock().len() >= limits.connections as usize + 64;
+            if !made || far_over {
+                self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let direct = self.config.tls.is_none();
+        let link = Arc::new(Link::new(socket, direct, Arc::clone(&self.counters)));
+        let phase = Arc::new(Phase { since: Instant::now(), agreed: AtomicBool::new(false) });
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        self.counters.accepted.fetch_add(1, Ordering::Relaxed);
+        let member = Member { link: Arc::clone(&link), phase: Arc::clone(&phase) };
+        self.members.lock().insert(id, member);
+        let membership = Membership {
+            id,
+            members: Arc::clone(&self.members),
+            counters: Arc::clone(&self.counters),
+            link: Arc::clone(&link),
+        };
+        let start = Start {
+            link,
+            exports: Arc::clone(&self.exports),
+            tls: self.config.tls.clone(),
+            limits,
+            address,
+            stopping: Arc::clone(&self.stopping),
+            phase: Arc::clone(&phase),
+        };
+        let counters = Arc::clone(&self.counters);
+        let log = self.config.log.clone();
+        // Where no thread can be had, the closure is dropped, and the membership with it.
+        let _ = thread::Builder::new().name("nbd".into()).stack_size(limits.stack_bytes).spawn(
+            move || {
+                let _membership = membership;
+                let end = connection::run(&start);
+                if matches!(end, End::Violation(_)) {
+                    counters.violations.fetch_add(1, Ordering::Relaxed);
+                }
+                if !phase.agreed.load(Ordering::Relaxed) && !matches!(end, End::Left) {
+                    counters.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+                }
+                if let (Some(log), Some(why)) = (log, end.why()) {
+                    log(&start.address, &why);
+                }
+            },
+        );
+    }
+}

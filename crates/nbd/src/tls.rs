@@ -1,0 +1,441 @@
+//! TLS by rustls with ring: certificates from PEM files, and a stream that never waits unless told to.
+//!
+//! The server's and the client's files may lie in one folder under the names that libvirt, QEMU, libnbd
+//! and nbdkit use: `ca-cert.pem`, `server-cert.pem`, `server-key.pem`, `client-cert.pem`,
+//! `client-key.pem`.
+//!
+//! Built without the feature `tls`, the types are there and nothing makes them.
+
+#[cfg(not(feature = "tls"))]
+pub(crate) use absent::TlsStream;
+#[cfg(not(feature = "tls"))]
+pub use absent::{ClientTls, ServerTls};
+#[cfg(feature = "tls")]
+pub(crate) use present::TlsStream;
+#[cfg(feature = "tls")]
+pub use present::{ClientTls, ServerTls};
+
+/// Why certificates could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is not PEM of the kind expected.
+    #[error("{file}: {why}")]
+    File {
+        /// Its path.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Certificate and key do not belong together, or are of a kind that is not known.
+    #[error("these certificates cannot be used: {0}")]
+    Unusable(String),
+    /// The server's name is neither a host name nor an address.
+    #[error("`{0}` is no name that a certificate could be for")]
+    Name(String),
+    /// Built without TLS.
+    #[error("this program was built without TLS (feature `tls`)")]
+    Absent,
+}
+
+#[cfg(feature = "tls")]
+mod present {
+    use super::TlsError;
+    use crate::sys::{self, Span};
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{
+        ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    };
+    use std::io::{self, IoSlice, Read, Write};
+    use std::os::fd::BorrowedFd;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    fn file_error(path: &Path, why: &dyn std::fmt::Display) -> TlsError {
+        TlsError::File { file: path.display().to_string(), why: why.to_string() }
+    }
+
+    fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        let found: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(path).map_err(|e| file_error(path, &e))?.collect();
+        let found = found.map_err(|e| file_error(path, &e))?;
+        if found.is_empty() { Err(file_error(path, &"no certificate in it")) } else { Ok(found) }
+    }
+
+    fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+        PrivateKeyDer::from_pem_file(path).map_err(|e| file_error(path, &e))
+    }
+
+    fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+        let mut store = RootCertStore::empty();
+        for certificate in certificates(path)? {
+            store.add(certificate).map_err(|e| file_error(path, &e))?;
+        }
+        Ok(Arc::new(store))
+    }
+
+    fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+        Arc::new(rustls::crypto::ring::default_provider())
+    }
+
+    fn unusable(error: &rustls::Error) -> TlsError {
+        TlsError::Unusable(error.to_string())
+    }
+
+    /// A server's certificates.
+    #[derive(Clone, Debug)]
+    pub struct ServerTls(Arc<ServerConfig>);
+
+    impl ServerTls {
+        /// From PEM files: the server's chain and key, and, where clients have to show a certificate,
+        /// those of the authorities that may have signed it.
+        pub fn new(
+            chain: &Path,
+            private_key: &Path,
+            client_authorities: Option<&Path>,
+        ) -> Result<Self, TlsError> {
+            let builder = ServerConfig::builder_with_provider(provider())
+                .with_safe_default_protocol_versions()
+                .map_err(|e| unusable(&e))?;
+            let builder = match client_authorities {
+                None => builder.with_no_client_auth(),
+                Some(path) => {
+                    let verifier =
+                        WebPkiClientVerifier::builder_with_provider(roots(path)?, provider());
+                    builder.with_client_cert_verifier(
+                        verifier.build().map_err(|e| TlsError::Unusable(e.to_string()))?,
+                    )
+                }
+            };
+            let mut config = builder
+                .with_single_cert(certificates(chain)?, key(private_key)?)
+                .map_err(|e| unusable(&e))?;
+            // NBD connections live long; tickets would only be work.
+            config.send_tls13_tickets = 0;
+            Ok(Self(Arc::new(config)))
+        }
+
+        /// From a folder with the customary names. Clients need a certificate if there is a
+        /// `ca-cert.pem`.
+        pub fn from_folder(folder: &Path) -> Result<Self, TlsError> {
+            let authorities = folder.join("ca-cert.pem");
+            Self::new(
+                &folder.join("server-cert.pem"),
+                &folder.join("server-key.pem"),
+                authorities.exists().then_some(&authorities),
+            )
+        }
+
+        pub(crate) fn accept(
+            &self,
+            fd: BorrowedFd<'_>,
+            early: &[u8],
+            deadline: Instant,
+        ) -> io::Result<TlsStream> {
+            let connection =
+                ServerConnection::new(Arc::clone(&self.0)).map_err(io::Error::other)?;
+            TlsStream::establish(connection.into(), fd, early, deadline)
+        }
+    }
+
+    /// A client's trust, and its certificate if it has one.
+    #[derive(Clone, Debug)]
+    pub struct ClientTls(Arc<ClientConfig>);
+
+    impl ClientTls {
+        /// From PEM files: the authorities that may have signed the server's certificate, and the
+        /// client's own chain and key, where the server wants one.
+        pub fn new(
+            server_authorities: &Path,
+            own: Option<(&Path, &Path)>,
+        ) -> Result<Self, TlsError> {
+            let builder = ClientConfig::builder_with_provider(provider())
+                .with_safe_default_protocol_versions()
+                .map_err(|e| unusable(&e))?
+                .with_root_certificates(roots(server_authorities)?);
+            let config = match own {
+                None => builder.with_no_client_auth(),
+                Some((chain, private_key)) => builder
+                    .with_client_auth_cert(certificates(chain)?, key(private_key)?)
+                    .map_err(|e| unusable(&e))?,
+            };
+            Ok(Self(Arc::new(config)))
+        }
+
+        /// From a folder with the customary names; the client's own certificate if it is there.
+        pub fn from_folder(folder: &Path) -> Result<Self, TlsError> {
+            let (chain, private_key) =
+                (folder.join("client-cert.pem"), folder.join("client-key.pem"));
+            let own = chain.exists().then_some((&*chain, &*private_key));
+            Self::new(&folder.join("ca-cert.pem"), own)
+        }
+
+        pub(crate) fn connect(
+            &self,
+            name: &str,
+            fd: BorrowedFd<'_>,
+            early: &[u8],
+            deadline: Instant,
+        ) -> io::Result<TlsStream> {
+            let name = ServerName::try_from(name.to_owned())
+                .map_err(|_| io::Error::other(TlsError::Name(name.to_owned())))?;
+            let connection =
+                ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
+            TlsStream::establish(connection.into(), fd, early, deadline)
+        }
+    }
+
+    /// The socket, as rustls wants it: it never waits.
+    struct Socket<'a>(BorrowedFd<'a>);
+
+    impl Read for Socket<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            sys::receive_into(self.0, buffer, false)?
+                .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        }
+    }
+
+    impl Write for Socket<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+            let mut spans = [Span::new(std::ptr::null(), 0); 64];
+            let count = pieces.len().min(spans.len());
+            for (span, piece) in spans.iter_mut().zip(pieces) {
+                *span = Span::new(piece.as_ptr(), piece.len());
+            }
+            // SAFETY: the spans are the slices.
+            unsafe { sys::send(self.0, &spans[..count]) }?
+                .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A connection under TLS.
+    pub(crate) struct TlsStream {
+        connection: Connection,
+        /// The peer said that it will send no more, or the socket is at its end.
+        ended: bool,
+    }
+
+    impl TlsStream {
+        fn establish(
+            connection: Connection,
+            fd: BorrowedFd<'_>,
+            mut early: &[u8],
+            deadline: Instant,
+        ) -> io::Result<Self> {
+            let mut stream = Self { connection, ended: false };
+            while !early.is_empty() {
+                stream.connection.read_tls(&mut early)?;
+                stream.process(fd)?;
+            }
+            while stream.connection.is_handshaking() || stream.connection.wants_write() {
+                if stream.connection.wants_write() {
+                    stream.push(fd, Some(deadline))?;
+                    continue;
+                }
+                if !stream.pull(fd)? {
+                    if stream.ended {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    if sys::wait(fd, true, false, None, Some(deadline))?.nothing() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+            }
+            Ok(stream)
+        }
+
+        fn process(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+            if let Err(error) = self.connection.process_new_packets() {
+                // An alert tells the peer why, if it can be sent at once.
+                let _ = self.connection.write_tls(&mut Socket(fd));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            Ok(())
+        }
+
+        /// Takes what the socket has. False when it has nothing now.
+        fn pull(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+            match self.connection.read_tls(&mut Socket(fd)) {
+                Ok(0) => {
+                    self.ended = true;
+                    Ok(false)
+                }
+                Ok(_) => self.process(fd).map(|()| true),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                Err(e) => Err(e),
+            }
+        }
+
+        /// Whether plain bytes are there without asking the socket.
+        pub(crate) fn has_more(&mut self) -> bool {
+            self.connection.process_new_packets().is_ok_and(|s| s.plaintext_bytes_to_read() > 0)
+        }
+
+        /// `Ok(None)` when nothing is there now, 0 at the end.
+        pub(crate) fn receive(
+            &mut self,
+            fd: BorrowedFd<'_>,
+            buffer: &mut [u8],
+        ) -> io::Result<Option<usize>> {
+            loop {
+                match self.connection.reader().read(buffer) {
+                    Ok(n) => return Ok(Some(n)),
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(e) => return Err(e),
+                }
+                if self.ended {
+                    return Ok(Some(0));
+                }
+                if !self.pull(fd)? && !self.ended {
+                    return Ok(None);
+                }
+            }
+        }
+
+        /// Takes bytes to be sent, as many as it has room for; none when what it has is not sent yet.
+        pub(crate) fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.connection.writer().write(bytes)
+        }
+
+        /// Sends what it has. True when all of it is sent.
+        pub(crate) fn push_some(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+            while self.connection.wants_write() {
+                match self.connection.write_tls(&mut Socket(fd)) {
+                    Ok(_) => {}
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                    Err(e) => return Err(e),
+                }
+            }
+            Ok(true)
+        }
+
+        fn push(&mut self, fd: BorrowedFd<'_>, deadline: Option<Instant>) -> io::Result<()> {
+            while !self.push_some(fd)? {
+                if sys::wait(fd, false, true, None, deadline)?.nothing() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            Ok(())
+        }
+
+        /// Sends all of it, waiting as long as it takes, or until the deadline.
+        pub(crate) fn send_all(
+            &mut self,
+            fd: BorrowedFd<'_>,
+            mut bytes: &[u8],
+            deadline: Option<Instant>,
+        ) -> io::Result<()> {
+            while !bytes.is_empty() {
+                let n = self.give(bytes)?;
+                bytes = &bytes[n..];
+                self.push(fd, deadline)?;
+            }
+            Ok(())
+        }
+
+        /// Tells the peer that nothing more comes, if that can be sent at once.
+        pub(crate) fn close(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+            self.connection.send_close_notify();
+            self.push_some(fd).map(drop)
+        }
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+mod absent {
+    use super::TlsError;
+    use std::convert::Infallible;
+    use std::io;
+    use std::os::fd::BorrowedFd;
+    use std::path::Path;
+    use std::time::Instant;
+
+    /// A server's certificates; none can be had.
+    #[derive(Clone, Debug)]
+    pub struct ServerTls(Infallible);
+
+    /// A client's trust; none can be had.
+    #[derive(Clone, Debug)]
+    pub struct ClientTls(Infallible);
+
+    pub(crate) struct TlsStream(Infallible);
+
+    impl ServerTls {
+        /// Says that there is no TLS.
+        pub fn new(_: &Path, _: &Path, _: Option<&Path>) -> Result<Self, TlsError> {
+            Err(TlsError::Absent)
+        }
+        /// Says that there is no TLS.
+        pub fn from_folder(_: &Path) -> Result<Self, TlsError> {
+            Err(TlsError::Absent)
+        }
+        pub(crate) fn accept(
+            &self,
+            _: BorrowedFd<'_>,
+            _: &[u8],
+            _: Instant,
+        ) -> io::Result<TlsStream> {
+            match self.0 {}
+        }
+    }
+
+    impl ClientTls {
+        /// Says that there is no TLS.
+        pub fn new(_: &Path, _: Option<(&Path, &Path)>) -> Result<Self, TlsError> {
+            Err(TlsError::Absent)
+        }
+        /// Says that there is no TLS.
+        pub fn from_folder(_: &Path) -> Result<Self, TlsError> {
+            Err(TlsError::Absent)
+        }
+        pub(crate) fn connect(
+            &self,
+            _: &str,
+            _: BorrowedFd<'_>,
+            _: &[u8],
+            _: Instant,
+        ) -> io::Result<TlsStream> {
+            match self.0 {}
+        }
+    }
+
+    impl TlsStream {
+        pub(crate) fn has_more(&mut self) -> bool {
+            match self.0 {}
+        }
+        pub(crate) fn receive(
+            &mut self,
+            _: BorrowedFd<'_>,
+            _: &mut [u8],
+        ) -> io::Result<Option<usize>> {
+            match self.0 {}
+        }
+        pub(crate) fn give(&mut self, _: &[u8]) -> io::Result<usize> {
+            match self.0 {}
+        }
+        pub(crate) fn push_some(&mut self, _: BorrowedFd<'_>) -> io::Result<bool> {
+            match self.0 {}
+        }
+        pub(crate) fn send_all(
+            &mut self,
+            _: BorrowedFd<'_>,
+            _: &[u8],
+            _: Option<Instant>,
+        ) -> io::Result<()> {
+            match self.0 {}
+        }
+        pub(crate) fn close(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
+            match self.0 {}
+        }
+    }
+}

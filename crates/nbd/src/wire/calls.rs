@@ -1,0 +1,501 @@
+//! Requests in flight, and the replies to them, as the client sees them. The machine hands out a
+//! request's header, finds the request of each reply again by its cookie, and says where the bytes
+//! that follow belong. It moves no payload itself.
+//!
+//! It believes nothing: a cookie that is not in flight, a chunk outside its request, bytes told twice
+//! or not at all before success is claimed, a length that does not add up, each is a fault of the
+//! server, after which the connection is of no use. (Two clients have silently corrupted copies for
+//! want of this.)
+
+use super::bytes::Reader;
+use super::request::{Kind, REQUEST_BYTES, Request};
+use super::values::{
+    CHUNK_BLOCK_STATUS, CHUNK_DONE, CHUNK_ERROR, CHUNK_ERROR_BIT, CHUNK_ERROR_OFFSET, CHUNK_MAGIC,
+    CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, NAME_MAX, SIMPLE_MAGIC,
+};
+
+/// Extents that one reply may have; the document's own limit.
+const EXTENTS_MAX: u32 = 1 << 20;
+/// Pieces of one read that may come out of order.
+const PIECES_MAX: usize = 1024;
+/// Longest error chunk: its fixed part and the longest message, bytes.
+const ERROR_CHUNK_MAX: u32 = 14 + NAME_MAX as u32;
+
+/// What the server did that no connection survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server broke the protocol: {0}")]
+pub struct ServerFault(pub &'static str);
+
+/// An extent of a block status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Length, bytes; not 0.
+    pub len_bytes: u32,
+    /// [`super::STATE_HOLE`], [`super::STATE_ZERO`], and what else the context says.
+    pub state: u32,
+}
+
+/// What a reply says next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEvent {
+    /// More input is needed, or (if something was consumed) another step.
+    More,
+    /// The next `len` bytes of the stream belong to this read, from `at` bytes after its start. The
+    /// caller takes them itself, in as many pieces as it likes, and tells each by
+    /// [`Calls::took`] before the next step.
+    Data {
+        /// Which request.
+        slot: u32,
+        /// Bytes after the request's own offset.
+        at: u32,
+        /// How many.
+        len: u32,
+    },
+    /// These bytes of this read are zeroes.
+    Zeroes {
+        /// Which request.
+        slot: u32,
+        /// Bytes after the request's own offset.
+        at: u32,
+        /// How many.
+        len: u32,
+    },
+    /// The next extent of this block status.
+    Extent(u32, Extent),
+    /// The request is finished, well or not. Its slot is free.
+    Done(u32, Result<(), Errno>),
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    in_flight: bool,
+    kind: Kind,
+    flags: CmdFlags,
+    offset_bytes: u64,
+    len_bytes: u32,
+    /// Changes with each use of the slot, so that a reply to the last use is known for what it is.
+    generation: u32,
+    error: Option<Errno>,
+    covered: Covered,
+    /// Extents came.
+    told: bool,
+}
+
+/// Which bytes of a read came. Nearly all servers tell them in order, and then it is one number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Covered {
+    /// Everything before this came.
+    next: u32,
+    /// Ranges that came ahead of the order: disjoint, ascending, none touching `next`.
+    ahead: Vec<(u32, u32)>,
+    /// Content chunks so far.
+    chunks: u32,
+}
+
+impl Covered {
+    fn add(&mut self, at: u32, len: u32) -> Result<(), ServerFault> {
+        let end = at + len;
+        if at < self.next {
+            return Err(ServerFault("it tells the same bytes twice"));
+        }
+        if at == self.next && self.ahead.is_empty() {
+            self.next = end;
+            return Ok(());
+        }
+        let place = self.ahead.partition_point(|&(start, _)| start < at);
+        let clear = place.checked_sub(1).is_none_or(|p| self.ahead[p].1 <= at)
+            && self.ahead.get(place).is_none_or(|&(start, _)| end <= start);
+        if !clear {
+            return Err(ServerFault("it tells the same bytes twice"));
+        }
+        if self.ahead.len() == PIECES_MAX {
+            return Err(ServerFault("it tells a read in too many pieces out of order"));
+        }
+        self.ahead.insert(place, (at, end));
+        let in_order = self
+            .ahead
+            .iter()
+            .take_while(|&&(start, end)| {
+                let follows = start == self.next;
+                if follows {
+                    self.next = end;
+                }
+                follows
+            })
+            .count();
+        self.ahead.drain(..in_order);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Header,
+    /// Payload that the caller takes; `done` when the reply ends with it.
+    Payload {
+        slot: u32,
+        left: u32,
+        done: bool,
+    },
+    /// Extents of a block status.
+    Extents {
+        slot: u32,
+        left: u32,
+        sum: u64,
+        done: bool,
+    },
+    /// The reply to this slot is complete.
+    Finish {
+        slot: u32,
+    },
+}
+
+/// The machine: a table of slots and the state of the stream of replies.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    slots: Vec<Call>,
+    in_flight: u32,
+    structured: bool,
+    meta_id: Option<u32>,
+    state: State,
+    /// What the server said with its last error.
+    said: String,
+}
+
+impl Calls {
+    /// A table for `slots` requests at a time.
+    pub fn new(slots: u32, structured: bool, meta_id: Option<u32>) -> Self {
+        let free = Call {
+            in_flight: false,
+            kind: Kind::Flush,
+            flags: CmdFlags::NONE,
+            offset_bytes: 0,
+            len_bytes: 0,
+            generation: 0,
+            error: None,
+            covered: Covered::default(),
+            told: false,
+        };
+        Self {
+            slots: vec![free; slots as usize],
+            in_flight: 0,
+            structured,
+            meta_id,
+            state: State::Header,
+            said: String::new(),
+        }
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Whether the slot is free.
+    pub fn is_free(&self, slot: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(|call| !call.in_flight)
+    }
+
+    /// What the server said with its last error, if anything.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
+
+    /// Kind and length of the request that this slot has, or had last.
+    #[inline]
+    pub fn asked(&self, slot: u32) -> (Kind, u32) {
+        let call = &self.slots[slot as usize];
+        (call.kind, call.len_bytes)
+    }
+
+    /// Takes a free slot for a request and gives the request's header. Panics if it is not free.
+    #[inline]
+    pub fn start(
+        &mut self,
+        slot: u32,
+        kind: Kind,
+        flags: CmdFlags,
+        offset_bytes: u64,
+        len_bytes: u32,
+    ) -> [u8; REQUEST_BYTES] {
+        let call = &mut self.slots[slot as usize];
+        assert!(!call.in_flight, "slot {slot} is in flight");
+        call.in_flight = true;
+        call.kind = kind;
+        call.flags = flags;
+        call.offset_bytes = offset_bytes;
+        call.len_bytes = len_bytes;
+        call.generation = call.generation.wrapping_add(1);
+        call.error = None;
+        call.covered.next = 0;
+        call.covered.chunks = 0;
+        call.covered.ahead.clear();
+        call.told = false;
+        self.in_flight += 1;
+        let cookie = u64::from(call.generation) << 32 | u64::from(slot);
+        let command = kind as u16;
+        Request { flags, command, cookie, offset_bytes, len_bytes }.encode()
+    }
+
+    /// Takes the next piece of a reply from `input`: how many bytes, and what they say.
+    #[inline]
+    pub fn step(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
+        match self.state {
+            State::Header => self.header(input),
+            State::Payload { .. } => Err(ServerFault("a step before the payload was taken")),
+            State::Extents { slot, left, sum, done } => self.extent(slot, left, sum, done, input),
+            State::Finish { slot } => self.finish(slot).map(|event| (0, event)),
+        }
+    }
+
+    /// The caller took this many bytes of payload. Panics when there were not as many.
+    #[inline]
+    pub fn took(&mut self, bytes: u32) {
+        let State::Payload { slot, left, done } = self.state else {
+            panic!("no payload was announced");
+        };
+        let left = left.checked_sub(bytes).expect("more payload than was announced");
+        self.state = match (left, done) {
+            (0, true) => State::Finish { slot },
+            (0, false) => State::Header,
+            _ => State::Payload { slot, left, done },
+        };
+    }
+
+    /// Payload that is announced and was not taken, bytes.
+    pub fn payload_left(&self) -> u32 {
+        if let State::Payload { left, .. } = self.state { left } else { 0 }
+    }
+
+    #[inline]
+    fn find(&self, cookie: u64) -> Result<(u32, Kind), ServerFault> {
+        let slot = cookie as u32;
+        let call = self.slots.get(slot as usize);
+        let call = call.filter(|c| c.in_flight && u64::from(c.generation) == cookie >> 32);
+        call.map(|call| (slot, call.kind)).ok_or(ServerFault("it answers what was not asked"))
+    }
+
+    #[inline]
+    fn finish(&mut self, slot: u32) -> Result<CallEvent, ServerFault> {
+        let call = &mut self.slots[slot as usize];
+        call.in_flight = false;
+        self.in_flight -= 1;
+        self.state = State::Header;
+        if let Some(errno) = call.error {
+            return Ok(CallEvent::Done(slot, Err(errno)));
+        }
+        if call.kind == Kind::Read && call.covered.next != call.len_bytes {
+            return Err(ServerFault("it claims a read's success without all of its bytes"));
+        }
+        if call.kind == Kind::BlockStatus && !call.told {
+            return Err(ServerFault("it claims a block status' success without an extent"));
+        }
+        Ok(CallEvent::Done(slot, Ok(())))
+    }
+
+    #[inline]
+    fn header(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
+        let mut r = Reader(input);
+        match r.u32() {
+            None => Ok((0, CallEvent::More)),
+            Some(SIMPLE_MAGIC) => self.simple(r),
+            Some(CHUNK_MAGIC) if self.structured => self.chunk(r, input.len()),
+            Some(CHUNK_MAGIC) => Err(ServerFault("a chunk, and structured replies are not agreed")),
+            Some(_) => Err(ServerFault("a reply without its magic number")),
+        }
+    }
+
+    #[inline]
+    fn simple(&mut self, mut r: Reader<'_>) -> Result<(usize, CallEvent), ServerFault> {
+        let (Some(code), Some(cookie)) = (r.u32(), r.u64()) else {
+            return Ok((0, CallEvent::More));
+        };
+        let (slot, kind) = self.find(cookie)?;
+        if self.structured && kind == Kind::Read {
+            return Err(ServerFault("a simple reply to a read, and structured replies are agreed"));
+        }
+        let call = &mut self.slots[slot as usize];
+        call.error = Errno::from_wire(code);
+        if kind == Kind::Read && code == 0 && call.len_bytes > 0 {
+            let len = call.len_bytes;
+            call.covered.next = len;
+            self.state = State::Payload { slot, left: len, done: true };
+            return Ok((16, CallEvent::Data { slot, at: 0, len }));
+        }
+        self.finish(slot).map(|event| (16, event))
+    }
+
+    #[inline]
+    fn chunk(
+        &mut self,
+        mut r: Reader<'_>,
+        input_len: usize,
+    ) -> Result<(usize, CallEvent), ServerFault> {
+        let head = (r.u16(), r.u16(), r.u64(), r.u32());
+        let (Some(flags), Some(kind_of_chunk), Some(cookie), Some(len)) = head else {
+            return Ok((0, CallEvent::More));
+        };
+        let (slot, kind) = self.find(cookie)?;
+        let done = flags & CHUNK_DONE != 0;
+        match (kind_of_chunk, kind) {
+            (CHUNK_NONE, _) => {
+                if len != 0 || !done {
+                    return Err(ServerFault("an empty chunk that has data or is not the last"));
+                }
+                self.finish(slot).map(|event| (20, event))
+            }
+            (CHUNK_OFFSET_DATA, Kind::Read) => {
+                if len < 9 {
+                    return Err(ServerFault("a chunk of data without data"));
+                }
+                let Some(offset) = r.u64() else { return Ok((0, CallEvent::More)) };
+                let len = len - 8;
+                let at = self.content(slot, offset, len)?;
+                self.state = State::Payload { slot, left: len, done };
+                Ok((28, CallEvent::Data { slot, at, len }))
+            }
+            (CHUNK_OFFSET_HOLE, Kind::Read) => {
+                if len != 12 {
+                    return Err(ServerFault("a hole that is not 12 bytes long"));
+                }
+                let (Some(offset), Some(len)) = (r.u64(), r.u32()) else {
+                    return Ok((0, CallEvent::More));
+                };
+                if len == 0 {
+                    return Err(ServerFault("a hole of no bytes"));
+                }
+                let at = self.content(slot, offset, len)?;
+                self.end_chunk(slot, done);
+                Ok((32, CallEvent::Zeroes { slot, at, len }))
+            }
+            (CHUNK_BLOCK_STATUS, Kind::BlockStatus) => {
+                let count = len.wrapping_sub(4) / 8;
+                if len < 12 || len % 8 != 4 || count > EXTENTS_MAX {
+                    return Err(ServerFault("a block status of an impossible length"));
+                }
+                let Some(id) = r.u32() else { return Ok((0, CallEvent::More)) };
+                let call = &mut self.slots[slot as usize];
+                if Some(id) != self.meta_id || call.told {
+                    return Err(ServerFault("a block status that was not asked for"));
+                }
+                if call.flags.has(CmdFlags::REQ_ONE) && count != 1 {
+                    return Err(ServerFault("several extents, and one was asked for"));
+                }
+                call.told = true;
+                self.state = State::Extents { slot, left: count, sum: 0, done };
+                Ok((24, CallEvent::More))
+            }
+            (k, _) if k & CHUNK_ERROR_BIT != 0 => {
+                self.error_chunk(slot, k, done, len, r, input_len)
+            }
+            _ => Err(ServerFault("a chunk of a kind that does not belong to the request")),
+        }
+    }
+
+    /// The reply goes on after a chunk without payload, or is complete.
+    fn end_chunk(&mut self, slot: u32, done: bool) {
+        self.state = if done { State::Finish { slot } } else { State::Header };
+    }
+
+    /// A content chunk: where it lies in the request.
+    #[inline]
+    fn content(&mut self, slot: u32, offset: u64, len: u32) -> Result<u32, ServerFault> {
+        let call = &mut self.slots[slot as usize];
+        let at = offset.checked_sub(call.offset_bytes);
+        let at = at.filter(|at| {
+            at.checked_add(u64::from(len)).is_some_and(|end| end <= u64::from(call.len_bytes))
+        });
+        let at = at.ok_or(ServerFault("bytes outside of what was asked"))? as u32;
+        call.covered.chunks += 1;
+        if call.covered.chunks > 1 && call.flags.has(CmdFlags::DF) {
+            return Err(ServerFault("several chunks, and one was asked for"));
+        }
+        call.covered.add(at, len)?;
+        Ok(at)
+    }
+
+    fn error_chunk(
+        &mut self,
+        slot: u32,
+        kind_of_chunk: u16,
+        done: bool,
+        len: u32,
+        mut r: Reader<'_>,
+        input_len: usize,
+    ) -> Result<(usize, CallEvent), ServerFault> {
+        const LENGTH: ServerFault = ServerFault("an error of an impossible length");
+        let fixed = if kind_of_chunk == CHUNK_ERROR_OFFSET { 14 } else { 6 };
+        if len < fixed || len > ERROR_CHUNK_MAX {
+            return Err(LENGTH);
+        }
+        if input_len < 20 + len as usize {
+            return Ok((0, CallEvent::More));
+        }
+        let (code, said_len) = (r.u32().ok_or(LENGTH)?, r.u16().ok_or(LENGTH)?);
+        if u32::from(said_len) > len - fixed {
+            return Err(LENGTH);
+        }
+        let said = r.take(said_len as usize).ok_or(LENGTH)?;
+        let call = &mut self.slots[slot as usize];
+        if kind_of_chunk == CHUNK_ERROR_OFFSET {
+            let offset = r.u64().ok_or(LENGTH)?;
+            let beyond = offset.checked_sub(call.offset_bytes);
+            if beyond.is_none_or(|at| at > u64::from(call.len_bytes)) {
+                return Err(ServerFault("an error outside of what was asked"));
+            }
+        }
+        let Some(errno) = Errno::from_wire(code) else {
+            let known = kind_of_chunk == CHUNK_ERROR || kind_of_chunk == CHUNK_ERROR_OFFSET;
+            if known {
+                return Err(ServerFault("an error that is none"));
+            }
+            return Ok(self.failed(slot, Errno::Inval, said, done, len));
+        };
+        Ok(self.failed(slot, errno, said, done, len))
+    }
+
+    fn failed(
+        &mut self,
+        slot: u32,
+        errno: Errno,
+        said: &[u8],
+        done: bool,
+        len: u32,
+    ) -> (usize, CallEvent) {
+        let call = &mut self.slots[slot as usize];
+        call.error = call.error.or(Some(errno));
+        self.said.clear();
+        self.said.extend(String::from_utf8_lossy(said).chars().filter(|c| !c.is_control()));
+        self.end_chunk(slot, done);
+        (20 + len as usize, CallEvent::More)
+    }
+
+    fn extent(
+        &mut self,
+        slot: u32,
+        left: u32,
+        sum: u64,
+        done: bool,
+        input: &[u8],
+    ) -> Result<(usize, CallEvent), ServerFault> {
+        let mut r = Reader(input);
+        let (Some(len_bytes), Some(state)) = (r.u32(), r.u32()) else {
+            return Ok((0, CallEvent::More));
+        };
+        let call = &self.slots[slot as usize];
+        let asked = u64::from(call.len_bytes);
+        let sum = sum + u64::from(len_bytes);
+        if len_bytes == 0 {
+            return Err(ServerFault("an extent of no bytes"));
+        }
+        if (left > 1 && sum >= asked) || (call.flags.has(CmdFlags::REQ_ONE) && sum > asked) {
+            return Err(ServerFault("extents beyond what was asked"));
+        }
+        if left > 1 {
+            self.state = State::Extents { slot, left: left - 1, sum, done };
+        } else {
+            self.end_chunk(slot, done);
+        }
+        Ok((8, CallEvent::Extent(slot, Extent { len_bytes, state })))
+    }
+}

@@ -1,0 +1,40 @@
+//! The protocol as types and state machines: bytes in, bytes and events out. Nothing here knows a
+//! socket, a clock or a thread, so that every rule can be tested by feeding it bytes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `values` | constants of the protocol document, error numbers, what an export tells about itself |
+//! | `serve` | negotiation as the server sees it |
+//! | `request` | requests, and which of them are admitted |
+//! | `reply` | replies as the server writes them |
+//! | `dial` | negotiation as the client sees it |
+//! | `calls` | requests in flight and the replies to them, as the client sees them |
+//!
+//! The source of every number and rule is the protocol document (`doc/proto.md` of the
+//! NetworkBlockDevice project, which is in the public domain). Fixed newstyle only; extended
+//! headers are not spoken.
+//!
+//! **Memory.** A machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Whoever
+//! feeds it holds the input; a window of [`WINDOW_BYTES`] is enough for the longest message that
+//! must be seen whole. Longer ones are skipped as they come, or end the connection. No length that a
+//! peer sent is ever allocated before it was held against these limits.
+
+mod bytes;
+mod calls;
+mod dial;
+mod reply;
+mod request;
+mod serve;
+mod values;
+
+pub use calls::{CallEvent, Calls, Extent, ServerFault};
+pub use dial::{Dial, DialConfig, DialError, DialStep, Found};
+pub use reply::{
+    CHUNK_HEADER_BYTES, Replies, SIMPLE_HEADER_BYTES, block_status, data_header, error, hole, ok,
+};
+pub use request::{Admission, Command, Kind, REQUEST_BYTES, Request, Rules, WRITE_DRAIN_MAX};
+pub use serve::{Directory, Handshake, Negotiated, Refusal, Step, TlsPolicy};
+pub use values::{
+    CmdFlags, Errno, Info, InfoError, NAME_MAX, OPTION_DATA_MAX, PAYLOAD_MAX, STATE_HOLE,
+    STATE_ZERO, Violation, WINDOW_BYTES,
+};

@@ -1,0 +1,144 @@
+//! Replies as the server writes them. With structured replies agreed, reads, block status and errors
+//! are chunks; everything else keeps the simple reply, which the document allows and which is shorter.
+
+use super::bytes::Put;
+use super::request::{Command, Kind};
+use super::serve::Negotiated;
+use super::values::{
+    BASE_ALLOCATION_ID, CHUNK_BLOCK_STATUS, CHUNK_DONE, CHUNK_ERROR, CHUNK_MAGIC, CHUNK_NONE,
+    CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, SIMPLE_MAGIC,
+};
+
+/// Bytes of a simple reply without data.
+pub const SIMPLE_HEADER_BYTES: usize = 16;
+/// Bytes of a chunk of data before the data.
+pub const CHUNK_HEADER_BYTES: usize = 28;
+
+/// Which replies a connection agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replies {
+    /// Simple ones only; the kernel's client speaks these.
+    Simple,
+    /// Chunks where they have to be.
+    Structured,
+}
+
+impl From<&Negotiated> for Replies {
+    fn from(n: &Negotiated) -> Self {
+        if n.structured { Self::Structured } else { Self::Simple }
+    }
+}
+
+fn simple(out: &mut Vec<u8>, cookie: u64, code: u32) {
+    let mut bytes = [0; SIMPLE_HEADER_BYTES];
+    bytes[..4].copy_from_slice(&SIMPLE_MAGIC.to_be_bytes());
+    bytes[4..8].copy_from_slice(&code.to_be_bytes());
+    bytes[8..].copy_from_slice(&cookie.to_be_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+/// The 20 bytes before every chunk's payload.
+fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
+    let mut bytes = [0; 20];
+    bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
+    bytes[4..6].copy_from_slice(&(if done { CHUNK_DONE } else { 0 }).to_be_bytes());
+    bytes[6..8].copy_from_slice(&kind.to_be_bytes());
+    bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
+    bytes[16..].copy_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+/// Success without data. Also for reads of no bytes, which cannot have a chunk of data.
+pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
+    if replies == Replies::Structured && command.kind == Kind::Read {
+        chunk(out, true, CHUNK_NONE, command.cookie, 0);
+    } else {
+        simple(out, command.cookie, 0);
+    }
+}
+
+/// What stands before a read's data: all of it, `command.len_bytes` bytes, has to follow. Not for
+/// reads of no bytes.
+#[inline]
+pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
+    debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
+    match replies {
+        Replies::Simple => simple(out, command.cookie, 0),
+        Replies::Structured => {
+            chunk(out, true, CHUNK_OFFSET_DATA, command.cookie, command.len_bytes + 8);
+            out.put_u64(command.offset_bytes);
+        }
+    }
+}
+
+/// A read's whole range as one hole. False, and nothing written, where the client has to have
+/// bytes: without structured replies, or with DF.
+pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
+    debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
+    if replies == Replies::Simple || command.flags.has(CmdFlags::DF) {
+        return false;
+    }
+    chunk(out, true, CHUNK_OFFSET_HOLE, command.cookie, 12);
+    out.put_u64(command.offset_bytes);
+    out.put_u32(command.len_bytes);
+    true
+}
+
+/// An error. `kind` is None for a command that is not known.
+pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
+    match replies {
+        Replies::Simple => simple(out, cookie, errno.code()),
+        Replies::Structured => {
+            let message = errno.message();
+            chunk(out, true, CHUNK_ERROR, cookie, 6 + message.len() as u32);
+            out.put_u32(errno.code());
+            out.put_u16(message.len() as u16);
+            out.extend_from_slice(message.as_bytes());
+        }
+    }
+}
+
+/// The extents of a block status: consecutive from the request's offset, (length, state) each.
+/// Empty ones are left out, equal neighbours joined, and with REQ_ONE only the first is kept and
+/// cut. False, and nothing written, where none is left.
+pub fn block_status(out: &mut Vec<u8>, command: &Command, extents: &[(u32, u32)]) -> bool {
+    let start = out.len();
+    let one = command.flags.has(CmdFlags::REQ_ONE);
+    // The header is written last, when the length is known.
+    out.extend_from_slice(&[0; 20]);
+    out.put_u32(BASE_ALLOCATION_ID);
+    let mut joined: Option<(u32, u32)> = None;
+    let mut covered = 0u64;
+    for &(len, state) in extents {
+        // All but the last extent must end within the range, so the rest is left out.
+        if len == 0 || covered >= u64::from(command.len_bytes) {
+            continue;
+        }
+        joined = match joined {
+            Some((so_far, s)) if s == state => match so_far.checked_add(len) {
+                Some(sum) => Some((sum, s)),
+                None => break,
+            },
+            Some(_) if one => break,
+            Some((so_far, s)) => {
+                out.put_u32(so_far);
+                out.put_u32(s);
+                Some((len, state))
+            }
+            None => Some((len, state)),
+        };
+        covered += u64::from(len);
+    }
+    let Some((len, state)) = joined else {
+        out.truncate(start);
+        return false;
+    };
+    out.put_u32(if one { len.min(command.len_bytes) } else { len });
+    out.put_u32(state);
+    let payload = (out.len() - start - 20) as u32;
+    let body = out.split_off(start + 20);
+    out.truncate(start);
+    chunk(out, true, CHUNK_BLOCK_STATUS, command.cookie, payload);
+    out.extend_from_slice(&body);
+    true
+}

@@ -1,0 +1,252 @@
+//! Requests: their 28 bytes, and which of them an export's rules admit. What is refused is refused
+//! here, before any export sees it: ranges, alignment, flags, read-only.
+
+use super::bytes::Reader;
+use super::values::{CmdFlags, Errno, Info, PAYLOAD_MAX, REQUEST_MAGIC, Violation};
+
+/// Bytes of a request without its payload.
+pub const REQUEST_BYTES: usize = 28;
+/// The longest write whose payload is skipped when it is refused, bytes. A longer one ends the
+/// connection.
+pub const WRITE_DRAIN_MAX: u32 = 2 * PAYLOAD_MAX;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Kind {
+    /// Bytes of a range.
+    Read = 0,
+    /// Bytes for a range.
+    Write = 1,
+    /// The client leaves. There is no reply.
+    Disc = 2,
+    /// What was acknowledged becomes durable.
+    Flush = 3,
+    /// A range is no longer needed.
+    Trim = 4,
+    /// A range will be read soon.
+    Cache = 5,
+    /// A range shall read as zeroes.
+    WriteZeroes = 6,
+    /// What is allocated in a range.
+    BlockStatus = 7,
+}
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Read,
+        Self::Write,
+        Self::Disc,
+        Self::Flush,
+        Self::Trim,
+        Self::Cache,
+        Self::WriteZeroes,
+        Self::BlockStatus,
+    ];
+
+    /// Of a number.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        if (code as usize) < Self::COUNT { Some(Self::ALL[code as usize]) } else { None }
+    }
+
+    /// As metrics and messages have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Disc => "disconnect",
+            Self::Flush => "flush",
+            Self::Trim => "trim",
+            Self::Cache => "cache",
+            Self::WriteZeroes => "write_zeroes",
+            Self::BlockStatus => "block_status",
+        }
+    }
+
+    /// Whether it changes what the export holds.
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
+    }
+}
+
+/// A request as it is on the wire: nothing in it was checked but the magic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Flags.
+    pub flags: CmdFlags,
+    /// Number of the command; see [`Kind`].
+    pub command: u16,
+    /// The client's name for it, which the reply repeats.
+    pub cookie: u64,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length, bytes.
+    pub len_bytes: u32,
+}
+
+impl Request {
+    /// Reads 28 bytes. None where the magic is not there.
+    #[inline]
+    pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
+        let mut r = Reader(bytes);
+        if r.u32()? != REQUEST_MAGIC {
+            return None;
+        }
+        Some(Self {
+            flags: CmdFlags(r.u16()?),
+            command: r.u16()?,
+            cookie: r.u64()?,
+            offset_bytes: r.u64()?,
+            len_bytes: r.u32()?,
+        })
+    }
+
+    /// Its 28 bytes.
+    #[inline]
+    pub fn encode(&self) -> [u8; REQUEST_BYTES] {
+        let mut bytes = [0; REQUEST_BYTES];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.0.to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.command.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.offset_bytes.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.len_bytes.to_be_bytes());
+        bytes
+    }
+
+    /// Bytes of payload that follow it on the wire.
+    pub fn payload_bytes(&self) -> u32 {
+        if self.command == Kind::Write as u16 { self.len_bytes } else { 0 }
+    }
+}
+
+/// A request that the rules admitted: its range lies within the export, its flags mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What to do; never [`Kind::Disc`].
+    pub kind: Kind,
+    /// Flags that are valid for it.
+    pub flags: CmdFlags,
+    /// The client's name for it.
+    pub cookie: u64,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length, bytes. May be 0, but not for a block status.
+    pub len_bytes: u32,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is carried out, once its payload is there.
+    Run(Command),
+    /// It is answered with an error. Its payload is skipped.
+    Refuse(Errno),
+    /// The client leaves.
+    Leave,
+    /// The connection ends.
+    Drop(Violation),
+}
+
+/// What decides over a connection's requests.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    size_bytes: u64,
+    /// The smallest block less one.
+    block_mask: u32,
+    payload_max: u32,
+    read_only: bool,
+    flush: bool,
+    trim: bool,
+    cache: bool,
+    write_zeroes: bool,
+    block_status: bool,
+    /// Flags that each kind may have.
+    flags: [u16; Kind::COUNT],
+}
+
+impl Rules {
+    /// Rules of an export on a connection with (`structured`) structured replies and (`meta`)
+    /// `base:allocation` chosen.
+    pub fn new(info: &Info, structured: bool, meta: bool) -> Self {
+        let mut flags = [if info.fua { CmdFlags::FUA.0 } else { 0 }; Kind::COUNT];
+        if structured && info.df {
+            flags[Kind::Read as usize] |= CmdFlags::DF.0;
+        }
+        flags[Kind::WriteZeroes as usize] |= CmdFlags::NO_HOLE.0;
+        if info.fast_zero {
+            flags[Kind::WriteZeroes as usize] |= CmdFlags::FAST_ZERO.0;
+        }
+        flags[Kind::BlockStatus as usize] |= CmdFlags::REQ_ONE.0;
+        Self {
+            size_bytes: info.size_bytes,
+            block_mask: info.min_block_bytes - 1,
+            payload_max: info.max_payload_bytes.min(PAYLOAD_MAX),
+            read_only: info.read_only,
+            flush: info.flush,
+            trim: info.trim,
+            cache: info.cache,
+            write_zeroes: info.write_zeroes,
+            block_status: structured && meta && info.block_status,
+            flags,
+        }
+    }
+
+    /// Decides.
+    #[inline]
+    pub fn admit(&self, request: &Request) -> Admission {
+        let Some(kind) = Kind::from_code(request.command) else {
+            return Admission::Refuse(Errno::Inval);
+        };
+        if kind == Kind::Disc {
+            return Admission::Leave;
+        }
+        if kind == Kind::Write && request.len_bytes > WRITE_DRAIN_MAX {
+            return Admission::Drop(Violation::WriteLength);
+        }
+        match self.fault(kind, request) {
+            Some(errno) => Admission::Refuse(errno),
+            None => Admission::Run(Command {
+                kind,
+                flags: request.flags,
+                cookie: request.cookie,
+                offset_bytes: request.offset_bytes,
+                len_bytes: request.len_bytes,
+            }),
+        }
+    }
+
+    #[inline]
+    fn fault(&self, kind: Kind, request: &Request) -> Option<Errno> {
+        let (offset, len) = (request.offset_bytes, request.len_bytes);
+        let known = match kind {
+            Kind::Read | Kind::Write | Kind::Disc => true,
+            Kind::Flush => self.flush && offset == 0 && len == 0,
+            Kind::Trim => self.trim,
+            Kind::Cache => self.cache,
+            Kind::WriteZeroes => self.write_zeroes,
+            Kind::BlockStatus => self.block_status && len > 0,
+        };
+        if !known || request.flags.0 & !self.flags[kind as usize] != 0 {
+            return Some(Errno::Inval);
+        }
+        if self.read_only && kind.writes() {
+            return Some(Errno::Perm);
+        }
+        if offset.checked_add(u64::from(len)).is_none_or(|end| end > self.size_bytes) {
+            let grows = matches!(kind, Kind::Write | Kind::WriteZeroes);
+            return Some(if grows { Errno::NoSpace } else { Errno::Inval });
+        }
+        if (offset as u32 | len) & self.block_mask != 0 {
+            return Some(Errno::Inval);
+        }
+        match kind {
+            Kind::Write if len > self.payload_max => Some(Errno::Inval),
+            Kind::Read if len > self.payload_max => Some(Errno::Overflow),
+            _ => None,
+        }
+    }
+}

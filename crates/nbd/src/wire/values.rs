@@ -1,0 +1,364 @@
+//! The protocol's constants, its error numbers, and what an export tells about itself. Names follow
+//! the protocol document, less the `NBD_` in front.
+
+use std::fmt;
+
+/// `NBDMAGIC`, the first eight bytes that a server sends.
+pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
+/// `IHAVEOPT`: newstyle, and before each option.
+pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
+pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
+pub(crate) const SIMPLE_MAGIC: u32 = 0x6744_6698;
+pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
+
+pub(crate) const FLAG_FIXED_NEWSTYLE: u16 = 1;
+pub(crate) const FLAG_NO_ZEROES: u16 = 2;
+
+pub(crate) const OPT_EXPORT_NAME: u32 = 1;
+pub(crate) const OPT_ABORT: u32 = 2;
+pub(crate) const OPT_LIST: u32 = 3;
+pub(crate) const OPT_STARTTLS: u32 = 5;
+pub(crate) const OPT_INFO: u32 = 6;
+pub(crate) const OPT_GO: u32 = 7;
+pub(crate) const OPT_STRUCTURED_REPLY: u32 = 8;
+pub(crate) const OPT_LIST_META_CONTEXT: u32 = 9;
+pub(crate) const OPT_SET_META_CONTEXT: u32 = 10;
+
+pub(crate) const REP_ACK: u32 = 1;
+pub(crate) const REP_SERVER: u32 = 2;
+pub(crate) const REP_INFO: u32 = 3;
+pub(crate) const REP_META_CONTEXT: u32 = 4;
+pub(crate) const REP_ERROR: u32 = 1 << 31;
+pub(crate) const REP_ERR_UNSUP: u32 = REP_ERROR + 1;
+pub(crate) const REP_ERR_POLICY: u32 = REP_ERROR + 2;
+pub(crate) const REP_ERR_INVALID: u32 = REP_ERROR + 3;
+pub(crate) const REP_ERR_PLATFORM: u32 = REP_ERROR + 4;
+pub(crate) const REP_ERR_TLS_REQD: u32 = REP_ERROR + 5;
+pub(crate) const REP_ERR_UNKNOWN: u32 = REP_ERROR + 6;
+pub(crate) const REP_ERR_SHUTDOWN: u32 = REP_ERROR + 7;
+pub(crate) const REP_ERR_BLOCK_SIZE_REQD: u32 = REP_ERROR + 8;
+pub(crate) const REP_ERR_TOO_BIG: u32 = REP_ERROR + 9;
+
+pub(crate) const INFO_EXPORT: u16 = 0;
+pub(crate) const INFO_NAME: u16 = 1;
+pub(crate) const INFO_DESCRIPTION: u16 = 2;
+pub(crate) const INFO_BLOCK_SIZE: u16 = 3;
+
+pub(crate) const CHUNK_DONE: u16 = 1;
+pub(crate) const CHUNK_NONE: u16 = 0;
+pub(crate) const CHUNK_OFFSET_DATA: u16 = 1;
+pub(crate) const CHUNK_OFFSET_HOLE: u16 = 2;
+pub(crate) const CHUNK_BLOCK_STATUS: u16 = 5;
+pub(crate) const CHUNK_ERROR_BIT: u16 = 1 << 15;
+pub(crate) const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT + 1;
+pub(crate) const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT + 2;
+
+/// The only metadata context that is spoken here.
+pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
+/// Its number on our server's connections. Any would do; clients must not rely on it.
+pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
+
+/// `base:allocation`: nothing is stored for this extent.
+pub const STATE_HOLE: u32 = 1;
+/// `base:allocation`: this extent reads as zeroes.
+pub const STATE_ZERO: u32 = 2;
+
+/// Longest string (name, description, query, message), bytes; the protocol's own limit.
+pub const NAME_MAX: usize = 4096;
+/// Most data of one option that is looked at, bytes. More than fits the longest name with its
+/// information requests, or a name with a handful of queries.
+pub const OPTION_DATA_MAX: usize = 16 << 10;
+/// Most data of one option that is skipped over, bytes. Beyond, the connection ends.
+pub(crate) const OPTION_SKIP_MAX: u32 = 1 << 20;
+/// An input window that every message fits which has to be seen whole, bytes.
+pub const WINDOW_BYTES: usize = OPTION_DATA_MAX + 32;
+/// Most payload of one request or reply, bytes: what the protocol document recommends, and what
+/// we announce.
+pub const PAYLOAD_MAX: u32 = 32 << 20;
+
+/// Flags of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CmdFlags(pub u16);
+
+impl CmdFlags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Force unit access: durable before the reply.
+    pub const FUA: Self = Self(1);
+    /// Write-zeroes: do not punch a hole.
+    pub const NO_HOLE: Self = Self(2);
+    /// Read: answer in one chunk.
+    pub const DF: Self = Self(4);
+    /// Block status: one extent, no longer than asked.
+    pub const REQ_ONE: Self = Self(8);
+    /// Write-zeroes: fail at once unless it is faster than writing.
+    pub const FAST_ZERO: Self = Self(16);
+
+    /// Whether all of `other`'s bits are set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Error numbers that a reply may carry. Others become `Inval` on their way in, as the document
+/// asks, and the nearest of these on their way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Errno {
+    /// EPERM: a write to a read-only export.
+    Perm = 1,
+    /// EIO.
+    Io = 5,
+    /// ENOMEM.
+    NoMem = 12,
+    /// EINVAL.
+    Inval = 22,
+    /// ENOSPC: a write past the end, or no room.
+    NoSpace = 28,
+    /// EOVERFLOW: longer than is served at once.
+    Overflow = 75,
+    /// ENOTSUP: zeroing would not be fast.
+    NotSup = 95,
+    /// ESHUTDOWN: the server is going down.
+    Shutdown = 108,
+}
+
+impl Errno {
+    /// The number on the wire, which is also Linux's.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// From the wire. 0 is no error; an unknown number counts as EINVAL.
+    pub const fn from_wire(code: u32) -> Option<Self> {
+        Some(match code {
+            0 => return None,
+            1 => Self::Perm,
+            5 => Self::Io,
+            12 => Self::NoMem,
+            28 => Self::NoSpace,
+            75 => Self::Overflow,
+            95 => Self::NotSup,
+            108 => Self::Shutdown,
+            _ => Self::Inval,
+        })
+    }
+
+    /// The nearest one to an error number of Linux.
+    pub const fn from_os(code: i32) -> Self {
+        match code {
+            1 | 13 | 30 => Self::Perm,
+            12 => Self::NoMem,
+            22 => Self::Inval,
+            // ENOSPC, EDQUOT, EFBIG.
+            28 | 122 | 27 => Self::NoSpace,
+            75 => Self::Overflow,
+            95 => Self::NotSup,
+            108 => Self::Shutdown,
+            _ => Self::Io,
+        }
+    }
+
+    /// In words.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Perm => "not permitted: the export is read-only",
+            Self::Io => "input/output error",
+            Self::NoMem => "out of memory",
+            Self::Inval => "invalid request",
+            Self::NoSpace => "no space left on the export",
+            Self::Overflow => "longer than is served at once",
+            Self::NotSup => "not supported",
+            Self::Shutdown => "the server is shutting down",
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl From<&std::io::Error> for Errno {
+    fn from(error: &std::io::Error) -> Self {
+        error.raw_os_error().map_or(Self::Io, Self::from_os)
+    }
+}
+
+/// What a peer did that no connection survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Client flags that the server did not offer.
+    #[error("unknown client flags")]
+    ClientFlags,
+    /// The option magic is not there.
+    #[error("an option without its magic number")]
+    OptionMagic,
+    /// More option data than is skipped over.
+    #[error("option data of more than 1 MiB")]
+    OptionLength,
+    /// EXPORT_NAME for an export that does not exist, or without the TLS that is required: that
+    /// option knows no error reply.
+    #[error("the export that EXPORT_NAME asks for is not to be had")]
+    ExportName,
+    /// A request without its magic.
+    #[error("a request without its magic number")]
+    RequestMagic,
+    /// A write so long that its payload is not even skipped.
+    #[error("a write of more than 64 MiB")]
+    WriteLength,
+}
+
+/// What an export tells about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Size, bytes; less than 2^63.
+    pub size_bytes: u64,
+    /// Smallest block, bytes: a power of two up to 65,536. Offsets and lengths must be multiples.
+    pub min_block_bytes: u32,
+    /// Block that is served best, bytes: a power of two of at least 512 and the smallest block.
+    pub preferred_block_bytes: u32,
+    /// Most payload of one request, bytes. A server of ours caps it at [`PAYLOAD_MAX`].
+    pub max_payload_bytes: u32,
+    /// For people; at most [`NAME_MAX`] bytes.
+    pub description: String,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Seeks cost time.
+    pub rotational: bool,
+    /// FLUSH is understood.
+    pub flush: bool,
+    /// FUA is understood.
+    pub fua: bool,
+    /// TRIM is understood.
+    pub trim: bool,
+    /// WRITE_ZEROES is understood, and NO_HOLE with it.
+    pub write_zeroes: bool,
+    /// FAST_ZERO is understood.
+    pub fast_zero: bool,
+    /// CACHE is understood.
+    pub cache: bool,
+    /// A flush on one connection covers what the others wrote.
+    pub multi_conn: bool,
+    /// DF is understood. A server of ours always does, once structured replies are agreed.
+    pub df: bool,
+    /// `base:allocation` can be asked for.
+    pub block_status: bool,
+}
+
+/// What is wrong with an [`Info`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InfoError {
+    /// Size.
+    #[error("an export of 2^63 bytes or more")]
+    Size,
+    /// Smallest block.
+    #[error("a smallest block that is no power of two up to 65,536")]
+    MinBlock,
+    /// Preferred block.
+    #[error("a preferred block that is no power of two, or below 512 or the smallest block")]
+    PreferredBlock,
+    /// Payload.
+    #[error("a largest payload below the preferred block")]
+    MaxPayload,
+    /// Description.
+    #[error("a description of more than 4,096 bytes")]
+    Description,
+    /// The flags' own bit is not set.
+    #[error("transmission flags without the bit that says that there are any")]
+    Flags,
+}
+
+impl Info {
+    /// A writable export that understands everything, of this many bytes.
+    pub fn new(size_bytes: u64) -> Self {
+        Self {
+            size_bytes,
+            min_block_bytes: 1,
+            preferred_block_bytes: 4096,
+            max_payload_bytes: PAYLOAD_MAX,
+            description: String::new(),
+            read_only: false,
+            rotational: false,
+            flush: true,
+            fua: true,
+            trim: true,
+            write_zeroes: true,
+            fast_zero: true,
+            cache: true,
+            multi_conn: true,
+            df: true,
+            block_status: true,
+        }
+    }
+
+    /// Checks the limits that the document sets.
+    pub fn check(&self) -> Result<(), InfoError> {
+        if self.size_bytes >= 1 << 63 {
+            return Err(InfoError::Size);
+        }
+        if !self.min_block_bytes.is_power_of_two() || self.min_block_bytes > 65_536 {
+            return Err(InfoError::MinBlock);
+        }
+        let preferred = self.preferred_block_bytes;
+        if !preferred.is_power_of_two() || preferred < self.min_block_bytes.max(512) {
+            return Err(InfoError::PreferredBlock);
+        }
+        if self.max_payload_bytes < preferred {
+            return Err(InfoError::MaxPayload);
+        }
+        if self.description.len() > NAME_MAX {
+            return Err(InfoError::Description);
+        }
+        Ok(())
+    }
+
+    /// The transmission flags.
+    pub(crate) fn flags(&self, structured: bool) -> u16 {
+        let bits = [
+            (true, 0),
+            (self.read_only, 1),
+            (self.flush, 2),
+            (self.fua, 3),
+            (self.rotational, 4),
+            (self.trim, 5),
+            (self.write_zeroes, 6),
+            (structured && self.df, 7),
+            (self.multi_conn, 8),
+            (self.cache, 10),
+            (self.write_zeroes && self.fast_zero, 11),
+        ];
+        bits.into_iter().filter(|(on, _)| *on).fold(0, |flags, (_, bit)| flags | 1 << bit)
+    }
+
+    /// What size and flags tell; block sizes are the document's defaults until they are told.
+    pub(crate) fn from_flags(size_bytes: u64, flags: u16) -> Result<Self, InfoError> {
+        let bit = |n: u32| flags >> n & 1 == 1;
+        if !bit(0) {
+            return Err(InfoError::Flags);
+        }
+        let info = Self {
+            read_only: bit(1),
+            flush: bit(2),
+            fua: bit(3),
+            rotational: bit(4),
+            trim: bit(5),
+            write_zeroes: bit(6),
+            df: bit(7),
+            multi_conn: bit(8),
+            cache: bit(10),
+            fast_zero: bit(11) && bit(6),
+            block_status: false,
+            ..Self::new(size_bytes)
+        };
+        info.check().map(|()| info)
+    }
+}
