@@ -229,9 +229,14 @@ pub struct Serve {
     /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`. Each volume is an export.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
-    /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`.
-    #[arg(long, value_name = "ADDRESS", default_value = "unix:iodyno.sock")]
+    /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`. Without any
+    /// door: `unix:iodyno.sock`.
+    #[arg(long, value_name = "ADDRESS")]
     pub nbd: Vec<String>,
+    /// Mount a folder with a file for each volume, which `losetup --direct-io=on` makes a block device
+    /// of (builds with the feature `fuse`).
+    #[arg(long, value_name = "FOLDER")]
+    pub fuse: Option<PathBuf>,
     /// `model` or `native`.
     #[arg(long, value_name = "SPEED", default_value = "model")]
     pub speed: Speed,

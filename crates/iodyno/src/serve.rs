@@ -4,6 +4,7 @@
 //! the export without a name. Two speeds: `model` (each completion at the model's time) and `native`
 //! (as fast as this machine can; what was acknowledged survives the server).
 
+mod doors;
 mod floor;
 mod native;
 mod scenario;
@@ -15,7 +16,8 @@ use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{Kind, Precondition, Volume as Place, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::control::Control;
-use iodyno_live::door::nbd::{Reply, Volume, WORKERS};
+use iodyno_live::door::Served;
+use iodyno_live::door::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
 use iodyno_live::pace::Poller;
 use iodyno_live::record::Recorder;
@@ -37,11 +39,13 @@ use std::time::Duration;
 
 /// What a device was written with before, where its name does not say.
 const BLOCK_BYTES: u32 = 4096;
+/// Where NBD listens if nothing is said.
+const SOCKET: &str = "iodyno.sock";
 
 /// `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let system = system(&flags.device)?;
-    let endpoints = endpoints(&flags.nbd)?;
+    let endpoints = endpoints(flags)?;
     let config = config(flags)?;
     let mut stores = stores(flags, &system)?;
     let stop = signals::stop_flag();
@@ -94,6 +98,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
     let server = start(&exports, &endpoints, config)?;
+    let folder = doors::fuse(flags, &live, &names)?;
     let control = control(flags, answers(&live, flags.seed, &stop))?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?;
     let mut words = "the model's times".to_owned();
@@ -117,6 +122,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     wait(&stop);
     drop(control);
+    drop(folder);
     server.stop();
     drop(poller);
     live.end_record().map_err(Failure::target)?;
@@ -174,20 +180,21 @@ fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>
     exports.insert(name, export);
 }
 
-/// `unix:PATH` or `HOST:PORT`.
-fn endpoints(asked: &[String]) -> Result<Vec<Endpoint>, Failure> {
-    let read = |text: &String| {
-        match text.strip_prefix("unix:") {
+/// Where NBD listens: each `unix:PATH` or `HOST:PORT`.
+fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
+    let read = |text: &String| match text.strip_prefix("unix:") {
         Some("") => Err(Failure::input("--nbd unix: needs the path of a socket behind it")),
         Some(path) => Ok(Endpoint::Unix(PathBuf::from(path))),
         None => text.parse().map(Endpoint::Tcp).map_err(|_| {
-            Failure::input(format!(
-                "--nbd {text}: write unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809"
-            ))
+            let why =
+                "write unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809";
+            Failure::input(format!("--nbd {text}: {why}"))
         }),
-    }
     };
-    asked.iter().map(read).collect()
+    if flags.nbd.is_empty() && flags.fuse.is_none() {
+        return Ok(vec![Endpoint::Unix(PathBuf::from(SOCKET))]);
+    }
+    flags.nbd.iter().map(read).collect()
 }
 
 fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
@@ -266,6 +273,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
         ("--record", flags.record.is_some()),
         ("--scenario", flags.scenario.is_some()),
         ("--metrics", flags.metrics.is_some()),
+        ("--fuse", flags.fuse.is_some()),
     ];
     match given.iter().find(|g| g.1) {
         Some((flag, _)) => Err(Failure::input(format!(
@@ -277,7 +285,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
 
 /// What a control socket answers for a machine.
 fn answers(
-    live: &Arc<Live<Reply>>,
+    live: &Arc<Served>,
     seed: u64,
     stop: &Arc<AtomicBool>,
 ) -> Arc<iodyno_live::control::Answer> {
@@ -300,7 +308,7 @@ fn answers(
 }
 
 /// Does to a served system what was asked.
-pub(crate) fn apply(live: &Live<Reply>, ask: &Ask, seed: u64) -> Result<(), String> {
+pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
     let volumes = live.volumes();
     let on = |volume: u32, end_bytes: u64| {
         if volume >= volumes {
@@ -346,6 +354,11 @@ fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, w
     }
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
+    }
+    if let Some(folder) = &flags.fuse {
+        for name in names {
+            let _ = writeln!(text, "file    {}", folder.join(name).display());
+        }
     }
     if let Some(path) = &flags.control {
         let _ = writeln!(text, "control unix:{}", path.display());

@@ -8,8 +8,7 @@
 //! Times count from the start of the server, in the model's time.
 
 use crate::failure::Failure;
-use iodyno_live::door::nbd::Reply;
-use iodyno_live::served::Live;
+use iodyno_live::door::Served;
 use iodyno_live::words::{self, Ask};
 use iodyno_units::parse_duration_ns;
 use std::path::Path;
@@ -38,12 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(u64, Ask)>, Failure> {
 }
 
 /// Lets it happen, in a thread of its own.
-pub(super) fn play(
-    plan: Vec<(u64, Ask)>,
-    live: &Arc<Live<Reply>>,
-    seed: u64,
-    stop: &Arc<AtomicBool>,
-) {
+pub(super) fn play(plan: Vec<(u64, Ask)>, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     std::thread::spawn(move || {
         for (at_ns, ask) in plan {

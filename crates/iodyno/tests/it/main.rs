@@ -12,6 +12,7 @@ mod emulated;
 mod explained;
 mod faults;
 mod flags;
+mod folder;
 mod forms;
 mod input;
 mod interruption;
