@@ -237,6 +237,9 @@ pub struct Serve {
     /// of (builds with the feature `fuse`).
     #[arg(long, value_name = "FOLDER")]
     pub fuse: Option<PathBuf>,
+    /// Make each volume a block device of this kernel (builds with the feature `ublk`).
+    #[arg(long)]
+    pub ublk: bool,
     /// `model` or `native`.
     #[arg(long, value_name = "SPEED", default_value = "model")]
     pub speed: Speed,

@@ -12,6 +12,7 @@ mod scenario;
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
 use crate::{complain, model, signals};
+use doors::Doors;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{Kind, Precondition, Volume as Place, Written};
 use iodyno_emulate::{Machine, System};
@@ -61,7 +62,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         }
         let server = start(&exports, &endpoints, config)?;
         let control = control(flags, Arc::new(native::answer(&stores, &stop)))?;
-        announce(flags, &system, &names, &server, "native speed: as fast as this machine can");
+        announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
         wait(&stop);
         drop(control);
         server.stop();
@@ -98,7 +99,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
     let server = start(&exports, &endpoints, config)?;
-    let folder = doors::fuse(flags, &live, &names)?;
+    let doors = Doors::open(flags, &live, &names, &system)?;
     let control = control(flags, answers(&live, flags.seed, &stop))?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?;
     let mut words = "the model's times".to_owned();
@@ -112,7 +113,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "; this machine's transport takes {floor} a round trip, which is taken off: latencies below it can't be shown"
         );
     }
-    announce(flags, &system, &names, &server, &words);
+    announce(flags, &system, &names, &server, &doors.words, &words);
     if let Some(address) = flags.metrics {
         let at = metrics::serve(&live, address).map_err(|e| fail("--metrics", e))?;
         complain(&format!("metrics at http://{at}/metrics\n"));
@@ -122,7 +123,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     wait(&stop);
     drop(control);
-    drop(folder);
+    drop(doors);
     server.stop();
     drop(poller);
     live.end_record().map_err(Failure::target)?;
@@ -191,7 +192,7 @@ fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
             Failure::input(format!("--nbd {text}: {why}"))
         }),
     };
-    if flags.nbd.is_empty() && flags.fuse.is_none() {
+    if flags.nbd.is_empty() && flags.fuse.is_none() && !flags.ublk {
         return Ok(vec![Endpoint::Unix(PathBuf::from(SOCKET))]);
     }
     flags.nbd.iter().map(read).collect()
@@ -274,6 +275,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
         ("--scenario", flags.scenario.is_some()),
         ("--metrics", flags.metrics.is_some()),
         ("--fuse", flags.fuse.is_some()),
+        ("--ublk", flags.ublk),
     ];
     match given.iter().find(|g| g.1) {
         Some((flag, _)) => Err(Failure::input(format!(
@@ -346,7 +348,14 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, words: &str) {
+fn announce(
+    flags: &Serve,
+    system: &System,
+    names: &[String],
+    server: &Server,
+    doors: &str,
+    words: &str,
+) {
     let mut text = String::new();
     for (name, volume) in names.iter().zip(&system.volumes) {
         let size = human::size(volume.device.capacity_bytes());
@@ -355,11 +364,7 @@ fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, w
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }
-    if let Some(folder) = &flags.fuse {
-        for name in names {
-            let _ = writeln!(text, "file    {}", folder.join(name).display());
-        }
-    }
+    text += doors;
     if let Some(path) = &flags.control {
         let _ = writeln!(text, "control unix:{}", path.display());
     }

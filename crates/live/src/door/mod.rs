@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `nbd` | exports of an NBD server; always there |
 //! | `fuse` | files in a folder (feature `fuse`) |
+//! | `ublk` | block devices of this kernel (feature `ublk`) |
 
 #[cfg(feature = "fuse")]
 pub mod fuse;
 pub mod nbd;
+#[cfg(feature = "ublk")]
+pub mod ublk;
 
 use crate::served::{Errno, Live, Sink};
 
@@ -22,6 +25,9 @@ pub enum Waiter {
     /// The kernel, over FUSE.
     #[cfg(feature = "fuse")]
     Fuse(fuse::Reply),
+    /// The kernel, over ublk.
+    #[cfg(feature = "ublk")]
+    Ublk(ublk::Reply),
 }
 
 impl Sink for Waiter {
@@ -30,6 +36,8 @@ impl Sink for Waiter {
             Self::Nbd(reply) => reply.done(result),
             #[cfg(feature = "fuse")]
             Self::Fuse(reply) => reply.done(result),
+            #[cfg(feature = "ublk")]
+            Self::Ublk(reply) => reply.done(result),
         }
     }
 
@@ -38,6 +46,8 @@ impl Sink for Waiter {
             Self::Nbd(reply) => reply.buffer(),
             #[cfg(feature = "fuse")]
             Self::Fuse(reply) => reply.buffer(),
+            #[cfg(feature = "ublk")]
+            Self::Ublk(reply) => reply.buffer(),
         }
     }
 }
