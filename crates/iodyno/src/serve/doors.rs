@@ -21,7 +21,7 @@ impl Doors {
     /// Opens what `flags` ask for.
     #[cfg_attr(
         not(all(feature = "fuse", feature = "ublk")),
-        expect(unused_variables, unused_mut, reason = "what only doors need that are not here")
+        allow(unused_variables, unused_mut, reason = "what only doors need that are not here")
     )]
     pub(super) fn open(
         flags: &Serve,
