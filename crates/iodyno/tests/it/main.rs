@@ -18,6 +18,8 @@ mod interruption;
 mod measuring;
 mod place;
 mod safety;
+mod serve;
+mod serve_accept;
 mod streams;
 mod study;
 mod verdicts;
