@@ -49,7 +49,13 @@ fn it_tells_what_it_is(place: &Place) {
 fn bytes_are_kept(place: &Place) {
     qemu_io(
         place,
-        &["write -P 0xab 4k 64k", "flush", "read -P 0xab 4k 64k", "read -P 0 0 4k", "read -P 0 68k 4k"],
+        &[
+            "write -P 0xab 4k 64k",
+            "flush",
+            "read -P 0xab 4k 64k",
+            "read -P 0 0 4k",
+            "read -P 0 68k 4k",
+        ],
     );
     // Another connection.
     qemu_io(place, &["read -P 0xab 4k 64k"]);
@@ -143,9 +149,18 @@ fn many_at_once(place: &Place) {
         place,
         "fio",
         &[
-            "--name=v", "--ioengine=nbd", &uri, "--size=16M", "--rw=randwrite", "--bs=4k",
-            "--iodepth=16", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1",
-            "--verify_backlog=256", "--randseed=1",
+            "--name=v",
+            "--ioengine=nbd",
+            &uri,
+            "--size=16M",
+            "--rw=randwrite",
+            "--bs=4k",
+            "--iodepth=16",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--do_verify=1",
+            "--verify_backlog=256",
+            "--randseed=1",
         ],
     );
     nbdsh(
