@@ -227,6 +227,7 @@ pub enum Speed {
 pub struct Serve {
     /// Emulated storage as `run --on` takes it, with or without `model:`: a device of the catalog,
     /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`. Each volume is an export.
+    /// Or plain memory: `ram:4GiB`.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
     /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`. Without any
@@ -388,7 +389,11 @@ pub struct Explain {
 
 /// The name of something emulated.
 fn emulated(text: &str) -> Result<TargetName, String> {
-    if text.starts_with("model:") { target(text) } else { target(&format!("model:{text}")) }
+    if text.starts_with("model:") || text.starts_with("ram:") {
+        target(text)
+    } else {
+        target(&format!("model:{text}"))
+    }
 }
 
 fn target(text: &str) -> Result<TargetName, String> {

@@ -2,11 +2,12 @@
 //!
 //! The device's name is the one of `run --on model:…`. Its volumes are exports: the first one is also
 //! the export without a name. Two speeds: `model` (each completion at the model's time) and `native`
-//! (as fast as this machine can; what was acknowledged survives the server).
+//! (as fast as this machine can; what was acknowledged survives the server). `ram:4GiB` is plain memory.
 
 mod doors;
 mod floor;
 mod native;
+mod plain;
 mod scenario;
 
 use crate::args::{Serve, Speed};
@@ -25,6 +26,7 @@ use iodyno_live::record::Recorder;
 use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
 use iodyno_live::words::{self, Ask};
+use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
 use iodyno_run::EmulatedState;
@@ -45,23 +47,31 @@ const SOCKET: &str = "iodyno.sock";
 
 /// `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
+    if let TargetName::Ram { size_bytes } = flags.device {
+        return plain::serve(flags, size_bytes);
+    }
+    native_only(flags)?;
     let system = system(&flags.device)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
+    let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
+    let capacities: Vec<u64> = system.volumes.iter().map(|v| v.device.capacity_bytes()).collect();
+    for (number, _, ask) in &plan {
+        on_a_volume(ask, &capacities).map_err(|why| scenario::wrong(flags, *number, &why))?;
+    }
     let mut stores = stores(flags, &system)?;
     let stop = signals::stop_flag();
     let names = names(&system);
 
     if flags.speed == Speed::Native {
-        native_only(flags)?;
         let exports = Arc::new(Exports::default());
         let stores: Vec<Arc<Store>> = stores.drain(..).map(Arc::new).collect();
         for ((store, name), volume) in stores.iter().zip(&names).zip(&system.volumes) {
             let export = native::export(store, &volume.device, &system.name, flags.read_only);
             insert(&exports, name, name == &names[0], export);
         }
-        let server = start(&exports, &endpoints, config)?;
         let control = control(flags, Arc::new(native::answer(&stores, &stop)))?;
+        let server = start(&exports, &endpoints, config)?;
         announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
         wait(&stop);
         drop(control);
@@ -98,10 +108,17 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
-    let server = start(&exports, &endpoints, config)?;
-    let doors = Doors::open(flags, &live, &names, &system)?;
-    let control = control(flags, answers(&live, flags.seed, &stop))?;
-    let plan = flags.scenario.as_deref().map(scenario::read).transpose()?;
+    let control =
+        control(flags, answers(&live, flags.seed, &stop)).inspect_err(|_| unrecord(flags))?;
+    let scrape = match flags.metrics {
+        Some(address) => {
+            let at = metrics::serve(&live, address).inspect_err(|_| unrecord(flags));
+            Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
+        }
+        None => None,
+    };
+    let server = start(&exports, &endpoints, config).inspect_err(|_| unrecord(flags))?;
+    let doors = Doors::open(flags, &live, &names, &system).inspect_err(|_| unrecord(flags))?;
     let mut words = "the model's times".to_owned();
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
@@ -114,11 +131,10 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         );
     }
     announce(flags, &system, &names, &server, &doors.words, &words);
-    if let Some(address) = flags.metrics {
-        let at = metrics::serve(&live, address).map_err(|e| fail("--metrics", e))?;
+    if let Some(at) = scrape {
         complain(&format!("metrics at http://{at}/metrics\n"));
     }
-    if let Some(plan) = plan {
+    if !plan.is_empty() {
         scenario::play(plan, &live, flags.seed, &stop);
     }
     wait(&stop);
@@ -126,7 +142,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     drop(doors);
     server.stop();
     drop(poller);
-    live.end_record().map_err(Failure::target)?;
+    live.end(|volume| volume * WORKERS).map_err(Failure::target)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -155,6 +171,13 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
         }
     }
     Ok(system)
+}
+
+/// A server that did not come about leaves no record, which would be in the way of the next.
+fn unrecord(flags: &Serve) {
+    if let Some(path) = &flags.record {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// The names of the exports: the device's, with a number where there are several alike.
@@ -269,6 +292,9 @@ fn control(
 
 /// Native speed has no machine.
 fn native_only(flags: &Serve) -> Result<(), Failure> {
+    if flags.speed != Speed::Native {
+        return Ok(());
+    }
     let given = [
         ("--dilate", flags.dilate.is_some()),
         ("--record", flags.record.is_some()),
@@ -309,37 +335,52 @@ fn answers(
     })
 }
 
-/// Does to a served system what was asked.
-pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
-    let volumes = live.volumes();
-    let on = |volume: u32, end_bytes: u64| {
-        if volume >= volumes {
-            return Err(format!("there is no volume {volume}: they are 0 to {}", volumes - 1));
-        }
-        let capacity = live.capacity_bytes(volume);
-        if end_bytes > capacity {
-            return Err(format!("beyond the end: volume {volume} has {capacity} bytes"));
-        }
-        Ok(())
-    };
-    match ask {
+/// Whether what is asked lies on a volume that there is.
+fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
+    use iodyno_emulate::Fault::{Block, Latent, Page};
+    let (volume, end_bytes) = match *ask {
         Ask::Fault(fault) => {
-            use iodyno_emulate::Fault::{Block, Latent, Page};
-            let end = match *fault {
+            let end_bytes = match fault {
                 Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
                 Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
                 _ => 0,
             };
-            on(fault.volume().unwrap_or(0), end)?;
+            (fault.volume().unwrap_or(0), end_bytes)
+        }
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
+        Ask::ClearAll => return Ok(()),
+    };
+    match capacities_bytes.get(volume as usize) {
+        None if capacities_bytes.len() == 1 => {
+            Err(format!("there is no volume {volume}: there is one, and its number is 0"))
+        }
+        None => {
+            let last = capacities_bytes.len() - 1;
+            Err(format!("there is no volume {volume}: they are 0 to {last}"))
+        }
+        Some(capacity) if end_bytes > *capacity => {
+            Err(format!("beyond the end: volume {volume} has {capacity} bytes"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Does to a served system what was asked.
+pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
+    on_a_volume(ask, live.capacities_bytes())?;
+    match ask {
+        Ask::Fault(fault) => {
             live.inject(*fault);
+            if let iodyno_emulate::Fault::Clear { volume } = *fault {
+                live.look(|_, stores, _| stores[volume as usize].clear_corruption());
+            }
         }
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            on(*volume, offset_bytes + len_bytes)?;
             let range = *offset_bytes..offset_bytes + len_bytes;
             live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
         }
         Ask::ClearAll => {
-            for volume in 0..volumes {
+            for volume in 0..live.volumes() {
                 live.inject(iodyno_emulate::Fault::Clear { volume });
             }
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
@@ -374,11 +415,12 @@ fn announce(
 
 /// As clients write it.
 fn uri(endpoint: &Endpoint, plain: bool) -> String {
-    let scheme = if plain { "nbd" } else { "nbds" };
-    match endpoint {
-        Endpoint::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
-        Endpoint::Tcp(address) => format!("{scheme}://{address}"),
-    }
+    let address = match endpoint {
+        Endpoint::Unix(path) => Address::Unix(path.clone()),
+        Endpoint::Tcp(at) => Address::Tcp(at.ip().to_string(), at.port()),
+    };
+    let (tls_certificates, tls_hostname) = (None, None);
+    Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
 fn wait(stop: &AtomicBool) {

@@ -14,6 +14,8 @@
 //!   gives what the device held then, which any device may that is read while it is written to.
 //! * **A power cut** fails what was in flight.
 
+mod ending;
+
 use crate::counts::Counts;
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
@@ -182,6 +184,11 @@ impl<S: Sink> Live<S> {
         self.capacities_bytes.len() as u32
     }
 
+    /// Bytes of each volume.
+    pub fn capacities_bytes(&self) -> &[u64] {
+        &self.capacities_bytes
+    }
+
     /// Bytes of a volume.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.capacities_bytes[volume as usize]
@@ -334,19 +341,6 @@ impl<S: Sink> Live<S> {
         drop(inner);
         deliver(told);
         seen
-    }
-
-    /// Ends the record, if there is one.
-    ///
-    /// # Errors
-    /// What could not be written.
-    pub fn end_record(&self) -> Result<(), String> {
-        let mut inner = self.lock();
-        let Inner { machine, recorder, .. } = &mut *inner;
-        match recorder.take() {
-            Some(recorder) => recorder.end(machine.now_ns(), machine.event_hash()),
-            None => Ok(()),
-        }
     }
 }
 

@@ -19,6 +19,8 @@ mod interruption;
 mod measuring;
 mod place;
 mod safety;
+mod serve;
+mod serve_accept;
 mod streams;
 mod study;
 mod verdicts;

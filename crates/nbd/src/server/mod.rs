@@ -16,7 +16,7 @@ mod outgoing;
 pub use counters::{Counters, Snapshot};
 pub(crate) use later::Link;
 pub use later::{Batch, Later};
-pub use listen::{Endpoint, ListenError};
+pub use listen::{Endpoint, ListenError, OwnersSocket};
 pub(crate) use outgoing::Outgoing;
 
 use crate::export::Export;
