@@ -243,7 +243,9 @@ fn by_fio(server: &Server, case: &Case, seconds: f64, folder: &Path) -> Result<F
     let wrong =
         || format!("{} through fio: {}", server.name, String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(&file).map_err(|_| wrong())?;
-    let json: serde_json::Value = serde_json::from_str(&text).map_err(|_| wrong())?;
+    // Its nbd engine says hello in front.
+    let text = &text[text.find('{').ok_or_else(wrong)?..];
+    let json: serde_json::Value = serde_json::from_str(text).map_err(|_| wrong())?;
     let of = &json["jobs"][0][if case.writes { "write" } else { "read" }];
     let ios = of["total_ios"].as_f64().filter(|&n| n > 0.0).ok_or_else(wrong)?;
     Ok(Figures {
