@@ -32,7 +32,9 @@ fn sockets_are_their_owners_and_stale_ones_make_room() {
         }
         judge(&place, "nbdinfo", &["--size", URI]);
         // Another server does not take them away.
-        for (socket, other) in [("nbd.sock", "--nbd unix:nbd.sock"), ("ctl.sock", "--control ctl.sock --nbd unix:2")] {
+        for (socket, other) in
+            [("nbd.sock", "--nbd unix:nbd.sock"), ("ctl.sock", "--control ctl.sock --nbd unix:2")]
+        {
             let told = place.iodyno(&format!("serve {NATIVE} {other}"));
             told.fails(4, &[socket, "a server listens there already"]);
         }
@@ -69,7 +71,7 @@ fn files_are_not_mistaken_for_stale_sockets() {
         ("--nbd nbd.sock", "write unix:/run/flash.sock, or an address with a port"),
         ("--nbd localhost", "write unix:"),
         ("--tls one.pem", "cert.pem,key.pem,ca.pem"),
-        ("--tls a,b,c", "a"),
+        ("--tls a,b,c", "No such file"),
         ("--dilate 2", "--speed native has none"),
         ("--record r", "--speed native has none"),
         ("--metrics 127.0.0.1:0", "--speed native has none"),
@@ -100,7 +102,8 @@ fn a_backing_file_has_one_server_and_one_size() {
     let told = place.iodyno("serve nvdimm-n-32g --backing image --no-floor --nbd unix:2");
     told.fails(4, &["image", "100663296 bytes", "another device"]);
     std::os::unix::fs::symlink("image", place.path("link")).unwrap();
-    for (name, what) in [("link", "a symbolic link"), (".", "a folder"), ("/dev/null", "a device")] {
+    for (name, what) in [("link", "a symbolic link"), (".", "a folder"), ("/dev/null", "a device")]
+    {
         let told = place.iodyno(&format!("serve {NATIVE} --backing {name} --nbd unix:2"));
         told.fails(4, &[name, what]);
     }
@@ -123,17 +126,26 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
     Authority::new().client(&place.path("alien"));
     let tls = "--tls server/server-cert.pem,server/server-key.pem,server/ca-cert.pem";
     for speed in ["model", "native"] {
-        let words = format!("./device.toml --no-floor --speed {speed} {tls} --nbd unix:nbd.sock --nbd 127.0.0.1:0");
+        let words = format!(
+            "./device.toml --no-floor --speed {speed} {tls} --nbd unix:nbd.sock --nbd 127.0.0.1:0"
+        );
         let server = Served::at(&place, &words);
         let said = server.said();
-        let tcp = said.lines().find_map(|l| l.split_once("nbds://127.0.0.1:")).unwrap().1.to_owned();
+        let tcp =
+            said.lines().find_map(|l| l.split_once("nbds://127.0.0.1:")).unwrap().1.to_owned();
         let (tcp, _) = tcp.split_once('/').unwrap_or((&tcp, ""));
         for (folder, is_let_in) in [("good", true), ("bare", false), ("alien", false)] {
-            let unix = format!("nbds+unix:///?socket=nbd.sock&tls-certificates={folder}&tls-hostname=localhost");
+            let unix = format!(
+                "nbds+unix:///?socket=nbd.sock&tls-certificates={folder}&tls-hostname=localhost"
+            );
             let tcp = format!("nbds://localhost:{tcp}/?tls-certificates={folder}");
             for uri in [unix, tcp] {
-                let script = "h.pwrite(b'x' * 100000, 0); assert h.pread(100000, 0) == b'x' * 100000";
-                let (well, said) = try_judge(&place, "nbdsh", &["-u", &uri, "-c", script]);
+                let script = format!(
+                    "h.set_uri_allow_local_file(True); h.connect_uri('{uri}')
+h.pwrite(b'x' * 100000, 0)
+assert h.pread(100000, 0) == b'x' * 100000"
+                );
+                let (well, said) = try_judge(&place, "nbdsh", &["-c", &script]);
                 assert_eq!(well, is_let_in, "{uri}: {said}");
                 let (well, said) = try_judge(&place, "nbdinfo", &["--json", &uri]);
                 assert_eq!(well, is_let_in, "{uri}: {said}");
@@ -166,7 +178,11 @@ fn without_tls_only_this_machine_is_served() {
         let server = Served::at(&place, &format!("{NATIVE} --nbd {address} {insist}"));
         let uri = server.announced("at");
         let (_, port) = uri.rsplit_once(':').unwrap();
-        judge(&place, "nbdinfo", &["--size", &format!("nbd://127.0.0.1:{}", port.trim_end_matches('/'))]);
+        judge(
+            &place,
+            "nbdinfo",
+            &["--size", &format!("nbd://127.0.0.1:{}", port.trim_end_matches('/'))],
+        );
     }
 }
 

@@ -123,13 +123,17 @@ fn what_is_corrupt_is_rebuilt_where_there_is_parity() {
     wait_until_landed(&server);
     server.fault("corrupt 8KiB..16KiB");
     server.fault("latent 32KiB");
-    let script = "assert h.pread(65536, 0) == b'\\7' * 65536\nassert h.pread(4096, 8192) == b'\\7' * 4096";
+    let script =
+        "assert h.pread(65536, 0) == b'\\7' * 65536\nassert h.pread(4096, 8192) == b'\\7' * 4096";
     judge(&place, "nbdsh", &["-u", URI, "-c", script]);
     let status = server.status();
     let volume = &status["volumes"][0];
     assert_eq!(volume["corruptions_found"], 2, "{status}");
     assert!(whole(&volume["pages_recovered"]) >= 2, "{status}");
-    assert_eq!((&volume["pages_lost"], &volume["operations"]["read"]["errors"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&volume["pages_lost"], &volume["operations"]["read"]["errors"]),
+        (&0.into(), &0.into())
+    );
     let told = place.iodyno("status --control unix:ctl.sock");
     let words = &told.succeeds().stdout;
     assert!(words.contains("2 corrupt units found"), "{words}");

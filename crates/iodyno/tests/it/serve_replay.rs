@@ -31,8 +31,13 @@ fn a_record_gives_the_same_events_again() {
     server.fault("corrupt 0..+4KiB");
     writer.drive(100, true);
     writer.drain().unwrap();
-    judge(&place, "nbdsh", &["-u", URI, "-c", "h.trim(1 << 20, 4 << 20); h.zero(5000, 9000); h.flush()"]);
+    judge(
+        &place,
+        "nbdsh",
+        &["-u", URI, "-c", "h.trim(1 << 20, 4 << 20); h.zero(5000, 9000); h.flush()"],
+    );
     let mut client = server.client();
+    client.write(64 << 20, &[1; 4096], CmdFlags::FUA).unwrap();
     server.fault("corrupt 64MiB");
     client.read(64 << 20, &mut [0; 8192]).unwrap_err();
     writer.fill(true);
@@ -99,7 +104,8 @@ fn a_record_in_other_times_gives_the_same_events_too() {
 fn a_plan_is_checked_first() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
-    let serve = "serve ./device.toml --no-floor --nbd unix:nbd.sock --record it.rec --scenario plan";
+    let serve =
+        "serve ./device.toml --no-floor --nbd unix:nbd.sock --record it.rec --scenario plan";
     for (plan, says) in [
         ("2s explode", &["plan:1", "no fault `explode`"][..]),
         ("# first\n\nsoon slow x10", &["plan:3", "soon"]),

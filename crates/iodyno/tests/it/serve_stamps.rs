@@ -51,7 +51,8 @@ impl Stamps {
         let mut bytes = vec![0; UNIT * UNITS as usize];
         server.client().read(0, &mut bytes).unwrap();
         let mut found = Found::default();
-        for (number, (unit, bytes)) in (0_u64..).zip(self.units.iter_mut().zip(bytes.chunks(UNIT))) {
+        for (number, (unit, bytes)) in (0_u64..).zip(self.units.iter_mut().zip(bytes.chunks(UNIT)))
+        {
             let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
             let sequence = word(0);
             assert_eq!(bytes, bytes[..16].repeat(UNIT / 16), "{when}: unit {number} is torn");
@@ -69,7 +70,11 @@ impl Stamps {
 }
 
 enum Sent {
-    Write { units: Range<u64>, sequence: u64, forced: bool },
+    Write {
+        units: Range<u64>,
+        sequence: u64,
+        forced: bool,
+    },
     /// What was acknowledged when it was sent.
     Flush(Vec<u64>),
 }
