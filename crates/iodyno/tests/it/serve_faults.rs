@@ -29,7 +29,7 @@ fn what_cannot_be_read_is_an_error_until_it_is_written_again() {
     flash(&place, "device.toml", false, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
     let mut client = server.client();
-    client.write(MIB, &[7; 128 << 10], CmdFlags::NONE).unwrap();
+    client.write(MIB, &vec![7; 128 << 10], CmdFlags::NONE).unwrap();
     wait_until_landed(&server);
     server.fault("latent 1MiB..+64KiB");
     let (well, said) =
@@ -41,7 +41,7 @@ fn what_cannot_be_read_is_an_error_until_it_is_written_again() {
     assert_eq!(reads(&mut client, MIB + (64 << 10)), None);
     // A long read that touches it.
     assert!(client.read(0, &mut vec![0; 2 << 20]).is_err());
-    client.write(MIB, &[8; 64 << 10], CmdFlags::NONE).unwrap();
+    client.write(MIB, &vec![8; 64 << 10], CmdFlags::NONE).unwrap();
     wait_until_landed(&server);
     let mut bytes = vec![0; 128 << 10];
     client.read(MIB, &mut bytes).unwrap();
@@ -66,7 +66,7 @@ fn what_is_corrupt_is_never_served() {
         flash(&place, "device.toml", false, 0);
         let server = Served::start(&place, &format!("./device.toml --no-floor {words}"));
         let mut client = server.client();
-        client.write(0, &[7; 64 << 10], CmdFlags::NONE).unwrap();
+        client.write(0, &vec![7; 64 << 10], CmdFlags::NONE).unwrap();
         client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
         server.fault("corrupt 8KiB..16KiB");
         judge(
@@ -119,7 +119,7 @@ fn what_is_corrupt_is_rebuilt_where_there_is_parity() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g --no-floor");
     let mut client = server.client();
-    client.write(0, &[7; 64 << 10], CmdFlags::NONE).unwrap();
+    client.write(0, &vec![7; 64 << 10], CmdFlags::NONE).unwrap();
     wait_until_landed(&server);
     server.fault("corrupt 8KiB..16KiB");
     server.fault("latent 32KiB");

@@ -122,12 +122,9 @@ fn figures_agree_with_what_clients_did() {
     client.read(0, &mut [0; 6000]).unwrap();
     client.command(Kind::Trim, CmdFlags::NONE, 0, 1 << 20).unwrap();
     client.command(Kind::WriteZeroes, CmdFlags::NONE, 5000, 9000).unwrap();
-    let flushes = whole(
-        &server.status()["volumes"][0]["operations"]["flush"]["operations"]
-            .as_u64()
-            .unwrap_or(0)
-            .into(),
-    );
+    // (fio flushes as often as it likes.)
+    let flushes = &server.status()["volumes"][0]["operations"]["flush"]["operations"];
+    let flushes = flushes.as_u64().unwrap_or(0);
     for _ in 0..3 {
         client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
     }
@@ -160,9 +157,9 @@ fn figures_agree_with_what_clients_did() {
         let labels = [("operation", kind), ("volume", "0")];
         for (name, figure) in [("operations", operations), ("bytes", bytes), ("errors", errors)] {
             let name = format!("iodyno_{name}_total");
-            assert_eq!(of(&samples, &name, &labels), figure as f64, "{name} {kind}");
+            assert_eq!(of(&samples, &name, &labels) as u64, figure, "{name} {kind}");
             let other = [("operation", kind), ("volume", "1")];
-            assert_eq!(of(&samples, &name, &other), 0.0, "{name} {kind}");
+            assert_eq!(of(&samples, &name, &other) as u64, 0, "{name} {kind}");
         }
         let mean_s = of(&samples, "iodyno_latency_mean_seconds", &labels);
         let told_s = number(&told["latency_mean_ns"]) * 1e-9;
