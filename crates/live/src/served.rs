@@ -90,7 +90,10 @@ struct Waiting<S> {
     token: u64,
     volume: u32,
     kind: OpKind,
+    offset_bytes: u64,
     len_bytes: u32,
+    /// It may be acknowledged when a power cut can't take it any more.
+    forced: bool,
     /// Machine time at which it was submitted.
     submitted_ns: u64,
     /// The payload is in the store, until the end.
@@ -396,7 +399,9 @@ impl<S: Sink> Inner<S> {
             token,
             volume,
             kind: op.kind,
+            offset_bytes: op.offset_bytes,
             len_bytes: op.len_bytes,
+            forced: op.fua,
             submitted_ns: at_ns,
             holds,
             failed,
@@ -454,7 +459,15 @@ impl<S: Sink> Inner<S> {
                     store.cancel_write(done.token);
                     Ok(())
                 }
-                (true, None, _) => store.end_write(done.token),
+                (true, None, _) => {
+                    let ended = store.end_write(done.token);
+                    let (at, len) = (waiting.offset_bytes, u64::from(waiting.len_bytes));
+                    if waiting.forced {
+                        ended.and_then(|()| store.settle_range(at, len))
+                    } else {
+                        ended
+                    }
+                }
                 // What had landed and could not be written.
                 (false, None, OpKind::Flush) => store.settle(),
                 _ => Ok(()),

@@ -214,10 +214,16 @@ pub(crate) struct Crowd(Connection);
 impl Crowd {
     /// Sends a request. The buffer is the caller's until the request is done: what is read comes to lie
     /// there.
-    pub(crate) fn send(&mut self, slot: u32, kind: Kind, offset_bytes: u64, buffer: &mut [u8]) {
+    pub(crate) fn send(
+        &mut self,
+        slot: u32,
+        (kind, flags): (Kind, CmdFlags),
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) {
         let (len, at) = (buffer.len() as u32, buffer.as_mut_ptr());
         // SAFETY: tests keep their buffers until the slot has answered or the connection is dropped.
-        unsafe { self.0.queue(slot, kind, CmdFlags::NONE, offset_bytes, len, at) };
+        unsafe { self.0.queue(slot, kind, flags, offset_bytes, len, at) };
     }
 
     /// What has been answered since; waits for at least one. An error: the server is gone.

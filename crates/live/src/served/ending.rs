@@ -4,6 +4,7 @@
 //! Nobody waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
 
 use super::{Live, NUMBER_BITS, NUMBER_MASK, Sink, deliver};
+use crate::store::Store;
 use iodyno_units::Op;
 
 /// A device that has not flushed by then never will, ns of the machine's time.
@@ -33,7 +34,7 @@ impl<S: Sink> Live<S> {
             inner.machine.submit(begin_ns, worker, volume, &Op::FLUSH, token);
             flushing.push((volume, token));
         }
-        let mut troubles = Vec::new();
+        let mut unflushed = Vec::new();
         while !flushing.is_empty()
             && let Some(next_ns) = inner.machine.next_event()
             && next_ns < begin_ns.saturating_add(PATIENCE_NS)
@@ -45,13 +46,23 @@ impl<S: Sink> Live<S> {
                 Some(i) => {
                     let (volume, _) = flushing.remove(i);
                     if done.failure.is_some() {
-                        troubles.push(unflushed(volume, "is gone"));
+                        unflushed.push((volume, "is gone"));
                     }
                 }
                 None => inner.completed(&done, 0, &mut told),
             }
         }
-        troubles.extend(flushing.iter().map(|f| unflushed(f.0, "does not answer")));
+        unflushed.extend(flushing.iter().map(|f| (f.0, "does not answer")));
+        let mut troubles = Vec::new();
+        for (volume, why) in unflushed {
+            // A buffer that is protected, or empty, loses nothing.
+            let lost = inner.stores.get(volume as usize).map_or(0, Store::volatile_units);
+            if lost > 0 {
+                troubles.push(format!(
+                    "volume {volume} {why}: {lost} units of 4 KiB that its buffer held are lost, as in a power cut"
+                ));
+            }
+        }
         for store in &mut inner.stores {
             let kept = store.settle().and_then(|()| store.sync());
             troubles.extend(kept.err().map(|e| e.to_string()));
@@ -64,8 +75,4 @@ impl<S: Sink> Live<S> {
         deliver(told);
         if troubles.is_empty() { Ok(()) } else { Err(troubles.join("\n")) }
     }
-}
-
-fn unflushed(volume: u32, why: &str) -> String {
-    format!("volume {volume} {why}: what a volatile buffer of it held is lost, as in a power cut")
 }
