@@ -1,0 +1,24 @@
+//! A real Linux kernel as the client of `iodyno serve`: its block layer, md, ext4, and SQLite on top.
+//!
+//! The kernel runs in QEMU without hardware help, from a state that `make-guest` keeps once it has
+//! booted, so that a guest starts within a second and can be killed as often as power is cut. Its disks
+//! are QEMU's NBD client. Nothing here judges how fast anything is: that transport alone takes
+//! 200 to 1000 µs an I/O.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `served`, `machine` | the server, the guest |
+//! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
+//! | `power` | what a database has committed when the power is cut |
+//!
+//! All are ignored unless asked for; `./test` asks where QEMU and Debian's packages can be had. More cuts,
+//! other times of them:
+//!
+//! ```sh
+//! IODYNO_CUTS=100 IODYNO_SEED=7 cargo test -p iodyno --test guest -- --include-ignored --nocapture power
+//! ```
+
+mod machine;
+mod power;
+mod raid;
+mod served;
