@@ -33,18 +33,25 @@ pub(crate) struct Guest {
 impl Guest {
     /// Goes on from the kept state, with the volumes of `served` as `/dev/vdb` and on.
     pub(crate) fn start(served: &Served) -> Self {
+        let behind = |export: &String| {
+            let socket = served.socket();
+            let socket = socket.display();
+            format!(
+                "driver=nbd,server.type=unix,server.path={socket},export={export},discard=unmap"
+            )
+        };
+        Self::with(&served.exports().iter().map(behind).collect::<Vec<_>>())
+    }
+
+    /// Goes on from the kept state, with these disks, as QEMU's `-blockdev` has them.
+    pub(crate) fn with(disks: &[String]) -> Self {
         let folder = &*FOLDER;
         let arguments = std::fs::read_to_string(folder.join("arguments")).unwrap();
         let mut command = Command::new("qemu-system-x86_64");
         command.current_dir(folder).args(arguments.lines());
         for disk in 0..DISKS {
-            let behind = match served.exports().get(disk) {
-                Some(export) => format!(
-                    "driver=nbd,server.type=unix,server.path={},export={export},discard=unmap",
-                    served.socket().display()
-                ),
-                None => "driver=null-co,size=1073741824".to_owned(),
-            };
+            let none = || "driver=null-co,size=1073741824".to_owned();
+            let behind = disks.get(disk).cloned().unwrap_or_else(none);
             command.args(["-blockdev", &format!("node-name=disk{disk},{behind}")]);
         }
         // What the kernel says comes on the first line, and is nobody's.

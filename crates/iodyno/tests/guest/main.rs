@@ -10,6 +10,7 @@
 //! | `served`, `machine` | the server, the guest |
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
 //! | `power` | what a database has committed when the power is cut |
+//! | `ublk` | `serve --ublk`, in the guest itself: its kernel's block devices (feature `ublk`) |
 //!
 //! All are ignored unless asked for; `./test` asks where QEMU and Debian's packages can be had. More cuts,
 //! other times of them:
@@ -22,3 +23,5 @@ mod machine;
 mod power;
 mod raid;
 mod served;
+#[cfg(feature = "ublk")]
+mod ublk;

@@ -81,7 +81,9 @@ fn look(guest: &mut Guest, mount: &str) -> Result<u64, String> {
     let rows: Vec<u64> = rows.trim().split('|').map(|n| n.parse().unwrap()).collect();
     let [count, last, wrong] = rows[..] else { panic!("{rows:?}") };
     if wrong > 0 || count != last {
-        return Err(format!("{count} transactions up to number {last}, {wrong} with a wrong value"));
+        return Err(format!(
+            "{count} transactions up to number {last}, {wrong} with a wrong value"
+        ));
     }
     done("umount /tmp/fs")?;
     done("/bin/e2fsck -fn /dev/vdb")?;

@@ -36,8 +36,10 @@ fn four_modules_in_one_raid_0() {
         "cd /tmp/fs && sysbench fileio {files} --file-test-mode=rndrw --file-block-size=16384 \
          --file-extra-flags=direct --threads=4 --events=1000 --time=0 --validate run"
     ));
-    let rates: Vec<&str> =
-        ran.lines().filter(|l| ["reads/s", "writes/s", "fsyncs/s"].iter().any(|w| l.contains(w))).collect();
+    let rates: Vec<&str> = ran
+        .lines()
+        .filter(|l| ["reads/s", "writes/s", "fsyncs/s"].iter().any(|w| l.contains(w)))
+        .collect();
     println!("sysbench: {rates:?}");
     assert_eq!(rates.len(), 3, "{ran}");
     guest.good(VERIFIED);
@@ -93,9 +95,13 @@ fn a_ratio_survives_dilation() {
     };
     let (read_seen, read_said) = both("randread", "read", 20);
     let (write_seen, write_said) = both("randwrite", "write", 60);
-    println!("read {read_seen:.0} ns, model {read_said:.0}; write {write_seen:.0}, {write_said:.0}");
+    println!(
+        "read {read_seen:.0} ns, model {read_said:.0}; write {write_seen:.0}, {write_said:.0}"
+    );
     let (seen, said) = (read_seen / write_seen, read_said / write_said);
-    println!("reads take {seen:.2} times as long as writes in the guest, {said:.2} times in the model");
+    println!(
+        "reads take {seen:.2} times as long as writes in the guest, {said:.2} times in the model"
+    );
     // The modelled latency is a lower bound of what is seen.
     assert!(read_seen >= read_said && write_seen >= write_said);
     assert!((seen / said - 1.0).abs() < 0.25, "{seen} in the guest, {said} in the model");
