@@ -212,7 +212,7 @@ impl<'a> Served<'a> {
 pub(crate) struct Crowd(Connection);
 
 impl Crowd {
-    /// Sends a request. The buffer is the caller's until the request is done: what is read comes to lie
+    /// Queues a request, which goes out with the next call of another kind. The buffer is the caller's until the request is done: what is read comes to lie
     /// there.
     pub(crate) fn send(
         &mut self,
@@ -224,6 +224,11 @@ impl Crowd {
         let (len, at) = (buffer.len() as u32, buffer.as_mut_ptr());
         // SAFETY: tests keep their buffers until the slot has answered or the connection is dropped.
         unsafe { self.0.queue(slot, kind, flags, offset_bytes, len, at) };
+    }
+
+    /// Sends what was queued, and waits for nothing.
+    pub(crate) fn push(&mut self) {
+        self.0.turn(Wait::No).unwrap();
     }
 
     /// What has been answered since; waits for at least one. An error: the server is gone.

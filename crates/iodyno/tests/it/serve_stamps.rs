@@ -113,6 +113,7 @@ impl<'a> Writer<'a> {
                 self.write(slot);
             }
         }
+        self.crowd.push();
     }
 
     fn write(&mut self, slot: u32) {
