@@ -142,7 +142,8 @@ pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
     Request {
         operation: word(0) & 0xFF,
         fua: word(0) & FUA != 0,
-        offset_bytes: start * SECTOR_BYTES,
+        // A flush has no place: its sector is all ones.
+        offset_bytes: start.wrapping_mul(SECTOR_BYTES),
         len_bytes: word(4).saturating_mul(SECTOR_BYTES as u32),
     }
 }
@@ -171,5 +172,8 @@ mod tests {
         let expected =
             Request { operation: WRITE, fua: true, offset_bytes: 1 << 42, len_bytes: 4096 };
         assert_eq!(read, expected);
+        bytes[0..4].copy_from_slice(&FLUSH.to_ne_bytes());
+        bytes[8..16].fill(0xFF);
+        assert_eq!(request(&bytes).operation, FLUSH);
     }
 }
