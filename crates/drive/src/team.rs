@@ -3,7 +3,7 @@
 use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
-    nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
+    null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
 use crate::issuer::Issuer;
 use crate::memory::Buffers;
@@ -212,12 +212,6 @@ impl Seat {
                 self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
                 return Ok(());
             }
-            Medium::Nbd { uri, .. } => {
-                let buffers = self.buffers(&worker, 4096)?;
-                let mut engine = NbdEngine::new(uri, &buffers).map_err(io::Error::other)?;
-                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
-                return Ok(());
-            }
             Medium::File(file) => file.clone(),
             Medium::Model { .. } => {
                 return Err(io::Error::other("emulated storage has no worker of its own"));
@@ -247,8 +241,7 @@ impl Seat {
             | EngineKind::Ram
             | EngineKind::Null
             | EngineKind::Model
-            | EngineKind::Live
-            | EngineKind::Nbd => {
+            | EngineKind::Live => {
                 self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
             }
         }

@@ -4,8 +4,7 @@
 
 use crate::request::{Request, RunError};
 use crate::stage::Prop;
-use iodyno_drive::{DriveError, EngineKind, Medium, blocks};
-use iodyno_units::{OpKind, human};
+use iodyno_drive::{DriveError, EngineKind, Medium};
 use iodyno_workload::{ArrivalKind, Geometry, Shared};
 
 /// What can't be together, whatever the targets are.
@@ -29,7 +28,6 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
 pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError> {
     for prop in props {
         engine(request, prop)?;
-        export(request, prop)?;
         for cell in &request.cells {
             let geometry = Geometry {
                 capacity_bytes: prop.medium.capacity_bytes(),
@@ -39,47 +37,6 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
             Shared::new(&cell.spec, request.seed, &geometry).map_err(|e| {
                 DriveError::DoesNotFit { target: prop.name.clone(), why: e.to_string() }
             })?;
-        }
-    }
-    Ok(())
-}
-
-/// What an NBD server does not serve.
-fn export(request: &Request, prop: &Prop) -> Result<(), RunError> {
-    let Some(export) = &prop.inspection.export else { return Ok(()) };
-    for cell in &request.cells {
-        let threads = cell.spec.threads();
-        if threads > 1 && !export.multi_conn && cell.spec.changes_content() {
-            return Err(RunError::Impossible(format!(
-                "{}: the server of `{}` does not promise that {threads} connections see each other's writes (multi_conn): use `--threads 1 --depth {}`",
-                cell.name,
-                prop.name,
-                threads * cell.spec.depth(),
-            )));
-        }
-        let longest = blocks(&cell.spec).into_iter().map(|b| b.0).max().unwrap_or(0);
-        if longest > export.max_payload_bytes {
-            return Err(RunError::Impossible(format!(
-                "{}: blocks of {}, and the server of `{}` takes {} at most",
-                cell.name,
-                human::size(longest.into()),
-                prop.name,
-                human::size(export.max_payload_bytes.into()),
-            )));
-        }
-        for (kind, serves) in [
-            (OpKind::Flush, export.flush),
-            (OpKind::Trim, prop.inspection.capabilities.trim != Some(false)),
-            (OpKind::WriteZeroes, prop.inspection.capabilities.write_zeroes != Some(false)),
-        ] {
-            if cell.spec.issues(kind) && !serves {
-                return Err(RunError::Impossible(format!(
-                    "{}: the server of `{}` can't {}",
-                    cell.name,
-                    prop.name,
-                    kind.name(),
-                )));
-            }
         }
     }
     Ok(())
@@ -95,7 +52,6 @@ fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
         Medium::Null(_) => Some(EngineKind::Null),
         Medium::Model { .. } => Some(EngineKind::Model),
         Medium::Live { .. } => Some(EngineKind::Live),
-        Medium::Nbd { .. } => Some(EngineKind::Nbd),
     };
     if own == Some(asked) || own.is_none() && !asked.comes_with_target() {
         return Ok(());

@@ -5,10 +5,9 @@ use crate::request::{Phase, Request, RunError, Watch};
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::{Cell, Evidence};
-use iodyno_nbd::client::Uri;
 use iodyno_target::{
-    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
-    TargetError, TargetName, check_writable, health, inspect, lay_out, open_inspected,
+    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, TargetError,
+    TargetName, health, inspect, lay_out, open_inspected,
 };
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind, human};
@@ -155,9 +154,8 @@ pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
     let mut props: Vec<Prop> = Vec::new();
     for name in &request.targets {
         let inspection = inspect(name)?;
-        let same = |p: &Prop| match inspection.kind {
-            Kind::Nbd => p.inspection.name == inspection.name,
-            _ => p.inspection.identity.is_some() && p.inspection.identity == inspection.identity,
+        let same = |p: &Prop| {
+            p.inspection.identity.is_some() && p.inspection.identity == inspection.identity
         };
         if !inspection.is_scratch()
             && let Some(other) = props.iter().find(|p| same(p))
@@ -212,10 +210,6 @@ fn open_one(
                 "`{name}` is emulated, in virtual time, and can't share a run with a real target: run it alone"
             )));
         }
-        TargetName::Nbd(uri) => {
-            let confirm = Confirm(request.destroy.clone());
-            return export(prop, uri, writes, &confirm);
-        }
         TargetName::Path { .. } | TargetName::Scratch { .. } => {}
     }
     let must_be_laid_out = !request.read_only && is_not_whole(&prop.inspection);
@@ -242,20 +236,6 @@ fn open_one(
     prop.lifted = opened.lifted.iter().map(ToString::to_string).collect();
     prop.inspection = opened.inspection.clone();
     prop.opened = Some(opened);
-    Ok(prop)
-}
-
-/// An export of an NBD server. Workers connect to it by themselves.
-fn export(mut prop: Prop, uri: &Uri, writes: bool, confirm: &Confirm) -> Result<Prop, RunError> {
-    if writes {
-        let refusals = check_writable(&prop.inspection, &SysRoot::real());
-        let lifted = iodyno_target::confirm(&prop.inspection, refusals, confirm)?;
-        prop.lifted = lifted.iter().map(ToString::to_string).collect();
-    }
-    let capacity_bytes = prop.inspection.size_bytes.unwrap_or(0);
-    prop.align_bytes = prop.inspection.alignment.logical_block_bytes.unwrap_or(1).max(1) as u32;
-    prop.written_share = prop.inspection.extents.map(|e| e.written_share);
-    prop.medium = Medium::Nbd { uri: Arc::new(uri.clone()), capacity_bytes };
     Ok(prop)
 }
 

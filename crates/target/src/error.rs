@@ -163,16 +163,6 @@ pub enum TargetError {
         /// The system's error number.
         errno: i32,
     },
-    /// Nobody serves such an export there.
-    #[error(
-        "{uri}: {problem}\n  help: is the server up, and the export's name right? `nbdinfo --list` shows what it serves."
-    )]
-    NoServer {
-        /// Of the export.
-        uri: String,
-        /// What came instead.
-        problem: String,
-    },
     /// The target can't do what was asked of it.
     #[error("{path}: {problem}\n  help: {help}")]
     Unsupported {

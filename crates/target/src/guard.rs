@@ -44,7 +44,6 @@ fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<R
     let mut refusals = Vec::new();
     match inspection.kind {
         Kind::Null | Kind::Ram | Kind::Model => {}
-        Kind::Nbd => check_export(inspection, &mut refusals),
         Kind::Char => check_char(inspection, &mut refusals),
         Kind::Other => refusals.push(Refusal {
             code: RefusalCode::NotStorage,
@@ -188,28 +187,6 @@ fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
             ),
             mend: "Choose a target that is empty.".to_owned(),
         });
-    }
-}
-
-/// Whoever else uses an export, its server knows; here only what it holds can be seen.
-fn check_export(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
-    if inspection.export.as_ref().is_some_and(|export| export.read_only) {
-        refusals.push(Refusal {
-            code: RefusalCode::ReadOnly,
-            found: "The server exports it read-only.".to_owned(),
-            mend: "Measure with --read-only, or let the server export it for writing.".to_owned(),
-        });
-    }
-    match (&inspection.content, &inspection.unreadable) {
-        (Some(content), _) => check_content(content, refusals),
-        (None, why) => refusals.push(Refusal {
-            code: RefusalCode::UnknownContent,
-            found: format!(
-                "It could not be read, so nobody knows what it holds ({}).",
-                why.as_deref().unwrap_or("unknown reason")
-            ),
-            mend: "Find out why the server can't read it.".to_owned(),
-        }),
     }
 }
 

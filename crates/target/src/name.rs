@@ -19,7 +19,6 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::PathBuf;
 
-use iodyno_nbd::client::Uri;
 use iodyno_units::parse_size;
 use serde::{Deserialize, Serialize};
 
@@ -34,11 +33,9 @@ pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 pub const SIZE_STEP_BYTES: u64 = 512;
 
 /// Names that later issues give a meaning to, so that no file takes them by accident.
-const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
+const RESERVED_SCHEMES: [&str; 5] = ["nbd", "nbds", "nbd+unix", "nbds+unix", "pcie"];
 
-const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
-
-const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, live:exflash-400g, an NBD URI or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
 /// Whether the page cache is to be bypassed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,8 +84,6 @@ pub enum TargetName {
     },
     /// Emulated storage, in virtual or in real time.
     Model(ModelName),
-    /// An export of an NBD server, by its URI.
-    Nbd(Box<Uri>),
 }
 
 /// What follows the `?` of a name.
@@ -184,14 +179,6 @@ impl TargetName {
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
             Some(("model", rest)) => ModelName::parse(text, rest, false).map(Self::Model),
             Some(("live", rest)) => ModelName::parse(text, rest, true).map(Self::Model),
-            Some((scheme, _)) if NBD_SCHEMES.contains(&scheme) => match text.parse() {
-                Ok(uri) => Ok(Self::Nbd(Box::new(uri))),
-                Err(error) => bad(
-                    text,
-                    format!("{error}."),
-                    "write nbd://localhost/export, or nbd+unix:///export?socket=/run/disk.sock.",
-                ),
-            },
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("`{scheme}:` targets are not in this version."),
@@ -294,7 +281,6 @@ impl fmt::Display for TargetName {
                 write_options(f, None, *direct, dir.is_some_and(|dir| dir.contains('?')))
             }
             Self::Model(model) => model.fmt(f),
-            Self::Nbd(uri) => uri.fmt(f),
         }
     }
 }
@@ -392,9 +378,9 @@ mod tests {
             ("ram:0", "nothing to measure"),
             ("ram:1000", "write 1KiB"),
             ("ram:lots", "is not a size"),
-            ("nbds:x", "nbds://"),
-            ("nbd+unix:x", "nbd+unix://"),
-            ("nbd+unix:///x", "?socket="),
+            ("nbd://localhost/disk", "not in this version"),
+            ("nbds:x", "not in this version"),
+            ("nbd+unix:x", "not in this version"),
             ("model:", "no device and no system"),
             ("model:*4@host", "no device and no system"),
             ("model:x*0", "1 to 1024"),
@@ -495,15 +481,6 @@ mod tests {
                 TargetName::Scratch { size_bytes, dir, direct }
             }),
             models().prop_map(TargetName::Model),
-            ("/[a-z ?&=é%-]{1,20}", "[a-z ?&=/é%]{0,9}").prop_map(|(socket, export)| {
-                TargetName::Nbd(Box::new(Uri {
-                    address: iodyno_nbd::client::Address::Unix(socket.into()),
-                    tls: false,
-                    export,
-                    tls_certificates: None,
-                    tls_hostname: None,
-                }))
-            }),
         ]
     }
 

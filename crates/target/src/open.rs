@@ -188,7 +188,7 @@ pub fn open_inspected(
         }
     };
     match inspection.kind {
-        Kind::Null | Kind::Ram | Kind::Model | Kind::Nbd => Err(TargetError::Unsupported {
+        Kind::Null | Kind::Ram | Kind::Model => Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
             problem: "it lives inside the program and has no descriptor to open.".to_owned(),
             help: "use the engine of the same name.".to_owned(),

@@ -8,7 +8,6 @@
 pub mod libaio;
 pub mod live;
 pub mod mmap;
-pub mod nbd;
 pub mod null;
 pub mod psync;
 pub mod ram;
@@ -17,7 +16,6 @@ pub mod uring;
 
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
-use iodyno_nbd::client::Uri;
 use iodyno_units::Op;
 use live::Slip;
 use std::io;
@@ -73,13 +71,11 @@ pub enum EngineKind {
     Model,
     /// Emulated storage, in real time; what `live:` targets use.
     Live,
-    /// An NBD server; what NBD URIs use.
-    Nbd,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Uring,
         Self::Libaio,
         Self::Psync,
@@ -88,7 +84,6 @@ impl EngineKind {
         Self::Null,
         Self::Model,
         Self::Live,
-        Self::Nbd,
     ];
 
     /// The name that people write.
@@ -102,7 +97,6 @@ impl EngineKind {
             Self::Null => "null",
             Self::Model => "model",
             Self::Live => "live",
-            Self::Nbd => "nbd",
         }
     }
 
@@ -119,7 +113,7 @@ impl EngineKind {
 
     /// Whether it belongs to one kind of target, and no other engine works there.
     pub const fn comes_with_target(self) -> bool {
-        matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live | Self::Nbd)
+        matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live)
     }
 }
 
@@ -134,7 +128,7 @@ impl std::str::FromStr for EngineKind {
             _ => {}
         }
         Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
-            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and NBD targets bring their own)")
+            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:`, `model:` and `live:` targets bring their own)")
         })
     }
 }
@@ -182,13 +176,6 @@ pub enum Medium {
         /// The number of the target's first worker in the machine.
         first_worker: u32,
     },
-    /// An export of an NBD server, of so many bytes. Each worker connects by itself.
-    Nbd {
-        /// Where it is.
-        uri: Arc<Uri>,
-        /// Bytes.
-        capacity_bytes: u64,
-    },
 }
 
 impl Medium {
@@ -202,7 +189,6 @@ impl Medium {
                 system.volumes[*volume as usize].device.capacity_bytes()
             }
             Self::Live { live, volume, .. } => live.capacity_bytes(*volume),
-            Self::Nbd { capacity_bytes, .. } => *capacity_bytes,
         }
     }
 }

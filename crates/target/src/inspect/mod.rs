@@ -6,7 +6,6 @@
 
 mod alignment;
 mod device;
-mod export;
 mod extents;
 mod file_system;
 pub(crate) mod mounts;
@@ -25,7 +24,6 @@ use serde::{Deserialize, Serialize};
 
 pub use alignment::Alignment;
 pub use device::{BlockDevice, DiskStats, PcieLink};
-pub use export::NbdExport;
 pub use extents::Extents;
 pub use file_system::FileSystem;
 
@@ -47,8 +45,6 @@ pub enum Kind {
     Ram,
     /// Emulated storage. What it is, the emulator knows.
     Model,
-    /// An export of an NBD server.
-    Nbd,
     /// A regular file, or one to be made.
     File,
     /// A block device.
@@ -130,9 +126,6 @@ pub struct Inspection {
     pub physical: Vec<BlockDevice>,
     /// What it can do beyond read, write and flush.
     pub capabilities: Capabilities,
-    /// What an NBD server says of the export.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub export: Option<NbdExport>,
     /// Remarks for people, as sentences. None is a reason to refuse.
     pub notes: Vec<String>,
 }
@@ -157,7 +150,6 @@ impl Inspection {
             device: None,
             physical: Vec::new(),
             capabilities: Capabilities::default(),
-            export: None,
             notes: Vec::new(),
         }
     }
@@ -208,7 +200,6 @@ pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, Targe
             inspection.capabilities = Capabilities { trim: Some(true), write_zeroes: Some(true) };
             Ok(inspection)
         }
-        TargetName::Nbd(uri) => export::inspect(name, uri),
         TargetName::Scratch { size_bytes, dir, .. } => {
             path::scratch(name, *size_bytes, dir.as_deref(), root)
         }
@@ -281,10 +272,7 @@ pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,
-        TargetName::Null { .. }
-        | TargetName::Ram { .. }
-        | TargetName::Model(_)
-        | TargetName::Nbd(_) => Direct::Auto,
+        TargetName::Null { .. } | TargetName::Ram { .. } | TargetName::Model(_) => Direct::Auto,
     }
 }
 
