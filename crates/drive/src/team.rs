@@ -3,7 +3,7 @@
 use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
-    null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
+    nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
 use crate::issuer::Issuer;
 use crate::memory::Buffers;
@@ -52,6 +52,7 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
         stop: Arc::clone(stop),
         start_ns: AtomicU64::new(0),
         errors: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
         errors_max: plan.errors_max,
     });
     let (interval_sender, intervals) = channel();
@@ -212,6 +213,13 @@ impl Seat {
                 self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
                 return Ok(());
             }
+            Medium::Nbd(export) => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let mut engine = NbdEngine::new(export, &buffers)?;
+                let facts = BTreeMap::from([("nbd.agreed".to_owned(), engine.agreed())]);
+                self.run(worker, &mut engine, Some(&buffers), facts);
+                return Ok(());
+            }
             Medium::File(file) => file.clone(),
             Medium::Model { .. } => {
                 return Err(io::Error::other("emulated storage has no worker of its own"));
@@ -241,7 +249,8 @@ impl Seat {
             | EngineKind::Ram
             | EngineKind::Null
             | EngineKind::Model
-            | EngineKind::Live => {
+            | EngineKind::Live
+            | EngineKind::Nbd => {
                 self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
             }
         }

@@ -127,10 +127,11 @@ pub struct Run {
     /// A workload of the catalog, or the path of a file (with a `/` or ending in `.toml`).
     pub workload: String,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
-    /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, or emulated storage
-    /// in virtual time: `model:exflash-400g`, 32 of them in one server
-    /// `model:exflash-400g*32@x3850-x6`, in another state `model:exflash-400g?state=fresh`. Each
-    /// target gets the workload's workers for itself.
+    /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
+    /// server `nbd://host/export` or `nbd+unix:///export?socket=PATH`, or emulated storage in virtual
+    /// time: `model:exflash-400g`, 32 of them in one server `model:exflash-400g*32@x3850-x6`, in
+    /// another state `model:exflash-400g?state=fresh`. Each target gets the workload's workers for
+    /// itself.
     #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
     pub on: Vec<TargetName>,
 

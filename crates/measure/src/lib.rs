@@ -15,7 +15,7 @@ pub mod histogram;
 pub mod interval;
 pub mod verdict;
 
-pub use cell::{Cell, CellKey, Ended, Resources, StampQuality};
+pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, StampQuality};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;
