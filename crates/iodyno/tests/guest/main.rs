@@ -16,12 +16,16 @@
 //! other times of them:
 //!
 //! ```sh
-//! IODYNO_CUTS=100 IODYNO_SEED=7 cargo test -p iodyno --test guest -- --include-ignored --nocapture power
+//! IODYNO_CUTS=100 IODYNO_SEED=7 cargo test -p iodyno --test guest -- --ignored --nocapture power
 //! ```
 
 mod machine;
-mod power;
-mod raid;
 mod served;
-#[cfg(feature = "ublk")]
-mod ublk;
+
+/// All of them: `./test` gives them a turn of their own.
+mod in_a_guest {
+    mod power;
+    mod raid;
+    #[cfg(feature = "ublk")]
+    mod ublk;
+}
