@@ -13,9 +13,9 @@ use crate::machine::Guest;
 use crate::served::Served;
 use std::time::Duration;
 
-const PROTECTED: (&str, &str) = ("exflash-400g", "");
-/// It is slowed down, so that its cache is not empty each time before the guest has said that it has
+/// They are slowed down, so that the buffer is not empty each time before the guest has said that it has
 /// committed and the test has heard it.
+const PROTECTED: (&str, &str) = ("exflash-400g", "--dilate 20");
 const VOLATILE: (&str, &str) = ("ssd-msata-mlc-128g", "--dilate 8");
 
 /// What was seen.
