@@ -13,10 +13,10 @@
 //! | `ublk` | `serve --ublk`, in the guest itself: its kernel's block devices (feature `ublk`) |
 //!
 //! All are ignored unless asked for; `./test` asks where QEMU and Debian's packages can be had. More cuts,
-//! other times of them:
+//! at other times (the last such run is in `bench/runs/2026-11-21-power-cuts`):
 //!
 //! ```sh
-//! IODYNO_CUTS=100 IODYNO_SEED=7 cargo test -p iodyno --test guest -- --ignored --nocapture power
+//! IODYNO_CUTS=40 IODYNO_SEED=7 cargo test -p iodyno --test guest -- --ignored --nocapture --test-threads 2 power
 //! ```
 
 mod machine;

@@ -91,7 +91,7 @@ fn a_ratio_survives_dilation() {
         // The median, as a busy machine lets some wait.
         let seen_ns = of["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap() / DILATION;
         let (n, mean, _) = done(&served.status(), 0, kind);
-        assert_eq!(n - n_before, f64::from(count), "others were at it");
+        assert!((n - n_before - f64::from(count)).abs() < 0.5, "others were at it");
         (seen_ns, (n * mean - n_before * mean_before) / f64::from(count))
     };
     let (read_seen, read_said) = both("randread", "read", 10);
