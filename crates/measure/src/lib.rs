@@ -13,6 +13,7 @@ pub mod errors;
 pub mod evidence;
 pub mod histogram;
 pub mod interval;
+pub mod statistics;
 pub mod verdict;
 
 pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, StampQuality};
