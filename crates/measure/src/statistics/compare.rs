@@ -288,6 +288,10 @@ mod tests {
         assert_eq!((c.interval, c.p_adjusted), (None, None));
         let c = one(pair(vec![1.0, 1.1, 1.2, 1.3], vec![9.0, 9.1, 9.2, 9.3], Better::Lower));
         assert_eq!(c.difference, Difference::Slower);
+        // At a level of 10 % three are just enough.
+        let three = pair(vec![1.0, 1.1, 1.2], vec![9.0, 9.1, 9.2], Better::Higher);
+        let lax = Criteria { alpha: 0.1, ..Criteria::default() };
+        assert_eq!(compare(&[three], &lax).unwrap()[0].difference, Difference::Faster);
         // Eight against two do show it (p = 2/45).
         let a = (0..8).map(|i| 10.0 + f64::from(i)).collect();
         assert_eq!(one(pair(a, vec![1.0, 2.0], Better::Lower)).difference, Difference::Faster);
