@@ -213,11 +213,7 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
 }
 
 /// Puts the workers' reports into their targets' cells.
-pub(crate) fn assemble(
-    plan: &CellPlan<'_>,
-    done: Vec<Done>,
-    cells: &mut [Cell],
-) {
+pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell]) {
     for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
         cell.evidence.in_process = target.engine.in_process();
         let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());

@@ -116,7 +116,11 @@ fn describe(i: &Inspection) -> String {
     line(&mut text, "would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
     if let Some(export) = &i.nbd {
         line(&mut text, "server", &export.address);
-        line(&mut text, "export", if export.export.is_empty() { "(default)" } else { &export.export });
+        line(
+            &mut text,
+            "export",
+            if export.export.is_empty() { "(default)" } else { &export.export },
+        );
         if !export.description.is_empty() {
             line(&mut text, "described as", &export.description);
         }

@@ -72,9 +72,8 @@ fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
 fn nbd(cell: &CellRequest, prop: &Prop) -> Result<(), RunError> {
     let Some(export) = &prop.inspection.nbd else { return Ok(()) };
     let spec = &cell.spec;
-    let refused = |why: String| {
-        Err(RunError::Impossible(format!("{} on `{}`: {why}", cell.name, prop.name)))
-    };
+    let refused =
+        |why: String| Err(RunError::Impossible(format!("{} on `{}`: {why}", cell.name, prop.name)));
     let unknown = [
         (spec.issues(OpKind::Flush) && !export.flush, "flushes"),
         (spec.issues(OpKind::Trim) && !export.trim, "trims"),

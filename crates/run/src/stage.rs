@@ -6,11 +6,11 @@ use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::{Cell, Evidence};
+use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
     TargetError, TargetName, check_writable, confirm, health, inspect, lay_out, open_inspected,
 };
-use iodyno_nbd::client::Blocking;
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, human};
 use iodyno_workload::content::fill_verifiable;
@@ -135,9 +135,8 @@ impl Prop {
                 let Ok(client) = Blocking::connect(&export.uri) else { return };
                 let mut client = client.with_patience(SAMPLE_PATIENCE);
                 let mut bytes = vec![0; step as usize];
-                let read = |bytes: &mut [u8], at: u64| {
-                    client.read(at, bytes).map_or(0, |()| bytes.len())
-                };
+                let read =
+                    |bytes: &mut [u8], at: u64| client.read(at, bytes).map_or(0, |()| bytes.len());
                 count_zeroes((start, end), &mut bytes, &mut random, evidence, read);
             }
             _ => {}
@@ -182,7 +181,8 @@ pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
     for name in &request.targets {
         let inspection = inspect(name)?;
         let same = |p: &Prop| {
-            let export = |i: &Inspection| i.nbd.as_ref().map(|e| (e.address.clone(), e.export.clone()));
+            let export =
+                |i: &Inspection| i.nbd.as_ref().map(|e| (e.address.clone(), e.export.clone()));
             p.inspection.identity.is_some() && p.inspection.identity == inspection.identity
                 || inspection.nbd.is_some() && export(&p.inspection) == export(&inspection)
         };

@@ -16,6 +16,7 @@ mod forms;
 mod input;
 mod interruption;
 mod measuring;
+mod nbd;
 mod place;
 mod safety;
 mod streams;

@@ -8,8 +8,8 @@ mod alignment;
 mod device;
 mod extents;
 mod file_system;
-mod nbd;
 pub(crate) mod mounts;
+mod nbd;
 mod path;
 pub(crate) mod topology;
 

@@ -75,8 +75,7 @@ pub struct NbdExport {
 
 /// Inspects an export.
 pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetError> {
-    let config =
-        Config { depth: 1, block_status: true, timeout: PATIENCE, ..Config::default() };
+    let config = Config { depth: 1, block_status: true, timeout: PATIENCE, ..Config::default() };
     let client = Blocking::connect_with(uri, &config).map_err(|e| failure(name, uri, &e))?;
     let mut client = client.with_patience(PATIENCE);
     let found = client.connection().found().clone();
@@ -263,9 +262,7 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
                     .to_owned(),
             }
         }
-        ClientError::Connect(..) => {
-            unreachable("is the server running, and is this its address?")
-        }
+        ClientError::Connect(..) => unreachable("is the server running, and is this its address?"),
         ClientError::Dial(_, DialError::Refused { .. }) => match offered(uri) {
             Some(names) => bad(problem, &format!("the server has {names}.")),
             None => bad(problem, "ask whoever runs the server which exports it has, and how."),
