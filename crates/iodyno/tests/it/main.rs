@@ -17,6 +17,7 @@ mod forms;
 mod input;
 mod interruption;
 mod measuring;
+mod nbd;
 mod place;
 mod safety;
 mod serve;
