@@ -18,6 +18,8 @@ mod input;
 mod interruption;
 mod measuring;
 mod nbd;
+#[path = "../../../nbd/tests/common/pki.rs"]
+mod pki;
 mod place;
 mod safety;
 mod serve;

@@ -5,9 +5,6 @@
 //! Sockets lie in a folder of their own, since their paths must be short.
 
 #[allow(dead_code, reason = "certificates for those that show none are another crate's test")]
-#[path = "../../../nbd/tests/common/pki.rs"]
-mod pki;
-
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::faults::assert_failures;
 use crate::place::{Place, Running, SHORT, cells, codes, whole};
@@ -334,7 +331,7 @@ fn errors_that_a_server_answers() {
 fn over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let pki = folder.path().join("pki");
-    let authority = pki::Authority::new();
+    let authority = crate::pki::Authority::new();
     authority.trusted_in(&pki);
     authority.server(&pki, "storage.test");
     authority.client(&pki);

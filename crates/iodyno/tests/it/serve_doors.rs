@@ -7,10 +7,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 
-#[path = "../../../nbd/tests/common/pki.rs"]
-mod pki;
-
-use pki::Authority;
+use crate::pki::Authority;
 
 const NATIVE: &str = "./device.toml --speed native";
 
