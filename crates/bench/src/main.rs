@@ -4,13 +4,15 @@
 //!
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!
-//! `… -- simulate` instead measures how fast the emulator is (`simulate.rs`).
+//! `… -- simulate` instead measures how fast the emulator is (`simulate.rs`), and `… -- nbd` compares NBD
+//! servers (`nbd.rs`).
 //!
 //! Every command that was run and every figure is written to the output folder. Kept runs are in
 //! `bench/runs/`.
 
 mod bare;
 mod cases;
+mod nbd;
 mod rival;
 mod simulate;
 mod tables;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
     }
     let ran = if args.first().is_some_and(|a| a == "simulate") {
         simulate::main(&args[1..])
+    } else if args.first().is_some_and(|a| a == "nbd") {
+        nbd::main(&args[1..])
     } else {
         options(&mut args).and_then(|o| cases::run_all(&o))
     };

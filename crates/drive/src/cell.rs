@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
-use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval};
+use iodyno_measure::{Cell, CellKey, Ended, Evidence, FAILURE_FACT, Interval};
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub fn drive_cell(
     if all_back {
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
-    assemble(plan, done, &mut cells)?;
+    assemble(plan, done, &mut cells);
     let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u32);
     for cell in &mut cells {
         cell.evidence.clock_error_ppm = Some(clock_error_ppm);
@@ -213,11 +213,7 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
 }
 
 /// Puts the workers' reports into their targets' cells.
-pub(crate) fn assemble(
-    plan: &CellPlan<'_>,
-    done: Vec<Done>,
-    cells: &mut [Cell],
-) -> Result<(), DriveError> {
+pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell]) {
     for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
         cell.evidence.in_process = target.engine.in_process();
         let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());
@@ -233,9 +229,11 @@ pub(crate) fn assemble(
     for Done { target, report, facts, kernel_workers } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
+            // What was measured until then is not lost by it.
             let target = &plan.targets[target];
             let engine = target.engine.name();
-            return Err(DriveError::Engine { target: target.name.clone(), engine, source });
+            let error = DriveError::Engine { target: target.name.clone(), engine, source };
+            cell.facts.entry(FAILURE_FACT.to_owned()).or_insert_with(|| error.to_string());
         }
         let (from, to) = report.window;
         cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
@@ -271,7 +269,6 @@ pub(crate) fn assemble(
             cell.series.resize_with(intervals, Interval::default);
         }
     }
-    Ok(())
 }
 
 /// Of two reasons to end, the one that says more.

@@ -59,6 +59,7 @@ pub fn default_engine(medium: &Medium, depth: u32, block_bytes: u32) -> (EngineK
         Medium::Null(_) => return (EngineKind::Null, "no target".to_owned()),
         Medium::Model { .. } => return (EngineKind::Model, "emulated storage".to_owned()),
         Medium::Live { .. } => return (EngineKind::Live, "emulated storage".to_owned()),
+        Medium::Nbd(_) => return (EngineKind::Nbd, "an NBD export".to_owned()),
         Medium::File(file) => file,
     };
     let other = if depth == 1 { EngineKind::Psync } else { EngineKind::Libaio };

@@ -3,7 +3,7 @@
 use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
-    null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
+    nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
 use crate::issuer::Issuer;
 use crate::memory::Buffers;
@@ -52,6 +52,7 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
         stop: Arc::clone(stop),
         start_ns: AtomicU64::new(0),
         errors: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
         errors_max: plan.errors_max,
     });
     let (interval_sender, intervals) = channel();
@@ -212,6 +213,13 @@ impl Seat {
                 self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
                 return Ok(());
             }
+            Medium::Nbd(export) => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let mut engine = NbdEngine::new(export, &buffers)?;
+                let facts = BTreeMap::from([("nbd.agreed".to_owned(), engine.agreed())]);
+                self.run(worker, &mut engine, Some(&buffers), facts);
+                return Ok(());
+            }
             Medium::File(file) => file.clone(),
             Medium::Model { .. } => {
                 return Err(io::Error::other("emulated storage has no worker of its own"));
@@ -241,7 +249,8 @@ impl Seat {
             | EngineKind::Ram
             | EngineKind::Null
             | EngineKind::Model
-            | EngineKind::Live => {
+            | EngineKind::Live
+            | EngineKind::Nbd => {
                 self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
             }
         }
@@ -294,6 +303,9 @@ fn set_up_error(plan: &CellPlan<'_>, target: usize, source: io::Error) -> DriveE
     let hint = match (plan.engine, source.raw_os_error()) {
         (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {
             "; io_uring is switched off here: use --engine libaio or psync"
+        }
+        (EngineKind::Nbd, _) if source.kind() != io::ErrorKind::Other => {
+            "; it answered a moment ago: a server that ends with its first client, such as `qemu-nbd` without --persistent, must be told to stay"
         }
         (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
         _ => "",

@@ -34,6 +34,8 @@ pub struct Control {
     pub errors: AtomicU64,
     /// The run stops at this many.
     pub errors_max: u64,
+    /// Some engine failed as a whole: then the others stop too.
+    pub failed: AtomicBool,
 }
 
 /// When a worker ends.
@@ -147,7 +149,16 @@ impl Worker {
         }
         self.issuer.start(start_ns);
         let mut state = Loop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
-        let engine_error = state.work(&mut self, engine, buffers).err();
+        let mut engine_error = state.work(&mut self, engine, buffers).err();
+        if state.ended == Ended::Errors && engine_error.is_none() {
+            // What was in flight when it was lost was enough to stop the run.
+            engine_error = engine.lost();
+        }
+        if engine_error.is_some() {
+            state.ended = Ended::Errors;
+            self.control.failed.store(true, Ordering::Relaxed);
+            self.control.stop.store(true, Ordering::Relaxed);
+        }
         state.report(self, engine_error)
     }
 }
@@ -244,7 +255,8 @@ impl Loop {
             }
             if w.control.stop.load(Ordering::Relaxed) {
                 let errors = w.control.errors.load(Ordering::Relaxed);
-                let by_errors = errors > w.control.errors_max;
+                let failed = w.control.failed.load(Ordering::Relaxed);
+                let by_errors = errors > w.control.errors_max || failed;
                 self.ended = if by_errors { Ended::Errors } else { Ended::Interrupted };
                 break Ok(());
             }

@@ -127,10 +127,11 @@ pub struct Run {
     /// A workload of the catalog, or the path of a file (with a `/` or ending in `.toml`).
     pub workload: String,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
-    /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, or emulated storage
-    /// in virtual time: `model:exflash-400g`, 32 of them in one server
-    /// `model:exflash-400g*32@x3850-x6`, in another state `model:exflash-400g?state=fresh`. Each
-    /// target gets the workload's workers for itself.
+    /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
+    /// server `nbd://host/export` or `nbd+unix:///export?socket=PATH`, or emulated storage in virtual
+    /// time: `model:exflash-400g`, 32 of them in one server `model:exflash-400g*32@x3850-x6`, in
+    /// another state `model:exflash-400g?state=fresh`. Each target gets the workload's workers for
+    /// itself.
     #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
     pub on: Vec<TargetName>,
 
@@ -227,11 +228,20 @@ pub enum Speed {
 pub struct Serve {
     /// Emulated storage as `run --on` takes it, with or without `model:`: a device of the catalog,
     /// the path of a file, several in a server: `exflash-400g*4@x3850-x6`. Each volume is an export.
+    /// Or plain memory: `ram:4GiB`.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
-    /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`.
-    #[arg(long, value_name = "ADDRESS", default_value = "unix:iodyno.sock")]
+    /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`. Without any
+    /// door: `unix:iodyno.sock`.
+    #[arg(long, value_name = "ADDRESS")]
     pub nbd: Vec<String>,
+    /// Mount a folder with a file for each volume, which `losetup --direct-io=on` makes a block device
+    /// of (builds with the feature `fuse`).
+    #[arg(long, value_name = "FOLDER")]
+    pub fuse: Option<PathBuf>,
+    /// Make each volume a block device of this kernel (builds with the feature `ublk`).
+    #[arg(long)]
+    pub ublk: bool,
     /// `model` or `native`.
     #[arg(long, value_name = "SPEED", default_value = "model")]
     pub speed: Speed,
@@ -380,7 +390,11 @@ pub struct Explain {
 
 /// The name of something emulated.
 fn emulated(text: &str) -> Result<TargetName, String> {
-    if text.starts_with("model:") { target(text) } else { target(&format!("model:{text}")) }
+    if text.starts_with("model:") || text.starts_with("ram:") {
+        target(text)
+    } else {
+        target(&format!("model:{text}"))
+    }
 }
 
 fn target(text: &str) -> Result<TargetName, String> {

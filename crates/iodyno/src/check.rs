@@ -114,6 +114,29 @@ fn describe(i: &Inspection) -> String {
         line(&mut text, "path", path);
     }
     line(&mut text, "would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
+    if let Some(export) = &i.nbd {
+        line(&mut text, "server", &export.address);
+        line(
+            &mut text,
+            "export",
+            if export.export.is_empty() { "(default)" } else { &export.export },
+        );
+        if !export.description.is_empty() {
+            line(&mut text, "described as", &export.description);
+        }
+        let knows = [
+            (export.read_only, "read-only"),
+            (export.tls, "TLS"),
+            (export.flush, "flush"),
+            (export.fua, "FUA"),
+            (export.trim, "trim"),
+            (export.write_zeroes, "write-zeroes"),
+            (export.multi_conn, "several connections"),
+            (export.block_status, "block status"),
+        ];
+        let knows: Vec<&str> = knows.iter().filter(|k| k.0).map(|k| k.1).collect();
+        line(&mut text, "offers", &knows.join(", "));
+    }
     if let Some(fs) = &i.file_system {
         let on = fs.mount_point.as_deref().map_or(String::new(), |m| format!(" mounted at {m}"));
         line(&mut text, "file system", &format!("{}{on}", fs.fs_type));

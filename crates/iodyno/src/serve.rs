@@ -2,26 +2,31 @@
 //!
 //! The device's name is the one of `run --on model:…`. Its volumes are exports: the first one is also
 //! the export without a name. Two speeds: `model` (each completion at the model's time) and `native`
-//! (as fast as this machine can; what was acknowledged survives the server).
+//! (as fast as this machine can; what was acknowledged survives the server). `ram:4GiB` is plain memory.
 
+mod doors;
 mod floor;
 mod native;
+mod plain;
 mod scenario;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
 use crate::{complain, model, signals};
+use doors::Doors;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{Kind, Precondition, Volume as Place, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::control::Control;
-use iodyno_live::door::nbd::{Reply, Volume, WORKERS};
+use iodyno_live::door::Served;
+use iodyno_live::door::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
 use iodyno_live::pace::Poller;
 use iodyno_live::record::Recorder;
 use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
 use iodyno_live::words::{self, Ask};
+use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
 use iodyno_run::EmulatedState;
@@ -37,27 +42,37 @@ use std::time::Duration;
 
 /// What a device was written with before, where its name does not say.
 const BLOCK_BYTES: u32 = 4096;
+/// Where NBD listens if nothing is said.
+const SOCKET: &str = "iodyno.sock";
 
 /// `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
+    if let TargetName::Ram { size_bytes } = flags.device {
+        return plain::serve(flags, size_bytes);
+    }
+    native_only(flags)?;
     let system = system(&flags.device)?;
-    let endpoints = endpoints(&flags.nbd)?;
+    let endpoints = endpoints(flags)?;
     let config = config(flags)?;
+    let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
+    let capacities: Vec<u64> = system.volumes.iter().map(|v| v.device.capacity_bytes()).collect();
+    for (number, _, ask) in &plan {
+        on_a_volume(ask, &capacities).map_err(|why| scenario::wrong(flags, *number, &why))?;
+    }
     let mut stores = stores(flags, &system)?;
     let stop = signals::stop_flag();
     let names = names(&system);
 
     if flags.speed == Speed::Native {
-        native_only(flags)?;
         let exports = Arc::new(Exports::default());
         let stores: Vec<Arc<Store>> = stores.drain(..).map(Arc::new).collect();
         for ((store, name), volume) in stores.iter().zip(&names).zip(&system.volumes) {
             let export = native::export(store, &volume.device, &system.name, flags.read_only);
             insert(&exports, name, name == &names[0], export);
         }
-        let server = start(&exports, &endpoints, config)?;
         let control = control(flags, Arc::new(native::answer(&stores, &stop)))?;
-        announce(flags, &system, &names, &server, "native speed: as fast as this machine can");
+        let server = start(&exports, &endpoints, config)?;
+        announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
         wait(&stop);
         drop(control);
         server.stop();
@@ -93,9 +108,17 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
-    let server = start(&exports, &endpoints, config)?;
-    let control = control(flags, answers(&live, flags.seed, &stop))?;
-    let plan = flags.scenario.as_deref().map(scenario::read).transpose()?;
+    let control =
+        control(flags, answers(&live, flags.seed, &stop)).inspect_err(|_| unrecord(flags))?;
+    let scrape = match flags.metrics {
+        Some(address) => {
+            let at = metrics::serve(&live, address).inspect_err(|_| unrecord(flags));
+            Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
+        }
+        None => None,
+    };
+    let server = start(&exports, &endpoints, config).inspect_err(|_| unrecord(flags))?;
+    let doors = Doors::open(flags, &live, &names, &system).inspect_err(|_| unrecord(flags))?;
     let mut words = "the model's times".to_owned();
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
@@ -107,19 +130,19 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "; this machine's transport takes {floor} a round trip, which is taken off: latencies below it can't be shown"
         );
     }
-    announce(flags, &system, &names, &server, &words);
-    if let Some(address) = flags.metrics {
-        let at = metrics::serve(&live, address).map_err(|e| fail("--metrics", e))?;
+    announce(flags, &system, &names, &server, &doors.words, &words);
+    if let Some(at) = scrape {
         complain(&format!("metrics at http://{at}/metrics\n"));
     }
-    if let Some(plan) = plan {
+    if !plan.is_empty() {
         scenario::play(plan, &live, flags.seed, &stop);
     }
     wait(&stop);
     drop(control);
+    drop(doors);
     server.stop();
     drop(poller);
-    live.end_record().map_err(Failure::target)?;
+    live.end(|volume| volume * WORKERS).map_err(Failure::target)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,6 +173,13 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     Ok(system)
 }
 
+/// A server that did not come about leaves no record, which would be in the way of the next.
+fn unrecord(flags: &Serve) {
+    if let Some(path) = &flags.record {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// The names of the exports: the device's, with a number where there are several alike.
 fn names(system: &System) -> Vec<String> {
     let name = |v: &Place| v.device.name.clone();
@@ -174,20 +204,21 @@ fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>
     exports.insert(name, export);
 }
 
-/// `unix:PATH` or `HOST:PORT`.
-fn endpoints(asked: &[String]) -> Result<Vec<Endpoint>, Failure> {
-    let read = |text: &String| {
-        match text.strip_prefix("unix:") {
+/// Where NBD listens: each `unix:PATH` or `HOST:PORT`.
+fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
+    let read = |text: &String| match text.strip_prefix("unix:") {
         Some("") => Err(Failure::input("--nbd unix: needs the path of a socket behind it")),
         Some(path) => Ok(Endpoint::Unix(PathBuf::from(path))),
         None => text.parse().map(Endpoint::Tcp).map_err(|_| {
-            Failure::input(format!(
-                "--nbd {text}: write unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809"
-            ))
+            let why =
+                "write unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809";
+            Failure::input(format!("--nbd {text}: {why}"))
         }),
-    }
     };
-    asked.iter().map(read).collect()
+    if flags.nbd.is_empty() && flags.fuse.is_none() && !flags.ublk {
+        return Ok(vec![Endpoint::Unix(PathBuf::from(SOCKET))]);
+    }
+    flags.nbd.iter().map(read).collect()
 }
 
 fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
@@ -261,11 +292,16 @@ fn control(
 
 /// Native speed has no machine.
 fn native_only(flags: &Serve) -> Result<(), Failure> {
+    if flags.speed != Speed::Native {
+        return Ok(());
+    }
     let given = [
         ("--dilate", flags.dilate.is_some()),
         ("--record", flags.record.is_some()),
         ("--scenario", flags.scenario.is_some()),
         ("--metrics", flags.metrics.is_some()),
+        ("--fuse", flags.fuse.is_some()),
+        ("--ublk", flags.ublk),
     ];
     match given.iter().find(|g| g.1) {
         Some((flag, _)) => Err(Failure::input(format!(
@@ -277,7 +313,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
 
 /// What a control socket answers for a machine.
 fn answers(
-    live: &Arc<Live<Reply>>,
+    live: &Arc<Served>,
     seed: u64,
     stop: &Arc<AtomicBool>,
 ) -> Arc<iodyno_live::control::Answer> {
@@ -299,37 +335,52 @@ fn answers(
     })
 }
 
-/// Does to a served system what was asked.
-pub(crate) fn apply(live: &Live<Reply>, ask: &Ask, seed: u64) -> Result<(), String> {
-    let volumes = live.volumes();
-    let on = |volume: u32, end_bytes: u64| {
-        if volume >= volumes {
-            return Err(format!("there is no volume {volume}: they are 0 to {}", volumes - 1));
-        }
-        let capacity = live.capacity_bytes(volume);
-        if end_bytes > capacity {
-            return Err(format!("beyond the end: volume {volume} has {capacity} bytes"));
-        }
-        Ok(())
-    };
-    match ask {
+/// Whether what is asked lies on a volume that there is.
+fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
+    use iodyno_emulate::Fault::{Block, Latent, Page};
+    let (volume, end_bytes) = match *ask {
         Ask::Fault(fault) => {
-            use iodyno_emulate::Fault::{Block, Latent, Page};
-            let end = match *fault {
+            let end_bytes = match fault {
                 Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
                 Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
                 _ => 0,
             };
-            on(fault.volume().unwrap_or(0), end)?;
+            (fault.volume().unwrap_or(0), end_bytes)
+        }
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
+        Ask::ClearAll => return Ok(()),
+    };
+    match capacities_bytes.get(volume as usize) {
+        None if capacities_bytes.len() == 1 => {
+            Err(format!("there is no volume {volume}: there is one, and its number is 0"))
+        }
+        None => {
+            let last = capacities_bytes.len() - 1;
+            Err(format!("there is no volume {volume}: they are 0 to {last}"))
+        }
+        Some(capacity) if end_bytes > *capacity => {
+            Err(format!("beyond the end: volume {volume} has {capacity} bytes"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Does to a served system what was asked.
+pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
+    on_a_volume(ask, live.capacities_bytes())?;
+    match ask {
+        Ask::Fault(fault) => {
             live.inject(*fault);
+            if let iodyno_emulate::Fault::Clear { volume } = *fault {
+                live.look(|_, stores, _| stores[volume as usize].clear_corruption());
+            }
         }
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            on(*volume, offset_bytes + len_bytes)?;
             let range = *offset_bytes..offset_bytes + len_bytes;
             live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
         }
         Ask::ClearAll => {
-            for volume in 0..volumes {
+            for volume in 0..live.volumes() {
                 live.inject(iodyno_emulate::Fault::Clear { volume });
             }
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
@@ -338,7 +389,14 @@ pub(crate) fn apply(live: &Live<Reply>, ask: &Ask, seed: u64) -> Result<(), Stri
     Ok(())
 }
 
-fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, words: &str) {
+fn announce(
+    flags: &Serve,
+    system: &System,
+    names: &[String],
+    server: &Server,
+    doors: &str,
+    words: &str,
+) {
     let mut text = String::new();
     for (name, volume) in names.iter().zip(&system.volumes) {
         let size = human::size(volume.device.capacity_bytes());
@@ -347,6 +405,7 @@ fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, w
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }
+    text += doors;
     if let Some(path) = &flags.control {
         let _ = writeln!(text, "control unix:{}", path.display());
     }
@@ -356,11 +415,12 @@ fn announce(flags: &Serve, system: &System, names: &[String], server: &Server, w
 
 /// As clients write it.
 fn uri(endpoint: &Endpoint, plain: bool) -> String {
-    let scheme = if plain { "nbd" } else { "nbds" };
-    match endpoint {
-        Endpoint::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
-        Endpoint::Tcp(address) => format!("{scheme}://{address}"),
-    }
+    let address = match endpoint {
+        Endpoint::Unix(path) => Address::Unix(path.clone()),
+        Endpoint::Tcp(at) => Address::Tcp(at.ip().to_string(), at.port()),
+    };
+    let (tls_certificates, tls_hostname) = (None, None);
+    Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
 fn wait(stop: &AtomicBool) {

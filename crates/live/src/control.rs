@@ -10,11 +10,12 @@
 //! ```
 //! The socket is the owner's alone (mode 0600): who may write to it may cut the power.
 
+use iodyno_nbd::server::OwnersSocket;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,21 +28,18 @@ pub type Answer = dyn Fn(&str) -> Value + Send + Sync;
 /// A listening control socket. Removed when it is dropped.
 #[derive(Debug)]
 pub struct Control {
-    path: PathBuf,
+    _socket: OwnersSocket,
 }
 
 impl Control {
     /// Listens at `path`, and answers in threads of its own.
     ///
     /// # Errors
-    /// The socket can't be made, or another server has it.
+    /// The socket can't be made, another server has it, or something else is there.
     pub fn listen(path: &Path, answer: Arc<Answer>) -> io::Result<Self> {
-        if path.exists() && UnixStream::connect(path).is_err() {
-            // Nobody listens: it was left by a server that was killed.
-            std::fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let socket = OwnersSocket::listen(path).map_err(io::Error::other)?;
+        let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
+        listener.set_nonblocking(false)?;
         let accept = move || {
             for stream in listener.incoming().flatten() {
                 let answer = Arc::clone(&answer);
@@ -52,13 +50,7 @@ impl Control {
             }
         };
         std::thread::Builder::new().name("control".to_owned()).spawn(accept)?;
-        Ok(Self { path: path.to_owned() })
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        Ok(Self { _socket: socket })
     }
 }
 

@@ -11,7 +11,10 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The longest head of a request that is read, bytes.
+const HEAD_MAX: u64 = 16 << 10;
 
 /// What a volume is and did.
 #[derive(Clone, Debug)]
@@ -261,8 +264,12 @@ pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Resu
 fn answer<S: Sink>(stream: &TcpStream, live: &Live<S>) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-    let mut line = String::new();
-    BufReader::new(stream).take(4096).read_line(&mut line)?;
+    // Read to the end of its head: a connection that is closed with something unread is reset, and the
+    // client may lose the answer.
+    let mut head = BufReader::new(stream).take(HEAD_MAX).lines();
+    let line = head.next().transpose()?.unwrap_or_default();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !head.next().transpose()?.unwrap_or_default().is_empty() && Instant::now() < deadline {}
     let mut words = line.split_whitespace();
     let (status, body) = match (words.next(), words.next()) {
         (Some("GET"), Some("/metrics" | "/")) => ("200 OK", prometheus(live)),

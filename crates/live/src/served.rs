@@ -14,6 +14,8 @@
 //!   gives what the device held then, which any device may that is read while it is written to.
 //! * **A power cut** fails what was in flight.
 
+mod ending;
+
 use crate::counts::Counts;
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
@@ -88,7 +90,10 @@ struct Waiting<S> {
     token: u64,
     volume: u32,
     kind: OpKind,
+    offset_bytes: u64,
     len_bytes: u32,
+    /// It may be acknowledged when a power cut can't take it any more.
+    forced: bool,
     /// Machine time at which it was submitted.
     submitted_ns: u64,
     /// The payload is in the store, until the end.
@@ -180,6 +185,11 @@ impl<S: Sink> Live<S> {
     /// The system's volumes.
     pub fn volumes(&self) -> u32 {
         self.capacities_bytes.len() as u32
+    }
+
+    /// Bytes of each volume.
+    pub fn capacities_bytes(&self) -> &[u64] {
+        &self.capacities_bytes
     }
 
     /// Bytes of a volume.
@@ -335,19 +345,6 @@ impl<S: Sink> Live<S> {
         deliver(told);
         seen
     }
-
-    /// Ends the record, if there is one.
-    ///
-    /// # Errors
-    /// What could not be written.
-    pub fn end_record(&self) -> Result<(), String> {
-        let mut inner = self.lock();
-        let Inner { machine, recorder, .. } = &mut *inner;
-        match recorder.take() {
-            Some(recorder) => recorder.end(machine.now_ns(), machine.event_hash()),
-            None => Ok(()),
-        }
-    }
 }
 
 fn deliver<S: Sink>(told: Told<S>) {
@@ -402,7 +399,9 @@ impl<S: Sink> Inner<S> {
             token,
             volume,
             kind: op.kind,
+            offset_bytes: op.offset_bytes,
             len_bytes: op.len_bytes,
+            forced: op.fua,
             submitted_ns: at_ns,
             holds,
             failed,
@@ -460,7 +459,15 @@ impl<S: Sink> Inner<S> {
                     store.cancel_write(done.token);
                     Ok(())
                 }
-                (true, None, _) => store.end_write(done.token),
+                (true, None, _) => {
+                    let ended = store.end_write(done.token);
+                    let (at, len) = (waiting.offset_bytes, u64::from(waiting.len_bytes));
+                    if waiting.forced {
+                        ended.and_then(|()| store.settle_range(at, len))
+                    } else {
+                        ended
+                    }
+                }
                 // What had landed and could not be written.
                 (false, None, OpKind::Flush) => store.settle(),
                 _ => Ok(()),

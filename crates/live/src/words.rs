@@ -94,14 +94,21 @@ fn factor(text: &str) -> Result<f64, String> {
 /// `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB there.
 fn range(text: &str) -> Result<(u64, u64), String> {
     let size = |t: &str| parse_size(t).map_err(|e| format!("`{text}`: {e}"));
-    let Some((from, to)) = text.split_once("..") else { return Ok((size(text)?, 4096)) };
-    let from_bytes = size(from)?;
-    let len_bytes = match to.strip_prefix('+') {
-        Some(len) => size(len)?,
-        None => size(to)?.saturating_sub(from_bytes),
+    let (from_bytes, len_bytes) = match text.split_once("..") {
+        None => (size(text)?, 4096),
+        Some((from, to)) => {
+            let from_bytes = size(from)?;
+            let len_bytes = match to.strip_prefix('+') {
+                Some(len) => size(len)?,
+                None => size(to)?.saturating_sub(from_bytes),
+            };
+            (from_bytes, len_bytes)
+        }
     };
     if len_bytes == 0 || from_bytes.checked_add(len_bytes).is_none() {
-        return Err(format!("`{text}` is an empty range: write it as 1GiB..+64KiB or 1GiB..2GiB"));
+        return Err(format!(
+            "`{text}` is an empty range, or ends beyond all devices: write it as 1GiB..+64KiB or 1GiB..2GiB"
+        ));
     }
     Ok((from_bytes, len_bytes))
 }
@@ -169,6 +176,8 @@ mod tests {
             ("latent 2GiB..1GiB", "empty range"),
             ("latent 1GiB..+0", "empty range"),
             ("latent soon", "soon"),
+            ("corrupt 18446744073709551615", "empty range"),
+            ("page 18446744073709551615", "empty range"),
             ("lose first", "count from 0"),
             ("lose 1 2", "`2` is too much"),
             ("power-cut 1", "say `power-cut` alone"),

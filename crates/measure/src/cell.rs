@@ -35,6 +35,9 @@ impl CellKey {
     }
 }
 
+/// The fact that says why an engine could not go on, where one could not.
+pub const FAILURE_FACT: &str = "failure";
+
 /// Why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,7 +51,7 @@ pub enum Ended {
     Bytes,
     /// Somebody stopped it (Ctrl-C, SIGTERM).
     Interrupted,
-    /// Too many operations failed.
+    /// Too many operations failed, or a whole engine: then [`FAILURE_FACT`] says why.
     Errors,
     /// The process died; what it had written to the notebook is here.
     Crashed,

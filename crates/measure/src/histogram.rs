@@ -83,6 +83,21 @@ const fn bounds(bucket: usize) -> (u64, u64) {
     (((bucket - ((shift as usize) << SUB_BITS)) as u64) << shift, 1 << shift)
 }
 
+/// The rank of quantile `q` (0 to 1) among `count` values, ⌈q·n⌉ and at least 1. A product that is
+/// above a whole number by rounding only (0.07 × 100) is that number.
+pub(crate) fn nearest_rank(q: f64, count: u64) -> u64 {
+    let exact = q.clamp(0.0, 1.0) * count as f64;
+    ((exact * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64).clamp(1, count.max(1))
+}
+
+/// How many of `count` values are expected beyond quantile `q`, on the side that has fewer.
+/// 1 − 0.999 is not exactly 0.001: what is within one part in 10^9 of a whole number is that number.
+pub(crate) fn exceedances(q: f64, count: u64) -> f64 {
+    let tail = (1.0 - q).min(q) * count as f64;
+    let whole = tail.round();
+    if (tail - whole).abs() <= 1e-9 * whole { whole } else { tail }
+}
+
 impl Histogram {
     /// An empty histogram with all its buckets: recording into it never allocates.
     pub fn new() -> Self {
@@ -218,19 +233,21 @@ impl Histogram {
     /// The value at quantile `q` (0 to 1): the middle of the bucket that holds the ⌈q·n⌉-th
     /// smallest value, kept within the exact minimum and maximum. None when empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
-        if self.count == 0 {
+        let bucket = self.bucket_of_rank(nearest_rank(q, self.count))?;
+        Some((bucket.low_ns + bucket.width_ns / 2).clamp(self.min_ns, self.max_ns))
+    }
+
+    /// The bucket that holds the `rank`-th smallest value; the first is 1. None when there is no such
+    /// value.
+    pub fn bucket_of_rank(&self, rank: u64) -> Option<Bucket> {
+        if rank == 0 {
             return None;
         }
-        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;
-        for (i, n) in self.in_use() {
-            seen += n;
-            if seen >= rank {
-                let (low, width) = bounds(i);
-                return Some((low + width / 2).clamp(self.min_ns, self.max_ns));
-            }
-        }
-        Some(self.max_ns)
+        self.buckets().find(|b| {
+            seen += b.count;
+            seen >= rank
+        })
     }
 
     /// As [`Self::quantile_ns`], but None when fewer than [`EXCEEDANCES_MIN`] samples lie beyond
@@ -241,9 +258,7 @@ impl Histogram {
 
     /// Whether there are samples enough behind quantile `q`, on both of its sides.
     pub fn supports(&self, q: f64) -> bool {
-        // 1 - 0.999 is not exactly 0.001: allow for rounding of one part in 10^9.
-        let tail = (1.0 - q).min(q) * self.count as f64;
-        tail >= EXCEEDANCES_MIN * (1.0 - 1e-9)
+        exceedances(q, self.count) >= EXCEEDANCES_MIN
     }
 
     /// The buckets that are not empty, from the lowest.
@@ -501,5 +516,16 @@ mod tests {
         assert!(h.supported_quantile_ns(0.999).is_some());
         assert_eq!(h.supported_quantile_ns(0.9999), None);
         assert_eq!(Histogram::new().supported_quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn rounding_moves_no_rank() {
+        for n in [100, 1_000, 1_000_000_000] {
+            for percent in 1..=100 {
+                let q = percent as f64 / 100.0;
+                assert_eq!(nearest_rank(q, n), percent * n / 100, "{q} of {n}");
+            }
+        }
+        assert_eq!((nearest_rank(0.0, 7), nearest_rank(0.5, 7), nearest_rank(1.0, 7)), (1, 4, 7));
     }
 }

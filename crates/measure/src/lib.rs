@@ -13,9 +13,10 @@ pub mod errors;
 pub mod evidence;
 pub mod histogram;
 pub mod interval;
+pub mod statistics;
 pub mod verdict;
 
-pub use cell::{Cell, CellKey, Ended, Resources, StampQuality};
+pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, StampQuality};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;

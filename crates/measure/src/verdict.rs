@@ -4,7 +4,7 @@
 //!
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
-use crate::cell::{Cell, Ended};
+use crate::cell::{Cell, Ended, FAILURE_FACT};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
@@ -138,7 +138,10 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         Ended::Errors => say(
             "STOPPED_BY_ERRORS",
             Level::Invalid,
-            "the run was stopped because too many operations failed".to_owned(),
+            match cell.facts.get(FAILURE_FACT) {
+                Some(why) => format!("the run was stopped: {why}"),
+                None => "the run was stopped because too many operations failed".to_owned(),
+            },
         ),
         Ended::Running => say(
             "RUNNING",

@@ -11,7 +11,7 @@ use iodyno_drive::probe::default_engine;
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_cell};
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, Level};
+use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level};
 use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
     WorkloadRecord,
@@ -54,7 +54,10 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         _ if interrupted => notebook::Outcome::Interrupted,
         Err(e) => notebook::Outcome::Failed(e.to_string()),
         Ok(_) if too_many_errors => {
-            notebook::Outcome::Failed("too many operations failed".to_owned())
+            let why = cells.iter().find_map(|c| c.facts.get(FAILURE_FACT));
+            notebook::Outcome::Failed(
+                why.map_or("too many operations failed", String::as_str).to_owned(),
+            )
         }
         Ok(_) => notebook::Outcome::Finished,
     };
@@ -363,6 +366,9 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.first_corruption = sum.first_corruption.take().or_else(|| one.first_corruption.clone());
         if cell.ended != Ended::Time {
             all.ended = cell.ended;
+        }
+        if let Some(why) = cell.facts.get(FAILURE_FACT) {
+            all.facts.entry(FAILURE_FACT.to_owned()).or_insert_with(|| why.clone());
         }
     }
     all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());

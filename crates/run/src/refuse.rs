@@ -1,11 +1,13 @@
-//! What can't be together: engine and depth, engine and target, workload and target. All of it is
+//! What can't be together: engine and depth, engine and target, workload and target, workload and what an
+//! NBD server promises. All of it is
 //! known before a byte is written or the notebook is touched, and is said then: who laid out
 //! 100 GiB only to hear that the engine does not work there would rightly be angry.
 
-use crate::request::{Request, RunError};
+use crate::request::{CellRequest, Request, RunError};
 use crate::stage::Prop;
 use iodyno_drive::{DriveError, EngineKind, Medium};
-use iodyno_workload::{ArrivalKind, Geometry, Shared};
+use iodyno_units::{OpKind, human};
+use iodyno_workload::{ArrivalKind, Geometry, Percent, Shared};
 
 /// What can't be together, whatever the targets are.
 pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
@@ -29,6 +31,7 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
     for prop in props {
         engine(request, prop)?;
         for cell in &request.cells {
+            nbd(cell, prop)?;
             let geometry = Geometry {
                 capacity_bytes: prop.medium.capacity_bytes(),
                 align_bytes: prop.align_bytes,
@@ -52,6 +55,7 @@ fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
         Medium::Null(_) => Some(EngineKind::Null),
         Medium::Model { .. } => Some(EngineKind::Model),
         Medium::Live { .. } => Some(EngineKind::Live),
+        Medium::Nbd(_) => Some(EngineKind::Nbd),
     };
     if own == Some(asked) || own.is_none() && !asked.comes_with_target() {
         return Ok(());
@@ -61,4 +65,43 @@ fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
         asked.name(),
         prop.name
     )))
+}
+
+/// What a workload asks of an NBD server that the server does not promise. The protocol forbids to ask
+/// for it all the same.
+fn nbd(cell: &CellRequest, prop: &Prop) -> Result<(), RunError> {
+    let Some(export) = &prop.inspection.nbd else { return Ok(()) };
+    let spec = &cell.spec;
+    let refused =
+        |why: String| Err(RunError::Impossible(format!("{} on `{}`: {why}", cell.name, prop.name)));
+    let unknown = [
+        (spec.issues(OpKind::Flush) && !export.flush, "flushes"),
+        (spec.issues(OpKind::Trim) && !export.trim, "trims"),
+        (spec.issues(OpKind::WriteZeroes) && !export.write_zeroes, "write-zeroes"),
+        (
+            spec.issues(OpKind::Write) && spec.fua() > Percent::ZERO && !export.fua,
+            "writes with FUA",
+        ),
+    ];
+    if let Some((_, what)) = unknown.into_iter().find(|(missing, _)| *missing) {
+        return refused(format!(
+            "the server does not know {what}: choose a workload without them, or a server that does"
+        ));
+    }
+    let (block_bytes, most_bytes) = (spec.max_data_bytes(), export.max_payload_bytes);
+    if block_bytes > most_bytes {
+        return refused(format!(
+            "the server takes at most {} at once, and a block has {}: use a smaller `--block`",
+            human::size(most_bytes.into()),
+            human::size(block_bytes.into())
+        ));
+    }
+    let threads = spec.threads();
+    if threads > 1 && !export.multi_conn && spec.changes_content() {
+        return refused(format!(
+            "each of its {threads} workers has a connection of its own, and the server does not promise that connections see each other's writes (multi-conn): use `--threads 1 --depth {}` for as many outstanding I/Os on one, or have the server allow several (`qemu-nbd --shared`)",
+            spec.depth().saturating_mul(threads)
+        ));
+    }
+    Ok(())
 }

@@ -93,7 +93,7 @@ pub struct Outcome {
     pub run: notebook::Run,
     /// Stopped by a signal.
     pub interrupted: bool,
-    /// Stopped by too many failed operations.
+    /// Stopped by too many failed operations, or by an engine that could not go on.
     pub too_many_errors: bool,
 }
 

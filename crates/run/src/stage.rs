@@ -2,14 +2,16 @@
 
 use crate::emulated::Emulated;
 use crate::request::{Phase, Request, RunError, Watch};
+use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::{Cell, Evidence};
+use iodyno_nbd::client::Blocking;
 use iodyno_target::{
-    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, TargetError,
-    TargetName, health, inspect, lay_out, open_inspected,
+    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
+    TargetError, TargetName, check_writable, confirm, health, inspect, lay_out, open_inspected,
 };
-use iodyno_units::rng::{below, stream};
+use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, human};
 use iodyno_workload::content::fill_verifiable;
 use iodyno_workload::{Content, Filler, Spec};
@@ -19,6 +21,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Memory of a `ram:` target is filled in pieces of this size.
 const RAM_PIECE_BYTES: usize = 1 << 20;
@@ -26,6 +29,8 @@ const RAM_PIECE_BYTES: usize = 1 << 20;
 const SAMPLES: u32 = 64;
 /// Length of such a look.
 const SAMPLE_BYTES: u64 = 4096;
+/// A server that takes longer to answer one is left alone.
+const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One open target.
 pub(crate) struct Prop {
@@ -109,32 +114,53 @@ impl Prop {
 
     /// Reads some blocks of the active range and counts those that hold only zeroes.
     pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
-        let Medium::File(file) = &self.medium else { return };
         let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
-        let (start, end) = iodyno_drive::active_range(spec, file.capacity_bytes);
-        let blocks = (end.saturating_sub(start)) / step;
-        let Ok(buffer) = Buffers::new(1, step as usize, file.memory_align_bytes as usize) else {
-            return;
-        };
+        let (start, end) = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
         let mut random = stream(seed, "sample", 0);
-        for _ in 0..SAMPLES.min(u32::try_from(blocks).unwrap_or(SAMPLES)) {
-            let at = (start.div_ceil(step) + below(&mut random, blocks)) * step;
-            // SAFETY: the buffer holds `step` bytes; the descriptor is open.
-            let n = unsafe {
-                libc::pread(
-                    file.fd.as_raw_fd(),
-                    buffer.slot(0).cast(),
-                    step as usize,
-                    at as libc::off_t,
-                )
-            };
-            if n <= 0 {
-                continue;
+        match &self.medium {
+            Medium::File(file) => {
+                let align = file.memory_align_bytes as usize;
+                let Ok(buffer) = Buffers::new(1, step as usize, align) else { return };
+                // SAFETY: nothing else has the slot.
+                let bytes = unsafe { buffer.bytes(0, step as usize) };
+                let read = |bytes: &mut [u8], at: u64| {
+                    let (to, len) = (bytes.as_mut_ptr().cast(), bytes.len());
+                    // SAFETY: the buffer holds `len` bytes; the descriptor is open.
+                    let n = unsafe { libc::pread(file.fd.as_raw_fd(), to, len, at as libc::off_t) };
+                    usize::try_from(n).unwrap_or(0)
+                };
+                count_zeroes((start, end), bytes, &mut random, evidence, read);
             }
-            // SAFETY: the read is over, and this is the only slice of the slot.
-            let bytes = unsafe { buffer.bytes(0, n as usize) };
+            Medium::Nbd(export) => {
+                let Ok(client) = Blocking::connect(&export.uri) else { return };
+                let mut client = client.with_patience(SAMPLE_PATIENCE);
+                let mut bytes = vec![0; step as usize];
+                let read =
+                    |bytes: &mut [u8], at: u64| client.read(at, bytes).map_or(0, |()| bytes.len());
+                count_zeroes((start, end), &mut bytes, &mut random, evidence, read);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads blocks as long as the buffer, at random, and counts those that hold only zeroes. `read` gives
+/// how many bytes it read.
+fn count_zeroes(
+    (start, end): (u64, u64),
+    buffer: &mut [u8],
+    random: &mut Generator,
+    evidence: &mut Evidence,
+    mut read: impl FnMut(&mut [u8], u64) -> usize,
+) {
+    let step = buffer.len() as u64;
+    let blocks = end.saturating_sub(start) / step;
+    for _ in 0..SAMPLES.min(u32::try_from(blocks).unwrap_or(SAMPLES)) {
+        let at = (start.div_ceil(step) + below(random, blocks)) * step;
+        let n = read(buffer, at);
+        if n > 0 {
             evidence.blocks_sampled += 1;
-            evidence.blocks_zero += u32::from(bytes.iter().all(|&b| b == 0));
+            evidence.blocks_zero += u32::from(buffer[..n].iter().all(|&b| b == 0));
         }
     }
 }
@@ -155,7 +181,10 @@ pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
     for name in &request.targets {
         let inspection = inspect(name)?;
         let same = |p: &Prop| {
+            let export =
+                |i: &Inspection| i.nbd.as_ref().map(|e| (e.address.clone(), e.export.clone()));
             p.inspection.identity.is_some() && p.inspection.identity == inspection.identity
+                || inspection.nbd.is_some() && export(&p.inspection) == export(&inspection)
         };
         if !inspection.is_scratch()
             && let Some(other) = props.iter().find(|p| same(p))
@@ -209,6 +238,24 @@ fn open_one(
             return Err(RunError::Impossible(format!(
                 "`{name}` is emulated, in virtual time, and can't share a run with a real target: run it alone"
             )));
+        }
+        TargetName::Nbd(uri) => {
+            if writes {
+                let found = check_writable(&prop.inspection, &SysRoot::real());
+                let lifted = confirm(&prop.inspection, found, &Confirm(request.destroy.clone()))?;
+                prop.lifted = lifted.iter().map(ToString::to_string).collect();
+            }
+            let Inspection { size_bytes, whole_bytes, .. } = prop.inspection;
+            let export = prop.inspection.nbd.as_ref();
+            prop.align_bytes = export.map_or(512, |export| export.min_block_bytes.max(512));
+            prop.written_share = prop.inspection.extents.map(|e| e.written_share);
+            prop.medium = Medium::Nbd(NbdMedium {
+                uri: uri.clone(),
+                capacity_bytes: size_bytes.unwrap_or(0),
+                size_bytes: whole_bytes.unwrap_or(0),
+                read_only: export.is_some_and(|export| export.read_only),
+            });
+            return Ok(prop);
         }
         TargetName::Path { .. } | TargetName::Scratch { .. } => {}
     }

@@ -39,6 +39,8 @@ pub enum RefusalCode {
     NotStorage,
     /// It could not be read, so what it holds is unknown.
     UnknownContent,
+    /// It holds data, and nobody can see from here who uses it.
+    HoldsData,
 }
 
 impl RefusalCode {
@@ -127,6 +129,16 @@ pub enum TargetError {
     /// Writing to it would destroy something, or can't work.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
+    /// Nobody answers there, or not as a server should.
+    #[error("{target}: {problem}\n  help: {help}")]
+    Unreachable {
+        /// The target.
+        target: String,
+        /// What went wrong.
+        problem: String,
+        /// How to go on.
+        help: String,
+    },
     /// The operating system does not allow it.
     #[error("{path}: no permission to {op}\n  help: {help}")]
     Permission {

@@ -6,6 +6,9 @@
 //! name ([`Confirm`]), and a few never are: the disk that the system runs from, and what can't be
 //! written at all.
 //!
+//! Who uses an NBD export, nobody can see from here: no mount of it is ours, and no exclusive opening
+//! keeps others out. So an export that holds anything at all is refused, recognised or not.
+//!
 //! Relations come from sysfs and device numbers, never from comparing names, so that links,
 //! mapper aliases and partitions can't hide a mount. Exclusive opening by the kernel catches what
 //! sysfs can't show, such as mounts of other namespaces.
@@ -19,6 +22,7 @@ use std::path::Path;
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::inspect::topology::{self, BlockNode, Relation, Relative};
 use crate::inspect::{Inspection, Kind, mounts};
+use crate::name::TargetName;
 use crate::signature::Content;
 use crate::sysroot::SysRoot;
 
@@ -44,6 +48,7 @@ fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<R
     let mut refusals = Vec::new();
     match inspection.kind {
         Kind::Null | Kind::Ram | Kind::Model => {}
+        Kind::Nbd => check_nbd(inspection, &mut refusals),
         Kind::Char => check_char(inspection, &mut refusals),
         Kind::Other => refusals.push(Refusal {
             code: RefusalCode::NotStorage,
@@ -73,8 +78,14 @@ pub fn confirm(
         return Ok(refusals);
     }
     let own_names = own_names(inspection);
+    // A URI can be written in several ways, with or without percent signs.
+    let is_own = |given: &String| {
+        own_names.contains(given)
+            || inspection.kind == Kind::Nbd
+                && TargetName::parse(given).is_ok_and(|given| given == inspection.name)
+    };
     let can_be_lifted = refusals.iter().all(|refusal| refusal.code.can_be_lifted());
-    if can_be_lifted && confirm.0.iter().any(|given| own_names.contains(given)) {
+    if can_be_lifted && confirm.0.iter().any(is_own) {
         return Ok(refusals);
     }
     Err(TargetError::Refused(Box::new(RefusedTarget {
@@ -86,9 +97,12 @@ pub fn confirm(
 }
 
 /// The names that confirm a target: kernel name, serial number and paths of a device, paths and
-/// name of a file. A partition is not confirmed by its disk's serial number.
+/// name of a file, URI of an export. A partition is not confirmed by its disk's serial number.
 fn own_names(inspection: &Inspection) -> Vec<String> {
     let mut names = Vec::new();
+    if inspection.kind == Kind::Nbd {
+        names.push(inspection.name.to_string());
+    }
     if inspection.kind == Kind::Block
         && let Some(device) = &inspection.device
     {
@@ -187,6 +201,39 @@ fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
             ),
             mend: "Choose a target that is empty.".to_owned(),
         });
+    }
+}
+
+/// An export may be written when it is empty, as far as its block status or samples of it tell.
+fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    if inspection.nbd.as_ref().is_some_and(|export| export.read_only) {
+        refusals.push(Refusal {
+            code: RefusalCode::ReadOnly,
+            found: "The server exports it read-only.".to_owned(),
+            mend: "Measure with --read-only and a workload that only reads, or have the server \
+                   allow writing."
+                .to_owned(),
+        });
+    }
+    let holds_data = inspection.nbd.as_ref().and_then(|export| export.holds_data);
+    match &inspection.content {
+        Some(content) if !content.signatures.is_empty() => check_content(content, refusals),
+        Some(_) if holds_data == Some(false) => {}
+        Some(_) => refusals.push(Refusal {
+            code: RefusalCode::HoldsData,
+            found: "It holds data, and who uses an export can't be seen from its clients."
+                .to_owned(),
+            mend: "Choose an export that is empty, or measure with a workload that only reads."
+                .to_owned(),
+        }),
+        None => refusals.push(Refusal {
+            code: RefusalCode::UnknownContent,
+            found: format!(
+                "It could not be read, so nobody knows what it holds ({}).",
+                inspection.unreadable.as_deref().unwrap_or("unknown reason")
+            ),
+            mend: "Find out why the server can't read it.".to_owned(),
+        }),
     }
 }
 

@@ -30,7 +30,7 @@ pub use guard::{Confirm, check_writable, confirm};
 pub use health::{Health, health};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
-    Kind, PcieLink, inspect, inspect_in,
+    Kind, NbdExport, PcieLink, inspect, inspect_in,
 };
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};

@@ -7,6 +7,8 @@
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
 //! model:DEVICE[*N][@SYSTEM][?OPTIONS]  emulated storage in virtual time, see [`ModelName`]
 //! live:DEVICE[*N][@SYSTEM][?OPTIONS]   the same in real time
+//! nbd://HOST[:PORT]/EXPORT             an export of an NBD server; nbds:// over TLS
+//! nbd+unix:///EXPORT?socket=PATH       the same by a unix socket; nbds+unix:// over TLS
 //! ```
 //!
 //! Options follow the last `?`. A path that itself contains `?` is written with one more at its
@@ -19,6 +21,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::path::PathBuf;
 
+use iodyno_nbd::client::Uri;
 use iodyno_units::parse_size;
 use serde::{Deserialize, Serialize};
 
@@ -33,9 +36,13 @@ pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 pub const SIZE_STEP_BYTES: u64 = 512;
 
 /// Names that later issues give a meaning to, so that no file takes them by accident.
-const RESERVED_SCHEMES: [&str; 5] = ["nbd", "nbds", "nbd+unix", "nbds+unix", "pcie"];
+const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
+/// The schemes of NBD, whose names are URIs as libnbd and QEMU have them.
+const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
 
-const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, nbd://host/export or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+
+const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
 /// Whether the page cache is to be bypassed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -84,6 +91,8 @@ pub enum TargetName {
     },
     /// Emulated storage, in virtual or in real time.
     Model(ModelName),
+    /// An export of an NBD server.
+    Nbd(Uri),
 }
 
 /// What follows the `?` of a name.
@@ -179,6 +188,10 @@ impl TargetName {
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
             Some(("model", rest)) => ModelName::parse(text, rest, false).map(Self::Model),
             Some(("live", rest)) => ModelName::parse(text, rest, true).map(Self::Model),
+            Some((scheme, _)) if NBD_SCHEMES.contains(&scheme) => match text.parse() {
+                Ok(uri) => Ok(Self::Nbd(uri)),
+                Err(error) => bad(text, format!("{error}."), NBD_FORMS),
+            },
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("`{scheme}:` targets are not in this version."),
@@ -281,6 +294,7 @@ impl fmt::Display for TargetName {
                 write_options(f, None, *direct, dir.is_some_and(|dir| dir.contains('?')))
             }
             Self::Model(model) => model.fmt(f),
+            Self::Nbd(uri) => uri.fmt(f),
         }
     }
 }
@@ -310,6 +324,7 @@ impl From<TargetName> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_nbd::client::Address;
     use proptest::prelude::*;
 
     fn problem(text: &str) -> String {
@@ -352,6 +367,16 @@ mod tests {
                 },
             ),
             (
+                "nbd+unix:///a%20b?socket=run/x.sock",
+                TargetName::Nbd(Uri {
+                    address: Address::Unix("run/x.sock".into()),
+                    tls: false,
+                    export: "a b".to_owned(),
+                    tls_certificates: None,
+                    tls_hostname: None,
+                }),
+            ),
+            (
                 "model:a*32@b?workers=near&fill=12.5%&occupancy=max&state=random:16KiB",
                 TargetName::Model(ModelName {
                     live: false,
@@ -378,9 +403,11 @@ mod tests {
             ("ram:0", "nothing to measure"),
             ("ram:1000", "write 1KiB"),
             ("ram:lots", "is not a size"),
-            ("nbd://localhost/disk", "not in this version"),
-            ("nbds:x", "not in this version"),
-            ("nbd+unix:x", "not in this version"),
+            ("nbds:x", "does not begin with nbd://"),
+            ("nbd+unix:///disk", "?socket="),
+            ("nbd:///disk", "names no host"),
+            ("nbd://host/?tls-certificates=/pki", "nbds://"),
+            ("nbd://host/disk?size=8GiB", "not understood"),
             ("model:", "no device and no system"),
             ("model:*4@host", "no device and no system"),
             ("model:x*0", "1 to 1024"),
@@ -419,6 +446,24 @@ mod tests {
         };
         assert_eq!(model.volume(Some(3)), "model:a#3@b?state=fresh");
         assert_eq!(model.volume(None), "model:a@b?state=fresh");
+    }
+
+    fn uris() -> impl Strategy<Value = Uri> {
+        let text = "[a-z./?@&=: A-Z0-9é%-]{0,12}";
+        let tls = proptest::option::of(proptest::option::of(text.prop_map(PathBuf::from)));
+        ("[a-z0-9.]{1,9}", 1_u16.., text, tls, any::<bool>()).prop_map(
+            |(host, port, export, tls, unix)| Uri {
+                address: if unix {
+                    Address::Unix(format!("/{host}").into())
+                } else {
+                    Address::Tcp(host, port)
+                },
+                tls: tls.is_some(),
+                export,
+                tls_certificates: tls.flatten(),
+                tls_hostname: None,
+            },
+        )
     }
 
     fn direct() -> impl Strategy<Value = Direct> {
@@ -481,6 +526,7 @@ mod tests {
                 TargetName::Scratch { size_bytes, dir, direct }
             }),
             models().prop_map(TargetName::Model),
+            uris().prop_map(TargetName::Nbd),
         ]
     }
 

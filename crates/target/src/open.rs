@@ -173,7 +173,8 @@ pub fn open(name: &TargetName, options: &OpenOptions) -> Result<Opened, TargetEr
 /// # Errors
 /// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another
 /// file or device has its name by now, [`TargetError::Unsupported`] when it can't be opened as
-/// asked (`null:` and `ram:` have no descriptor; a device without direct I/O that was required),
+/// asked (`null:`, `ram:`, emulated targets and NBD exports have no
+/// descriptor; a device without direct I/O that was required),
 /// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
 pub fn open_inspected(
     inspection: Inspection,
@@ -188,9 +189,9 @@ pub fn open_inspected(
         }
     };
     match inspection.kind {
-        Kind::Null | Kind::Ram | Kind::Model => Err(TargetError::Unsupported {
+        Kind::Null | Kind::Ram | Kind::Model | Kind::Nbd => Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
-            problem: "it lives inside the program and has no descriptor to open.".to_owned(),
+            problem: "it has no descriptor to open.".to_owned(),
             help: "use the engine of the same name.".to_owned(),
         }),
         Kind::File if inspection.is_scratch() => file::scratch(inspection, options),

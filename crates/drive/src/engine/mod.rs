@@ -8,6 +8,7 @@
 pub mod libaio;
 pub mod live;
 pub mod mmap;
+pub mod nbd;
 pub mod null;
 pub mod psync;
 pub mod ram;
@@ -18,6 +19,7 @@ use iodyno_emulate::System;
 use iodyno_live::served::Live;
 use iodyno_units::Op;
 use live::Slip;
+use nbd::NbdMedium;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -50,6 +52,11 @@ pub trait Engine {
     fn batch_max(&self) -> u32 {
         64
     }
+
+    /// Why it can't go on, where it told of that by failing what was in flight.
+    fn lost(&self) -> Option<io::Error> {
+        None
+    }
 }
 
 /// Names of engines, as `--engine` and results have them.
@@ -71,11 +78,13 @@ pub enum EngineKind {
     Model,
     /// Emulated storage, in real time; what `live:` targets use.
     Live,
+    /// An export of an NBD server; what `nbd:` targets use.
+    Nbd,
 }
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Uring,
         Self::Libaio,
         Self::Psync,
@@ -84,6 +93,7 @@ impl EngineKind {
         Self::Null,
         Self::Model,
         Self::Live,
+        Self::Nbd,
     ];
 
     /// The name that people write.
@@ -97,6 +107,7 @@ impl EngineKind {
             Self::Null => "null",
             Self::Model => "model",
             Self::Live => "live",
+            Self::Nbd => "nbd",
         }
     }
 
@@ -113,7 +124,7 @@ impl EngineKind {
 
     /// Whether it belongs to one kind of target, and no other engine works there.
     pub const fn comes_with_target(self) -> bool {
-        matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live)
+        matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live | Self::Nbd)
     }
 }
 
@@ -128,7 +139,7 @@ impl std::str::FromStr for EngineKind {
             _ => {}
         }
         Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
-            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:`, `model:` and `live:` targets bring their own)")
+            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)")
         })
     }
 }
@@ -176,6 +187,8 @@ pub enum Medium {
         /// The number of the target's first worker in the machine.
         first_worker: u32,
     },
+    /// An export of an NBD server.
+    Nbd(NbdMedium),
 }
 
 impl Medium {
@@ -189,6 +202,7 @@ impl Medium {
                 system.volumes[*volume as usize].device.capacity_bytes()
             }
             Self::Live { live, volume, .. } => live.capacity_bytes(*volume),
+            Self::Nbd(export) => export.capacity_bytes,
         }
     }
 }

@@ -67,6 +67,7 @@ impl<'a> Turns<'a> {
             machine,
             dues: Dues::new(workers.len()),
             control: Control {
+                failed: AtomicBool::new(false),
                 stop: Arc::new(AtomicBool::new(false)),
                 start_ns: AtomicU64::new(start_ns),
                 errors: AtomicU64::new(0),

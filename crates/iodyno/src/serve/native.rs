@@ -1,6 +1,7 @@
 //! `--speed native`: the store without a machine. What was acknowledged is in the base, as in a device
 //! with a protected buffer: a server that is killed has lost nothing.
 
+use iodyno_emulate::Fault;
 use iodyno_emulate::spec::{Device, Kind as DeviceKind};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::door::nbd::described;
@@ -101,22 +102,34 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
                 let volumes = stores.iter().map(|s| json!({ "memory_bytes": s.memory_bytes() }));
                 return json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() });
             }
-            words => match words::parse(words) {
-                Ok(Ask::Corrupt { volume, offset_bytes, len_bytes })
-                    if (volume as usize) < stores.len() =>
-                {
-                    let range = offset_bytes..offset_bytes + len_bytes;
-                    stores[volume as usize].corrupt(&range, 1);
-                }
-                Ok(Ask::ClearAll) => stores.iter().for_each(|s| s.clear_corruption()),
-                Ok(_) => {
-                    let why =
-                        "at native speed nothing is modelled: only corrupt and clear are there";
+            ["metrics"] => {
+                let why = "at native speed there are no metrics: they are the model's";
+                return json!({ "error": why });
+            }
+            words => {
+                if let Err(why) = words::parse(words).and_then(|ask| apply(&stores, &ask)) {
                     return json!({ "error": why });
                 }
-                Err(why) => return json!({ "error": why }),
-            },
+            }
         }
         json!({ "ok": true })
     })
+}
+
+/// Does to the bytes what was asked.
+fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
+    let capacities: Vec<u64> = stores.iter().map(|s| s.capacity_bytes()).collect();
+    super::on_a_volume(ask, &capacities)?;
+    match *ask {
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
+            stores[volume as usize].corrupt(&(offset_bytes..offset_bytes + len_bytes), 1);
+        }
+        Ask::ClearAll => stores.iter().for_each(|s| s.clear_corruption()),
+        Ask::Fault(Fault::Clear { volume }) => stores[volume as usize].clear_corruption(),
+        Ask::Fault(_) => {
+            let why = "at native speed nothing is modelled: only corrupt and clear are there";
+            return Err(why.to_owned());
+        }
+    }
+    Ok(())
 }

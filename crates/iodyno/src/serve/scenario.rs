@@ -7,9 +7,9 @@
 //! ```
 //! Times count from the start of the server, in the model's time.
 
+use crate::args::Serve;
 use crate::failure::Failure;
-use iodyno_live::door::nbd::Reply;
-use iodyno_live::served::Live;
+use iodyno_live::door::Served;
 use iodyno_live::words::{self, Ask};
 use iodyno_units::parse_duration_ns;
 use std::path::Path;
@@ -17,8 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// What happens when, by the number of its line.
+pub(super) type Plan = Vec<(u32, u64, Ask)>;
+
 /// Reads a scenario.
-pub(super) fn read(path: &Path) -> Result<Vec<(u64, Ask)>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::input(format!("--scenario {}: {e}", path.display())))?;
     let mut plan = Vec::new();
@@ -31,22 +34,23 @@ pub(super) fn read(path: &Path) -> Result<Vec<(u64, Ask)>, Failure> {
         let (time, what) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let at_ns = parse_duration_ns(time).map_err(|e| wrong(e.to_string()))?;
         let what: Vec<&str> = what.split_whitespace().collect();
-        plan.push((at_ns, words::parse(&what).map_err(wrong)?));
+        plan.push((number, at_ns, words::parse(&what).map_err(wrong)?));
     }
-    plan.sort_by_key(|p| p.0);
+    plan.sort_by_key(|p| p.1);
     Ok(plan)
 }
 
+/// A line that asks for what can't be.
+pub(super) fn wrong(flags: &Serve, number: u32, why: &str) -> Failure {
+    let path = flags.scenario.as_deref().unwrap_or(Path::new(""));
+    Failure::input(format!("{}:{number}: {why}", path.display()))
+}
+
 /// Lets it happen, in a thread of its own.
-pub(super) fn play(
-    plan: Vec<(u64, Ask)>,
-    live: &Arc<Live<Reply>>,
-    seed: u64,
-    stop: &Arc<AtomicBool>,
-) {
+pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     std::thread::spawn(move || {
-        for (at_ns, ask) in plan {
+        for (_, at_ns, ask) in plan {
             loop {
                 let left_ns = live.real_ns(at_ns).saturating_sub(live.now_ns());
                 if stop.load(Ordering::Relaxed) {

@@ -3,7 +3,8 @@
 //! A flush covers everything that was acknowledged on the volume, by whichever connection,
 //! so clients may use several.
 
-use crate::served::{Errno, Live, Payload, Sink};
+use super::{Served, Waiter};
+use crate::served::{Errno, Payload, Sink};
 use crate::store::Store;
 use iodyno_emulate::spec::Kind as DeviceKind;
 use iodyno_nbd::{Answer, Export, Info, Io, Later, Peer, Session};
@@ -73,7 +74,7 @@ impl Sink for Reply {
 }
 
 /// What is told about a volume.
-fn info(live: &Live<Reply>, volume: u32, read_only: bool) -> Info {
+fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     let (description, rotational) = live.look(|machine, _, _| {
         let system = machine.system();
         let device = &system.volumes[volume as usize].device;
@@ -108,7 +109,7 @@ pub fn described(size_bytes: u64, description: String, rotational: bool, read_on
 /// A volume of a served machine.
 #[derive(Debug)]
 pub struct Volume {
-    live: Arc<Live<Reply>>,
+    live: Arc<Served>,
     number: u32,
     first_worker: u32,
     connections: AtomicU32,
@@ -118,7 +119,7 @@ pub struct Volume {
 impl Volume {
     /// The export of a volume, whose workers in the machine are the [`WORKERS`] from `first_worker`
     /// on.
-    pub fn new(live: Arc<Live<Reply>>, number: u32, first_worker: u32, read_only: bool) -> Self {
+    pub fn new(live: Arc<Served>, number: u32, first_worker: u32, read_only: bool) -> Self {
         let info = info(&live, number, read_only);
         Self { live, number, first_worker, connections: AtomicU32::new(0), info }
     }
@@ -138,14 +139,14 @@ impl Export for Volume {
 
 /// One connection.
 struct Client {
-    live: Arc<Live<Reply>>,
+    live: Arc<Served>,
     volume: u32,
     worker: u32,
 }
 
 impl Client {
     fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
-        self.live.submit(self.worker, self.volume, op, payload, reply);
+        self.live.submit(self.worker, self.volume, op, payload, Waiter::Nbd(reply));
     }
 }
 

@@ -317,11 +317,27 @@ impl Store {
             self.base.drop_units(&(0..self.base.units()))?;
             self.not_emptied = None;
         }
-        let stranded: Vec<(u64, u64)> = self.stranded.iter().map(|(&u, s)| (u, s.0)).collect();
+        self.land_again(0..u64::MAX);
+        self.trouble().map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    /// The same for a range: what a forced write must know of its own units before it is acknowledged.
+    ///
+    /// # Errors
+    /// Something in the range has landed and can't be written.
+    pub fn settle_range(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        let units = touched(offset_bytes, len_bytes);
+        self.land_again(units.clone());
+        let stranded = self.stranded.range(units).next();
+        stranded.map_or(Ok(()), |(_, (_, why))| Err(why.clone()))
+    }
+
+    fn land_again(&mut self, units: Range<u64>) {
+        let stranded: Vec<(u64, u64)> =
+            self.stranded.range(units).map(|(&u, s)| (u, s.0)).collect();
         for (unit, version) in stranded {
             self.land(unit, version);
         }
-        self.trouble().map_or(Ok(()), |why| Err(why.clone()))
     }
 
     /// Why something that has landed could not be written; None: all is well.

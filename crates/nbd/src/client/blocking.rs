@@ -3,6 +3,7 @@
 use super::{ClientError, Config, Connection, Uri, Wait};
 use crate::wire::{CmdFlags, Errno, Extent, Info, Kind};
 use std::io;
+use std::time::{Duration, Instant};
 
 /// A connection whose calls return when they are done.
 #[derive(Debug)]
@@ -10,6 +11,8 @@ pub struct Blocking {
     connection: Connection,
     /// It failed: requests may be half-sent.
     broken: bool,
+    /// How long an answer may take; for ever where absent.
+    patience: Option<Duration>,
 }
 
 /// A server's error, as Linux numbers it.
@@ -26,7 +29,15 @@ impl Blocking {
     /// Connects and negotiates in this way.
     pub fn connect_with(uri: &Uri, config: &Config) -> Result<Self, ClientError> {
         let connection = Connection::connect(uri, config)?;
-        Ok(Self { connection, broken: false })
+        Ok(Self { connection, broken: false, patience: None })
+    }
+
+    /// Gives up on a server that takes longer than this to answer a request: the call fails with
+    /// [`io::ErrorKind::TimedOut`], and the connection is of no use any more.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
     }
 
     /// What the export tells about itself.
@@ -53,9 +64,15 @@ impl Blocking {
         // SAFETY: the buffer is a slice that the caller of this borrows until this returns. It
         // returns early only when the connection is broken, and a broken one is not turned again.
         unsafe { self.connection.queue(0, kind, flags, offset_bytes, len_bytes, buffer) };
+        let deadline = self.patience.map(|patience| Instant::now() + patience);
         let mut result = None;
         while result.is_none() {
-            let turned = self.connection.turn(Wait::One);
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let turned = match left {
+                Some(Duration::ZERO) => Err(io::ErrorKind::TimedOut.into()),
+                Some(left) => self.connection.turn(Wait::AtMost(left)),
+                None => self.connection.turn(Wait::One),
+            };
             self.broken = turned.is_err();
             turned?;
             self.connection.drain(|_, r| result = Some(r));

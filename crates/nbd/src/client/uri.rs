@@ -18,7 +18,7 @@ use std::str::FromStr;
 const PORT: u16 = 10809;
 
 /// Where a server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A unix socket.
     Unix(PathBuf),
@@ -37,7 +37,7 @@ impl fmt::Display for Address {
 }
 
 /// An export somewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
     /// Where.
     pub address: Address,

@@ -11,6 +11,7 @@
 use super::counters::Tally;
 use super::later::Link;
 use super::outgoing::Outgoing;
+use super::patience::Patience;
 use super::{Exports, Limits, Phase};
 use crate::export::{Io, Peer, Session};
 use crate::sys::{self, Span};
@@ -126,6 +127,9 @@ struct Connection<'a> {
     tally: Tally,
     /// For TLS: what others answered.
     queued: Vec<u8>,
+    /// Requests that the last receive brought.
+    at_once: u32,
+    patience: Patience,
 }
 
 impl<'a> Connection<'a> {
@@ -137,6 +141,8 @@ impl<'a> Connection<'a> {
             input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
+            at_once: 0,
+            patience: Patience::default(),
         }
     }
 
@@ -349,6 +355,7 @@ impl<'a> Connection<'a> {
             match work.rules.admit(&request) {
                 Admission::Run(command) if payload <= have => {
                     count(&mut self.tally, &command);
+                    self.at_once += 1;
                     let data = &rest[..payload];
                     work.session.submit(Io {
                         command,
@@ -487,12 +494,16 @@ impl<'a> Connection<'a> {
     /// Receives at least one byte into the input. Sends meanwhile what others answered.
     fn receive(&mut self) -> Result<(), End> {
         let fd = self.fd();
+        let alone = std::mem::take(&mut self.at_once) <= 1;
         loop {
             self.wait_readable()?;
             let block = !self.start.link.used();
             let room = self.input.room();
             debug_assert!(!room.is_empty());
             let received = match &mut self.pipe {
+                Pipe::Plain if block && alone => {
+                    self.patience.get(|wait| sys::receive_into(fd, room, wait))?
+                }
                 Pipe::Plain => sys::receive_into(fd, room, block)?,
                 Pipe::Tls(tls) => tls.receive(fd, room)?,
             };

@@ -10,7 +10,7 @@ use rustix::net::{
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -57,31 +57,23 @@ impl ListenError {
     }
 }
 
-pub(crate) struct Listener {
+/// A unix socket that its owner alone may connect to. A socket file that a dead server left there makes
+/// room for it; anything else does not. Its own file is removed when it is dropped, if it is still its
+/// own.
+#[derive(Debug)]
+pub struct OwnersSocket {
     socket: OwnedFd,
-    endpoint: Endpoint,
+    path: PathBuf,
     /// Device and inode of the socket's file.
     file: Option<(u64, u64)>,
 }
 
-impl Listener {
-    pub(crate) fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
-        match endpoint {
-            Endpoint::Unix(path) => Self::unix(path),
-            Endpoint::Tcp(address) => {
-                if !plain_anywhere && !address.ip().is_loopback() {
-                    return Err(ListenError::Open(*address));
-                }
-                let fault = |e: io::Error| ListenError::new(address, &e);
-                let listener = TcpListener::bind(address).map_err(fault)?;
-                listener.set_nonblocking(true).map_err(fault)?;
-                let endpoint = Endpoint::Tcp(listener.local_addr().map_err(fault)?);
-                Ok(Self { socket: listener.into(), endpoint, file: None })
-            }
-        }
-    }
-
-    fn unix(path: &Path) -> Result<Self, ListenError> {
+impl OwnersSocket {
+    /// Listens at a path; accepting does not block.
+    ///
+    /// # Errors
+    /// A server listens there, there is something that is no socket, or the system says no.
+    pub fn listen(path: &Path) -> Result<Self, ListenError> {
         let fault = |e: rustix::io::Errno| ListenError::new(path.display(), &e);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =
@@ -97,9 +89,65 @@ impl Listener {
             }
             bound => bound.map_err(fault)?,
         }
-        listen(&socket, 4096).map_err(fault)?;
         let file = std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
-        Ok(Self { socket, endpoint: Endpoint::Unix(path.to_owned()), file })
+        let made = Self { socket, path: path.to_owned(), file };
+        listen(&made.socket, 4096).map_err(fault)?;
+        Ok(made)
+    }
+}
+
+impl AsFd for OwnersSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for OwnersSocket {
+    fn drop(&mut self) {
+        let now = std::fs::symlink_metadata(&self.path).ok().map(|m| (m.dev(), m.ino()));
+        if now.is_some() && now == self.file {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+enum Socket {
+    Unix(OwnersSocket),
+    Tcp(TcpListener),
+}
+
+pub(crate) struct Listener {
+    socket: Socket,
+    endpoint: Endpoint,
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Unix(socket) => socket.as_fd(),
+            Socket::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Listener {
+    pub(crate) fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
+        match endpoint {
+            Endpoint::Unix(path) => {
+                let socket = Socket::Unix(OwnersSocket::listen(path)?);
+                Ok(Self { socket, endpoint: endpoint.clone() })
+            }
+            Endpoint::Tcp(address) => {
+                if !plain_anywhere && !address.ip().is_loopback() {
+                    return Err(ListenError::Open(*address));
+                }
+                let fault = |e: io::Error| ListenError::new(address, &e);
+                let listener = TcpListener::bind(address).map_err(fault)?;
+                listener.set_nonblocking(true).map_err(fault)?;
+                let endpoint = Endpoint::Tcp(listener.local_addr().map_err(fault)?);
+                Ok(Self { socket: Socket::Tcp(listener), endpoint })
+            }
+        }
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -109,7 +157,7 @@ impl Listener {
     /// A connection that waits, and who it is; None where none does.
     pub(crate) fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
         loop {
-            match acceptfrom_with(&self.socket, SocketFlags::CLOEXEC) {
+            match acceptfrom_with(self, SocketFlags::CLOEXEC) {
                 Ok((socket, address)) => {
                     let address = match self.endpoint {
                         Endpoint::Unix(_) => {
@@ -135,17 +183,6 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Endpoint::Unix(path) = &self.endpoint {
-            let now = std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
-            if now.is_some() && now == self.file {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-    }
-}
-
 /// Removes a socket file on which nobody listens.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
     let fault = |e: io::Error| ListenError::new(path.display(), &e);
@@ -164,7 +201,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
 
 /// Waits for a connection or the bell.
 pub(crate) fn wait(listeners: &[Listener], bell: &Bell) -> io::Result<()> {
-    let sockets = listeners.iter().map(|l| l.socket.as_fd());
+    let sockets = listeners.iter().map(AsFd::as_fd);
     let mut fds: Vec<PollFd<'_>> =
         sockets.chain([bell.fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     match poll(&mut fds, None) {

@@ -12,11 +12,12 @@ mod counters;
 mod later;
 mod listen;
 mod outgoing;
+mod patience;
 
 pub use counters::{Counters, Snapshot};
 pub(crate) use later::Link;
 pub use later::{Batch, Later};
-pub use listen::{Endpoint, ListenError};
+pub use listen::{Endpoint, ListenError, OwnersSocket};
 pub(crate) use outgoing::Outgoing;
 
 use crate::export::Export;

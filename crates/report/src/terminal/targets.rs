@@ -65,6 +65,17 @@ fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
             let fill = facts["emulated"]["fill"].as_f64().filter(|fill| *fill < 1.0);
             words.extend(fill.map(|fill| format!("{} % full", human::three_digits(fill * 100.0))));
         }
+        Some("nbd") => {
+            let text = |key: &str| facts["nbd"][key].as_str().unwrap_or_default();
+            let export = match text("export") {
+                "" => "NBD export".to_owned(),
+                name => format!("NBD export {name}"),
+            };
+            words.push(with_size(size, &format!("{export} at {}", text("address"))));
+            let described = text("description");
+            words.extend((!described.is_empty()).then(|| described.to_owned()));
+            words.extend((facts["nbd"]["tls"] == true).then(|| "TLS".to_owned()));
+        }
         Some("block") => words.push(with_size(size, "block device")),
         Some("char") => words.push("character device".to_owned()),
         Some("file") => {

@@ -9,6 +9,7 @@ mod device;
 mod extents;
 mod file_system;
 pub(crate) mod mounts;
+mod nbd;
 mod path;
 pub(crate) mod topology;
 
@@ -26,6 +27,7 @@ pub use alignment::Alignment;
 pub use device::{BlockDevice, DiskStats, PcieLink};
 pub use extents::Extents;
 pub use file_system::FileSystem;
+pub use nbd::NbdExport;
 
 use crate::aligned::AlignedBuf;
 use crate::error::TargetError;
@@ -45,6 +47,8 @@ pub enum Kind {
     Ram,
     /// Emulated storage. What it is, the emulator knows.
     Model,
+    /// An export of an NBD server.
+    Nbd,
     /// A regular file, or one to be made.
     File,
     /// A block device.
@@ -124,6 +128,8 @@ pub struct Inspection {
     /// The devices at the bottom: disks under partitions, members under dm and md, the disk under
     /// a loop device's file.
     pub physical: Vec<BlockDevice>,
+    /// What an NBD server tells of the export.
+    pub nbd: Option<NbdExport>,
     /// What it can do beyond read, write and flush.
     pub capabilities: Capabilities,
     /// Remarks for people, as sentences. None is a reason to refuse.
@@ -149,6 +155,7 @@ impl Inspection {
             unreadable: None,
             device: None,
             physical: Vec::new(),
+            nbd: None,
             capabilities: Capabilities::default(),
             notes: Vec::new(),
         }
@@ -177,7 +184,8 @@ impl Inspection {
 /// [`TargetError::NotFound`] for a path without a file and without a size to make one of,
 /// [`TargetError::Unsupported`] for a size beyond the device's, [`TargetError::NoSpace`] for more
 /// memory or scratch space than there is, [`TargetError::Permission`] and [`TargetError::Io`] when
-/// the path can't be looked at.
+/// the path can't be looked at. For an NBD export, [`TargetError::BadName`] where the server does not
+/// have it, and [`TargetError::Unreachable`] where none answers.
 pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
     inspect_in(name, &SysRoot::real())
 }
@@ -200,6 +208,7 @@ pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, Targe
             inspection.capabilities = Capabilities { trim: Some(true), write_zeroes: Some(true) };
             Ok(inspection)
         }
+        TargetName::Nbd(uri) => nbd::export(name, uri),
         TargetName::Scratch { size_bytes, dir, .. } => {
             path::scratch(name, *size_bytes, dir.as_deref(), root)
         }
@@ -272,7 +281,10 @@ pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,
-        TargetName::Null { .. } | TargetName::Ram { .. } | TargetName::Model(_) => Direct::Auto,
+        TargetName::Null { .. }
+        | TargetName::Ram { .. }
+        | TargetName::Model(_)
+        | TargetName::Nbd(_) => Direct::Auto,
     }
 }
 

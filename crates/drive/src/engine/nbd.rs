@@ -1,0 +1,155 @@
+//! An export of an NBD server: a connection for each worker, with as many requests on it as the
+//! worker's depth says. It waits in the kernel, as the engines of files do.
+//!
+//! A connection that breaks is the end of its target, but not of what is known: what was in flight
+//! fails as on a device that is gone, and only the next turn says that there is nothing left to turn.
+
+use super::{Engine, Wait};
+use crate::memory::Buffers;
+use iodyno_nbd::client::{self, ClientError, Config, Connection, Uri};
+use iodyno_nbd::{CmdFlags, Info, Kind};
+use iodyno_units::{Op, OpKind};
+use std::io;
+use std::time::Duration;
+
+/// From the first attempt to the export.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// An export, as the target room found it and agreed to its use.
+#[derive(Clone, Debug)]
+pub struct NbdMedium {
+    /// Where it is.
+    pub uri: Uri,
+    /// Length that may be addressed, bytes.
+    pub capacity_bytes: u64,
+    /// The export's whole size when it was inspected, bytes: what answers now must have the same.
+    pub size_bytes: u64,
+    /// What was read-only when it was inspected must still be, and the other way round.
+    pub read_only: bool,
+}
+
+impl NbdMedium {
+    /// Connects, and makes sure that it is still the same export, as far as can be seen.
+    ///
+    /// # Errors
+    /// No connection, or another export.
+    fn connect(&self, depth: u32) -> io::Result<Connection> {
+        let config = Config { depth, timeout: CONNECT_PATIENCE, ..Config::default() };
+        let connection = Connection::connect(&self.uri, &config).map_err(|error| {
+            let kind = match &error {
+                ClientError::Connect(_, e) | ClientError::Broken(_, e) => e.kind(),
+                _ => io::ErrorKind::Other,
+            };
+            io::Error::new(kind, error)
+        })?;
+        let Info { size_bytes, read_only, .. } = *connection.info();
+        if (size_bytes, read_only) != (self.size_bytes, self.read_only) {
+            return Err(io::Error::other(format!(
+                "the export is another one by now: it had {} bytes and has {size_bytes}",
+                self.size_bytes
+            )));
+        }
+        Ok(connection)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct NbdEngine<'a> {
+    connection: Connection,
+    buffers: &'a Buffers,
+    /// By slot: what the request in flight gives when it succeeds, bytes.
+    in_flight: Box<[Option<u32>]>,
+    /// Why the connection is no more.
+    lost: Option<io::Error>,
+    /// Those in flight then were given back.
+    told: bool,
+}
+
+impl<'a> NbdEngine<'a> {
+    /// A connection to the export, with as many slots as there are buffers.
+    ///
+    /// # Errors
+    /// No connection, or it is another export by now.
+    pub fn new(medium: &NbdMedium, buffers: &'a Buffers) -> io::Result<Self> {
+        let slots = buffers.slots();
+        let connection = medium.connect(slots)?;
+        let in_flight = vec![None; slots as usize].into();
+        Ok(Self { connection, buffers, in_flight, lost: None, told: false })
+    }
+
+    /// What was agreed with the server, in words.
+    pub fn agreed(&self) -> String {
+        let found = self.connection.found();
+        let replies = if found.structured { "structured replies" } else { "simple replies" };
+        let tls = if found.secure { ", TLS" } else { "" };
+        format!("{replies}{tls}")
+    }
+}
+
+/// An error does not copy itself; this says the same.
+fn again(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
+}
+
+impl Engine for NbdEngine<'_> {
+    #[inline]
+    fn queue(&mut self, slot: u32, op: &Op) {
+        self.in_flight[slot as usize] = Some(op.len_bytes);
+        if self.lost.is_some() {
+            return;
+        }
+        let (kind, carries) = match op.kind {
+            OpKind::Read => (Kind::Read, true),
+            OpKind::Write => (Kind::Write, true),
+            OpKind::Flush => (Kind::Flush, false),
+            OpKind::Trim => (Kind::Trim, false),
+            OpKind::WriteZeroes => (Kind::WriteZeroes, false),
+        };
+        let flags = if op.fua { CmdFlags::FUA } else { CmdFlags::NONE };
+        let buffer = if carries { self.buffers.slot(slot) } else { std::ptr::null_mut() };
+        let (offset, len) =
+            if op.kind == OpKind::Flush { (0, 0) } else { (op.offset_bytes, op.len_bytes) };
+        // SAFETY: the slot's buffer is as long as the longest operation, and this engine's until the
+        // completion is drained; it outlives the engine, and so the connection.
+        unsafe { self.connection.queue(slot, kind, flags, offset, len, buffer) };
+    }
+
+    #[inline]
+    fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        if let Some(lost) = &self.lost {
+            return Err(again(lost));
+        }
+        let wait = match wait {
+            Wait::No => client::Wait::No,
+            Wait::One => client::Wait::One,
+            Wait::AtMostNs(ns) => client::Wait::AtMost(Duration::from_nanos(ns)),
+        };
+        if let Err(error) = self.connection.turn(wait) {
+            self.lost = Some(error);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn drain(&mut self, mut done: impl FnMut(u32, i32)) {
+        let (connection, in_flight) = (&mut self.connection, &mut self.in_flight);
+        connection.drain(|slot, result| {
+            let len_bytes = in_flight[slot as usize].take().unwrap_or(0);
+            // The protocol's error numbers are those of Linux.
+            done(slot, result.map_or_else(|errno| -(errno.code() as i32), |()| len_bytes as i32));
+        });
+        if self.lost.is_some() && !self.told {
+            self.told = true;
+            for (slot, waits) in (0..).zip(in_flight.iter_mut()) {
+                if waits.take().is_some() {
+                    done(slot, -libc::ENODEV);
+                }
+            }
+        }
+    }
+
+    fn lost(&self) -> Option<io::Error> {
+        self.lost.as_ref().map(again)
+    }
+}

@@ -1,0 +1,218 @@
+//! The power is cut while a database commits. Every transaction of which the guest has said that it is
+//! committed must be there when it starts again, the database whole, the file system clean.
+//!
+//! Two devices, one with a protected buffer and one with a volatile cache; two file systems, one that
+//! flushes the device's cache when a program asks for durability, and one that was told not to
+//! (`nobarrier`). Only the volatile cache that is not flushed may lose, and it must: else the cuts would
+//! prove nothing about the other three.
+//!
+//! SQLite commits in its two ways by turns: with a rollback journal and `synchronous=EXTRA` (FULL does not
+//! flush the folder from which the journal went), and with a write-ahead log and FULL.
+
+use crate::machine::Guest;
+use crate::served::Served;
+use std::time::Duration;
+
+/// They are slowed down, so that the buffer is not empty each time before the guest has said that it has
+/// committed and the test has heard it.
+const PROTECTED: (&str, &str) = ("exflash-400g", "--dilate 20");
+const VOLATILE: (&str, &str) = ("ssd-msata-mlc-128g", "--dilate 8");
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    cuts: u32,
+    /// Of them, while the file system was brought back from the last one.
+    cuts_in_recovery: u32,
+    /// Said to be committed.
+    committed: u64,
+    /// Cuts after which something that was committed was not there, or nothing could be read.
+    damaging: u32,
+    /// What was said to be committed and was not there.
+    lost: u64,
+    /// The first damage in words.
+    first: String,
+}
+
+/// A generator of the times of cuts (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{name}={v}: a number")))
+}
+
+/// The value of a row says whether it is the row's own. A row takes a part of a page, so that pages are
+/// written again and again.
+const VALUE: &str = "printf('%0900d', id * 7919)";
+
+/// Makes a small file system, so that it is checked soon, and an empty table.
+fn prepare(guest: &mut Guest) {
+    guest.good("/bin/mke2fs -q -F -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 /dev/vdb 256M");
+    guest.good("mount -t ext4 /dev/vdb /tmp/fs");
+    guest.good("sqlite3 /tmp/fs/db 'CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)'");
+    guest.good("umount /tmp/fs");
+}
+
+/// Mounts, which replays the journal, and looks at everything. The last transaction that is there, or
+/// what is wrong.
+fn look(guest: &mut Guest, mount: &str) -> Result<u64, String> {
+    let mut done = |line: &str| match guest.run(line) {
+        (text, 0) => Ok(text),
+        (text, code) => Err(format!("`{line}`: exit code {code}: {text}")),
+    };
+    done(mount)?;
+    // This is where SQLite takes back what was begun.
+    let whole = done("sqlite3 /tmp/fs/db 'PRAGMA integrity_check'")?;
+    if whole.trim() != "ok" {
+        return Err(format!("integrity_check: {whole}"));
+    }
+    let question = format!(
+        "sqlite3 /tmp/fs/db \"SELECT count(*), ifnull(max(id), 0), count(*) FILTER (WHERE v <> {VALUE}) FROM t\""
+    );
+    let rows = done(&question)?;
+    let rows: Vec<u64> = rows.trim().split('|').map(|n| n.parse().unwrap()).collect();
+    let [count, last, wrong] = rows[..] else { panic!("{rows:?}") };
+    if wrong > 0 || count != last {
+        return Err(format!(
+            "{count} transactions up to number {last}, {wrong} with a wrong value"
+        ));
+    }
+    done("umount /tmp/fs")?;
+    done("/bin/e2fsck -fn /dev/vdb")?;
+    Ok(last)
+}
+
+/// Commits until the power is cut: a line for each transaction, once it is committed.
+fn begin_to_commit(guest: &mut Guest, wal: bool, last: u64) {
+    let (journal, synchronous) = if wal { ("WAL", "FULL") } else { ("DELETE", "EXTRA") };
+    let settings = format!(
+        "PRAGMA journal_mode={journal}; PRAGMA synchronous={synchronous}; PRAGMA wal_autocheckpoint=40;"
+    );
+    let each = format!(
+        "BEGIN; INSERT INTO t(id) VALUES (%d); UPDATE t SET v = {VALUE} WHERE id = %d; COMMIT; SELECT 'committed %d';"
+    );
+    // awk's own format has the value's percent sign twice.
+    let each = each.replace("%0900d", "%%0900d").replace('\'', "\\047");
+    let awk = format!("{{ printf \"{each}\\n\", $1, $1, $1 }}");
+    let (from, to) = (last + 1, last + 10_000);
+    guest.say(&format!(
+        "seq {from} {to} | awk '{awk}' | sqlite3 -bail -cmd '{settings}' /tmp/fs/db"
+    ));
+}
+
+/// Cuts the power again and again; after damage everything is made anew. Ends early once the damage
+/// that is looked for has been seen.
+fn cut_again_and_again(
+    (device, flags): (&str, &str),
+    options: &str,
+    cuts: u32,
+    expects_damage: bool,
+) -> Seen {
+    // Who asks for a number of cuts wants to know how many of them take something.
+    let asked = setting("IODYNO_CUTS").map(|n| n as u32);
+    let cuts = asked.unwrap_or(cuts);
+    let seed = setting("IODYNO_SEED").unwrap_or(1);
+    let mut dice = Dice(seed);
+    let mount = format!("mount -t ext4 {options} /dev/vdb /tmp/fs");
+    let served = Served::start(device, &format!("--seed {seed} {flags}"));
+    let mut seen = Seen::default();
+    let mut guest = Guest::start(&served);
+    prepare(&mut guest);
+    let mut told = 0;
+    loop {
+        match look(&mut guest, &mount) {
+            Ok(last) if last >= told => told = last,
+            wrong => {
+                let words = match wrong {
+                    Ok(last) => {
+                        seen.lost += told - last;
+                        format!("{told} were committed, {last} are there")
+                    }
+                    Err(words) => words,
+                };
+                seen.damaging += 1;
+                if seen.first.is_empty() {
+                    seen.first = words;
+                }
+                told = 0;
+                guest = Guest::start(&served);
+                prepare(&mut guest);
+            }
+        }
+        if seen.cuts >= cuts || (expects_damage && asked.is_none() && seen.damaging > 0) {
+            break;
+        }
+        guest.good(&mount);
+        begin_to_commit(&mut guest, seen.cuts % 2 == 1, told);
+        let until = told + 1 + dice.below(40);
+        let mut say = |line: &str| {
+            if let Some(number) = line.strip_prefix("committed ") {
+                assert_eq!(number.parse(), Ok(told + 1), "transactions are committed in order");
+                told += 1;
+                seen.committed += 1;
+            }
+            assert!(!line.contains("rror"), "the database fails before the power does: {line}");
+            told
+        };
+        while say(&guest.hear()) < until {}
+        std::thread::sleep(Duration::from_micros(dice.below(30_000)));
+        for line in guest.cut_power(&served) {
+            say(&line);
+        }
+        seen.cuts += 1;
+        guest = Guest::start(&served);
+        // Now and then the power comes back only to fail again.
+        while dice.below(4) == 0 {
+            guest.say(&mount);
+            std::thread::sleep(Duration::from_micros(dice.below(200_000)));
+            guest.cut_power(&served);
+            seen.cuts_in_recovery += 1;
+            guest = Guest::start(&served);
+        }
+    }
+    println!("{device} {flags} {options}: {seen:?}");
+    let operations = &served.status()["volumes"][0]["operations"];
+    println!("{device} {flags} {options}: {operations}");
+    // Else the file system has not passed on what each commit has asked for.
+    let flushes = operations["flush"]["operations"].as_u64().unwrap_or(0);
+    assert!(!options.is_empty() || flushes >= seen.committed, "{flushes} flushes, {seen:?}");
+    seen
+}
+
+#[test]
+#[ignore = "needs QEMU and a guest kernel"]
+fn a_protected_buffer_keeps_what_was_committed() {
+    let seen = cut_again_and_again(PROTECTED, "", 8, false);
+    assert_eq!(seen.damaging, 0, "{seen:?}");
+}
+
+#[test]
+#[ignore = "needs QEMU and a guest kernel"]
+fn a_protected_buffer_needs_no_flush() {
+    let seen = cut_again_and_again(PROTECTED, "-o nobarrier", 4, false);
+    assert_eq!(seen.damaging, 0, "{seen:?}");
+}
+
+#[test]
+#[ignore = "needs QEMU and a guest kernel"]
+fn a_volatile_cache_that_is_flushed_keeps_what_was_committed() {
+    let seen = cut_again_and_again(VOLATILE, "", 8, false);
+    assert_eq!(seen.damaging, 0, "{seen:?}");
+}
+
+#[test]
+#[ignore = "needs QEMU and a guest kernel"]
+fn a_volatile_cache_that_is_not_flushed_loses() {
+    let seen = cut_again_and_again(VOLATILE, "-o nobarrier", 20, true);
+    assert!(seen.damaging > 0, "{seen:?}");
+}

@@ -1,0 +1,159 @@
+//! The guest: a QEMU that goes on from the kept state, with volumes of a server as its disks, and does
+//! what it is told over a serial line.
+
+use crate::served::Served;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A guest that says nothing for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Disks that it has room for.
+const DISKS: usize = 4;
+
+/// The folder with the guest, which is made by whoever comes first.
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/make-guest");
+    let made = Command::new(script).arg(&folder).status().unwrap();
+    assert!(made.success(), "the guest can't be made: make-guest has said why");
+    folder
+});
+
+/// A running guest. Killed when it is dropped.
+pub(crate) struct Guest {
+    qemu: Child,
+    line_in: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Guest {
+    /// Goes on from the kept state, with the volumes of `served` as `/dev/vdb` and on.
+    pub(crate) fn start(served: &Served) -> Self {
+        let behind = |export: &String| {
+            let socket = served.socket();
+            let socket = socket.display();
+            format!(
+                "driver=nbd,server.type=unix,server.path={socket},export={export},discard=unmap"
+            )
+        };
+        Self::with(&served.exports().iter().map(behind).collect::<Vec<_>>())
+    }
+
+    /// Goes on from the kept state, with these disks, as QEMU's `-blockdev` has them.
+    pub(crate) fn with(disks: &[String]) -> Self {
+        let folder = &*FOLDER;
+        let arguments = std::fs::read_to_string(folder.join("arguments")).unwrap();
+        let mut command = Command::new("qemu-system-x86_64");
+        command.current_dir(folder).args(arguments.lines());
+        for disk in 0..DISKS {
+            let none = || "driver=null-co,size=1073741824".to_owned();
+            let behind = disks.get(disk).cloned().unwrap_or_else(none);
+            command.args(["-blockdev", &format!("node-name=disk{disk},{behind}")]);
+        }
+        // What the kernel says comes on the first line, and is nobody's.
+        command.args(["-serial", "null", "-serial", "stdio", "-incoming", "exec:cat state"]);
+        let mut qemu = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let line_in = qemu.stdin.take().unwrap();
+        let mut line_out = BufReader::new(qemu.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut line = Vec::new();
+            // A guest that is killed leaves a piece of a line, which was not said.
+            while line_out.read_until(b'\n', &mut line).is_ok() && line.ends_with(b"\n") {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if sender.send(text).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        let mut guest = Self { qemu, line_in, lines };
+        guest.attach();
+        guest.good("bind");
+        guest
+    }
+
+    /// What is said before the state has been read is lost, so that it is said until there is an
+    /// answer; what is left of the answers is read away.
+    fn attach(&mut self) {
+        let began = Instant::now();
+        loop {
+            self.say("");
+            match self.lines.recv_timeout(Duration::from_millis(100)) {
+                Ok(_) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    assert!(began.elapsed() < PATIENCE, "the guest does not go on");
+                }
+                Err(RecvTimeoutError::Disconnected) => panic!("QEMU has ended: see above"),
+            }
+        }
+        self.say("echo attached");
+        while self.hear() != "attached" {}
+        while !self.hear().starts_with("status ") {}
+    }
+
+    /// Gives it a line of shell, and does not wait.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.line_in, "{line}").unwrap();
+    }
+
+    /// The next line that it says.
+    #[track_caller]
+    pub(crate) fn hear(&mut self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("nothing more is heard of the guest: {error}"),
+        }
+    }
+
+    /// Runs a line of shell; what it printed, and its exit code.
+    #[track_caller]
+    pub(crate) fn run(&mut self, line: &str) -> (String, i32) {
+        self.say(line);
+        let mut text = String::new();
+        loop {
+            let heard = self.hear();
+            if let Some(code) = heard.strip_prefix("status ") {
+                return (text, code.parse().unwrap());
+            }
+            text += &heard;
+            text.push('\n');
+        }
+    }
+
+    /// Runs a line of shell that must succeed; what it printed.
+    #[track_caller]
+    pub(crate) fn good(&mut self, line: &str) -> String {
+        let (text, code) = self.run(line);
+        assert_eq!(code, 0, "`{line}` in the guest: {text}");
+        text
+    }
+
+    /// The power is cut, for the computer and its storage alike: not an instruction is run and no
+    /// request is made after the storage has lost what it loses. The lines that it said before.
+    pub(crate) fn cut_power(mut self, served: &Served) -> Vec<String> {
+        let pid = self.qemu.id() as libc::pid_t;
+        // SAFETY: a signal to a child that has not been waited for.
+        let stopped = unsafe { libc::kill(pid, libc::SIGSTOP) };
+        assert_eq!(stopped, 0);
+        served.fault("power-cut");
+        self.qemu.kill().unwrap();
+        self.qemu.wait().unwrap();
+        let mut said = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            said.push(line);
+        }
+        said
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}

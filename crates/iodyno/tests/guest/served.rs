@@ -1,0 +1,99 @@
+//! The server as a process: started, asked, hurt, ended.
+
+use serde_json::Value;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A server that has not begun by then never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `iodyno serve`, with a folder of its own for its sockets. Ends when it is dropped.
+pub(crate) struct Served {
+    /// Not below the build's folder: the path of a socket has at most 107 bytes.
+    folder: TempDir,
+    child: Child,
+    exports: Vec<String>,
+}
+
+impl Served {
+    /// Serves a device, with more flags behind it.
+    pub(crate) fn start(device: &str, flags: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| format!("unix:{}", folder.path().join(name).display());
+        let child = Command::new(env!("CARGO_BIN_EXE_iodyno"))
+            .args(["serve", device, "--nbd", &at("nbd"), "--control", &at("control")])
+            .args(["--memory", "2GiB"])
+            .args(flags.split_whitespace())
+            .stdin(Stdio::null())
+            .stderr(File::create(folder.path().join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut served = Self { folder, child, exports: Vec::new() };
+        let began = Instant::now();
+        // What it says last is there when all of it is.
+        while !served.log().contains("\ntime ") {
+            let ended = served.child.try_wait().unwrap();
+            assert!(ended.is_none(), "the server has ended: {}", served.log());
+            assert!(began.elapsed() < PATIENCE, "the server does not begin: {}", served.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let log = served.log();
+        let exports = log.lines().filter_map(|l| l.strip_prefix("serving ")?.split(' ').next());
+        served.exports = exports.map(str::to_owned).collect();
+        served
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What it said.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    /// Its NBD socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path("nbd")
+    }
+
+    /// The names of its exports, in the order of volumes.
+    pub(crate) fn exports(&self) -> &[String] {
+        &self.exports
+    }
+
+    /// `iodyno fault`.
+    pub(crate) fn fault(&self, words: &str) {
+        let told = ask(&self.path("control"), &format!("fault {words}"));
+        assert_eq!(told, "", "a fault says nothing when it has struck");
+    }
+
+    /// `iodyno status --json`.
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&ask(&self.path("control"), "status --json")).unwrap()
+    }
+}
+
+/// Another process of the program, which asks this one.
+fn ask(control: &Path, words: &str) -> String {
+    let told = Command::new(env!("CARGO_BIN_EXE_iodyno"))
+        .args(words.split_whitespace())
+        .args(["--control", &format!("unix:{}", control.display())])
+        .output()
+        .unwrap();
+    assert!(told.status.success(), "{words}: {}", String::from_utf8_lossy(&told.stderr));
+    String::from_utf8(told.stdout).unwrap()
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server said:\n{}", self.log());
+        }
+    }
+}

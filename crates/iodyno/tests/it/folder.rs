@@ -1,0 +1,197 @@
+//! `serve --fuse`: volumes as files, and block devices of a real kernel over them.
+#![cfg(feature = "fuse")]
+
+use crate::disks::{Loop, MIB, Mount, alone, run};
+use crate::place::{Place, Running, whole};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// A served folder. The server ends before its place goes.
+struct Folder {
+    server: Option<Running>,
+    place: Place,
+}
+
+impl Folder {
+    fn of(words: &str) -> Self {
+        let place = Place::new();
+        std::fs::create_dir(place.path("folder")).unwrap();
+        let mut server =
+            place.start(&format!("serve {words} --fuse folder --control ctl --no-floor"));
+        let status = place.path("folder/status.json");
+        server.wait_until("the folder is mounted", || status.exists());
+        Self { server: Some(server), place }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path("folder").join(name)
+    }
+
+    fn open(&self, name: &str) -> File {
+        OpenOptions::new().read(true).write(true).open(self.path(name)).unwrap()
+    }
+
+    /// Ends the server as people do; the folder is empty then.
+    fn end(mut self) {
+        let server = self.server.take().unwrap();
+        server.signal(libc::SIGTERM);
+        server.finish().succeeds();
+        assert_eq!(std::fs::read_dir(self.path("")).unwrap().count(), 0);
+    }
+}
+
+impl Drop for Folder {
+    /// A test that fails leaves a mount otherwise.
+    fn drop(&mut self) {
+        if self.server.take().is_some() {
+            let _ = std::process::Command::new("umount").arg("-l").arg(self.path("")).output();
+        }
+    }
+}
+
+fn errno(result: std::io::Result<impl Sized>) -> Option<i32> {
+    result.err().and_then(|e: Error| e.raw_os_error())
+}
+
+fn punch(file: &File, mode: libc::c_int, at: u64, len: u64) -> std::io::Result<()> {
+    // SAFETY: changes the content of a file that is open.
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, at as i64, len as i64) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+fn seek(file: &File, at: u64, whence: libc::c_int) -> Result<u64, Option<i32>> {
+    // SAFETY: moves the position of a file that is open.
+    match unsafe { libc::lseek(file.as_raw_fd(), at as i64, whence) } {
+        to if to >= 0 => Ok(to as u64),
+        _ => Err(Error::last_os_error().raw_os_error()),
+    }
+}
+
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_file_is_a_device() {
+    let folder = Folder::of("exflash-200g");
+    let capacity = 200_000_000_000;
+    let path = folder.path("exflash-200g");
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), capacity);
+    // Opened with truncation it stays what it is, as devices do, and it can't get another size.
+    let file = File::create(&path).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), capacity);
+    assert_eq!(errno(file.set_len(4096)), Some(libc::EINVAL));
+    assert_eq!(errno(file.write_at(&[1], capacity)), Some(libc::ENOSPC));
+    assert_eq!(errno(File::create(folder.path("another"))), Some(libc::ENOSYS));
+    let file = folder.open("exflash-200g");
+    assert_eq!(file.write_at(&[1; 8192], capacity - 4096).unwrap(), 4096);
+    assert_eq!(file.read_at(&mut [0; 8192], capacity - 4096).unwrap(), 4096);
+
+    // Data and holes: where they are, and how they come and go, by whole units and by bytes.
+    assert_eq!(seek(&file, 0, libc::SEEK_DATA), Ok(capacity - 4096));
+    file.write_at(&[7; 16384], MIB).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(seek(&file, 0, libc::SEEK_DATA), Ok(MIB));
+    assert_eq!(seek(&file, MIB, libc::SEEK_HOLE), Ok(MIB + 16384));
+    let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    punch(&file, hole, MIB + 4096, 4096).unwrap();
+    punch(&file, hole, MIB + 9000, 100).unwrap();
+    punch(&file, libc::FALLOC_FL_ZERO_RANGE, MIB + 16383, 1).unwrap();
+    assert_eq!(errno(punch(&file, libc::FALLOC_FL_COLLAPSE_RANGE, 0, MIB)), Some(libc::EOPNOTSUPP));
+    assert_eq!(seek(&file, MIB, libc::SEEK_HOLE), Ok(MIB + 4096));
+    let mut now = [0; 16384];
+    file.read_exact_at(&mut now, MIB).unwrap();
+    let zero =
+        |i: usize| (4096..8192).contains(&i) || (9000 - 4096..).contains(&(i - 4096)) && i < 9100;
+    let expected: Vec<u8> =
+        (0..16384).map(|i| if i >= 4096 && zero(i) || i == 16383 { 0 } else { 7 }).collect();
+    assert!(now[..] == expected[..]);
+    // More than one operation can.
+    punch(&file, hole, 0, 100 << 30).unwrap();
+    file.read_exact_at(&mut now, MIB).unwrap();
+    assert!(now == [0; 16384]);
+
+    // A lost device says so, to this door as to the other.
+    folder.place.iodyno("fault lose --control ctl").succeeds();
+    assert_eq!(errno(file.write_at(&[1; 4096], 0)), Some(libc::ENODEV));
+    // The folder goes while files of it are open.
+    folder.end();
+    assert!(errno(file.write_at(&[1; 4096], 0)).is_some());
+}
+
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_kernel_keeps_a_file_system_on_it() {
+    let _alone = alone();
+    let folder = Folder::of("exflash-200g");
+    let file = folder.path("exflash-200g");
+    {
+        let device = Loop::on(&file, &["--direct-io=on", "-b", "4096"]);
+        run("mkfs.ext4", &["-q", "-F", &device.node, "2G"]);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mount = Mount::at(folder.place.path("mount"), &[&device.node]);
+        run("cp", &["-r", source.to_str().unwrap(), mount.0.to_str().unwrap()]);
+        run("fstrim", &[mount.0.to_str().unwrap()]);
+        let verify = ["--rw=randwrite", "--bs=4k", "--size=16m", "--iodepth=16", "--verify=crc32c"];
+        let place = format!("--directory={}", mount.0.display());
+        let name = ["--name=verify", "--ioengine=libaio", "--direct=1", "--fsync=64", &place];
+        run("fio", &[&name[..], &verify[..]].concat());
+        drop(mount);
+        // Not from the page cache: another loop device, another mount.
+        drop(device);
+        let device = Loop::on(&file, &["--direct-io=on", "-b", "4096"]);
+        run("e2fsck", &["-fn", &device.node]);
+        let mount = Mount::at(folder.place.path("mount"), &["-o", "ro", &device.node]);
+        let copy = mount.0.join("src");
+        run("diff", &["-r", source.to_str().unwrap(), copy.to_str().unwrap()]);
+    }
+    let status = std::fs::read_to_string(folder.path("status.json")).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let done = &status["volumes"][0]["operations"];
+    for kind in ["read", "write", "flush", "trim"] {
+        assert!(whole(&done[kind]["operations"]) > 0, "{kind}: {status:#}");
+        assert_eq!(whole(&done[kind]["errors"]), 0, "{kind}: {status:#}");
+    }
+    folder.end();
+}
+
+/// Both doors lead to one machine, and each volume has a file.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn doors_lead_to_one_machine() {
+    let folder = Folder::of("exflash-200g*2 --nbd unix:nbd.sock");
+    let first = folder.open("exflash-200g-1");
+    first.write_at(b"by the folder", 12_288).unwrap();
+    let uri =
+        format!("nbd+unix:///exflash-200g-1?socket={}", folder.place.path("nbd.sock").display());
+    let script = "assert h.pread(13, 12288) == b'by the folder'; h.pwrite(b'by the socket', 12288)";
+    run("nbdsh", &["-u", &uri, "-c", script]);
+    let mut now = [0; 13];
+    first.read_exact_at(&mut now, 12_288).unwrap();
+    assert_eq!(&now, b"by the socket");
+    let second = folder.open("exflash-200g-2");
+    second.read_exact_at(&mut now, 12_288).unwrap();
+    assert_eq!(now, [0; 13]);
+    drop((first, second));
+    folder.end();
+
+    let folder = Folder::of("exflash-200g --read-only");
+    let path = folder.path("exflash-200g");
+    assert_eq!(errno(OpenOptions::new().write(true).open(&path)), Some(libc::EROFS));
+    assert_eq!(
+        errno(File::open(folder.path("status.json")).unwrap().write(b"x")),
+        Some(libc::EBADF)
+    );
+    folder.end();
+}
+
+#[test]
+fn a_folder_must_be_there() {
+    let place = Place::new();
+    place.iodyno("serve exflash-200g --fuse nowhere").fails(4, &["nowhere", "folder"]);
+    place
+        .iodyno("serve exflash-200g --fuse . --speed native")
+        .fails(2, &["--fuse", "--speed native"]);
+}

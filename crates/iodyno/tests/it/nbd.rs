@@ -1,0 +1,355 @@
+//! Exports of NBD servers as targets: nbdkit's, QEMU's and our own. What is served is verified, what
+//! holds anything is not written to by surprise, what a server can't do is said before a byte goes out,
+//! and a server that dies takes nothing with it that was measured.
+//!
+//! Sockets lie in a folder of their own, since their paths must be short.
+
+#[allow(dead_code, reason = "certificates for those that show none are another crate's test")]
+use crate::contract::{RUN_SCHEMA, assert_valid};
+use crate::faults::assert_failures;
+use crate::place::{Place, Running, SHORT, cells, codes, whole};
+use serde_json::Value;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A server on a socket; it ends with this.
+struct Server {
+    running: Running,
+    folder: TempDir,
+}
+
+impl Server {
+    /// Starts what `command` makes of the path of a socket and its folder.
+    fn start(command: impl FnOnce(&str, &TempDir) -> Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let mut command = command(socket.to_str().unwrap(), &folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut running = Running::of(&mut command);
+        running.wait_until("the server listens", || UnixStream::connect(&socket).is_ok());
+        Self { running, folder }
+    }
+
+    /// nbdkit with these words.
+    fn nbdkit(words: &str) -> Self {
+        Self::start(|socket, folder| {
+            let mut command = Command::new("nbdkit");
+            command.args(["-f", "-U", socket]).args(words.split_whitespace());
+            command.current_dir(folder.path());
+            command
+        })
+    }
+
+    /// QEMU's server for an image with this content.
+    fn qemu(words: &str, image: &[u8]) -> Self {
+        Self::start(|socket, folder| {
+            let file = folder.path().join("image");
+            std::fs::write(&file, image).unwrap();
+            let mut command = Command::new("qemu-nbd");
+            command.args(["-t", "-f", "raw", "-k", socket]).args(words.split_whitespace());
+            command.arg(file);
+            command
+        })
+    }
+
+    /// Our own.
+    fn ours(words: &str) -> Self {
+        Self::start(|socket, folder| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
+            command.arg("serve").args(words.split_whitespace());
+            command.args(["--nbd", &format!("unix:{socket}")]).current_dir(folder.path());
+            command
+        })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    /// The URI of one of its exports.
+    fn uri(&self, export: &str) -> String {
+        format!("nbd+unix:///{export}?socket={}", self.socket().display())
+    }
+
+    /// What an image holds now.
+    fn image(&self) -> Vec<u8> {
+        std::fs::read(self.folder.path().join("image")).unwrap()
+    }
+}
+
+/// The facts of the run's first target.
+fn facts(document: &Value) -> &Value {
+    &document["run"]["targets"][0]["facts"]
+}
+
+/// Mixed reads and writes, several workers and connections, all that is read verified.
+#[test]
+fn what_others_serve_is_measured_and_verified() {
+    let servers = [
+        ("nbdkit", Server::nbdkit("memory 16M"), ""),
+        ("simple replies", Server::nbdkit("--no-sr memory 16M"), ""),
+        ("qemu", Server::qemu("--shared=8", &vec![0; 16 << 20]), ""),
+        ("ours", Server::ours("exflash-400g --speed native"), "--active 16MiB"),
+    ];
+    for (who, server, flags) in &servers {
+        let place = Place::new();
+        let uri = server.uri("");
+        let limits = "--ops 4000 --ramp 0s --content verifiable --threads 2 --depth 16";
+        let document = place.document(&format!("run oltp1 --on {uri} {flags} {limits}"));
+        assert_valid(RUN_SCHEMA, &document);
+        let cell = &cells(&document)[0];
+        assert_eq!(cell["engine"], "nbd", "{who}");
+        assert_eq!(whole(&cell["read"]["ops"]) + whole(&cell["write"]["ops"]), 4000, "{who}");
+        assert_eq!(whole(&cell["read"]["errors"]) + whole(&cell["write"]["errors"]), 0, "{who}");
+        assert!(!codes(cell).contains(&"LITTLES_LAW_BROKEN"), "{who}: {cell}");
+        // Nobody knows how the server reaches its storage.
+        assert!(cell["evidence"]["direct"].is_null(), "{who}: {cell}");
+        assert!(!codes(cell).contains(&"BUFFERED"), "{who}: {cell}");
+
+        let facts = facts(&document);
+        assert_eq!(facts["kind"], "nbd");
+        let (export, size) = (&facts["nbd"], whole(&facts["size_bytes"]));
+        assert_eq!(export["address"], server.socket().to_str().unwrap(), "{who}");
+        assert_eq!(export["export"], "");
+        assert_eq!((whole(&export["size_bytes"]), size >= 16 << 20), (size, true), "{who}");
+        assert_eq!((&export["multi_conn"], &export["read_only"]), (&true.into(), &false.into()));
+        assert_eq!(export["structured_replies"], *who != "simple replies", "{who}");
+        assert_eq!(export["holds_data"], false, "{who}");
+        // What is read and was written by an earlier run is still what was written.
+        let words = format!("run random-read --on {uri} {flags} --ops 500 --ramp 0s");
+        assert_eq!(cells(&place.document(&words))[0]["read"]["ops"], 500, "{who}");
+        let shown = place.iodyno("show last");
+        assert!(shown.succeeds().stdout.contains("NBD export at"), "{}", shown.stdout);
+    }
+}
+
+/// Every kind of operation, in closed and in open loop, arrives as what it is.
+#[test]
+fn all_kinds_of_operations() {
+    let server = Server::nbdkit("memory 16M");
+    let place = Place::new();
+    let mix = "schema = 1\nthreads = 1\ndepth = 8\n[mix]\nread = 4\nwrite = 4\ntrim = 1\n\
+               write_zeroes = 1\n[write]\nfua = \"20%\"\nflush_every = 10\n";
+    place.write("mix.toml", mix);
+    for flags in ["--ops 3000 --ramp 0s", "--rate 20k/s --time 200ms --ramp 0s"] {
+        let uri = server.uri("");
+        let words = format!("run ./mix.toml --on {uri} --destroy {uri} {flags}");
+        let document = place.document(&words);
+        let cell = &cells(&document)[0];
+        for kind in ["read", "write", "flush", "trim", "write_zeroes"] {
+            assert!(whole(&cell[kind]["ops"]) > 0, "{kind}: {cell}");
+            assert_eq!(cell[kind]["errors"], 0, "{kind}: {cell}");
+        }
+    }
+}
+
+#[test]
+fn what_holds_data_is_not_written_by_surprise() {
+    let mut image = vec![0; 4 << 20];
+    // Far from both ends, where no signature would be.
+    image[2 << 20..][..256 << 10].fill(7);
+    let server = Server::qemu("--shared=4", &image);
+    let place = Place::new();
+    let uri = server.uri("");
+    let write = format!("run random-write --on {uri} {SHORT}");
+    place.iodyno(&write).fails(3, &["is not written to", "It holds data", "--destroy nbd+unix:"]);
+    for wrong in ["s", "image", "nbd+unix:///other?socket=s", "nbd://localhost/", "yes"] {
+        let told = place.iodyno(&format!("{write} --destroy {wrong}"));
+        told.fails(3, &[&format!("`--destroy {wrong}` names something else")]);
+    }
+    place.iodyno(&format!("check {uri}")).exits(3);
+    place.document(&format!("run random-read --on {uri} {SHORT}"));
+    assert!(server.image() == image, "neither refusals nor reading write");
+    assert!(!codes(&cells(&place.iodyno("show last --json").json())[0]).is_empty());
+
+    // Its own name lets it through, in whatever way it is written.
+    let encoded = uri.replace("/s", "%2Fs");
+    for name in [&uri, &encoded] {
+        let document = place.document(&format!("{write} --destroy {name}"));
+        let lifted = &facts(&document)["opened"]["destroy_confirmed"];
+        assert!(lifted[0].as_str().unwrap().contains("holds data"), "{lifted}");
+    }
+    assert!(server.image() != image);
+}
+
+/// Without block status, and where block status tells nothing, samples say that it is empty.
+#[test]
+fn an_export_is_empty_where_it_says_so_or_reads_so() {
+    let place = Place::new();
+    for words in ["--no-sr memory 16M", "--filter=noextents memory 16M", "memory 16M"] {
+        let server = Server::nbdkit(words);
+        let uri = server.uri("");
+        place.iodyno(&format!("check {uri}")).succeeds();
+        let words = format!("run random-write --on {uri} --ops 8000 --ramp 0s -q");
+        place.iodyno(&words).succeeds();
+        place.iodyno(&words).fails(3, &["It holds data"]);
+    }
+}
+
+#[test]
+fn what_has_a_signature_is_named() {
+    let mut image = vec![0; 4 << 20];
+    image[4086..4096].copy_from_slice(b"SWAPSPACE2");
+    let server = Server::qemu("--shared=4", &image);
+    let told = Place::new().iodyno(&format!("run random-write --on {} {SHORT}", server.uri("")));
+    told.fails(3, &["It holds swap space"]);
+    assert!(server.image() == image);
+}
+
+#[test]
+fn a_read_only_export_is_read() {
+    let server = Server::nbdkit("-r memory 16M");
+    let place = Place::new();
+    let uri = server.uri("");
+    for flags in ["", &format!("--destroy {uri}")] {
+        let told = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
+        told.fails(3, &["exports it read-only", "--read-only"]);
+        assert!(!told.stderr.contains("say so by its own name"), "no name helps: {told:?}");
+    }
+    assert!(!place.notebook().exists(), "a run that was refused is none");
+    let document = place.document(&format!("run random-read --read-only --on {uri} {SHORT}"));
+    assert_eq!(facts(&document)["nbd"]["read_only"], true);
+    assert!(whole(&cells(&document)[0]["read"]["ops"]) > 0);
+}
+
+/// Known before the first byte goes out, and said with the way to mend it.
+#[test]
+fn what_a_server_does_not_promise_is_not_asked_of_it() {
+    let place = Place::new();
+    place.write("t.toml", "schema = 1\n[mix]\ntrim = 1\n");
+    place.write("f.toml", "schema = 1\n[mix]\nwrite = 1\n[write]\nfua = \"1%\"\n");
+    place.write("l.toml", "schema = 1\n[mix]\nwrite = 1\n[write]\nflush_every = 4\n");
+    let many = "random-write --threads 4 --depth 2";
+    for (server, run, words) in [
+        (
+            "--filter=multi-conn memory 16M multi-conn-mode=disable",
+            many,
+            &["multi-conn", "--depth 8"][..],
+        ),
+        (
+            "--filter=blocksize-policy memory 16M blocksize-maximum=64K blocksize-preferred=4K blocksize-minimum=1 blocksize-error-policy=error",
+            "random-write --block 128KiB",
+            &["at most 64 KiB", "--block"],
+        ),
+        ("eval get_size=echo\u{a0}16777216 pread=cat pwrite=cat", "./f.toml", &["FUA"]),
+        ("eval get_size=echo\u{a0}16777216 pread=cat pwrite=cat", "./t.toml", &["trims"]),
+        ("eval get_size=echo\u{a0}16777216 pread=cat pwrite=cat", "./l.toml", &["flushes"]),
+    ] {
+        // A blank inside a word is written as one that does not break.
+        let server = Server::start(|socket, _| {
+            let mut command = Command::new("nbdkit");
+            command.args(["-f", "-U", socket]);
+            command.args(server.split(' ').map(|word| word.replace('\u{a0}', " ")));
+            command
+        });
+        let uri = server.uri("");
+        let told = place.iodyno(&format!("run {run} --on {uri} --destroy {uri} {SHORT}"));
+        told.fails(2, words);
+        if words.contains(&"multi-conn") {
+            // Reading is the same on as many connections as one likes.
+            let words = format!("run random-read --on {uri} --threads 4 --depth 2 {SHORT} -q");
+            place.iodyno(&words).succeeds();
+        }
+    }
+}
+
+#[test]
+fn what_is_not_there() {
+    let place = Place::new();
+    let server = Server::ours("exflash-400g*2@x3850-x6 --speed native");
+    let run = |uri: &str| place.iodyno(&format!("run random-read --on {uri} {SHORT}"));
+    let told = run(&server.uri("nonesuch"));
+    told.fails(2, &["is not a target", "the server has"]);
+    let gone = server.socket();
+    run(&format!("nbd+unix:///?socket={}.other", gone.display()))
+        .fails(2, &["not found", "socket"]);
+    run("nbd://localhost/?size=1GiB").fails(2, &["size=1GiB", "not understood"]);
+    run(&server.uri("").replace("nbd+", "nbds+")).fails(2, &["tls-certificates"]);
+    // Somebody had the socket and left it.
+    let left = server.folder.path().join("left");
+    drop(UnixListener::bind(&left).unwrap());
+    run(&format!("nbd+unix:///?socket={}", left.display())).fails(4, &["refused", "running"]);
+    let two = server.uri("");
+    let told = place.iodyno(&format!("run random-read --on {two} --on {two} {SHORT}"));
+    told.fails(2, &["the same target"]);
+    let told = place.iodyno(&format!("run random-read --on {two} --engine uring {SHORT}"));
+    told.fails(2, &["uring", "leave --engine out"]);
+    assert!(!place.notebook().exists());
+}
+
+/// What was measured until then is kept, shown and judged; others are stopped with it.
+#[test]
+fn a_server_that_dies_under_the_run() {
+    let place = Place::new();
+    for signal in [libc::SIGKILL, libc::SIGTERM] {
+        let server = Server::nbdkit("memory 16M");
+        let words = "--threads 2 --depth 8 --ramp 0s --time 10m --max-errors 1000000000 --json -q";
+        let targets = format!("--on ram:16MiB --on {}", server.uri(""));
+        let mut running = place.start(&format!("run random-read {targets} {words}"));
+        place.wait_for_cells(&mut running, 2);
+        server.running.signal(signal);
+        let document = running.finish().exits(4).json();
+        assert_valid(RUN_SCHEMA, &document);
+        assert_eq!(document["run"]["status"], "failed");
+        let reason = document["run"]["reason"].as_str().unwrap();
+        assert!(reason.contains("the nbd engine failed"), "{reason}");
+        let [ram, nbd, all] = cells(&document).as_slice() else { panic!("{document}") };
+        for cell in [ram, nbd, all] {
+            assert_eq!(cell["ended"], "errors", "{cell}");
+            assert!(codes(cell).contains(&"STOPPED_BY_ERRORS"), "{cell}");
+        }
+        assert!(whole(&ram["read"]["ops"]) > 0 && ram["read"]["errors"] == 0, "{ram}");
+        // Both workers had eight requests in flight, but for those that were answered last.
+        assert_failures(nbd, "read", "gone", 1);
+        assert_eq!(all["read"]["ops"], whole(&ram["read"]["ops"]) + whole(&nbd["read"]["ops"]));
+        let shown = place.iodyno("show last");
+        for word in ["device gone", "the nbd engine failed"] {
+            assert!(shown.succeeds().stdout.contains(word), "{}", shown.stdout);
+        }
+    }
+}
+
+/// An error of the server is that of the operation, by its kind, and the connection goes on.
+#[test]
+fn errors_that_a_server_answers() {
+    let place = Place::new();
+    for (name, kind) in [("EIO", "io"), ("ENOSPC", "no_space"), ("ESHUTDOWN", "gone")] {
+        let rate = "error-pwrite-rate=20%";
+        let server = Server::nbdkit(&format!("--filter=error memory 16M error={name} {rate}"));
+        let words = "--ops 2000 --ramp 0s --content verifiable --max-errors 10000";
+        let told = place.iodyno(&format!("run oltp1 --on {} {words} --json -q", server.uri("")));
+        let document = told.succeeds().json();
+        assert_failures(&cells(&document)[0], "write", kind, 1);
+        assert_eq!(cells(&document)[0]["read"]["errors"], 0);
+    }
+}
+
+/// The run is a client like any other: it shows its certificate, and looks at the server's.
+#[test]
+fn over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki = folder.path().join("pki");
+    let authority = crate::pki::Authority::new();
+    authority.trusted_in(&pki);
+    authority.server(&pki, "storage.test");
+    authority.client(&pki);
+    let server = Server::nbdkit(&format!(
+        "--tls=require --tls-verify-peer --tls-certificates={} memory 16M",
+        pki.display()
+    ));
+    let place = Place::new();
+    let uri = format!(
+        "nbds+unix:///?socket={}&tls-certificates={}&tls-hostname=storage.test",
+        server.socket().display(),
+        pki.display()
+    );
+    let limits = "--ops 1000 --ramp 0s --content verifiable";
+    let document = place.document(&format!("run oltp1 --on {uri} {limits}"));
+    assert_eq!(facts(&document)["nbd"]["tls"], true);
+    assert_eq!(cells(&document)[0]["facts"]["nbd.agreed"], "structured replies, TLS");
+    let other = uri.replace("storage.test", "other.test");
+    place.iodyno(&format!("run random-read --on {other} {SHORT}")).exits(4);
+    place.iodyno(&format!("run random-read --on {} {SHORT}", server.uri(""))).fails(2, &["TLS"]);
+}

@@ -1,0 +1,249 @@
+//! Served storage, for the tests of it: a server of the real binary with what asks it, and small devices.
+//!
+//! The judges are programs that others wrote: libnbd's, QEMU's, fio. One that is missing fails its tests:
+//! `./test` installs them where it may, or Debian's packages libnbd-bin, python3-libnbd, qemu-utils and
+//! fio have them. Where a test asks what only our own client can do (many stamps in flight, exact
+//! figures), that client has been held against the others in its own crate.
+
+use crate::place::{A_MOMENT, Place, Running, Told};
+use iodyno_nbd::client::{Blocking, Config, Connection, Uri, Wait};
+use iodyno_nbd::{CmdFlags, Errno, Kind};
+use serde_json::Value;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) const MIB: u64 = 1 << 20;
+/// What the small devices hold.
+pub(crate) const SIZE: u64 = 96 * MIB;
+/// As other programs write it; they run in the place's folder.
+pub(crate) const URI: &str = "nbd+unix:///?socket=nbd.sock";
+
+/// A flash device of 96 MiB that is fast enough for tests of bytes, its buffer protected or not, with or
+/// without parity.
+pub(crate) fn flash(place: &Place, name: &str, protected: bool, parity_stripe: u32) {
+    let text = FLASH.replace("PROTECTED", &protected.to_string());
+    place.write(name, text.replace("STRIPE", &parity_stripe.to_string()));
+}
+
+const FLASH: &str = r#"schema = 1
+kind = "device"
+family = "flash"
+summary = "a small flash device"
+host = "rtp"
+capacity = { is = "96MiB", from = "assumed: small" }
+[link]
+read = { is = "3 GB/s", from = "assumed: fast" }
+write = { is = "3 GB/s", from = "assumed: fast" }
+full_duplex = { is = true, from = "assumed: usual" }
+command = { is = "100ns", from = "assumed: fast" }
+latency = { is = "5us", from = "assumed: fast" }
+queue_max = { is = 256, from = "assumed: usual" }
+host = { is = "0ns", from = "assumed: usual" }
+host_rate = { is = "10 GB/s", from = "assumed: usual" }
+[controller]
+read_command = { is = "1us", from = "assumed: fast" }
+read_latency = { is = "0ns", from = "assumed: fast" }
+write_command = { is = "1us", from = "assumed: fast" }
+read_contexts = { is = 0, from = "assumed: usual" }
+lanes = { is = 1, from = "assumed: usual" }
+page_split = { is = "0%", from = "assumed: usual" }
+[nand]
+channels = { is = 8, from = "assumed: usual" }
+dies_per_channel = { is = 2, from = "assumed: usual" }
+planes = { is = 1, from = "assumed: usual" }
+page = { is = "8KiB", from = "assumed: usual" }
+pages_per_block = { is = 32, from = "assumed: small" }
+raw = { is = "192MiB", from = "assumed: much spare" }
+read = { is = "20us", from = "assumed: fast" }
+program_fast = { is = "100us", from = "assumed: fast" }
+program_slow = { is = "200us", from = "assumed: fast" }
+erase = { is = "1ms", from = "assumed: fast" }
+channel_rate = { is = "1 GB/s", from = "assumed: fast" }
+programs_max = { is = 0, from = "assumed: usual" }
+reads_first = { is = true, from = "assumed: usual" }
+parity_stripe = { is = STRIPE, from = "assumed: as the test has it" }
+[buffer]
+size = { is = "2MiB", from = "assumed: usual" }
+accept = { is = "2us", from = "assumed: fast" }
+protected = { is = PROTECTED, from = "assumed: as the test has it" }
+[translation]
+reserved = { is = "3%", from = "assumed: usual" }
+map_writes_per_page = { is = 0, from = "assumed: usual" }
+[endurance]
+drive_writes_per_day = { is = 10, from = "assumed: usual" }
+years = { is = 5, from = "assumed: usual" }
+cycles = { is = 30000, from = "assumed: usual" }
+"#;
+
+/// Runs one of the judges in the place's folder; what it said, and whether it was content. The system's
+/// own folders come first on its path: an interpreter from elsewhere would lack the module of nbdsh.
+pub(crate) fn try_judge(place: &Place, program: &str, args: &[&str]) -> (bool, String) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("timeout")
+        .args(["120", program])
+        .args(args)
+        .current_dir(place.work())
+        .env("PATH", format!("/usr/bin:/bin:/usr/sbin:/sbin:{path}"))
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|e| panic!("timeout (coreutils): {e}"));
+    let missing = output.status.code() == Some(127);
+    assert!(!missing, "{program} is not installed; see the head of this file");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// The same where it must be content.
+#[track_caller]
+pub(crate) fn judge(place: &Place, program: &str, args: &[&str]) -> String {
+    let (well, said) = try_judge(place, program, args);
+    assert!(well, "{program} {args:?}:\n{said}");
+    said
+}
+
+/// A server that runs. It is killed when it is dropped.
+pub(crate) struct Served<'a> {
+    pub(crate) place: &'a Place,
+    running: Option<Running>,
+    log: PathBuf,
+}
+
+impl<'a> Served<'a> {
+    /// `serve` with these words, on `nbd.sock` and with the control socket `ctl.sock`.
+    pub(crate) fn start(place: &'a Place, words: &str) -> Self {
+        Self::at(place, &format!("{words} --nbd unix:nbd.sock --control unix:ctl.sock"))
+    }
+
+    /// `serve` with these words and no others. Returns when it has announced itself.
+    pub(crate) fn at(place: &'a Place, words: &str) -> Self {
+        let log = place.path("serve.log");
+        let mut command = place.command(&format!("serve {words}"));
+        command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        let mut running = Running::of(&mut command);
+        let last = if words.contains("--metrics") { "metrics at " } else { "time  " };
+        let said = || std::fs::read_to_string(&log).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !said().lines().any(|line| line.starts_with(last)) {
+            assert!(running.is_running(), "`serve {words}` ended: {}", said());
+            assert!(Instant::now() < deadline, "`serve {words}` is silent");
+            std::thread::sleep(A_MOMENT);
+        }
+        Self { place, running: Some(running), log }
+    }
+
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// The rest of the line that begins so.
+    #[track_caller]
+    pub(crate) fn announced(&self, key: &str) -> String {
+        let said = self.said();
+        let line = said.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_else(|| panic!("no `{key}` in {said}")).trim().to_owned()
+    }
+
+    pub(crate) fn uri(&self) -> Uri {
+        let socket = self.place.path("nbd.sock");
+        format!("nbd+unix:///?socket={}", socket.display()).parse().unwrap()
+    }
+
+    /// One request at a time.
+    pub(crate) fn client(&self) -> Blocking {
+        Blocking::connect(&self.uri()).unwrap()
+    }
+
+    /// Many at once.
+    pub(crate) fn crowd(&self, depth: u32) -> Crowd {
+        let config = Config { depth, ..Config::default() };
+        Crowd(Connection::connect(&self.uri(), &config).unwrap())
+    }
+
+    /// `iodyno fault`.
+    pub(crate) fn try_fault(&self, words: &str) -> Told {
+        self.place.iodyno(&format!("fault {words} --control unix:ctl.sock"))
+    }
+
+    #[track_caller]
+    pub(crate) fn fault(&self, words: &str) {
+        let told = self.try_fault(words);
+        assert_eq!(told.succeeds().stdout, "", "{told:?}");
+    }
+
+    /// `iodyno status --json`.
+    #[track_caller]
+    pub(crate) fn status(&self) -> Value {
+        self.place.iodyno("status --json --control unix:ctl.sock").succeeds().json()
+    }
+
+    pub(crate) fn running(&mut self) -> &mut Running {
+        self.running.as_mut().unwrap()
+    }
+
+    /// Ends it in order by a signal, waits, and checks that it went well and left no socket behind.
+    #[track_caller]
+    pub(crate) fn stop_by(mut self, signal: libc::c_int) {
+        self.running().signal(signal);
+        let told = self.running.take().unwrap().finish();
+        assert_eq!((told.code, told.signal), (Some(0), None), "{told:?} {}", self.said());
+        for socket in ["nbd.sock", "ctl.sock"] {
+            assert!(!self.place.path(socket).exists(), "{socket} is left");
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn stop(self) {
+        self.stop_by(libc::SIGTERM);
+    }
+
+    /// Kills it, as a machine dies.
+    pub(crate) fn kill(mut self) {
+        let running = self.running.take().unwrap();
+        running.signal(libc::SIGKILL);
+        assert_eq!(running.finish().signal, Some(libc::SIGKILL));
+    }
+}
+
+/// A connection with many requests in flight.
+pub(crate) struct Crowd(Connection);
+
+impl Crowd {
+    /// Queues a request, which goes out with the next call of another kind. The buffer is the caller's until the request is done: what is read comes to lie
+    /// there.
+    pub(crate) fn send(
+        &mut self,
+        slot: u32,
+        (kind, flags): (Kind, CmdFlags),
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) {
+        let (len, at) = (buffer.len() as u32, buffer.as_mut_ptr());
+        // SAFETY: tests keep their buffers until the slot has answered or the connection is dropped.
+        unsafe { self.0.queue(slot, kind, flags, offset_bytes, len, at) };
+    }
+
+    /// Sends what was queued, and waits for nothing.
+    pub(crate) fn push(&mut self) {
+        self.0.turn(Wait::No).unwrap();
+    }
+
+    /// What has been answered since; waits for at least one. An error: the server is gone.
+    pub(crate) fn answers(&mut self) -> std::io::Result<Vec<(u32, Result<(), Errno>)>> {
+        self.0.turn(Wait::One)?;
+        let mut done = Vec::new();
+        self.0.drain(|slot, result| done.push((slot, result)));
+        Ok(done)
+    }
+
+    /// What has been answered within a time.
+    pub(crate) fn answers_within(&mut self, time: Duration) -> Vec<(u32, Result<(), Errno>)> {
+        self.0.turn(Wait::AtMost(time)).unwrap();
+        let mut done = Vec::new();
+        self.0.drain(|slot, result| done.push((slot, result)));
+        done
+    }
+}

@@ -1,0 +1,292 @@
+//! Faults on demand, while programs use what is served: what each does to its clients, what mends it, and
+//! how words that can't be are refused.
+
+use crate::place::{A_MOMENT, Place, number, whole};
+use crate::serve::{MIB, Served, URI, flash, judge, try_judge};
+use iodyno_nbd::client::Blocking;
+use iodyno_nbd::{CmdFlags, Errno, Kind};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// The number by which Linux knows the error of a read; None: it succeeded.
+fn reads(client: &mut Blocking, offset_bytes: u64) -> Option<i32> {
+    client.read(offset_bytes, &mut [0; 4096]).err().map(|e| e.raw_os_error().unwrap())
+}
+
+/// Waits until the write buffer is empty, so that reads go to the cells.
+fn wait_until_landed(server: &Served<'_>) {
+    server.client().command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while whole(&server.status()["volumes"][0]["buffered_bytes"]) > 0 {
+        assert!(Instant::now() < deadline, "the buffer does not empty: {}", server.status());
+        std::thread::sleep(A_MOMENT);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_until_it_is_written_again() {
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let mut client = server.client();
+    client.write(MIB, &vec![7; 128 << 10], CmdFlags::NONE).unwrap();
+    wait_until_landed(&server);
+    server.fault("latent 1MiB..+64KiB");
+    let (well, said) =
+        try_judge(&place, "qemu-io", &["-f", "raw", "-t", "none", URI, "-c", "read 1M 4k"]);
+    assert!(!well && said.contains("Input/output error"), "{said}");
+    assert_eq!(reads(&mut client, MIB + (60 << 10)), Some(libc::EIO));
+    // Its neighbours.
+    assert_eq!(reads(&mut client, MIB - 4096), None);
+    assert_eq!(reads(&mut client, MIB + (64 << 10)), None);
+    // A long read that touches it.
+    assert!(client.read(0, &mut vec![0; 2 << 20]).is_err());
+    client.write(MIB, &vec![8; 64 << 10], CmdFlags::NONE).unwrap();
+    wait_until_landed(&server);
+    let mut bytes = vec![0; 128 << 10];
+    client.read(MIB, &mut bytes).unwrap();
+    assert!(bytes[..64 << 10].iter().all(|b| *b == 8) && bytes[64 << 10..].iter().all(|b| *b == 7));
+    let status = server.status();
+    assert_eq!(status["volumes"][0]["operations"]["read"]["errors"], 3, "{status}");
+    // `clear` mends without a write.
+    for words in ["clear", "clear 0"] {
+        server.fault("latent 1MiB");
+        assert_eq!(reads(&mut client, MIB), Some(libc::EIO));
+        server.fault(words);
+        assert_eq!(reads(&mut client, MIB), None);
+    }
+    server.stop();
+}
+
+/// Without parity what is corrupt is refused, whatever asks for it, and never served.
+#[test]
+fn what_is_corrupt_is_never_served() {
+    for words in ["", "--speed native"] {
+        let place = Place::new();
+        flash(&place, "device.toml", false, 0);
+        let server = Served::start(&place, &format!("./device.toml --no-floor {words}"));
+        let mut client = server.client();
+        client.write(0, &vec![7; 64 << 10], CmdFlags::NONE).unwrap();
+        client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
+        server.fault("corrupt 8KiB..16KiB");
+        judge(
+            &place,
+            "nbdsh",
+            &[
+                "-u",
+                URI,
+                "-c",
+                "import errno
+def fails(f):
+    try: f()
+    except nbd.Error as e: return e.errnum
+for offset, length in (8192, 4096), (12288, 1), (0, 65536), (16383, 2):
+    assert fails(lambda: h.pread(length, offset)) == errno.EIO, offset
+assert h.pread(8192, 0) == b'\\7' * 8192 and h.pread(4096, 16384) == b'\\7' * 4096",
+            ],
+        );
+        // A part of a unit can't be written, for the rest would be whatever is there.
+        let part = client.write(8192, &[9; 512], CmdFlags::FUA).unwrap_err();
+        assert_eq!(part.raw_os_error(), Some(libc::EIO));
+        assert_eq!(reads(&mut client, 8192), Some(libc::EIO));
+        client.write(8192, &[9; 8192], CmdFlags::FUA).unwrap();
+        wait_for_read(&mut client, 8192);
+        // Damage to a place may be done twice, and is one.
+        server.fault("corrupt 8KiB");
+        server.fault("corrupt 8KiB");
+        assert_eq!(reads(&mut client, 8192), Some(libc::EIO));
+        for clear in ["clear", "clear 0"] {
+            server.fault("corrupt 32KiB");
+            server.fault(clear);
+            assert_eq!(reads(&mut client, 32 << 10), None, "{clear} {words}");
+        }
+        server.stop();
+    }
+}
+
+/// The cells were written when the program ended, which nobody waits for where the buffer is protected.
+fn wait_for_read(client: &mut Blocking, offset_bytes: u64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while reads(client, offset_bytes).is_some() {
+        assert!(Instant::now() < deadline, "what was written again can't be read");
+        std::thread::sleep(A_MOMENT);
+    }
+}
+
+/// A device with parity stripes gives back what was written, and counts what it had to do.
+#[test]
+fn what_is_corrupt_is_rebuilt_where_there_is_parity() {
+    let place = Place::new();
+    let server = Served::start(&place, "exflash-400g --no-floor");
+    let mut client = server.client();
+    client.write(0, &vec![7; 64 << 10], CmdFlags::NONE).unwrap();
+    wait_until_landed(&server);
+    server.fault("corrupt 8KiB..16KiB");
+    server.fault("latent 32KiB");
+    let script =
+        "assert h.pread(65536, 0) == b'\\7' * 65536\nassert h.pread(4096, 8192) == b'\\7' * 4096";
+    judge(&place, "nbdsh", &["-u", URI, "-c", script]);
+    let status = server.status();
+    let volume = &status["volumes"][0];
+    assert_eq!(volume["corruptions_found"], 2, "{status}");
+    assert!(whole(&volume["pages_recovered"]) >= 2, "{status}");
+    assert_eq!(
+        (&volume["pages_lost"], &volume["operations"]["read"]["errors"]),
+        (&0.into(), &0.into())
+    );
+    let told = place.iodyno("status --control unix:ctl.sock");
+    let words = &told.succeeds().stdout;
+    assert!(words.contains("2 corrupt units found"), "{words}");
+    assert!(words.contains("pages rebuilt from parity"), "{words}");
+    server.stop();
+}
+
+/// Mean latency of the reads between two looks, in the model's time, ns.
+fn mean_ns(before: &Value, after: &Value) -> f64 {
+    let of = |status: &Value| {
+        let read = &status["volumes"][0]["operations"]["read"];
+        let operations = read["operations"].as_f64().unwrap_or(0.0);
+        (operations, operations * read["latency_mean_ns"].as_f64().unwrap_or(0.0))
+    };
+    let ((n0, t0), (n1, t1)) = (of(before), of(after));
+    (t1 - t0) / (n1 - n0)
+}
+
+fn read_some(client: &mut Blocking) -> Duration {
+    let begun = Instant::now();
+    for n in 0..100 {
+        client.read(n * 7919 % 20_000 * 4096, &mut [0; 4096]).unwrap();
+    }
+    begun.elapsed()
+}
+
+/// In the model's time exactly; and a client can't see less than the model has it take. Nothing else
+/// goes on: reads just after writes wait for the cells too, and what is compared then is not the same.
+#[test]
+fn a_slow_device_is_so_many_times_as_slow() {
+    for device in ["exflash-400g", "ssd-msata-mlc-128g", "./device.toml"] {
+        let place = Place::new();
+        flash(&place, "device.toml", true, 0);
+        let server = Served::start(&place, &format!("{device} --no-floor"));
+        let mut client = server.client();
+        let start = server.status();
+        read_some(&mut client);
+        let usual = server.status();
+        server.fault("slow x10");
+        let took = read_some(&mut client);
+        let slow = server.status();
+        server.fault("clear");
+        read_some(&mut client);
+        let cleared = server.status();
+        let usual_ns = mean_ns(&start, &usual);
+        let slow_ns = mean_ns(&usual, &slow);
+        assert!((9.0..11.0).contains(&(slow_ns / usual_ns)), "{device}: {usual_ns} {slow_ns}");
+        let ratio = mean_ns(&slow, &cleared) / usual_ns;
+        assert!((0.9..1.1).contains(&ratio), "{device}: {ratio} after it was cleared");
+        assert!(took.as_nanos() as f64 >= 100.0 * slow_ns, "{device}: {took:?} {slow_ns}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_device_that_hangs_answers_when_it_is_cleared() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let mut crowd = server.crowd(4);
+    let (mut read, mut write) = (vec![1; 4096], vec![9; 4096]);
+    server.fault("hang");
+    crowd.send(0, (Kind::Read, CmdFlags::NONE), MIB, &mut read);
+    crowd.send(1, (Kind::Write, CmdFlags::NONE), 2 * MIB, &mut write);
+    crowd.send(2, (Kind::Flush, CmdFlags::NONE), 0, &mut []);
+    assert!(crowd.answers_within(Duration::from_millis(300)).is_empty());
+    // The server itself does not hang.
+    assert_eq!(server.status()["volumes"][0]["operations"], serde_json::json!({}));
+    judge(&place, "nbdinfo", &["--size", URI]);
+    server.fault("clear 0");
+    let mut answers = Vec::new();
+    while answers.len() < 3 {
+        answers.extend(crowd.answers().unwrap());
+    }
+    answers.sort_by_key(|a| a.0);
+    assert_eq!(answers, [(0, Ok(())), (1, Ok(())), (2, Ok(()))]);
+    assert!(read.iter().all(|b| *b == 0));
+    // One that hangs at the end does not keep the server from ending.
+    server.fault("hang");
+    crowd.send(3, (Kind::Read, CmdFlags::NONE), 0, &mut read);
+    assert!(crowd.answers_within(Duration::from_millis(20)).is_empty());
+    server.stop();
+}
+
+#[test]
+fn a_device_that_is_gone_fails_at_once_and_comes_back_with_its_bytes() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml*2 --no-floor");
+    let mut client = server.client();
+    client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
+    server.fault("lose");
+    let gone = Errno::Shutdown.code() as i32;
+    assert_eq!(reads(&mut client, 0), Some(gone));
+    let write = client.write(0, &[8; 4096], CmdFlags::NONE).unwrap_err();
+    assert_eq!(write.raw_os_error(), Some(gone));
+    // The other volume knows nothing of it.
+    let other = "nbd+unix:///device-2?socket=nbd.sock";
+    judge(&place, "nbdsh", &["-u", other, "-c", "h.pwrite(b'x' * 4096, 0); h.flush()"]);
+    server.fault("lose 1");
+    let (well, said) = try_judge(&place, "nbdsh", &["-u", other, "-c", "h.pread(4096, 0)"]);
+    assert!(!well && said.contains("shutdown"), "{said}");
+    server.fault("clear");
+    let mut bytes = [0; 4096];
+    client.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 4096]);
+    judge(&place, "nbdsh", &["-u", other, "-c", "assert h.pread(4096, 0) == b'x' * 4096"]);
+    server.stop();
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_the_way_to_say_it() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    for (words, says) in [
+        ("explode", &["no fault `explode`", "say power-cut, lose, hang, slow x10"][..]),
+        ("slow", &["needs a factor, such as x10"]),
+        ("slow x0", &["take x1 to"]),
+        ("latent", &["needs a place, such as 1GiB..+64KiB"]),
+        ("latent 1GiB..+64KiB", &["beyond the end", "100663296 bytes"]),
+        ("corrupt 96MiB", &["beyond the end"]),
+        ("page 18446744073709551615", &["empty range"]),
+        ("lose 1", &["there is no volume 1", "its number is 0"]),
+        ("corrupt 0..+4KiB 7", &["there is no volume 7"]),
+        ("power-cut 0", &["say `power-cut` alone"]),
+    ] {
+        server.try_fault(words).fails(2, says);
+    }
+    // Nothing of it did anything, nor harmed the server.
+    assert_eq!(reads(&mut server.client(), 0), None);
+    let told = server.try_fault("status");
+    assert_eq!(told.succeeds().json()["volumes"][0]["device"], "device");
+    server.stop();
+    server_is_gone(&place);
+
+    let server = Served::start(&place, "./device.toml --speed native");
+    server.try_fault("slow x10").fails(2, &["native speed", "only corrupt and clear"]);
+    server.try_fault("corrupt 96MiB").fails(2, &["beyond the end"]);
+    server.try_fault("corrupt 0 3").fails(2, &["there is no volume 3"]);
+    place
+        .iodyno("status --metrics --control unix:ctl.sock")
+        .fails(2, &["at native speed there are no metrics"]);
+    assert_eq!(server.status()["speed"], "native");
+    assert!(number(&server.status()["volumes"][0]["memory_bytes"]) >= 0.0);
+    server.stop();
+}
+
+fn server_is_gone(place: &Place) {
+    for words in ["fault clear", "status", "status --json", "status --metrics"] {
+        let told = place.iodyno(&format!("{words} --control unix:ctl.sock"));
+        told.fails(4, &["ctl.sock", "is a server there, started with --control unix:ctl.sock?"]);
+    }
+    place.iodyno("fault --control unix:ctl.sock").exits(2);
+    place.iodyno("fault clear").exits(2);
+}

@@ -1,0 +1,129 @@
+//! `--record`, `--scenario` and `replay`: what came in live, faults and all, gives the same events in
+//! virtual time; and a record of something else is told apart.
+
+use crate::place::{Place, whole};
+use crate::serve::{Served, URI, flash, judge};
+use crate::serve_stamps::{Stamps, Writer};
+use iodyno_nbd::{CmdFlags, Kind};
+
+const SCENARIO: &str = "\
+# Times are the model's, from the start of the server.
+20ms   slow x3
+40ms   latent 8MiB..+64KiB   # nobody reads it
+60ms   clear
+80ms   lose 1
+120ms  clear 1
+100ms  hang                  # lines need no order
+110ms  clear 0
+";
+
+/// Many requests in flight, from several programs, while faults strike by plan and on demand.
+#[test]
+fn a_record_gives_the_same_events_again() {
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    place.write("plan", SCENARIO);
+    let words = "./device.toml*2 --record it.rec --scenario plan --seed 7";
+    let server = Served::start(&place, words);
+    let mut stamps = Stamps::new(false, 4);
+    let mut writer = Writer::new(&server, &mut stamps);
+    writer.drive(400, true);
+    server.fault("corrupt 0..+4KiB");
+    writer.drive(100, true);
+    writer.drain().unwrap();
+    judge(
+        &place,
+        "nbdsh",
+        &["-u", URI, "-c", "h.trim(1 << 20, 4 << 20); h.zero(5000, 9000); h.flush()"],
+    );
+    let mut client = server.client();
+    client.write(64 << 20, &[1; 4096], CmdFlags::FUA).unwrap();
+    server.fault("corrupt 64MiB");
+    client.read(64 << 20, &mut [0; 8192]).unwrap_err();
+    writer.fill(true);
+    server.fault("power-cut");
+    writer.drain().unwrap();
+    writer.drive(50, true);
+    drop(writer);
+    // What the last request has begun is in the record too.
+    client.write(0, &[1; 4096], CmdFlags::NONE).unwrap();
+    client.command(Kind::Cache, CmdFlags::NONE, 0, 4096).unwrap();
+    server.stop();
+
+    let record = std::fs::read_to_string(place.path("it.rec")).unwrap();
+    let end = record.lines().last().unwrap();
+    let hash = end.strip_prefix("end ").unwrap().split(' ').nth(1).unwrap();
+    let faults = record.lines().filter(|line| line.starts_with("f ")).count() as u64;
+    let operations = record.lines().filter(|line| line.starts_with("o ")).count() as u64;
+    assert!(faults >= 9, "{faults}");
+    assert!(operations >= 550, "{operations}");
+    for _ in 0..2 {
+        let told = place.iodyno("replay it.rec --json").succeeds().json();
+        assert_eq!(told["same"], true, "{told}");
+        assert_eq!(told["hash"], hash);
+        assert_eq!((whole(&told["operations"]), whole(&told["faults"])), (operations, faults));
+    }
+    let told = place.iodyno("replay it.rec");
+    assert!(told.succeeds().stdout.contains("the same events as were recorded"), "{told:?}");
+
+    // One operation less is another run.
+    let without = |n: usize| {
+        let lines = record.lines().enumerate().filter(|(i, _)| *i != n).map(|(_, l)| l);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    place.write("less.rec", without(40));
+    let told = place.iodyno("replay less.rec --json");
+    assert_eq!(told.exits(4).json()["same"], false);
+    // One that was cut off goes as far as it goes.
+    place.write("short.rec", without(record.lines().count() - 1));
+    let told = place.iodyno("replay short.rec");
+    assert!(told.succeeds().stdout.contains("the record was cut off"), "{told:?}");
+    place.write("other.rec", "something\n");
+    place.iodyno("replay other.rec").fails(2, &["other.rec", "no record of `iodyno serve"]);
+    place.write("broken.rec", record.replace(" w ", " q "));
+    place.iodyno("replay broken.rec").fails(2, &["broken.rec", "can't be read"]);
+    place.iodyno("replay nothing.rec").fails(2, &["nothing.rec"]);
+}
+
+/// With the transport's time taken off, and in dilated time, it is the same machine.
+#[test]
+fn a_record_in_other_times_gives_the_same_events_too() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    for (n, words) in ["", "--dilate 3 --no-floor", "--dilate 0.1"].iter().enumerate() {
+        let server = Served::start(&place, &format!("./device.toml --record {n}.rec {words}"));
+        Writer::new(&server, &mut Stamps::new(true, 5)).drive(300, true);
+        server.stop();
+        let told = place.iodyno(&format!("replay {n}.rec --json")).succeeds().json();
+        assert_eq!(told["same"], true, "{words}: {told}");
+    }
+}
+
+/// A plan that can't be is refused before anything is served, and leaves nothing behind.
+#[test]
+fn a_plan_is_checked_first() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let serve =
+        "serve ./device.toml --no-floor --nbd unix:nbd.sock --record it.rec --scenario plan";
+    for (plan, says) in [
+        ("2s explode", &["plan:1", "no fault `explode`"][..]),
+        ("# first\n\nsoon slow x10", &["plan:3", "soon"]),
+        ("2s", &["plan:1", "no fault is named"]),
+        ("1s clear\n2s lose 1", &["plan:2", "there is no volume 1"]),
+        ("2s latent 1GiB", &["plan:1", "beyond the end"]),
+    ] {
+        place.write("plan", plan);
+        place.iodyno(serve).fails(2, says);
+    }
+    assert_eq!(place.names(), ["device.toml", "plan"]);
+    std::fs::remove_file(place.path("plan")).unwrap();
+    place.iodyno(serve).fails(2, &["--scenario plan"]);
+    // A record that is there is not overwritten, and one of a server that did not begin is not left.
+    place.write("it.rec", "mine");
+    let serve = "serve ./device.toml --no-floor --nbd unix:nbd.sock --record";
+    place.iodyno(&format!("{serve} it.rec")).fails(2, &["it.rec", "is there already"]);
+    place.write("nbd.sock", "mine too");
+    place.iodyno(&format!("{serve} new.rec")).fails(4, &["nbd.sock", "no socket"]);
+    assert_eq!(place.names(), ["device.toml", "it.rec", "nbd.sock"]);
+}

@@ -1,0 +1,120 @@
+//! Devices are added, started, stopped and deleted: commands to `/dev/ublk-control`, through a ring of
+//! wide entries, one at a time.
+
+use super::{Told, abi};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Requests that the kernel may have in flight on a device.
+pub(super) const DEPTH: u16 = 128;
+/// The largest request.
+pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
+/// The character device appears a moment after its command, and goes a moment after its last user.
+const TRIES: u32 = 500;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// A device of the kernel.
+pub(super) struct Device {
+    control: File,
+    ring: IoUring<squeue::Entry128, cqueue::Entry>,
+    number: u32,
+    added: bool,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// A new one, without size.
+    pub(super) fn add() -> io::Result<Self> {
+        let control = OpenOptions::new().read(true).write(true).open("/dev/ublk-control")?;
+        let ring = IoUring::builder().build(2)?;
+        let mut device = Self { control, ring, number: u32::MAX, added: false };
+        let mut info = abi::device(DEPTH, REQUEST_BYTES_MAX);
+        device.command(abi::ADD, &mut info, 0)?;
+        (device.number, device.added) = (abi::device_number(&info), true);
+        if !abi::copies(&info) {
+            let why = "this kernel's ublk can't copy by pread and pwrite: it takes Linux 6.5";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        Ok(device)
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Opens the device's other side.
+    pub(super) fn open(&self) -> io::Result<File> {
+        let path = format!("/dev/ublkc{}", self.number);
+        let open = || OpenOptions::new().read(true).write(true).open(Path::new(&path));
+        let mut tries = 0;
+        loop {
+            match open() {
+                Err(e) if e.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                    tries += 1;
+                    sleep(BETWEEN_TRIES);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    pub(super) fn set_size(&mut self, size_bytes: u64, told: Told) -> io::Result<()> {
+        let mut parameters = abi::parameters(size_bytes, REQUEST_BYTES_MAX, told);
+        self.command(abi::SET_PARAMETERS, &mut parameters, 0)
+    }
+
+    /// The block device appears. Its queue must be served already.
+    pub(super) fn start(&mut self) -> io::Result<()> {
+        self.command(abi::START, &mut [], u64::from(std::process::id()))
+    }
+
+    /// The block device goes, when what is in flight is done.
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        self.command(abi::STOP, &mut [], 0)
+    }
+
+    /// Nothing is left. Its other side must be closed.
+    pub(super) fn delete(&mut self) -> io::Result<()> {
+        self.added = false;
+        self.command(abi::DELETE, &mut [], 0)
+    }
+
+    fn command(&mut self, command: u32, buffer: &mut [u8], data: u64) -> io::Result<()> {
+        let address = if buffer.is_empty() { 0 } else { buffer.as_mut_ptr() as u64 };
+        let bytes = abi::control_command(self.number, address, buffer.len(), data);
+        let fd = types::Fd(self.control.as_raw_fd());
+        let entry = opcode::UringCmd80::new(fd, command).cmd(bytes).build();
+        // SAFETY: the buffer outlives the command, which is waited for below.
+        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                done => {
+                    done?;
+                    break;
+                }
+            }
+        }
+        let result = self.ring.completion().next().map_or(-libc::EIO, |entry| entry.result());
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+    }
+}
+
+impl Drop for Device {
+    /// One that could not be started leaves nothing.
+    fn drop(&mut self) {
+        if self.added {
+            let _ = self.delete();
+        }
+    }
+}

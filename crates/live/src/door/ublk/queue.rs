@@ -1,0 +1,208 @@
+//! The thread of a volume: it takes requests from the kernel, submits them to the machine, and commits
+//! what the mailbox brings.
+
+use super::super::{Served, Waiter};
+use super::Reply;
+use super::abi::{self, Request};
+use super::control::{DEPTH, Device};
+use crate::served::Payload;
+use io_uring::{IoUring, opcode, squeue, types};
+use iodyno_units::{Op, OpKind};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the ring says for the mailbox's bell; requests say their tag.
+const BELL: u64 = u64::MAX;
+
+/// What is done, for the thread that may tell the kernel.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    done: Mutex<Vec<(u16, i32, Vec<u8>)>>,
+    bell: OwnedFd,
+}
+
+impl Mailbox {
+    pub(super) fn put(&self, tag: u16, result: i32, bytes: Vec<u8>) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = done.is_empty();
+        done.push((tag, result, bytes));
+        drop(done);
+        if first {
+            // It can't overflow: it is read before the next ring.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn take(&self) -> Vec<(u16, i32, Vec<u8>)> {
+        std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The kernel's table of requests.
+struct Table {
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: it is memory that only the kernel writes, and no request of it while it is read here.
+unsafe impl Send for Table {}
+
+impl Table {
+    fn of(device: &File) -> io::Result<Self> {
+        let bytes = usize::from(DEPTH) * abi::REQUEST_BYTES;
+        // SAFETY: a new mapping, anywhere.
+        let start = unsafe {
+            let flags = MapFlags::SHARED | MapFlags::POPULATE;
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, flags, device, 0)?
+        };
+        Ok(Self { start: start.cast(), bytes })
+    }
+
+    /// A request that the kernel has handed over.
+    fn request(&self, tag: u16) -> Request {
+        assert!(tag < DEPTH);
+        let at = usize::from(tag) * abi::REQUEST_BYTES;
+        // SAFETY: it lies in the mapping; the kernel changes it only when it hands over the next one.
+        let bytes =
+            unsafe { self.start.add(at).cast::<[u8; abi::REQUEST_BYTES]>().read_volatile() };
+        abi::request(&bytes)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is its own, and nothing points into it.
+        let _ = unsafe { munmap(self.start.cast_mut().cast(), self.bytes) };
+    }
+}
+
+/// See the module.
+pub(super) struct Queue {
+    device: File,
+    table: Table,
+    live: Arc<Served>,
+    volume: u32,
+    worker: u32,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Queue {
+    pub(super) fn open(
+        device: &Device,
+        live: Arc<Served>,
+        volume: u32,
+        worker: u32,
+    ) -> io::Result<Self> {
+        let device = device.open()?;
+        let table = Table::of(&device)?;
+        let mailbox = Mailbox { done: Mutex::default(), bell: eventfd(0, EventfdFlags::CLOEXEC)? };
+        Ok(Self { device, table, live, volume, worker, mailbox: Arc::new(mailbox) })
+    }
+
+    /// Until the kernel has taken all requests back.
+    pub(super) fn serve(self) {
+        let Ok(mut ring) = IoUring::new(2 * u32::from(DEPTH)) else { return };
+        for tag in 0..DEPTH {
+            push(&mut ring, &self.entry(abi::FETCH, tag, 0));
+        }
+        let bell = types::Fd(self.mailbox.bell.as_raw_fd());
+        let listen = opcode::PollAdd::new(bell, libc::POLLIN as u32).build().user_data(BELL);
+        push(&mut ring, &listen);
+        let mut left = DEPTH;
+        let mut seen: Vec<(u64, i32)> = Vec::new();
+        while left > 0 {
+            if let Err(e) = ring.submit_and_wait(1)
+                && e.kind() != io::ErrorKind::Interrupted
+            {
+                return;
+            }
+            seen.extend(ring.completion().map(|entry| (entry.user_data(), entry.result())));
+            for (what, result) in seen.drain(..) {
+                match (what, result) {
+                    (BELL, _) => {
+                        let _ = rustix::io::read(&self.mailbox.bell, &mut [0; 8]);
+                        push(&mut ring, &listen);
+                    }
+                    (tag, 0) => {
+                        if let Err(errno) = self.begin(tag as u16) {
+                            push(&mut ring, &self.entry(abi::COMMIT_AND_FETCH, tag as u16, -errno));
+                        }
+                    }
+                    // The device is going.
+                    _ => left -= 1,
+                }
+            }
+            for (tag, result, bytes) in self.mailbox.take() {
+                let result = self.give(tag, result, &bytes);
+                push(&mut ring, &self.entry(abi::COMMIT_AND_FETCH, tag, result));
+            }
+        }
+    }
+
+    fn entry(&self, command: u32, tag: u16, result: i32) -> squeue::Entry {
+        let fd = types::Fd(self.device.as_raw_fd());
+        let bytes = abi::io_command(tag, result);
+        opcode::UringCmd16::new(fd, command).cmd(bytes).build().user_data(u64::from(tag))
+    }
+
+    /// Hands a request to the machine. An error is answered at once, with its errno.
+    fn begin(&self, tag: u16) -> Result<(), i32> {
+        let request = self.table.request(tag);
+        let Request { offset_bytes, len_bytes, fua, .. } = request;
+        let op = |kind| Op { offset_bytes, len_bytes, kind, fua };
+        let reply = |len_bytes, bytes| {
+            let to = Arc::clone(&self.mailbox);
+            Waiter::Ublk(Reply { to, tag, bytes, len_bytes })
+        };
+        let submit = |op: &Op, payload: Payload<'_>, reply: Waiter| {
+            self.live.submit(self.worker, self.volume, op, payload, reply);
+        };
+        match request.operation {
+            abi::READ => {
+                let bytes = vec![0; len_bytes as usize];
+                submit(&op(OpKind::Read), Payload::ReadIntoSink, reply(len_bytes, bytes));
+            }
+            abi::WRITE => {
+                let mut bytes = vec![0; len_bytes as usize];
+                self.device
+                    .read_exact_at(&mut bytes, abi::bytes_at(tag))
+                    .map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?;
+                let reply = reply(len_bytes, Vec::new());
+                submit(&op(OpKind::Write), Payload::Write(&bytes), reply);
+            }
+            abi::FLUSH => submit(&Op::FLUSH, Payload::None, reply(0, Vec::new())),
+            abi::DISCARD => submit(&op(OpKind::Trim), Payload::None, reply(len_bytes, Vec::new())),
+            abi::WRITE_ZEROES => {
+                submit(&op(OpKind::WriteZeroes), Payload::None, reply(len_bytes, Vec::new()));
+            }
+            _ => return Err(libc::EOPNOTSUPP),
+        }
+        Ok(())
+    }
+
+    /// Gives a read's bytes to the kernel; what the request comes to.
+    fn give(&self, tag: u16, result: i32, bytes: &[u8]) -> i32 {
+        if result <= 0 || bytes.is_empty() {
+            return result;
+        }
+        match self.device.write_all_at(bytes, abi::bytes_at(tag)) {
+            Ok(()) => result,
+            Err(e) => -e.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+}
+
+/// There is room for every request and the bell, but what is committed in a burst comes on top.
+fn push(ring: &mut IoUring, entry: &squeue::Entry) {
+    // SAFETY: entries point to nothing but files, which outlive the ring.
+    while unsafe { ring.submission().push(entry) }.is_err() {
+        if ring.submit().is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The end of a served machine, in order: as a computer that is shut down flushes its disks and cuts the
+//! power then. (One that is killed is a power cut.)
+//!
+//! Nobody waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
+
+use super::{Live, NUMBER_BITS, NUMBER_MASK, Sink, deliver};
+use crate::store::Store;
+use iodyno_units::Op;
+
+/// A device that has not flushed by then never will, ns of the machine's time.
+const PATIENCE_NS: u64 = 3_600_000_000_000;
+
+impl<S: Sink> Live<S> {
+    /// Flushes all volumes, brings backing files to where a crash of this host leaves them, and ends the
+    /// record. `worker_of` names a worker for each volume.
+    ///
+    /// # Errors
+    /// What could not be kept, or the record not be written.
+    pub fn end(&self, worker_of: impl Fn(u32) -> u32) -> Result<(), String> {
+        let mut told = Vec::new();
+        let mut inner = self.lock();
+        let now_ns = self.now_ns();
+        self.advance(&mut inner, now_ns, &mut told);
+        let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
+        let mut flushing = Vec::new();
+        for volume in 0..self.volumes() {
+            let worker = worker_of(volume);
+            inner.sequence += 1;
+            // The last number is no place of an operation that somebody waits for.
+            let token = (inner.sequence << NUMBER_BITS) | NUMBER_MASK;
+            if let Some(recorder) = &mut inner.recorder {
+                recorder.operation(begin_ns, worker, volume, &Op::FLUSH);
+            }
+            inner.machine.submit(begin_ns, worker, volume, &Op::FLUSH, token);
+            flushing.push((volume, token));
+        }
+        let mut unflushed = Vec::new();
+        while !flushing.is_empty()
+            && let Some(next_ns) = inner.machine.next_event()
+            && next_ns < begin_ns.saturating_add(PATIENCE_NS)
+        {
+            let done = inner.machine.next_completion(next_ns);
+            inner.settle();
+            let Some(done) = done else { continue };
+            match flushing.iter().position(|f| f.1 == done.token) {
+                Some(i) => {
+                    let (volume, _) = flushing.remove(i);
+                    if done.failure.is_some() {
+                        unflushed.push((volume, "is gone"));
+                    }
+                }
+                None => inner.completed(&done, 0, &mut told),
+            }
+        }
+        unflushed.extend(flushing.iter().map(|f| (f.0, "does not answer")));
+        let mut troubles = Vec::new();
+        for (volume, why) in unflushed {
+            // A buffer that is protected, or empty, loses nothing.
+            let lost = inner.stores.get(volume as usize).map_or(0, Store::volatile_units);
+            if lost > 0 {
+                troubles.push(format!(
+                    "volume {volume} {why}: {lost} units of 4 KiB that its buffer held are lost, as in a power cut"
+                ));
+            }
+        }
+        for store in &mut inner.stores {
+            let kept = store.settle().and_then(|()| store.sync());
+            troubles.extend(kept.err().map(|e| e.to_string()));
+        }
+        if let Some(recorder) = inner.recorder.take() {
+            let (now_ns, hash) = (inner.machine.now_ns(), inner.machine.event_hash());
+            troubles.extend(recorder.end(now_ns, hash).err());
+        }
+        drop(inner);
+        deliver(told);
+        if troubles.is_empty() { Ok(()) } else { Err(troubles.join("\n")) }
+    }
+}

@@ -1,0 +1,355 @@
+//! Two configurations compared, cell by cell, on the values of whole runs, with one verdict a cell.
+//!
+//! A difference is claimed when it is both *shown* (exact Mann–Whitney test, corrected for the
+//! number of cells, [`super::discovery`]) and *large* (Hodges–Lehmann shift of at least a threshold:
+//! 2 %, or the noise floor that an A/A comparison has shown). Sameness is claimed when the whole
+//! interval of the shift lies within the threshold: two one-sided tests at the level α are the
+//! interval of confidence 1 − 2α (Schuirmann 1987). Anything else is open, and it is said which shift
+//! the runs could have shown. "No significant difference" is never taken for "the same".
+//! (`methodology` 3.3 and 9.)
+//!
+//! Runs of A and B must be interleaved in time, or what changed between them meanwhile is compared.
+
+use super::{BadInput, ConfidenceInterval, all_finite, describe, discovery, distribution, rank};
+use serde::{Deserialize, Serialize};
+
+/// What a large value means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// A larger value is faster: IOPS, MB/s.
+    Higher,
+    /// A smaller value is faster: latency.
+    Lower,
+}
+
+/// The runs of one cell under both configurations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Name of the cell.
+    pub name: String,
+    /// One value a run of the first configuration, above 0.
+    pub a: Vec<f64>,
+    /// The same of the second, in the same unit.
+    pub b: Vec<f64>,
+    /// What a large value means.
+    pub better: Better,
+}
+
+/// What is claimed, and on what grounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Criteria {
+    /// A shift smaller than this share of A's median does not matter; above 0. At least the noise
+    /// floor of an A/A comparison.
+    pub threshold_share: f64,
+    /// Accepted share of false claims, 0 to 0.5.
+    pub alpha: f64,
+}
+
+impl Default for Criteria {
+    /// Shifts of 2 % and more, 5 % of false claims.
+    fn default() -> Self {
+        Self { threshold_share: 0.02, alpha: 0.05 }
+    }
+}
+
+/// The verdict on B against A.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Difference {
+    /// B is faster.
+    Faster,
+    /// B is slower.
+    Slower,
+    /// Shown to differ by less than the threshold.
+    Same,
+    /// Neither was shown.
+    Inconclusive {
+        /// The shift that as many runs with this noise would show in four of five comparisons, as a
+        /// share of A's median; never less than the threshold.
+        detectable_share: f64,
+    },
+    /// So few runs can't show any difference: repeat the cell more often.
+    TooFewRuns {
+        /// The smallest p that they can give.
+        p_min: f64,
+        /// Runs of each configuration that can show a difference in a single cell.
+        runs_needed: u32,
+    },
+}
+
+/// One cell, compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Name of the cell.
+    pub name: String,
+    /// Median of A's runs.
+    pub median_a: f64,
+    /// Median of B's runs.
+    pub median_b: f64,
+    /// Shift from A to B (Hodges–Lehmann) as a share of A's median. Above 0: B's values are larger,
+    /// whatever is better.
+    pub shift_share: f64,
+    /// Its interval of confidence 1 − α or more; None with too few runs.
+    pub interval: Option<ConfidenceInterval>,
+    /// The Mann–Whitney test.
+    pub test: rank::MannWhitney,
+    /// Its p, corrected for the number of cells; None with too few runs.
+    pub p_adjusted: Option<f64>,
+    /// The verdict.
+    pub difference: Difference,
+}
+
+/// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs.
+/// The correction is over the cells given: give all that were looked at, not those that look good.
+/// Sameness is judged cell by cell at α.
+pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, BadInput> {
+    let Criteria { threshold_share, alpha } = *criteria;
+    if !(threshold_share > 0.0 && threshold_share.is_finite() && alpha > 0.0 && alpha < 0.5) {
+        return Err(BadInput(format!(
+            "a threshold of {threshold_share} and a level of {alpha} can't be judged: take a share above 0 and a level between 0 and 0.5"
+        )));
+    }
+    cells.iter().try_for_each(checked)?;
+    let tests: Vec<rank::MannWhitney> =
+        cells.iter().map(|c| rank::mann_whitney(&c.a, &c.b)).collect();
+    let p: Vec<Option<f64>> =
+        cells.iter().zip(&tests).map(|(c, test)| can_show(c, alpha).then_some(test.p)).collect();
+    let adjusted = discovery::adjusted(&p);
+    Ok(cells
+        .iter()
+        .zip(tests)
+        .zip(adjusted)
+        .map(|((cell, test), p_adjusted)| conclude(cell, test, p_adjusted, criteria))
+        .collect())
+}
+
+fn checked(cell: &Pair) -> Result<(), BadInput> {
+    for (group, runs) in [("A", &cell.a), ("B", &cell.b)] {
+        let what = format!("{}, configuration {group}", cell.name);
+        all_finite(&what, runs)?;
+        if runs.is_empty() || runs.iter().any(|v| *v <= 0.0) {
+            return Err(BadInput(format!(
+                "{what}: a comparison takes one value above 0 from each run; leave out cells that were not measured"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the clearest of differences would be shown.
+fn can_show(cell: &Pair, alpha: f64) -> bool {
+    rank::smallest_p(cell.a.len(), cell.b.len()) <= alpha
+}
+
+fn conclude(
+    cell: &Pair,
+    test: rank::MannWhitney,
+    p_adjusted: Option<f64>,
+    criteria: &Criteria,
+) -> Comparison {
+    let Criteria { threshold_share, alpha } = *criteria;
+    let median_a = describe::median(&cell.a);
+    let shift = rank::shift(&cell.a, &cell.b, 1.0 - alpha);
+    let shift_share = shift.shift / median_a;
+    let interval = shift.interval.map(|i| i.scaled(1.0 / median_a));
+    let same = rank::shift(&cell.a, &cell.b, 1.0 - 2.0 * alpha)
+        .interval
+        .is_some_and(|i| i.scaled(1.0 / median_a).within(threshold_share));
+    let shown = p_adjusted.is_some_and(|p| p <= alpha);
+    let difference = if let (None, _) | (_, None) = (p_adjusted, interval) {
+        too_few(cell, alpha)
+    } else if shown && shift_share.abs() >= threshold_share {
+        let larger = shift_share > 0.0;
+        if larger == (cell.better == Better::Higher) {
+            Difference::Faster
+        } else {
+            Difference::Slower
+        }
+    } else if same {
+        Difference::Same
+    } else {
+        // A shift of as much as the interval reaches is shown every other time; one that is larger
+        // by the 80 % point of the normal distribution, four times of five.
+        let (reach, power) =
+            (distribution::normal_quantile(1.0 - alpha / 2.0), distribution::normal_quantile(0.8));
+        let half_width = interval.map_or(f64::INFINITY, |i| i.half_width());
+        let detectable_share = (half_width * (1.0 + power / reach)).max(threshold_share);
+        Difference::Inconclusive { detectable_share }
+    };
+    Comparison {
+        name: cell.name.clone(),
+        median_a,
+        median_b: describe::median(&cell.b),
+        shift_share,
+        interval,
+        test,
+        p_adjusted,
+        difference,
+    }
+}
+
+fn too_few(cell: &Pair, alpha: f64) -> Difference {
+    let enough = |n: &u32| rank::smallest_p(*n as usize, *n as usize) <= alpha;
+    // C(2n, n) grows fourfold a run: 600 runs are beyond what a double can ask for.
+    let runs_needed = (2..600).find(enough).unwrap_or(600);
+    Difference::TooFewRuns { p_min: rank::smallest_p(cell.a.len(), cell.b.len()), runs_needed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::noise::{ar1, share, trial};
+    use proptest::prelude::*;
+
+    fn pair(a: Vec<f64>, b: Vec<f64>, better: Better) -> Pair {
+        Pair { name: "read".to_owned(), a, b, better }
+    }
+
+    fn one(pair: Pair) -> Comparison {
+        compare(&[pair], &Criteria::default()).unwrap().remove(0)
+    }
+
+    /// `n` runs a side, B larger by `shift` of A, with run-to-run noise `cv`.
+    fn runs(name: &str, i: u64, n: usize, shift: f64, cv: f64) -> Pair {
+        let mut random = trial(name, i);
+        let a = ar1(&mut random, n, 1e5, cv, 0.0);
+        let b = ar1(&mut random, n, 1e5 * (1.0 + shift), cv, 0.0);
+        pair(a, b, Better::Higher)
+    }
+
+    fn is_open(d: Difference) -> bool {
+        matches!(d, Difference::Same | Difference::Inconclusive { .. })
+    }
+
+    #[test]
+    fn a_against_a_claims_nothing() {
+        for (n, cv) in [(10, 0.02), (5, 0.05), (10, 0.002)] {
+            let quiet = share(2_000, |i| is_open(one(runs("A/A", i, n, 0.0, cv)).difference));
+            assert!(quiet >= 0.95, "{n} runs, {cv}: {quiet}");
+        }
+        let same =
+            share(500, |i| one(runs("A/A", i, 10, 0.0, 0.005)).difference == Difference::Same);
+        assert!(same > 0.95, "{same}");
+    }
+
+    #[test]
+    fn a_true_shift_is_found() {
+        for (better, expected) in
+            [(Better::Higher, Difference::Faster), (Better::Lower, Difference::Slower)]
+        {
+            let found = share(1_000, |i| {
+                one(Pair { better, ..runs("A/B", i, 10, 0.05, 0.02) }).difference == expected
+            });
+            assert!(found >= 0.95, "{found}");
+        }
+        let slower =
+            share(200, |i| one(runs("A/B", i, 10, -0.05, 0.02)).difference == Difference::Slower);
+        assert!(slower >= 0.95, "{slower}");
+    }
+
+    /// A shift right at the threshold is called the same no more often than α says.
+    #[test]
+    fn sameness_is_shown_and_not_assumed() {
+        let wrong =
+            share(1_000, |i| one(runs("edge", i, 10, 0.02, 0.01)).difference == Difference::Same);
+        assert!(wrong <= 0.06, "{wrong}");
+        // Noise hides everything: open, and not the same.
+        let open =
+            share(200, |i| one(runs("noisy", i, 6, 0.0, 0.10)).difference == Difference::Same);
+        assert!(open < 0.02, "{open}");
+    }
+
+    #[test]
+    fn the_detectable_shift_is_detected_four_times_of_five() {
+        let (mut sum, mut open) = (0.0, 0.0);
+        for i in 0..300 {
+            if let Difference::Inconclusive { detectable_share } =
+                one(runs("detect", i, 10, 0.0, 0.03)).difference
+            {
+                sum += detectable_share;
+                open += 1.0;
+            }
+        }
+        let detectable = sum / open;
+        let found = share(1_000, |i| {
+            one(runs("detected", i, 10, detectable, 0.03)).difference == Difference::Faster
+        });
+        assert!(open > 200.0 && (0.72..=0.88).contains(&found), "{detectable}: {found}");
+    }
+
+    #[test]
+    fn three_runs_show_nothing_and_it_is_said() {
+        let c = one(pair(vec![1.0, 1.1, 1.2], vec![9.0, 9.1, 9.2], Better::Higher));
+        let Difference::TooFewRuns { p_min, runs_needed } = c.difference else {
+            panic!("{c:?}");
+        };
+        assert!((p_min - 0.1).abs() < 1e-12 && runs_needed == 4);
+        assert_eq!((c.interval, c.p_adjusted), (None, None));
+        let c = one(pair(vec![1.0, 1.1, 1.2, 1.3], vec![9.0, 9.1, 9.2, 9.3], Better::Lower));
+        assert_eq!(c.difference, Difference::Slower);
+        // At a level of 10 % three are just enough.
+        let three = pair(vec![1.0, 1.1, 1.2], vec![9.0, 9.1, 9.2], Better::Higher);
+        let lax = Criteria { alpha: 0.1, ..Criteria::default() };
+        assert_eq!(compare(&[three], &lax).unwrap()[0].difference, Difference::Faster);
+        // Eight against two do show it (p = 2/45).
+        let a = (0..8).map(|i| 10.0 + f64::from(i)).collect();
+        assert_eq!(one(pair(a, vec![1.0, 2.0], Better::Lower)).difference, Difference::Faster);
+        assert!(
+            compare(&[pair(vec![1.0, 0.0], vec![1.0], Better::Lower)], &Criteria::default())
+                .is_err()
+        );
+        assert!(compare(&[pair(vec![], vec![1.0], Better::Lower)], &Criteria::default()).is_err());
+        assert!(compare(&[], &Criteria { alpha: 0.5, ..Criteria::default() }).is_err());
+    }
+
+    /// A difference that is real and does not matter is not claimed.
+    #[test]
+    fn a_small_shift_is_the_same() {
+        let c = one(runs("small", 0, 12, 0.01, 0.001));
+        assert!(c.test.p < 1e-4 && c.difference == Difference::Same, "{c:?}");
+        assert!((c.shift_share - 0.01).abs() < 0.002 && c.interval.unwrap().contains(0.01));
+    }
+
+    /// Of 56 cells without a difference nearly always none is claimed; uncorrected, it would be two
+    /// or three in almost every matrix.
+    #[test]
+    fn a_matrix_of_cells_is_corrected() {
+        let mut uncorrected = 0;
+        let quiet = share(100, |i| {
+            let cells: Vec<Pair> =
+                (0..56).map(|k| runs("matrix", 56 * i + k, 8, 0.0, 0.05)).collect();
+            let compared = compare(&cells, &Criteria::default()).unwrap();
+            uncorrected += compared.iter().filter(|c| c.test.p <= 0.05).count();
+            compared.iter().all(|c| is_open(c.difference))
+        });
+        assert!(quiet >= 0.93 && uncorrected > 100, "{quiet}, {uncorrected} uncorrected");
+    }
+
+    proptest! {
+        /// Unit and order don't matter; a swap turns the verdict around; the other direction of
+        /// better does, too.
+        #[test]
+        fn the_invariances(i: u64, shift in -0.2_f64..0.2, power in -30_i32..30) {
+            let p = runs("invariant", i, 7, shift, 0.02);
+            let c = one(p.clone());
+            let scale = |v: &[f64]| v.iter().rev().map(|x| x * 2_f64.powi(power)).collect();
+            let scaled = one(pair(scale(&p.a), scale(&p.b), p.better));
+            prop_assert_eq!(scaled.difference, c.difference);
+            prop_assert_eq!((scaled.shift_share, scaled.interval), (c.shift_share, c.interval));
+            let opposite = |d| match d {
+                Difference::Faster => Difference::Slower,
+                Difference::Slower => Difference::Faster,
+                other => other,
+            };
+            let lower = one(Pair { better: Better::Lower, ..p.clone() });
+            prop_assert_eq!(lower.difference, opposite(c.difference));
+            // A share of the other median: the verdict turns unless it is close to the threshold.
+            let swapped = one(pair(p.b, p.a, p.better));
+            prop_assert!((swapped.test.p - c.test.p).abs() < 1e-12);
+            if c.shift_share.abs() > 0.03 && !is_open(c.difference) {
+                prop_assert_eq!(swapped.difference, opposite(c.difference));
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Where on its load curve a target works best: the optimal number of outstanding I/Os under ceilings
+//! of response time, the outside curve, and points between the ends. (`methodology` 2 and 9; the
+//! points are those of the SNIA specification's demand intensity test.)
+//!
+//! Answers are indices into the points that were given, in their order, so that the caller's own
+//! cells are found again.
+
+use serde::{Deserialize, Serialize};
+
+/// A point with at least this share of the most IOPS is as good, and the one with fewer outstanding
+/// I/Os is better, since it waits less.
+pub const NEARLY_BEST: f64 = 0.98;
+
+/// One cell of a load sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Outstanding I/Os, all threads together.
+    pub oio: u32,
+    /// Operations a second.
+    pub iops: f64,
+    /// Response times, ns, one for each ceiling, in their order (such as mean, p99, p99.9). None
+    /// where the samples don't support it: what is not known to be below a ceiling is not.
+    pub latency_ns: Vec<Option<f64>>,
+    /// Whether the number can be used: steady state reached, Little's law kept, no verdict against
+    /// it.
+    pub sound: bool,
+}
+
+impl LoadPoint {
+    fn within(&self, ceilings_ns: &[f64]) -> bool {
+        self.sound
+            && self.iops > 0.0
+            && self.latency_ns.len() == ceilings_ns.len()
+            && self.latency_ns.iter().zip(ceilings_ns).all(|(l, c)| l.is_some_and(|l| l <= *c))
+    }
+}
+
+/// The best point under some ceilings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Optimum {
+    /// There is one.
+    Found {
+        /// The answer: the fewest outstanding I/Os with at least 98 % of the most IOPS.
+        chosen: usize,
+        /// The point with the most IOPS under the ceilings.
+        most: usize,
+        /// The next best: the most IOPS of all under the ceilings but the chosen. None if it is alone.
+        runner_up: Option<usize>,
+    },
+    /// Every point is over a ceiling or not sound. The point with the fewest outstanding I/Os, to be
+    /// shown marked "over ceiling".
+    NoneFeasible {
+        /// Its index.
+        least: usize,
+    },
+    /// There are no points.
+    NoPoints,
+}
+
+/// The optimal point under `ceilings_ns` (one for each of the points' latencies; none for the most
+/// IOPS at any price).
+pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
+    let fewest = |i: &usize, j: &usize| {
+        let (a, b) = (&points[*i], &points[*j]);
+        a.oio.cmp(&b.oio).then(b.iops.total_cmp(&a.iops))
+    };
+    let fastest = |i: &usize, j: &usize| {
+        let (a, b) = (&points[*i], &points[*j]);
+        a.iops.total_cmp(&b.iops).then(b.oio.cmp(&a.oio))
+    };
+    let feasible: Vec<usize> =
+        (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();
+    let Some(most) = feasible.iter().copied().max_by(fastest) else {
+        return (0..points.len())
+            .min_by(fewest)
+            .map_or(Optimum::NoPoints, |least| Optimum::NoneFeasible { least });
+    };
+    let nearly = NEARLY_BEST * points[most].iops;
+    let chosen = feasible
+        .iter()
+        .copied()
+        .filter(|&i| points[i].iops >= nearly)
+        .min_by(fewest)
+        .unwrap_or(most);
+    let runner_up = feasible.into_iter().filter(|&i| i != chosen).max_by(fastest);
+    Optimum::Found { chosen, most, runner_up }
+}
+
+/// The outside curve: with growing outstanding I/Os, the points that raise IOPS above all before
+/// them. The others (more waiting for nothing) belong in grey.
+pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..points.len()).filter(|&i| points[i].sound).collect();
+    order.sort_by(|&i, &j| {
+        let (a, b) = (&points[i], &points[j]);
+        a.oio.cmp(&b.oio).then(b.iops.total_cmp(&a.iops))
+    });
+    let mut highest = 0.0;
+    order.retain(|&i| {
+        let raises = points[i].iops > highest;
+        if raises {
+            highest = points[i].iops;
+        }
+        raises
+    });
+    order
+}
+
+/// `count` points between the one with the fewest outstanding I/Os and the one with the most IOPS,
+/// both under the ceilings: those closest to IOPS that are equally spaced between the two (the
+/// middle, for one). Of equally close ones the one with fewer outstanding I/Os. Fewer than `count`
+/// where one point is closest to several.
+pub fn mid_points(points: &[LoadPoint], ceilings_ns: &[f64], count: u32) -> Vec<usize> {
+    let feasible: Vec<usize> =
+        (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();
+    let highest = feasible.iter().map(|&i| points[i].iops).fold(0.0, f64::max);
+    let Some(&first) = feasible.iter().min_by_key(|&&i| points[i].oio) else {
+        return Vec::new();
+    };
+    let lowest = points[first].iops;
+    let mut found: Vec<usize> = (1..=count)
+        .filter_map(|k| {
+            let wanted = lowest + (highest - lowest) * f64::from(k) / f64::from(count + 1);
+            feasible.iter().copied().min_by(|&i, &j| {
+                let off = |i: usize| (points[i].iops - wanted).abs();
+                off(i).total_cmp(&off(j)).then(points[i].oio.cmp(&points[j].oio))
+            })
+        })
+        .collect();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn point(oio: u32, iops: f64, p99_us: f64) -> LoadPoint {
+        LoadPoint { oio, iops, latency_ns: vec![Some(p99_us * 1e3)], sound: true }
+    }
+
+    /// A drive that is full at 64 outstanding I/Os.
+    fn sweep() -> Vec<LoadPoint> {
+        vec![
+            point(256, 500_500.0, 1_400.0),
+            point(1, 11_000.0, 120.0),
+            point(16, 160_000.0, 180.0),
+            point(64, 495_000.0, 350.0),
+            point(128, 501_000.0, 700.0),
+            point(4, 43_000.0, 130.0),
+        ]
+    }
+
+    #[test]
+    fn the_knee_is_the_least_load_that_is_nearly_the_best() {
+        let points = sweep();
+        let found = |chosen, most, runner_up| Optimum::Found { chosen, most, runner_up };
+        assert_eq!(optimum(&points, &[1e6]), found(3, 4, Some(4)));
+        assert_eq!(optimum(&points, &[2e6]), found(3, 4, Some(4)));
+        assert_eq!(optimum(&points, &[350e3]), found(3, 3, Some(2)), "a ceiling may be touched");
+        assert_eq!(optimum(&points, &[349e3]), found(2, 2, Some(5)));
+        assert_eq!(optimum(&points, &[125e3]), found(1, 1, None));
+        assert_eq!(optimum(&points, &[100e3]), Optimum::NoneFeasible { least: 1 });
+        assert_eq!(optimum(&[], &[1e6]), Optimum::NoPoints);
+        // A percentile that is not supported, and a number that is not sound, don't count.
+        let mut points = sweep();
+        points[3].latency_ns[0] = None;
+        points[4].sound = false;
+        assert_eq!(optimum(&points, &[2e6]), found(0, 0, Some(2)));
+        let bare: Vec<LoadPoint> =
+            sweep().into_iter().map(|p| LoadPoint { latency_ns: vec![], ..p }).collect();
+        assert_eq!(optimum(&bare, &[]), found(3, 4, Some(4)));
+    }
+
+    #[test]
+    fn what_more_load_does_not_raise_is_inside() {
+        let mut points = sweep();
+        assert_eq!(outside_curve(&points), [1, 5, 2, 3, 4]);
+        points.push(point(16, 170_000.0, 150.0));
+        assert_eq!(outside_curve(&points), [1, 5, 6, 3, 4], "the better of two at the same load");
+        points.push(point(100, 495_000.0, 500.0));
+        assert_eq!(outside_curve(&points), [1, 5, 6, 3, 4], "as much at more load raises nothing");
+    }
+
+    #[test]
+    fn mid_points_are_the_closest_ones() {
+        let points = sweep();
+        // From 11 000 to 501 000: the middle is 256 000, closest is 160 000.
+        assert_eq!(mid_points(&points, &[2e6], 1), [2]);
+        assert_eq!(mid_points(&points, &[2e6], 3), [2, 3]);
+        assert_eq!(mid_points(&points, &[1.0], 1), [0; 0]);
+        let tie =
+            [point(1, 10.0, 1.0), point(9, 30.0, 1.0), point(8, 30.0, 1.0), point(32, 50.0, 1.0)];
+        assert_eq!(mid_points(&tie, &[2e3], 1), [2]);
+    }
+
+    proptest! {
+        /// The definition, whatever the order of the points.
+        #[test]
+        fn the_answer_is_feasible_nearly_the_best_and_the_least(
+            cells in prop::collection::vec((1_u32..300, 1.0_f64..1e3, 1.0_f64..1e3, any::<bool>()), 1..20),
+            ceiling_us in 1.0_f64..1e3,
+        ) {
+            let points: Vec<LoadPoint> =
+                cells.iter().map(|c| LoadPoint { sound: c.3, ..point(c.0, c.1, c.2) }).collect();
+            let under = |p: &&LoadPoint| p.sound && p.latency_ns[0].unwrap() <= ceiling_us * 1e3;
+            let most = points.iter().filter(under).map(|p| p.iops).fold(0.0, f64::max);
+            match optimum(&points, &[ceiling_us * 1e3]) {
+                Optimum::Found { chosen, most: at, .. } => {
+                    let c = &points[chosen];
+                    prop_assert!(under(&c) && c.iops >= 0.98 * most);
+                    prop_assert_eq!(points[at].iops.to_bits(), most.to_bits());
+                    prop_assert!(points.iter().filter(under).all(|p| p.oio >= c.oio || p.iops < 0.98 * most));
+                }
+                Optimum::NoneFeasible { .. } => prop_assert!(most <= 0.0),
+                Optimum::NoPoints => prop_assert!(false),
+            }
+            let back: Vec<LoadPoint> = points.iter().rev().cloned().collect();
+            let pick = |o: &Optimum, p: &[LoadPoint]| match o {
+                Optimum::Found { chosen, .. } => Some((p[*chosen].oio, p[*chosen].iops.to_bits())),
+                _ => None,
+            };
+            let (there, again) = (optimum(&points, &[ceiling_us * 1e3]), optimum(&back, &[ceiling_us * 1e3]));
+            prop_assert_eq!(pick(&there, &points), pick(&again, &back));
+        }
+    }
+}

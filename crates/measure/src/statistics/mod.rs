@@ -1,0 +1,65 @@
+//! What can be concluded from measured numbers: whether a series is steady, how far a mean or a
+//! percentile can be trusted, whether one configuration differs from another, and at which load a
+//! target works best.
+//!
+//! All of it is pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that
+//! an old run can be judged again. Where chance is used (a bootstrap), it is a named stream of a
+//! seed. Shares are fractions (0.02 is 2 %), never percent.
+//!
+//! What the *unit of inference* is decides which file to ask. Within one cell neighbouring seconds
+//! are alike, so a mean takes [`batch`], a percentile [`quantile`], and a trend [`drift`]. Rounds of
+//! a method take [`steady`]. Between configurations only whole runs count: [`repeats`] and
+//! [`compare`].
+
+#![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
+#![cfg_attr(
+    test,
+    allow(clippy::needless_for_each, clippy::float_cmp, reason = "exact results are asserted")
+)]
+
+pub mod batch;
+pub mod change;
+pub mod compare;
+pub mod describe;
+pub mod discovery;
+pub mod distribution;
+pub mod drift;
+pub mod knee;
+pub mod little;
+pub mod oscillation;
+pub mod quantile;
+pub mod rank;
+pub mod repeats;
+pub mod scaling;
+pub mod slope;
+pub mod steady;
+
+#[cfg(test)]
+mod noise;
+
+pub use describe::ConfidenceInterval;
+
+/// Input that no conclusion can be drawn from; the text says what is wrong and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadInput(String);
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Refuses values that are infinite or not a number: one of them would silently decide everything.
+fn all_finite(what: &str, values: &[f64]) -> Result<(), BadInput> {
+    match values.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(i) => Err(BadInput(format!(
+            "{what}: value {} of {} is {}; leave out what was not measured",
+            i + 1,
+            values.len(),
+            values[i]
+        ))),
+    }
+}

@@ -1,0 +1,40 @@
+//! Noise with known truth, for the simulations of the tests: every draw is from a named stream.
+
+use iodyno_units::rng::{self, Generator};
+
+/// A named stream for one trial of a simulation.
+pub(super) fn trial(name: &str, number: u64) -> Generator {
+    rng::stream(20_26, name, number)
+}
+
+/// Standard normal draws (Box and Muller, 1958), two at a time.
+pub(super) fn normals(rng: &mut Generator, n: usize) -> Vec<f64> {
+    let mut out = Vec::with_capacity(n + 1);
+    while out.len() < n {
+        let radius = (-2.0 * rng::unit_open_closed(rng).ln()).sqrt();
+        let (sine, cosine) = (std::f64::consts::TAU * rng::unit_open_closed(rng)).sin_cos();
+        out.extend([radius * sine, radius * cosine]);
+    }
+    out.truncate(n);
+    out
+}
+
+/// `n` values about `mean` with coefficient of variation `cv`, each correlated with the one before
+/// by `rho` (a stationary AR(1) process; independent for 0).
+pub(super) fn ar1(rng: &mut Generator, n: usize, mean: f64, cv: f64, rho: f64) -> Vec<f64> {
+    let shocks = normals(rng, n);
+    let mut state = shocks.first().copied().unwrap_or(0.0);
+    let mut out = Vec::with_capacity(n);
+    for (i, shock) in shocks.iter().enumerate() {
+        if i > 0 {
+            state = rho * state + (1.0 - rho * rho).sqrt() * shock;
+        }
+        out.push(mean * (1.0 + cv * state));
+    }
+    out
+}
+
+/// Share of the trials that `holds`.
+pub(super) fn share(trials: u64, holds: impl FnMut(u64) -> bool) -> f64 {
+    (0..trials).map(holds).filter(|h| *h).count() as f64 / trials as f64
+}

@@ -1,0 +1,202 @@
+//! A percentile of merged counts with its interval, and whether it may be printed at all.
+//!
+//! The estimate is the nearest rank, as [`Histogram::quantile_ns`] has it. The interval is free of
+//! any assumption on the distribution: order statistics, by the binomial law
+//! ([`distribution::quantile_ranks`]). Both are widened by what a histogram can't tell apart: a
+//! bucket's width (at most 1/128 of the value), which is reported.
+//!
+//! It takes the operations as independent. A stall hits all operations in flight at once, so on a
+//! real target the interval of a far percentile is too narrow; `inflation` says by how much fewer
+//! the operations count, and where whole runs are at hand, [`super::repeats`] asks for nothing.
+
+use super::{ConfidenceInterval, distribution};
+use crate::Histogram;
+use crate::histogram::{Bucket, EXCEEDANCES_MIN, nearest_rank};
+use serde::{Deserialize, Serialize};
+
+/// Below so many exceedances a percentile is not even hinted at: its interval has no upper end.
+pub const EXCEEDANCES_HINT: f64 = 5.0;
+/// From so many on it can be published: its tail's probability is known to about a fifth.
+pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
+
+/// How well a percentile is supported by the samples beyond it (`methodology` 3.2 and 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Support {
+    /// Fewer than 5 exceedances: don't print it.
+    Hidden,
+    /// 5 to 9: print it greyed.
+    Weak,
+    /// 10 to 99: print it.
+    Printable,
+    /// 100 and more.
+    Publishable,
+}
+
+impl Support {
+    /// The support of quantile `q` (0 to 1) in `count` samples.
+    pub fn of(q: f64, count: u64) -> Self {
+        let exceed = crate::histogram::exceedances(q, count);
+        match () {
+            () if exceed >= EXCEEDANCES_PUBLISH => Self::Publishable,
+            () if exceed >= EXCEEDANCES_MIN => Self::Printable,
+            () if exceed >= EXCEEDANCES_HINT => Self::Weak,
+            () => Self::Hidden,
+        }
+    }
+}
+
+/// A percentile, all that is known of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantile {
+    /// Which one, 0 to 1.
+    pub q: f64,
+    /// The estimate, ns: what [`Histogram::quantile_ns`] gives.
+    pub value_ns: u64,
+    /// The bucket that holds it. Its width is what the histogram can't resolve.
+    pub bucket: Bucket,
+    /// Lower end of the interval, ns: the lower edge of its rank's bucket. None for unbounded.
+    pub low_ns: Option<u64>,
+    /// Upper end of the interval, ns: the highest value of its rank's bucket. None for unbounded.
+    pub high_ns: Option<u64>,
+    /// Confidence that the ranks achieve, 0 to 1; the buckets add to it.
+    pub level: f64,
+    /// Samples counted.
+    pub count: u64,
+    /// Samples expected beyond it, on the side that has fewer: count × min(q, 1 − q).
+    pub exceedances: f64,
+    /// Whether to print it.
+    pub support: Support,
+}
+
+impl Quantile {
+    /// The interval where both of its ends exist, ns.
+    pub fn interval(&self) -> Option<ConfidenceInterval> {
+        let (low, high) = (self.low_ns? as f64, self.high_ns? as f64);
+        Some(ConfidenceInterval { low, high, level: self.level })
+    }
+}
+
+/// Quantile `q` (0 to 1) of merged counts with an interval of confidence `level` or more. Each
+/// sample counts as 1/`inflation` independent ones; 1 where they are independent. None when empty.
+pub fn quantile(histogram: &Histogram, q: f64, level: f64, inflation: f64) -> Option<Quantile> {
+    let count = histogram.count();
+    let rank = nearest_rank(q, count);
+    let (value_ns, bucket) = (histogram.quantile_ns(q)?, histogram.bucket_of_rank(rank)?);
+    let inflation = inflation.max(1.0);
+    let effective = ((count as f64 / inflation) as u64).max(1);
+    let ranks = distribution::quantile_ranks(effective, q, level);
+    let scale = count as f64 / effective as f64;
+    let lower = (ranks.lower as f64 * scale).floor() as u64;
+    let upper = if ranks.upper > effective {
+        count + 1
+    } else {
+        (ranks.upper as f64 * scale).ceil() as u64
+    };
+    // Edges beyond the smallest and largest value hold nothing.
+    let (min, max) = (histogram.min_ns()?, histogram.max_ns()?);
+    Some(Quantile {
+        q,
+        value_ns,
+        bucket,
+        low_ns: histogram.bucket_of_rank(lower).map(|b| b.low_ns.max(min)),
+        high_ns: histogram
+            .bucket_of_rank(upper)
+            .map(|b| (b.low_ns + b.width_ns - 1).clamp(min, max)),
+        level: ranks.level,
+        count,
+        exceedances: crate::histogram::exceedances(q, count),
+        support: Support::of(q, count),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::noise;
+    use proptest::prelude::*;
+
+    /// Log-normal latencies about 100 µs, long-tailed as those of storage are.
+    fn latencies(number: u64, n: usize) -> (Histogram, Vec<f64>) {
+        let mut random = noise::trial("latency", number);
+        let values: Vec<f64> =
+            noise::normals(&mut random, n).iter().map(|z| 1e5 * (0.8 * z).exp()).collect();
+        let mut h = Histogram::new();
+        values.iter().for_each(|&v| h.record(v as u64));
+        (h, values)
+    }
+
+    #[test]
+    fn the_interval_of_p99_holds_the_truth() {
+        let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();
+        let share = noise::share(2_000, |i| {
+            let (h, _) = latencies(i, 4_000);
+            quantile(&h, 0.99, 0.95, 1.0).unwrap().interval().unwrap().contains(truth)
+        });
+        assert!((0.93..=0.97).contains(&share), "{share}");
+    }
+
+    /// Samples that come four by four alike are worth a quarter.
+    #[test]
+    fn correlated_samples_need_the_inflation() {
+        let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();
+        let share = |inflation| {
+            noise::share(500, |i| {
+                let (h, _) = latencies(i, 1_500);
+                let mut four = Histogram::new();
+                h.buckets().for_each(|b| four.record_n(b.low_ns, 4 * b.count));
+                let q = quantile(&four, 0.99, 0.95, inflation).unwrap();
+                q.interval().is_some_and(|c| c.contains(truth))
+            })
+        };
+        assert!(share(1.0) < 0.80 && share(4.0) > 0.93, "{} {}", share(1.0), share(4.0));
+    }
+
+    #[test]
+    fn what_is_not_supported_has_no_upper_end_and_is_hidden() {
+        let (h, _) = latencies(0, 1_000);
+        let q = quantile(&h, 0.999, 0.95, 1.0).unwrap();
+        assert_eq!((q.support, q.high_ns, q.interval()), (Support::Hidden, None, None));
+        assert!(q.low_ns.unwrap() <= q.value_ns);
+        let table =
+            [(0.99, 499, Support::Hidden), (0.99, 500, Support::Weak), (0.99, 999, Support::Weak)];
+        let table = table.into_iter().chain([
+            (0.99, 1_000, Support::Printable),
+            (0.999, 10_000, Support::Printable),
+            (0.99999, 999_999, Support::Weak),
+            (0.99999, 1_000_000, Support::Printable),
+            (0.99999, 10_000_000, Support::Publishable),
+            (0.001, 10_000, Support::Printable),
+        ]);
+        for (q, n, expected) in table {
+            assert_eq!(Support::of(q, n), expected, "{q} of {n}");
+        }
+        assert_eq!(quantile(&Histogram::new(), 0.5, 0.95, 1.0), None);
+    }
+
+    proptest! {
+        /// The printed rule and what the rest of the crate asks agree; the interval is about the
+        /// estimate; the ends are those of the ranks in a sorted list, but for a bucket.
+        #[test]
+        fn it_agrees_with_a_sorted_list(n in 20_usize..600, number: u64, q in 0.05_f64..0.95) {
+            let (h, mut values) = latencies(number, n);
+            values.sort_unstable_by(f64::total_cmp);
+            let found = quantile(&h, q, 0.9, 1.0).unwrap();
+            prop_assert_eq!(found.support >= Support::Printable, h.supports(q));
+            prop_assert_eq!(Some(found.value_ns), h.quantile_ns(q));
+            prop_assert!(found.bucket.width_ns as f64 <= found.value_ns as f64 / 127.0);
+            let ranks = distribution::quantile_ranks(n as u64, q, 0.9);
+            let at = |rank: u64| values.get((rank as usize).wrapping_sub(1)).map(|v| v.floor());
+            prop_assert_eq!(found.low_ns.is_some(), at(ranks.lower).is_some());
+            if let (Some(low), Some(value)) = (found.low_ns, at(ranks.lower)) {
+                prop_assert!(low as f64 <= value && value <= low as f64 * (1.0 + 1.0 / 127.0) + 1.0);
+                prop_assert!(low <= found.value_ns);
+            }
+            prop_assert_eq!(found.high_ns.is_some(), at(ranks.upper).is_some());
+            if let (Some(high), Some(value)) = (found.high_ns, at(ranks.upper)) {
+                prop_assert!(high as f64 >= value && value >= high as f64 * (1.0 - 1.0 / 127.0) - 1.0);
+                prop_assert!(high >= found.value_ns);
+            }
+        }
+    }
+}

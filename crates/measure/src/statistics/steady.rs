@@ -1,0 +1,363 @@
+//! The steady state of SNIA's performance test specification (PTS 2.0.2, definition 2.1.24), to the
+//! letter: over the last five rounds the values of the tracking variable lie within a *range* of
+//! 20 % of their mean (not a band of ± 20 %, nor of ± 10 %), and the least squares line through
+//! them rises or falls by at most 10 % of the mean from the first of the five to the last. After at
+//! most 25 rounds the answer is NOT REACHED, and the last window is reported all the same.
+//!
+//! It is judged at the end of a round only, of all tracking variables at once. How weak it is: a
+//! device that loses 2.4 % a round passes at its first window, and noise of 10 % passes sooner or
+//! later, since one may try 21 windows. So a report names the windows tried, and [`super::drift`]
+//! gives our own verdict beside it.
+
+use super::{BadInput, all_finite, describe};
+use serde::{Deserialize, Serialize};
+
+/// What counts as steady. Other limits than [`SteadyLimits::PTS`] are sensible for a noisy target,
+/// but then the report must say so: it carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SteadyLimits {
+    /// Rounds in a window, 2 or more.
+    pub window_rounds: u32,
+    /// Rounds after which it is given up; not fewer than a window has.
+    pub rounds_max: u32,
+    /// Largest minus smallest value, as a share of the mean, at most; above 0.
+    pub range_share_max: f64,
+    /// Rise or fall of the fitted line over the window, as a share of the mean, at most; above 0.
+    pub slope_share_max: f64,
+}
+
+impl SteadyLimits {
+    /// The specification's own.
+    pub const PTS: Self =
+        Self { window_rounds: 5, rounds_max: 25, range_share_max: 0.20, slope_share_max: 0.10 };
+
+    /// Whether these are the specification's limits. Going on after 25 rounds is allowed by it.
+    pub fn is_pts(&self) -> bool {
+        *self == Self { rounds_max: self.rounds_max, ..Self::PTS } && self.rounds_max >= 25
+    }
+}
+
+/// In words, for the report.
+impl std::fmt::Display for SteadyLimits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "range ≤ {} % of the mean and slope ≤ {} % of it over {} rounds, at most {} rounds ({})",
+            self.range_share_max * 100.0,
+            self.slope_share_max * 100.0,
+            self.window_rounds,
+            self.rounds_max,
+            if self.is_pts() { "SNIA PTS" } else { "not SNIA's limits" }
+        )
+    }
+}
+
+/// One variable over one measurement window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Number of its first round; the first of all is 1.
+    pub first_round: u32,
+    /// Value of each round, in the variable's own unit.
+    pub values: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// The line fitted through them, over the *number of the round*: slope × round + intercept.
+    pub fit: describe::Line,
+    /// Largest minus smallest value.
+    pub range: f64,
+    /// Rise or fall of the fitted line from the first to the last round, without sign.
+    pub slope_excursion: f64,
+    /// The range was small enough.
+    pub range_ok: bool,
+    /// The slope was small enough.
+    pub slope_ok: bool,
+}
+
+impl Window {
+    /// Judges `values`, the rounds from `first_round` on. A mean that is not above 0 is never
+    /// steady: shares of it mean nothing.
+    pub fn judge(limits: &SteadyLimits, first_round: u32, values: &[f64]) -> Self {
+        let mean = describe::mean(values);
+        let fit = describe::least_squares(f64::from(first_round), values);
+        let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let range = highest - lowest;
+        let slope_excursion = fit.slope.abs() * (values.len() as f64 - 1.0);
+        let positive = mean > 0.0;
+        Self {
+            first_round,
+            values: values.to_vec(),
+            mean,
+            fit,
+            range,
+            slope_excursion,
+            range_ok: positive && range <= limits.range_share_max * mean,
+            slope_ok: positive && slope_excursion <= limits.slope_share_max * mean,
+        }
+    }
+
+    /// Whether the variable is steady over this window.
+    pub fn steady(&self) -> bool {
+        self.range_ok && self.slope_ok
+    }
+
+    /// Number of its last round.
+    pub fn last_round(&self) -> u32 {
+        self.first_round + self.values.len() as u32 - 1
+    }
+
+    /// The range as a share of the mean.
+    pub fn range_share(&self) -> f64 {
+        self.range / self.mean
+    }
+
+    /// The slope's excursion as a share of the mean.
+    pub fn slope_share(&self) -> f64 {
+        self.slope_excursion / self.mean
+    }
+}
+
+/// How far the search has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// Another round is needed.
+    Running,
+    /// All variables were steady over the last window.
+    Reached,
+    /// The rounds are used up: report the last window, and say NOT REACHED.
+    NotReached,
+}
+
+/// The search for the steady state of one or more tracking variables: a value that can be kept and
+/// taken up again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SteadyState {
+    limits: SteadyLimits,
+    variables: Vec<String>,
+    /// By round, then by variable.
+    rounds: Vec<Vec<f64>>,
+    progress: Progress,
+}
+
+impl SteadyState {
+    /// Starts with no rounds. Refuses limits that can't be met or judged, and no variables.
+    pub fn new(limits: SteadyLimits, variables: Vec<String>) -> Result<Self, BadInput> {
+        let refuse = |text: String| Err(BadInput(text));
+        if variables.is_empty() {
+            return refuse("a steady state needs at least one tracking variable".to_owned());
+        }
+        if limits.window_rounds < 2 || limits.rounds_max < limits.window_rounds {
+            return refuse(format!(
+                "a window of {} rounds within {} can't be judged: take 2 rounds or more, and at least as many in all",
+                limits.window_rounds, limits.rounds_max
+            ));
+        }
+        for share in [limits.range_share_max, limits.slope_share_max] {
+            if !(share > 0.0 && share.is_finite()) {
+                return refuse(format!("a limit of {share} can't be met: take a share above 0"));
+            }
+        }
+        Ok(Self { limits, variables, rounds: Vec::new(), progress: Progress::Running })
+    }
+
+    /// Takes the values of a finished round, one for each variable in their order, and judges.
+    /// Refuses values that are missing or not finite, and rounds after the end.
+    pub fn push_round(&mut self, values: &[f64]) -> Result<Progress, BadInput> {
+        if self.progress != Progress::Running {
+            return Err(BadInput(format!(
+                "the search ended after round {}; start another to go on",
+                self.rounds.len()
+            )));
+        }
+        if values.len() != self.variables.len() {
+            return Err(BadInput(format!(
+                "a round has a value for each of {} variables, not {}: judge it when all its cells are done",
+                self.variables.len(),
+                values.len()
+            )));
+        }
+        all_finite("a round", values)?;
+        self.rounds.push(values.to_vec());
+        let windows = self.last_windows();
+        if !windows.is_empty() && windows.iter().all(Window::steady) {
+            self.progress = Progress::Reached;
+        } else if self.rounds.len() >= self.limits.rounds_max as usize {
+            self.progress = Progress::NotReached;
+        }
+        Ok(self.progress)
+    }
+
+    /// The window of each variable that ends with the last round; none before there are enough.
+    fn last_windows(&self) -> Vec<Window> {
+        let length = self.limits.window_rounds as usize;
+        let Some(start) = self.rounds.len().checked_sub(length) else {
+            return Vec::new();
+        };
+        (0..self.variables.len())
+            .map(|v| {
+                let values: Vec<f64> = self.rounds[start..].iter().map(|r| r[v]).collect();
+                Window::judge(&self.limits, start as u32 + 1, &values)
+            })
+            .collect()
+    }
+
+    /// What is to be reported.
+    pub fn report(&self) -> SteadyReport {
+        let rounds = self.rounds.len() as u32;
+        SteadyReport {
+            limits: self.limits,
+            progress: self.progress,
+            rounds,
+            windows_tried: (rounds + 1).saturating_sub(self.limits.window_rounds),
+            windows: self.variables.iter().cloned().zip(self.last_windows()).collect(),
+        }
+    }
+}
+
+/// The report on a search, whatever its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SteadyReport {
+    /// The limits that were used; [`SteadyLimits`] prints them in words.
+    pub limits: SteadyLimits,
+    /// How it ended.
+    pub progress: Progress,
+    /// Rounds run.
+    pub rounds: u32,
+    /// Windows judged, the last one included. More than ten make a success doubtful.
+    pub windows_tried: u32,
+    /// The last window of each variable, by name; empty before there was one.
+    pub windows: Vec<(String, Window)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::noise;
+    use proptest::prelude::*;
+
+    fn judge(values: &[f64]) -> Window {
+        Window::judge(&SteadyLimits::PTS, 1, values)
+    }
+
+    fn search(rounds: impl IntoIterator<Item = f64>) -> SteadyReport {
+        let mut s = SteadyState::new(SteadyLimits::PTS, vec!["IOPS".to_owned()]).unwrap();
+        for y in rounds {
+            if s.push_round(&[y]).unwrap() != Progress::Running {
+                break;
+            }
+        }
+        s.report()
+    }
+
+    /// `methodology` 9, each also at the scale of seconds and of nanoseconds: an implementation
+    /// that rounds to a fixed number of decimals passes everything small.
+    #[test]
+    fn worked_examples() {
+        type Case = (&'static [f64], f64, f64, bool, bool);
+        let cases: [Case; 6] = [
+            (&[1.0; 5], 0.0, 0.0, true, true),
+            (&[1.0, 1.025, 1.05, 1.075, 1.1], 0.095_238, 0.095_238, true, true),
+            (&[1.0, 1.03, 1.06, 1.09, 1.12], 0.113_207, 0.113_207, true, false),
+            (&[1.16, 1.0, 1.0, 1.0, 0.97], 0.185_185, 0.148_148, true, false),
+            // From first to last nothing, by the fit nothing either; only the range tells.
+            (&[1.0, 1.0, 1.3, 1.0, 1.0], 0.283_019, 0.0, false, true),
+            // The end points alone would say 11.3 %.
+            (&[1.0, 1.06, 1.06, 1.06, 1.12], 0.113_207, 0.090_566, true, true),
+        ];
+        for (y, range_share, slope_share, range_ok, slope_ok) in cases {
+            for scale in [1.0, 1e-9, 1e9, 2e-2] {
+                let y: Vec<f64> = y.iter().map(|v| v * scale).collect();
+                let w = judge(&y);
+                assert!((w.range_share() - range_share).abs() < 1e-6, "{w:?}");
+                assert!((w.slope_share() - slope_share).abs() < 1e-6, "{w:?}");
+                assert_eq!((w.range_ok, w.slope_ok), (range_ok, slope_ok), "{w:?}");
+                assert_eq!(w.steady(), range_ok && slope_ok);
+            }
+        }
+        // The limits are met by equality: values whose sums are exact.
+        assert!(judge(&[9.0, 11.0, 10.0, 11.0, 9.0]).steady());
+        assert!(!judge(&[0.0; 5]).steady() && !judge(&[-1.0; 5]).steady());
+    }
+
+    #[test]
+    fn the_fit_is_over_the_number_of_the_round() {
+        let mut s = SteadyState::new(SteadyLimits::PTS, vec!["a".into(), "b".into()]).unwrap();
+        for round in 1..=8_u32 {
+            // The second variable settles from round 4 on.
+            let b = 500.0 + 2.0 * f64::from(round);
+            let b = if round < 4 { b * 2.0 } else { b };
+            let progress = s.push_round(&[100.0, b]).unwrap();
+            assert_eq!(progress == Progress::Reached, round == 8, "round {round}");
+        }
+        let report = s.report();
+        assert_eq!((report.rounds, report.windows_tried), (8, 4));
+        let (name, w) = &report.windows[1];
+        assert_eq!((name.as_str(), w.first_round, w.last_round()), ("b", 4, 8));
+        assert!((w.fit.slope - 2.0).abs() < 1e-9 && (w.fit.intercept - 500.0).abs() < 1e-9);
+        assert!((w.fit.correlation.unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!(report.windows[0].1.fit.correlation, None);
+        assert!(s.push_round(&[100.0, 516.0]).is_err(), "it has ended");
+        let kept = serde_json::to_string(&s).unwrap();
+        assert_eq!(serde_json::from_str::<SteadyState>(&kept).unwrap(), s);
+    }
+
+    #[test]
+    fn it_is_given_up_after_25_rounds_and_never_in_the_middle_of_one() {
+        let report = search((0..40).map(|i| if i % 2 == 0 { 1.0 } else { 1.5 }));
+        assert_eq!(report.progress, Progress::NotReached);
+        assert_eq!((report.rounds, report.windows_tried), (25, 21));
+        assert_eq!(report.windows[0].1.first_round, 21);
+        let mut s = SteadyState::new(SteadyLimits::PTS, vec!["a".into(), "b".into()]).unwrap();
+        assert!(s.push_round(&[1.0]).unwrap_err().to_string().contains("2 variables, not 1"));
+        assert!(s.push_round(&[1.0, f64::NAN]).is_err());
+        assert_eq!(s.report().rounds, 0, "what is refused is not kept");
+        assert!(search([1.0; 4]).windows.is_empty());
+    }
+
+    #[test]
+    fn limits_are_told_and_checked() {
+        let cloud = SteadyLimits { range_share_max: 0.3, ..SteadyLimits::PTS };
+        assert!(SteadyLimits::PTS.to_string().ends_with("(SNIA PTS)"));
+        assert!(cloud.to_string().contains("range ≤ 30 %"));
+        assert!(cloud.to_string().ends_with("(not SNIA's limits)"));
+        let name = || vec!["x".to_owned()];
+        assert!(SteadyState::new(SteadyLimits { rounds_max: 4, ..cloud }, name()).is_err());
+        assert!(SteadyState::new(SteadyLimits { slope_share_max: 0.0, ..cloud }, name()).is_err());
+        assert!(SteadyState::new(cloud, Vec::new()).is_err());
+    }
+
+    /// How weak the criterion is, as `methodology` 1.0 found by its own simulation.
+    #[test]
+    fn the_criterion_is_as_weak_as_known() {
+        assert_eq!(search((0..25).map(|i| 0.976_f64.powi(i))).windows_tried, 1);
+        assert_eq!(search([1.1, 0.9, 1.1, 0.9, 1.1]).progress, Progress::Reached);
+        let passes = |name: &str, cv, rounds| {
+            noise::share(2_000, |i| {
+                let y = noise::ar1(&mut noise::trial(name, i), rounds, 1e4, cv, 0.0);
+                search(y).progress == Progress::Reached
+            })
+        };
+        for (cv, rounds, known) in
+            [(0.05, 5, 0.87), (0.10, 5, 0.30), (0.10, 25, 0.98), (0.15, 25, 0.69)]
+        {
+            let share = passes("steady", cv, rounds);
+            assert!((share - known).abs() < 0.03, "CV {cv}, {rounds} rounds: {share}");
+        }
+    }
+
+    proptest! {
+        /// Neither the unit nor the direction of time matters. (Powers of two scale exactly.)
+        #[test]
+        fn scale_and_reversal_leave_the_verdict(
+            y in prop::collection::vec(0.8_f64..1.2, 5), power in -60_i32..60,
+        ) {
+            let w = judge(&y);
+            let scaled: Vec<f64> = y.iter().map(|v| v * 2_f64.powi(power)).collect();
+            prop_assert_eq!(judge(&scaled).steady(), w.steady());
+            let back = judge(&y.iter().rev().copied().collect::<Vec<_>>());
+            prop_assert!((back.fit.slope + w.fit.slope).abs() < 1e-12);
+            prop_assert_eq!(back.range.to_bits(), w.range.to_bits());
+        }
+    }
+}

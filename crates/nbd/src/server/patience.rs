@@ -1,0 +1,113 @@
+//! How long a connection's thread looks for the next request before it sleeps.
+//!
+//! A client with one request at a time answers a reply within microseconds, and to be woken takes longer
+//! than that, on a virtual machine several times as long. So where the last waits were short, the
+//! thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
+//! (`virt/kvm/kvm_main.c`): a wait that looking would have covered makes it longer, one far beyond makes
+//! it none. Threads that look are never more than half of the processors, and give way to others.
+
+use std::io;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest look, and the first.
+const LOOK_MAX: Duration = Duration::from_micros(80);
+const LOOK_FIRST: Duration = Duration::from_micros(20);
+
+static LOOKING: AtomicUsize = AtomicUsize::new(0);
+static LOOKING_MAX: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) / 2);
+
+/// One of the threads that look.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Self> {
+        let taken = LOOKING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looking| {
+            (looking < *LOOKING_MAX).then_some(looking + 1)
+        });
+        taken.is_ok().then(|| Self)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        LOOKING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    look: Duration,
+}
+
+impl Patience {
+    /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`.
+    pub(super) fn get(
+        &mut self,
+        mut get: impl FnMut(bool) -> io::Result<Option<usize>>,
+    ) -> io::Result<Option<usize>> {
+        let since = Instant::now();
+        if !self.look.is_zero()
+            && let Some(_place) = Place::take()
+        {
+            while since.elapsed() < self.look {
+                if let Some(got) = get(false)? {
+                    return Ok(Some(got));
+                }
+                std::thread::yield_now();
+            }
+        }
+        let got = get(true)?;
+        self.waited(since.elapsed());
+        Ok(got)
+    }
+
+    fn waited(&mut self, time: Duration) {
+        self.look = if time > LOOK_MAX {
+            Duration::ZERO
+        } else {
+            (2 * self.look).clamp(LOOK_FIRST, LOOK_MAX)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_grows_with_short_waits_and_ends_with_a_long_one() {
+        let mut patience = Patience::default();
+        let short = Duration::from_micros(30);
+        for expected in [20, 40, 80, 80] {
+            patience.waited(short);
+            assert_eq!(patience.look, Duration::from_micros(expected));
+        }
+        patience.waited(2 * LOOK_MAX);
+        assert_eq!(patience.look, Duration::ZERO);
+    }
+
+    /// One test, for the places are the process's.
+    #[test]
+    fn what_comes_while_it_looks_is_taken_without_waiting() {
+        LOOKING.store(*LOOKING_MAX, Ordering::Relaxed);
+        assert!(Place::take().is_none());
+        // Who got no place gives none back.
+        assert_eq!(LOOKING.swap(0, Ordering::Relaxed), *LOOKING_MAX);
+        if *LOOKING_MAX == 0 {
+            return;
+        }
+        let mut patience = Patience { look: Duration::from_secs(1000) };
+        let mut looks = 0;
+        let got = patience.get(|wait| {
+            assert!(!wait);
+            looks += 1;
+            Ok((looks == 3).then_some(28))
+        });
+        assert_eq!(got.unwrap(), Some(28));
+        assert_eq!(LOOKING.load(Ordering::Relaxed), 0);
+    }
+}

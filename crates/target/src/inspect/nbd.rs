@@ -1,0 +1,296 @@
+//! What an NBD server tells of an export, and what the export holds.
+//!
+//! One connection answers all of it and ends: what the server promises, where blocks are allocated
+//! (`base:allocation`, where the server has it), and what both ends say. An export counts as empty when
+//! its block status says that all of it reads as zeroes; where the server can't say so, when both ends
+//! and samples between them do. Whether it may be written is the [`guard`](crate::guard)'s verdict.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use iodyno_nbd::CmdFlags;
+use iodyno_nbd::client::{Address, Blocking, ClientError, Config, Uri, list};
+use iodyno_nbd::wire::{DialError, STATE_HOLE, STATE_ZERO};
+use serde::{Deserialize, Serialize};
+
+use super::{Alignment, Capabilities, Extents, Inspection, Kind};
+use crate::error::TargetError;
+use crate::name::{SIZE_STEP_BYTES, TargetName};
+use crate::signature::{self, Content};
+
+/// A server that takes longer to connect or to answer one request does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Block status is asked for this long, over the whole export; then it is unknown.
+const STATUS_PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes that one block status asks for: a multiple of any smallest block.
+const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
+/// An export in more pieces than this is not walked to its end.
+const EXTENTS_MAX: u64 = 1 << 20;
+/// Places that are read to see whether there is anything but zeroes.
+const SAMPLES: u64 = 64;
+/// Bytes of one such place.
+const SAMPLE_BYTES: u64 = 4096;
+
+/// What an NBD server tells of an export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools)] // Each is a flag of the protocol.
+pub struct NbdExport {
+    /// Where the server is: the path of a socket, or host and port.
+    pub address: String,
+    /// Name of the export; empty for the default one.
+    pub export: String,
+    /// What the server says about it.
+    pub description: String,
+    /// Size, bytes.
+    pub size_bytes: u64,
+    /// Smallest block, bytes.
+    pub min_block_bytes: u32,
+    /// Block that is served best, bytes.
+    pub preferred_block_bytes: u32,
+    /// Most payload of one request, bytes.
+    pub max_payload_bytes: u32,
+    /// The connection is encrypted.
+    pub tls: bool,
+    /// Reads are answered in chunks.
+    pub structured_replies: bool,
+    /// Block status is answered.
+    pub block_status: bool,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Seeks cost time.
+    pub rotational: bool,
+    /// FLUSH is understood.
+    pub flush: bool,
+    /// FUA is understood.
+    pub fua: bool,
+    /// TRIM is understood.
+    pub trim: bool,
+    /// WRITE_ZEROES is understood.
+    pub write_zeroes: bool,
+    /// A flush on one connection covers what the others wrote.
+    pub multi_conn: bool,
+    /// Whether anything but zeroes is in it; `None` where it could not be read.
+    pub holds_data: Option<bool>,
+}
+
+/// Inspects an export.
+pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetError> {
+    let config = Config { depth: 1, block_status: true, timeout: PATIENCE, ..Config::default() };
+    let client = Blocking::connect_with(uri, &config).map_err(|e| failure(name, uri, &e))?;
+    let mut client = client.with_patience(PATIENCE);
+    let found = client.connection().found().clone();
+    let info = found.info;
+    let step = SIZE_STEP_BYTES.max(info.min_block_bytes.into());
+    let size_bytes = info.size_bytes / step * step;
+    if size_bytes == 0 {
+        return Err(TargetError::Unsupported {
+            path: name.to_string(),
+            problem: format!("the export has {} bytes: nothing to measure.", info.size_bytes),
+            help: "name an export with a capacity.".to_owned(),
+        });
+    }
+    let mut inspection = Inspection::empty(name, Kind::Nbd);
+    inspection.size_bytes = Some(size_bytes);
+    inspection.whole_bytes = Some(info.size_bytes);
+    inspection.alignment = Alignment {
+        logical_block_bytes: Some(info.min_block_bytes.into()),
+        io_optimal_bytes: Some(info.preferred_block_bytes.into()),
+        ..Alignment::default()
+    };
+    inspection.capabilities =
+        Capabilities { trim: Some(info.trim), write_zeroes: Some(info.write_zeroes) };
+
+    let status = found.meta_id.and_then(|_| allocation(&mut client, size_bytes));
+    inspection.extents = status.as_ref().map(|status| Extents {
+        written_share: status.written_bytes as f64 / size_bytes as f64,
+        count: Some(status.extents),
+    });
+    let mut look = Look { client: &mut client, step, most: info.max_payload_bytes, seen: false };
+    let holds_data = match look.content(size_bytes) {
+        Ok(content) => {
+            inspection.content = Some(content);
+            let whole = [(0, size_bytes)];
+            let data = status.as_ref().map_or(&whole[..], |status| &status.data);
+            look.samples(data).ok().map(|()| look.seen)
+        }
+        Err(error) => {
+            inspection.unreadable = Some(error.to_string());
+            None
+        }
+    };
+    if holds_data == Some(true)
+        && inspection.content.as_ref().is_some_and(|content| content.signatures.is_empty())
+    {
+        inspection.note("It is not all zeroes, yet nothing in it is recognised.");
+    }
+    inspection.nbd = Some(NbdExport {
+        address: uri.address.to_string(),
+        export: uri.export.clone(),
+        description: info.description,
+        size_bytes: info.size_bytes,
+        min_block_bytes: info.min_block_bytes,
+        preferred_block_bytes: info.preferred_block_bytes,
+        max_payload_bytes: info.max_payload_bytes,
+        tls: found.secure,
+        structured_replies: found.structured,
+        block_status: found.meta_id.is_some(),
+        read_only: info.read_only,
+        rotational: info.rotational,
+        flush: info.flush,
+        fua: info.fua,
+        trim: info.trim,
+        write_zeroes: info.write_zeroes,
+        multi_conn: info.multi_conn,
+        holds_data,
+    });
+    Ok(inspection)
+}
+
+/// What block status says of an export.
+struct Allocation {
+    /// Bytes that are stored and not known to be zero.
+    written_bytes: u64,
+    extents: u64,
+    /// What does not read as zeroes for sure: start and length of each range.
+    data: Vec<(u64, u64)>,
+}
+
+/// Walks the block status from end to end; `None` where the server does not go along.
+fn allocation(client: &mut Blocking, size_bytes: u64) -> Option<Allocation> {
+    let deadline = Instant::now() + STATUS_PATIENCE;
+    let mut found = Allocation { written_bytes: 0, extents: 0, data: Vec::new() };
+    let mut at = 0;
+    while at < size_bytes {
+        let len = (size_bytes - at).min(STATUS_BYTES) as u32;
+        let extents = client.block_status(at, len, CmdFlags::NONE).ok()?;
+        for extent in &extents {
+            // The last one may go beyond what was asked for.
+            let bytes = u64::from(extent.len_bytes).min(size_bytes - at);
+            if extent.state & (STATE_HOLE | STATE_ZERO) == 0 {
+                found.written_bytes += bytes;
+            }
+            if extent.state & STATE_ZERO == 0 {
+                match found.data.last_mut() {
+                    Some((start, len)) if *start + *len == at => *len += bytes,
+                    _ => found.data.push((at, bytes)),
+                }
+            }
+            found.extents += 1;
+            at += bytes;
+        }
+        if extents.is_empty() || found.extents > EXTENTS_MAX || Instant::now() > deadline {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// Reads, and remembers whether anything but zeroes was there.
+struct Look<'a> {
+    client: &'a mut Blocking,
+    /// Offsets and lengths are multiples of this.
+    step: u64,
+    /// Most bytes of one read.
+    most: u32,
+    seen: bool,
+}
+
+impl Look<'_> {
+    fn read(&mut self, mut at: u64, to: &mut [u8]) -> io::Result<()> {
+        let most = (u64::from(self.most) / self.step * self.step).max(self.step) as usize;
+        for piece in to.chunks_mut(most) {
+            self.client.read(at, piece)?;
+            self.seen |= piece.iter().any(|&byte| byte != 0);
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// What both ends say.
+    fn content(&mut self, size_bytes: u64) -> io::Result<Content> {
+        signature::probe(size_bytes, &mut |at, to| self.read(at, to))
+    }
+
+    /// Reads places spread evenly over these ranges, until something is there.
+    fn samples(&mut self, ranges: &[(u64, u64)]) -> io::Result<()> {
+        let total: u64 = ranges.iter().map(|(_, len)| len).sum();
+        let mut buffer = vec![0; SAMPLE_BYTES.max(self.step) as usize];
+        let mut rest = ranges.iter();
+        let mut before = 0;
+        let Some(mut range) = rest.next() else { return Ok(()) };
+        for i in 0..SAMPLES {
+            let place = (u128::from(total) * u128::from(i) / u128::from(SAMPLES)) as u64;
+            while place - before >= range.1 {
+                before += range.1;
+                let Some(next) = rest.next() else { return Ok(()) };
+                range = next;
+            }
+            let at = (range.0 + place - before) / self.step * self.step;
+            let end = (range.0 + range.1).next_multiple_of(self.step);
+            let len = (end - at).min(buffer.len() as u64) as usize;
+            self.read(at, &mut buffer[..len])?;
+            if self.seen {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sorts what a client says of its failure, and says how to go on.
+fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
+    let target = name.to_string();
+    let problem = format!("{error}.");
+    let bad = |problem, help: &str| TargetError::BadName {
+        name: name.to_string(),
+        problem,
+        help: help.to_owned(),
+    };
+    let unreachable = |help: &str| TargetError::Unreachable {
+        target: target.clone(),
+        problem: problem.clone(),
+        help: help.to_owned(),
+    };
+    match error {
+        ClientError::Connect(path, e)
+            if e.kind() == io::ErrorKind::NotFound && matches!(uri.address, Address::Unix(_)) =>
+        {
+            TargetError::NotFound {
+                path: path.clone(),
+                help: "no NBD server has made a socket of that name; start it, or check the \
+                       spelling."
+                    .to_owned(),
+            }
+        }
+        ClientError::Connect(..) => unreachable("is the server running, and is this its address?"),
+        ClientError::Dial(_, DialError::Refused { .. }) => match offered(uri) {
+            Some(names) => bad(problem, &format!("the server has {names}.")),
+            None => bad(problem, "ask whoever runs the server which exports it has, and how."),
+        },
+        ClientError::Uri(_)
+        | ClientError::Tls(_)
+        | ClientError::NoCertificates
+        | ClientError::Dial(_, DialError::NoTls | DialError::Name) => {
+            bad(problem, "the options of TLS are tls-certificates=FOLDER and tls-hostname=NAME.")
+        }
+        ClientError::Dial(..) | ClientError::Broken(..) | ClientError::NoMultiConn(_) => {
+            unreachable("see what the server says in its own log.")
+        }
+    }
+}
+
+/// The exports that the server lists, in words.
+fn offered(uri: &Uri) -> Option<String> {
+    const SHOWN: usize = 8;
+    let config = Config { timeout: PATIENCE, ..Config::default() };
+    let exports = list(uri, &config).ok().filter(|exports| !exports.is_empty())?;
+    let quoted = |(name, _): &(String, String)| match name.as_str() {
+        "" => "the default export (no name)".to_owned(),
+        name => format!("`{name}`"),
+    };
+    let mut names: Vec<String> = exports.iter().take(SHOWN).map(quoted).collect();
+    if exports.len() > SHOWN {
+        names.push(format!("{} more", exports.len() - SHOWN));
+    }
+    Some(names.join(", "))
+}
