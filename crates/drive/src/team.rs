@@ -304,6 +304,9 @@ fn set_up_error(plan: &CellPlan<'_>, target: usize, source: io::Error) -> DriveE
         (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {
             "; io_uring is switched off here: use --engine libaio or psync"
         }
+        (EngineKind::Nbd, _) if source.kind() != io::ErrorKind::Other => {
+            "; it answered a moment ago: a server that ends with its first client, such as `qemu-nbd` without --persistent, must be told to stay"
+        }
         (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
         _ => "",
     };

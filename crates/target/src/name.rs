@@ -453,9 +453,10 @@ mod tests {
         let tls = proptest::option::of(proptest::option::of(text.prop_map(PathBuf::from)));
         ("[a-z0-9.]{1,9}", 1_u16.., text, tls, any::<bool>()).prop_map(
             |(host, port, export, tls, unix)| Uri {
-                address: match unix {
-                    true => Address::Unix(format!("/{host}").into()),
-                    false => Address::Tcp(host, port),
+                address: if unix {
+                    Address::Unix(format!("/{host}").into())
+                } else {
+                    Address::Tcp(host, port)
                 },
                 tls: tls.is_some(),
                 export,

@@ -6,7 +6,7 @@
 
 use super::{Engine, Wait};
 use crate::memory::Buffers;
-use iodyno_nbd::client::{self, Config, Connection, Uri};
+use iodyno_nbd::client::{self, ClientError, Config, Connection, Uri};
 use iodyno_nbd::{CmdFlags, Info, Kind};
 use iodyno_units::{Op, OpKind};
 use std::io;
@@ -35,7 +35,13 @@ impl NbdMedium {
     /// No connection, or another export.
     fn connect(&self, depth: u32) -> io::Result<Connection> {
         let config = Config { depth, timeout: CONNECT_PATIENCE, ..Config::default() };
-        let connection = Connection::connect(&self.uri, &config).map_err(io::Error::other)?;
+        let connection = Connection::connect(&self.uri, &config).map_err(|error| {
+            let kind = match &error {
+                ClientError::Connect(_, e) | ClientError::Broken(_, e) => e.kind(),
+                _ => io::ErrorKind::Other,
+            };
+            io::Error::new(kind, error)
+        })?;
         let Info { size_bytes, read_only, .. } = *connection.info();
         if (size_bytes, read_only) != (self.size_bytes, self.read_only) {
             return Err(io::Error::other(format!(
