@@ -50,6 +50,16 @@ pub trait Sink: Send {
     /// It is done. Called with no lock held, in the order of completion.
     fn done(self, result: Result<(), Errno>);
 
+    /// Several are done.
+    fn all_done(told: Vec<(Self, Result<(), Errno>)>)
+    where
+        Self: Sized,
+    {
+        for (sink, result) in told {
+            sink.done(result);
+        }
+    }
+
     /// Where the bytes of a read go that says [`Payload::ReadIntoSink`].
     fn buffer(&mut self) -> &mut [u8] {
         &mut []
@@ -348,8 +358,8 @@ impl<S: Sink> Live<S> {
 }
 
 fn deliver<S: Sink>(told: Told<S>) {
-    for (sink, result) in told {
-        sink.done(result);
+    if !told.is_empty() {
+        S::all_done(told);
     }
 }
 

@@ -41,6 +41,18 @@ impl Sink for Waiter {
         }
     }
 
+    /// Answers of one connection go in one piece.
+    fn all_done(told: Vec<(Self, Result<(), Errno>)>) {
+        let mut batch = iodyno_nbd::Batch::new();
+        for (waiter, result) in told {
+            match waiter {
+                Self::Nbd(reply) => reply.done_with(result, &mut batch),
+                #[cfg(any(feature = "fuse", feature = "ublk"))]
+                other => other.done(result),
+            }
+        }
+    }
+
     fn buffer(&mut self) -> &mut [u8] {
         match self {
             Self::Nbd(reply) => reply.buffer(),

@@ -7,7 +7,7 @@ use super::{Served, Waiter};
 use crate::served::{Errno, Payload, Sink};
 use crate::store::Store;
 use iodyno_emulate::spec::Kind as DeviceKind;
-use iodyno_nbd::{Answer, Export, Info, Io, Later, Peer, Session};
+use iodyno_nbd::{Answer, Batch, Export, Info, Io, Later, Peer, Session};
 use iodyno_nbd::{Errno as NbdErrno, Kind};
 use iodyno_units::{Op, OpKind};
 use std::io;
@@ -42,10 +42,22 @@ fn errno(errno: Errno) -> u8 {
     }
 }
 
-fn answer(later: Later, failed: u8) {
+/// What is answered, where it is not bytes.
+fn plain(failed: u8) -> Answer<'static> {
     match failed {
-        0 => later.answer(&Answer::Done),
-        n => later.answer(&Answer::Failed(ERRNOS[n as usize - 1])),
+        0 => Answer::Done,
+        n => Answer::Failed(ERRNOS[n as usize - 1]),
+    }
+}
+
+impl Reply {
+    /// As [`Sink::done`], but sent with the others of the batch.
+    pub(super) fn done_with(self, result: Result<(), Errno>, batch: &mut Batch) {
+        let failed = result.err().map_or(0, errno);
+        match self {
+            Self::Read(later, bytes) if failed == 0 => batch.answer(later, &Answer::Data(&bytes)),
+            Self::Read(later, _) | Self::Done(later) => batch.answer(later, &plain(failed)),
+        }
     }
 }
 
@@ -61,7 +73,7 @@ impl Sink for Reply {
         let failed = result.err().map_or(0, errno);
         match self {
             Self::Read(later, bytes) if failed == 0 => later.answer(&Answer::Data(&bytes)),
-            Self::Read(later, _) | Self::Done(later) => answer(later, failed),
+            Self::Read(later, _) | Self::Done(later) => later.answer(&plain(failed)),
         }
     }
 
@@ -151,6 +163,11 @@ impl Client {
 }
 
 impl Session for Client {
+    /// What is done by now, or will be before an answer can get there, is answered by who asked.
+    fn submitted(&mut self) {
+        self.live.try_poll();
+    }
+
     fn submit(&mut self, io: Io<'_>) {
         let command = *io.command();
         let (offset_bytes, len_bytes) = (command.offset_bytes, command.len_bytes);
