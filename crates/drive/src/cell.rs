@@ -83,6 +83,7 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
             blocks: blocks(spec),
             offered_iops: offered_iops(spec),
             seed: plan.seed,
+            place: plan.place.clone(),
         },
         interval_ns: plan.interval_ns,
         // Known before the first interval, so that a run that is killed says it too.
@@ -274,7 +275,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
 /// Of two reasons to end, the one that says more.
 fn graver(a: Ended, b: Ended) -> Ended {
     let weight = |e: Ended| match e {
-        Ended::Time | Ended::Running => 0,
+        Ended::Time | Ended::Running | Ended::Settled => 0,
         Ended::Ops => 1,
         Ended::Bytes => 2,
         Ended::Interrupted => 3,
@@ -309,6 +310,7 @@ pub fn calibrate(
         seed,
         targets: vec![target],
         interval_ns: time_ns.max(1),
+        place: None,
         errors_max: 0,
         clock,
         options: EngineOptions::default(),

@@ -24,7 +24,7 @@ pub mod worker;
 
 pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
-pub use model::{Modelled, drive_model};
+pub use model::{Carried, Modelled, drive_carried, drive_model};
 pub use plan::{
     CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range, blocks,
 };

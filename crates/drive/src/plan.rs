@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
-use iodyno_measure::{Cell, Interval};
+use iodyno_measure::{Cell, Interval, Place};
 use iodyno_workload::{ArrivalKind, Edge, Spec};
 use std::collections::BTreeMap;
 use std::io;
@@ -38,6 +38,8 @@ pub struct CellPlan<'a> {
     pub targets: Vec<TargetPlan>,
     /// Length of one interval of the series, ns.
     pub interval_ns: u64,
+    /// Where in a method the cell stands.
+    pub place: Option<Place>,
     /// The run stops when more operations than this have failed.
     pub errors_max: u64,
     /// The stamps' clock.

@@ -57,6 +57,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         seed: 7,
         targets: targets.collect(),
         interval_ns: 20_000_000,
+        place: None,
         errors_max: u64::MAX,
         clock: Clock::new(),
         options: EngineOptions::default(),

@@ -81,6 +81,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         seed: 7,
         targets: targets.collect(),
         interval_ns: 20_000_000,
+        place: None,
         errors_max: 0,
         clock: Clock::new(),
         options: EngineOptions::default(),

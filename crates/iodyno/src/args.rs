@@ -75,6 +75,17 @@ pub enum Command {
         #[arg(long, requires = "json")]
         series: bool,
     },
+    /// Take up a run of a method that was cut short: nothing that was finished is measured again.
+    Resume {
+        /// The run: an id, the start of one, or `last`.
+        run: String,
+        /// One JSON document on standard output, and nothing else there.
+        #[arg(long)]
+        json: bool,
+        /// No live progress on standard error.
+        #[arg(long, short)]
+        quiet: bool,
+    },
     /// Write a run in another form to standard output.
     Export {
         /// The run: an id, the start of one, or `last`.
@@ -124,7 +135,8 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Run {
-    /// A workload of the catalog, or the path of a file (with a `/` or ending in `.toml`).
+    /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
+    /// a `/` or ending in `.toml`).
     pub workload: String,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
     /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
@@ -159,6 +171,26 @@ pub struct Run {
     /// Seed of all random streams.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     pub seed: u64,
+
+    /// Vary something of the workload, one cell a value; may be given again, the last one varies fastest:
+    /// `depth=1,2,4,8`, `block=4KiB,64KiB`, `read=100%,70%,0%`, and threads, rate, think, targets, fill.
+    #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
+    pub vary: Vec<String>,
+    /// With --vary: in which order, `given`, `random` (by the seed) or `abba` (there and back).
+    #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
+    pub order: Option<String>,
+    /// A latency that the best point of a sweep keeps under: `p99=1ms`, `mean=5ms`.
+    #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
+    pub ceiling: Vec<String>,
+    /// Which settings of a method, such as enterprise or client.
+    #[arg(long, value_name = "NAME", help_heading = "Method")]
+    pub setting: Option<String>,
+    /// Make every time of a method this share of what it says; the run is marked as not conformant.
+    #[arg(long, value_name = "SHARE", help_heading = "Method")]
+    pub scale: Option<f64>,
+    /// Apply a method to each target alone, one after the other, rather than to all at once.
+    #[arg(long, help_heading = "Method")]
+    pub each: bool,
 
     /// Measured time, after the ramp: `30s`, `5m`.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]

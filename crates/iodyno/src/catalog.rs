@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model::look_up;
-use crate::{print, print_json};
+use crate::{method, print, print_json};
 use iodyno_catalog::{File, Kind, Problem, find, list, parse};
 use iodyno_workload::{RawSpec, Spec, SpecError, Workload};
 use serde_json::json;
@@ -84,6 +84,9 @@ fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
             return Ok((find(kind, name)?, kind, about.unwrap_or_default()));
         }
     }
+    if list(Kind::Method).any(|(n, _)| n == name) {
+        return Ok((find(Kind::Method, name)?, Kind::Method, method::about(name)?));
+    }
     if list(Kind::Study).any(|(n, _)| n == name) {
         return Ok((find(Kind::Study, name)?, Kind::Study, iodyno_study::title(name)?));
     }
@@ -97,6 +100,9 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
     for (name, _) in list(Kind::Workload) {
         let (_, workload) = workload(name)?;
         entries.push((name.to_owned(), Kind::Workload, workload.about().to_owned()));
+    }
+    for (name, _) in list(Kind::Method) {
+        entries.push((name.to_owned(), Kind::Method, method::about(name)?));
     }
     entries.extend(look_up::all()?);
     for (name, _) in list(Kind::Study) {
@@ -115,6 +121,7 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
             Kind::Workload,
             "Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):",
         ),
+        (Kind::Method, "Methods (plans of cells; `iodyno run NAME` carries one out):"),
         (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
         (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
         (Kind::Study, "Studies (published ones, run again: `iodyno study NAME`):"),

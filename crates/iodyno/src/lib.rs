@@ -11,6 +11,7 @@ mod explain;
 mod failure;
 mod fault;
 mod live;
+mod method;
 mod model;
 mod run;
 mod serve;
@@ -56,6 +57,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Show { run, json, series } => {
             stored::show(cli.notebook.as_deref(), run, *json, *series, style)
         }
+        Command::Resume { run, json, quiet } => method::resume(cli, run, *json, *quiet, style),
         Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),

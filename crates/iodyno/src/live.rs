@@ -66,6 +66,8 @@ impl Watch for Live {
                     human::size(total_bytes)
                 ));
             }
+            Phase::Replaying => self.draw("bringing the emulated system to where it was"),
+            Phase::Waiting { ns } => self.draw(&format!("waiting {}", human::duration_ns(ns))),
             Phase::Preparing => self.draw("preparing the emulated system"),
             Phase::Calibrating => self.draw("measuring the generator itself"),
         }

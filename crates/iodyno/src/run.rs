@@ -3,11 +3,11 @@
 use crate::args::{Cli, Run};
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::{catalog, model, print, print_json, signals, stored, style};
+use crate::{catalog, method, model, print, print_json, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::json;
 use iodyno_report::terminal::{self, Style};
-use iodyno_run::{CellRequest, Request};
+use iodyno_run::{CellRequest, MethodRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -24,12 +24,30 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let request = request(flags, cli, words)?;
-    let mut live = Live::new(flags.quiet, style::for_stderr(cli.color));
-    let outcome = iodyno_run::execute(&request, &mut live);
+    let output = Output { json: flags.json, series: flags.series, quiet: flags.quiet };
+    carry_out(&request, cli, output, style)
+}
+
+/// What is told, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    pub(crate) series: bool,
+    pub(crate) quiet: bool,
+}
+
+pub(crate) fn carry_out(
+    request: &Request,
+    cli: &Cli,
+    output: Output,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let mut live = Live::new(output.quiet, style::for_stderr(cli.color));
+    let outcome = iodyno_run::execute(request, &mut live);
     live.clear();
     let outcome = outcome?;
-    if flags.json {
-        print_json(&json::document(&outcome.run, json::Options { series: flags.series }))?;
+    if output.json {
+        print_json(&json::document(&outcome.run, json::Options { series: output.series }))?;
     } else {
         print(&terminal::show(&outcome.run, style))?;
     }
@@ -43,6 +61,13 @@ pub(crate) fn command(
 }
 
 fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
+    if let Some(source) = method::source(flags)? {
+        let name = source.name.clone();
+        let method = method::request(source, flags, None)?;
+        let cells = method::cells(&method.method);
+        return base(flags, cli, words, (name, cells, Some(method)));
+    }
+    method::refuse_flags_of_methods(flags)?;
     let (name, members) = catalog::members(&flags.workload)?;
     let mut cells = Vec::new();
     for (name, spec) in members {
@@ -50,10 +75,21 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
             overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
         cells.push(CellRequest { name, spec });
     }
+    base(flags, cli, words, (name, cells, None))
+}
+
+/// The request but for what is to be done.
+pub(crate) fn base(
+    flags: &Run,
+    cli: &Cli,
+    words: &[OsString],
+    (name, cells, method): (String, Vec<CellRequest>, Option<MethodRequest>),
+) -> Result<Request, Failure> {
     let notebook =
         if flags.no_notebook { None } else { Some(stored::path(cli.notebook.as_deref())?) };
     Ok(Request {
         name,
+        method,
         command: words.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cells,
@@ -73,7 +109,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
 }
 
 /// The workload with the flags' values in place of its own.
-fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
+pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
     if let Some(n) = flags.threads {
         spec = spec.with_threads(n)?;
     }

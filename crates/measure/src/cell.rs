@@ -26,7 +26,42 @@ pub struct CellKey {
     pub offered_iops: Option<f64>,
     /// Seed of the streams.
     pub seed: u64,
+    /// Where in a method; None for a cell of no method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
 }
+
+/// Where a cell stands in a method.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Place {
+    /// Which of the method's subjects, where it is applied to each target alone; 0 otherwise.
+    pub subject: u32,
+    /// Which stage, from 0.
+    pub stage: u32,
+    /// Which round, repeat or sample of it, from 0.
+    pub round: u32,
+    /// Which point of its grid, from 0.
+    pub index: u32,
+    /// What it is for.
+    pub role: Role,
+    /// The value on each axis, in words, the outermost first.
+    pub at: Vec<(String, String)>,
+}
+
+/// What a step of a method is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Its figures are the result.
+    #[default]
+    Measure,
+    /// It brings the target into a state: a purge, a fill, writes before a round, a wait.
+    Prepare,
+}
+
+/// The fact that says why a cell was not issued at all.
+pub const SKIPPED_FACT: &str = "skipped";
 
 impl CellKey {
     /// The block size with the largest share, bytes.
@@ -45,6 +80,8 @@ pub enum Ended {
     /// The measured time was over.
     #[default]
     Time,
+    /// Its steady state was proven before its time was over, in virtual time.
+    Settled,
     /// The number of operations was reached.
     Ops,
     /// The number of bytes was reached.
@@ -185,6 +222,11 @@ impl Cell {
     /// `n` a second over the window; 0 for an empty window.
     pub fn per_second(&self, n: f64) -> f64 {
         if self.window_ns == 0 { 0.0 } else { n / self.seconds() }
+    }
+
+    /// Whether it was not issued, because it does not fit the target.
+    pub fn is_skipped(&self) -> bool {
+        self.facts.contains_key(SKIPPED_FACT)
     }
 
     /// Mean number of operations in flight over the window.

@@ -151,6 +151,14 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
                 cell.seconds()
             ),
         ),
+        Ended::Settled => say(
+            "SETTLED",
+            Level::Note,
+            match cell.facts.get("settled") {
+                Some(how) => how.clone(),
+                None => "ended early: its steady state was proven".to_owned(),
+            },
+        ),
         Ended::Time | Ended::Ops | Ended::Bytes => {}
     }
     let errors = total.errors();

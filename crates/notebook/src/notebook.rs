@@ -39,6 +39,12 @@ impl Notebook {
         RunWriter::begin(&self.path, head)
     }
 
+    /// Takes up run `id`, which was cut short: its first `keep` cells stay, what else there is of it is
+    /// measured again. Whoever calls has seen that no living process writes it.
+    pub fn resume(&self, id: &str, keep: usize) -> Result<RunWriter, Error> {
+        RunWriter::resume(&self.path, id, keep)
+    }
+
     /// All runs, in the order in which they began.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
         load::summaries(&self.db, &self.path)

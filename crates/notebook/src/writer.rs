@@ -48,6 +48,16 @@ impl RunWriter {
         Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
     }
 
+    /// Takes up a run that was cut short: its first `keep` cells stay, what else there is of it goes.
+    pub(crate) fn resume(path: &Path, id: &str, keep: usize) -> Result<Self, Error> {
+        let mut db = schema::open_for_writing(path)?;
+        let failed = |e| schema::explain(path, "taking up a run", e);
+        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
+        let run = take_up(&mut db, id, keep).map_err(failed)?;
+        let cells = BTreeMap::new();
+        Ok(Self { db, path: path.to_owned(), id: id.to_owned(), run, cells, ended: false })
+    }
+
     /// The run's id.
     pub fn id(&self) -> &str {
         &self.id
@@ -218,6 +228,21 @@ fn insert_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, 
     }
     tx.commit()?;
     Ok((id, run))
+}
+
+/// Makes the run this process's own; gives its row number.
+fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> {
+    let writer = Writer::this();
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let run = tx.query_row("SELECT number FROM runs WHERE id = ?1", [id], |r| r.get(0))?;
+    tx.execute("DELETE FROM cells WHERE run = ?1 AND position >= ?2", params![run, keep as i64])?;
+    tx.execute(
+        "UPDATE runs SET status = 'running', reason = NULL, ended = NULL, writer_boot = ?2,
+             writer_namespace = ?3, writer_pid = ?4, writer_start_ticks = ?5 WHERE number = ?1",
+        params![run, writer.boot, writer.namespace, writer.pid, writer.start_ticks as i64],
+    )?;
+    tx.commit()?;
+    Ok(run)
 }
 
 /// An id that no run has. SQLite's own generator is seeded by the system.

@@ -27,11 +27,15 @@ pub struct Options {
 
 /// A run as one document.
 pub fn document(run: &Run, options: Options) -> Value {
-    json!({
+    let mut document = json!({
         "schema": 1,
         "run": head(run),
         "cells": run.cells.iter().map(|c| cell(c, options)).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(findings) = crate::method::findings_of(run) {
+        document["findings"] = serde_json::to_value(&findings).unwrap_or(Value::Null);
+    }
+    document
 }
 
 /// Runs as a list, in the order given (the notebook's is oldest first).
@@ -118,6 +122,9 @@ fn cell(cell: &Cell, options: Options) -> Value {
     put("seed", json!(key.seed));
     put("seconds", json!(cell.seconds()));
     put("ended", json!(cell.ended));
+    if let Some(place) = &key.place {
+        put("place", json!(place));
+    }
     for kind in OpKind::ALL {
         match figures.kinds.iter().find(|f| f.kind == kind) {
             Some(figures) => put(kind.name(), kind_object(figures)),

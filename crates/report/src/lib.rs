@@ -14,6 +14,7 @@ mod figures;
 pub mod fio_json;
 pub mod hgrm;
 pub mod json;
+pub mod method;
 pub mod terminal;
 
 pub use figures::headline;

@@ -94,6 +94,27 @@ impl Emulated {
         Arc::new(system)
     }
 
+    /// The system as a method's cell with this workload finds it: written so, if that is given, and
+    /// to this share of its capacity.
+    pub(crate) fn made(&self, spec: &Spec, how: Option<Written>, fill: Option<f64>) -> Arc<System> {
+        let mut system = self.system.clone();
+        for (volume, asked) in system.volumes.iter_mut().zip(&self.volumes) {
+            let own = asked.before(spec);
+            volume.state =
+                Precondition { how: how.unwrap_or(own.how), fill: fill.unwrap_or(own.fill) };
+        }
+        Arc::new(system)
+    }
+
+    /// That state in words, where the workload decides it.
+    pub(crate) fn made_in_words(&self, spec: &Spec, fill: Option<f64>) -> Vec<String> {
+        let words = |volume: &EmulatedVolume| {
+            let own = volume.before(spec);
+            in_words(&Precondition { how: own.how, fill: fill.unwrap_or(own.fill) })
+        };
+        self.volumes.iter().map(words).collect()
+    }
+
     /// The state that a cell finds each volume in, in words.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
         self.volumes.iter().map(|volume| volume.before_in_words(spec)).collect()

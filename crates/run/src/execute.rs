@@ -1,14 +1,18 @@
 //! The run itself, from request to outcome.
 
+use crate::course::{Course, Next, Task};
 use crate::keeper::Keeper;
 use crate::plan::Plan;
+use crate::prepare;
 use crate::refuse;
-use crate::request::{CellRequest, Outcome, Phase, Request, RunError, Watch};
+use crate::request::{Outcome, Phase, Request, RunError, Watch};
 use crate::stage::{self, Prop};
 use crate::surroundings::{Surroundings, ram_bytes};
 use iodyno_drive::engine::live::Slip;
 use iodyno_drive::probe::default_engine;
-use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_cell};
+use iodyno_drive::{
+    CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_carried, drive_cell,
+};
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level};
@@ -24,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// How the name of the merged cell's target begins.
-const ALL_TARGETS: &str = "all";
+pub(crate) const ALL_TARGETS: &str = "all";
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
@@ -35,30 +39,35 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     refuse::misfits(request, &props)?;
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let health: Vec<_> = props.iter().map(|p| p.health.clone()).collect();
-    let plan = Plan::new(request, &inspections, &health, stage::lay_out_bytes(&props));
+    let capacities: Vec<u64> = props.iter().map(|p| p.medium.capacity_bytes()).collect();
+    let lay_out_bytes = stage::lay_out_bytes(&props);
+    let plan = Plan::new(request, &inspections, &health, &capacities, lay_out_bytes);
     watch.planned(&plan);
 
     let head = head(request, &props, &plan);
     // Before anything is written: a run that can't be kept would be in vain.
     let notebook = request.notebook.as_deref().map(Notebook::open).transpose()?;
-    let mut writer = notebook.as_ref().map(|n| n.begin(&head)).transpose()?;
+    let resume = request.method.as_ref().and_then(|m| m.resume.as_ref());
+    let mut writer = match (&notebook, resume) {
+        (Some(notebook), Some(resume)) => Some(notebook.resume(&resume.id, resume.cells.len())?),
+        (Some(notebook), None) => Some(notebook.begin(&head)?),
+        (None, _) => None,
+    };
     let started = Timestamp::now();
-    let mut cells = Vec::new();
+    let mut did = Did::default();
     let result = stage::lay_all_out(request, &mut props, watch)
-        .and_then(|()| run_cells(request, &mut props, writer.as_mut(), watch, &mut cells));
+        .and_then(|()| run_cells(request, &mut props, writer.as_mut(), watch, &mut did));
 
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
-    let interrupted = cut_short || cells.iter().any(|c| c.ended == Ended::Interrupted);
-    let too_many_errors = cells.iter().any(|c| c.ended == Ended::Errors);
+    let interrupted = cut_short || did.ended == Ended::Interrupted;
+    let too_many_errors = did.ended == Ended::Errors;
+    let cells = did.cells;
     let ending = match &result {
         _ if interrupted => notebook::Outcome::Interrupted,
         Err(e) => notebook::Outcome::Failed(e.to_string()),
-        Ok(_) if too_many_errors => {
-            let why = cells.iter().find_map(|c| c.facts.get(FAILURE_FACT));
-            notebook::Outcome::Failed(
-                why.map_or("too many operations failed", String::as_str).to_owned(),
-            )
-        }
+        Ok(_) if too_many_errors => notebook::Outcome::Failed(
+            did.failure.unwrap_or_else(|| "too many operations failed".to_owned()),
+        ),
         Ok(_) => notebook::Outcome::Finished,
     };
     let health_after: Vec<Option<Value>> = props.iter().map(condition).collect();
@@ -100,8 +109,19 @@ fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
                 spec: toml::from_str(&c.spec.to_toml()).unwrap_or(Value::Null),
             })
             .collect(),
-        plan: json(serde_json::to_value(plan)),
+        plan: with_method(request, json(serde_json::to_value(plan))),
     }
+}
+
+/// The plan with the method that it is of: all that is needed to take the run up, and to judge it again.
+fn with_method(request: &Request, mut plan: Value) -> Value {
+    if let (Some(of), Value::Object(plan)) = (&request.method, &mut plan) {
+        let source = serde_json::to_value(&of.method.source).unwrap_or(Value::Null);
+        plan.insert("method".to_owned(), source);
+        plan.insert("each".to_owned(), Value::Bool(of.each));
+        plan.insert("folder".to_owned(), Value::String(of.folder.clone()));
+    }
+    plan
 }
 
 /// The device's own log, its temperature and its link, as they are now: kept before and after, so
@@ -156,47 +176,102 @@ enum Ran {
     CutShort,
 }
 
+/// What a run did so far.
+#[derive(Default)]
+struct Did {
+    /// Its cells, where nobody keeps them elsewhere.
+    cells: Vec<Cell>,
+    /// How many there are.
+    count: usize,
+    /// The gravest end of a cell.
+    ended: Ended,
+    /// What made an engine fail.
+    failure: Option<String>,
+}
+
 fn run_cells(
     request: &Request,
     props: &mut [Prop],
     mut writer: Option<&mut RunWriter>,
     watch: &mut dyn Watch,
-    cells: &mut Vec<Cell>,
+    did: &mut Did,
 ) -> Result<Ran, RunError> {
-    for (position, cell) in request.cells.iter().enumerate() {
-        if request.stop.load(Ordering::Relaxed) {
-            return if cells.is_empty() { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
+    let mut course = Course::new(request, props.len());
+    if let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) {
+        prepare::catch_up(request, props, &mut course, &resume.cells, watch)?;
+        did.count = resume.cells.len();
+    }
+    loop {
+        let next = course.next()?;
+        if request.stop.load(Ordering::Relaxed) && !matches!(next, Next::Finished) {
+            return if did.count == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
-        let done =
-            run_cell(request, cell, position, props, writer.as_deref_mut(), watch, cells.len())?;
-        let stopped = done.iter().any(|c| matches!(c.ended, Ended::Interrupted | Ended::Errors));
-        if let Some(writer) = writer.as_deref_mut() {
-            for (i, cell) in done.iter().enumerate() {
-                writer.finish_cell(cells.len() + i, cell)?;
+        let (done, then_wait_ns) = match next {
+            Next::Finished => return Ok(Ran::AllCells),
+            Next::Prepare { place, how, targets } => {
+                let writer = writer.as_deref_mut();
+                let first = did.count;
+                let on = prepare::On { request, props, targets, writer, first_index: first };
+                (prepare::prepare(on, place, how, &mut course, watch)?, 0)
+            }
+            Next::Measure(task) => {
+                let writer = writer.as_deref_mut();
+                let wait_ns = task.then_wait_ns;
+                (run_cell(request, &task, props, &mut course, writer, watch, did.count)?, wait_ns)
+            }
+        };
+        for cell in &done {
+            if matches!(cell.ended, Ended::Interrupted | Ended::Errors) {
+                did.ended = cell.ended;
+            }
+            if let Some(why) = cell.facts.get(FAILURE_FACT) {
+                did.failure.get_or_insert_with(|| why.clone());
             }
         }
-        cells.extend(done);
-        if stopped {
-            break;
+        if let Some(writer) = writer.as_deref_mut() {
+            for (i, cell) in done.iter().enumerate() {
+                writer.finish_cell(did.count + i, cell)?;
+            }
+        }
+        course.note(&done);
+        did.count += done.len();
+        if writer.is_none() {
+            did.cells.extend(done);
+        }
+        if matches!(did.ended, Ended::Interrupted | Ended::Errors) {
+            return Ok(Ran::AllCells);
+        }
+        if then_wait_ns > 0 {
+            prepare::wait(request, &mut course, then_wait_ns, watch);
         }
     }
-    Ok(Ran::AllCells)
 }
 
-fn run_cell(
+/// Measures one cell; gives that of each target, and the merged one where there are several. A cell that
+/// does not fit its targets gives a record that says so.
+pub(crate) fn run_cell(
     request: &Request,
-    cell: &CellRequest,
-    position: usize,
-    props: &mut [Prop],
+    task: &Task,
+    all_props: &mut [Prop],
+    course: &mut Course<'_>,
     writer: Option<&mut RunWriter>,
     watch: &mut dyn Watch,
     first_index: usize,
 ) -> Result<Vec<Cell>, RunError> {
-    let spec = &cell.spec;
+    let props = &mut all_props[task.targets.clone()];
+    let spec = &task.spec;
+    if let Some(place) = &task.place
+        && let Some(why) = refuse::misfit(request, spec, props)
+    {
+        return Ok(vec![prepare::skipped(task, place, props, why)]);
+    }
     let mut targets = Vec::new();
     let mut choices = Vec::new();
     let emulated = request.emulated.as_ref();
-    let system = emulated.map(|emulated| emulated.before(spec));
+    let system = match emulated {
+        Some(emulated) => Some(course.system(emulated, task)?),
+        None => None,
+    };
     let served = match (&system, emulated) {
         (Some(system), Some(emulated)) if emulated.live => {
             watch.phase(Phase::Preparing);
@@ -205,13 +280,13 @@ fn run_cell(
         }
         _ => None,
     };
-    for (volume, prop) in (0..).zip(props.iter()) {
+    for (volume, prop) in (task.targets.start as u32..).zip(props.iter()) {
         let medium = match (&served, &system) {
             (Some((_, media)), _) => media[volume as usize].clone(),
             (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
             (None, None) => prop.medium.clone(),
         };
-        let (engine, why) = engine_for(request, cell, &medium, prop.align_bytes);
+        let (engine, why) = engine_for(request, task, &medium, prop.align_bytes);
         choices.push(why);
         targets.push(TargetPlan {
             name: prop.name.clone(),
@@ -230,25 +305,30 @@ fn run_cell(
     } else {
         watch.phase(Phase::Calibrating);
         let capacity = props[0].medium.capacity_bytes();
-        Some(calibrate(spec, request.seed, capacity, request.clock, CALIBRATION_NS)?)
+        Some(course.calibrated(spec, || {
+            calibrate(spec, request.seed, capacity, request.clock, CALIBRATION_NS)
+        })?)
     };
 
     let plan = CellPlan {
-        name: cell.name.clone(),
-        workload: cell.name.clone(),
+        name: task.name.clone(),
+        workload: task.workload.clone(),
         spec,
-        seed: request.seed,
+        seed: task.seed,
         targets,
         interval_ns: request.interval_ns.unwrap_or_else(|| interval_ns(spec.limits().time_ns)),
+        place: task.place.clone(),
         errors_max: request.errors_max,
         clock: request.clock,
         options: request.options,
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));
-    let count = request.cells.len();
-    let mut keeper = Keeper::new(writer, watch, first_index, (position, count));
-    let mut cells = drive_cell(&plan, &request.stop, &mut keeper)?;
+    let mut keeper = Keeper::new(writer, watch, first_index, task.position);
+    let mut cells = match course.carried_for(task, &plan)? {
+        Some(carried) => drive_carried(&plan, carried, &request.stop, &mut keeper)?,
+        None => drive_cell(&plan, &request.stop, &mut keeper)?,
+    };
     if let Some(e) = keeper.failure {
         return Err(e.into());
     }
@@ -265,8 +345,9 @@ fn run_cell(
     if let Some((live, _)) = &served {
         late(live, &mut cells);
     }
-    if let Some(emulated) = emulated {
-        for (state, done) in emulated.states(spec).into_iter().zip(&mut cells) {
+    if emulated.is_some() {
+        let states = course.states(task);
+        for (state, done) in states.into_iter().skip(task.targets.start).zip(&mut cells) {
             done.facts.insert("state".to_owned(), state);
         }
     }
@@ -315,7 +396,7 @@ fn late(live: &Live<Slip>, cells: &mut [Cell]) {
 /// The engine for one target, and why it is this one.
 fn engine_for(
     request: &Request,
-    cell: &CellRequest,
+    cell: &Task,
     medium: &Medium,
     align_bytes: u32,
 ) -> (EngineKind, String) {
@@ -364,7 +445,7 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.recent_misses += one.recent_misses;
         sum.overlaps_skipped += one.overlaps_skipped;
         sum.first_corruption = sum.first_corruption.take().or_else(|| one.first_corruption.clone());
-        if cell.ended != Ended::Time {
+        if !matches!(cell.ended, Ended::Time | Ended::Settled) {
             all.ended = cell.ended;
         }
         if let Some(why) = cell.facts.get(FAILURE_FACT) {

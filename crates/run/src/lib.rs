@@ -5,16 +5,21 @@
 //!
 //! **Invariant:** the only room that sees targets, engines and notebook together.
 
+mod course;
 mod emulated;
 mod execute;
 mod keeper;
 mod plan;
+mod prepare;
 mod refuse;
 mod request;
 mod stage;
 mod surroundings;
 
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
+pub use course::whole_steps;
 pub use execute::execute;
 pub use plan::Plan;
-pub use request::{CellRequest, Outcome, Phase, Request, RunError, Watch};
+pub use request::{
+    CellRequest, MethodRequest, Outcome, Phase, Request, Resume, RunError, Watch,
+};

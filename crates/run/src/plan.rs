@@ -1,7 +1,8 @@
 //! What a run will cost, told before it starts: how long it takes, how much it writes, and which
 //! share of a device's rated endurance that is.
 
-use crate::request::Request;
+use crate::request::{MethodRequest, Request};
+use iodyno_method::Budget;
 use iodyno_target::{Health, Inspection};
 use iodyno_units::{OpKind, human};
 use serde::Serialize;
@@ -28,6 +29,9 @@ pub struct Plan {
     /// For each target whose device tells: name, rated endurance (estimated) and what has been
     /// written so far, bytes.
     pub endurance: Vec<Endurance>,
+    /// What a method takes, where the run is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// What the sum means, in sentences.
     pub words: Vec<String>,
 }
@@ -49,6 +53,7 @@ impl Plan {
         request: &Request,
         inspections: &[Inspection],
         health: &[Option<Health>],
+        capacities_bytes: &[u64],
         lay_out_bytes: u64,
     ) -> Self {
         let virtual_time = request.emulated.as_ref().is_some_and(|e| !e.live);
@@ -89,9 +94,50 @@ impl Plan {
                 plan.endurance.push(Endurance { target, rated_bytes, written_bytes });
             }
         }
+        if let Some(of) = &request.method {
+            let capacity_bytes = capacities_bytes.iter().copied().max().unwrap_or(0);
+            let budget = Budget::new(&of.method, capacity_bytes);
+            let subjects = if of.each { targets } else { 1 };
+            plan.time_ns = budget.time_max_ns.saturating_mul(subjects);
+            plan.cells = (budget.cells_max * subjects) as usize;
+            plan.open_ended = false;
+            // Fills are told apart from what cells write.
+            plan.cell_write_bytes = if emulated { 0 } else { budget.fill_bytes * targets };
+            plan.words = plan.method_sentences(&budget, of, subjects);
+            plan.budget = Some(budget);
+            return plan;
+        }
         plan.words = plan.sentences(targets);
         plan.words.extend(states(request));
         plan
+    }
+
+    fn method_sentences(&self, budget: &Budget, of: &MethodRequest, subjects: u64) -> Vec<String> {
+        let mut words = vec![of.method.source.name.clone()];
+        if let Some(standard) = &of.method.standard {
+            let deviations = of.method.deviations();
+            words[0] = if deviations.is_empty() {
+                standard.clone()
+            } else {
+                format!("{standard}: NON-CONFORMANT, {}", deviations.join(", "))
+            };
+        }
+        let several = |least: u64, most: u64| {
+            if least == most { format!("{most}") } else { format!("{least} to {most}") }
+        };
+        let long = |ns: u64| human::duration_ns(ns.saturating_mul(subjects));
+        let (least, most) = (long(budget.time_min_ns), long(budget.time_max_ns));
+        let time = if least == most { most } else { format!("{least} to {most}") };
+        let cells = several(budget.cells_min * subjects, budget.cells_max * subjects);
+        let of_time = if self.virtual_time { " of virtual time, of which proven steady states need less" } else { "" };
+        words.push(format!("{cells} steps, {time}{of_time}"));
+        if self.cell_write_bytes > 0 {
+            words.push(format!("fills write {}", human::size(self.cell_write_bytes)));
+        }
+        if self.unlimited_write_ns > 0 {
+            words.push("its cells write as fast as the target takes it".to_owned());
+        }
+        words
     }
 
     /// Whether the plan is worth telling: it writes, it takes long, or it is not about what is real.

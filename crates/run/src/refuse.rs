@@ -30,6 +30,12 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
 pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError> {
     for prop in props {
         engine(request, prop)?;
+        // What does not fit of a method is left out and shown so; none of it would be a mistake.
+        if request.method.is_some()
+            && request.cells.iter().any(|c| misfit(request, &c.spec, core::slice::from_ref(prop)).is_none())
+        {
+            continue;
+        }
         for cell in &request.cells {
             nbd(cell, prop)?;
             let geometry = Geometry {
@@ -43,6 +49,22 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
         }
     }
     Ok(())
+}
+
+/// Why a method's cell can't be issued on these targets; None if it can.
+pub(crate) fn misfit(request: &Request, spec: &iodyno_workload::Spec, props: &[Prop]) -> Option<String> {
+    props.iter().find_map(|prop| {
+        let cell = CellRequest { name: String::new(), spec: spec.clone() };
+        if let Err(e) = nbd(&cell, prop) {
+            return Some(e.to_string());
+        }
+        let geometry = Geometry {
+            capacity_bytes: prop.medium.capacity_bytes(),
+            align_bytes: prop.align_bytes,
+            workers: spec.threads(),
+        };
+        Shared::new(spec, request.seed, &geometry).err().map(|e| format!("{}: {e}", prop.name))
+    })
 }
 
 /// An engine that was asked for and is none for this kind of target.

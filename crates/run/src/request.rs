@@ -1,6 +1,7 @@
 //! What a caller asks of a run, what it hears meanwhile, and what it gets.
 
 use crate::{Emulated, Plan};
+use iodyno_method::Method;
 use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
 use iodyno_measure::Cell;
 use iodyno_notebook as notebook;
@@ -19,6 +20,28 @@ pub struct CellRequest {
     pub spec: Spec,
 }
 
+/// A method to carry out, rather than a list of cells.
+#[derive(Clone, Debug)]
+pub struct MethodRequest {
+    /// The method.
+    pub method: Method,
+    /// On each target alone, one after the other, rather than on all at once.
+    pub each: bool,
+    /// The folder in which paths are looked up, for the record.
+    pub folder: String,
+    /// The run that is taken up; None to begin one.
+    pub resume: Option<Resume>,
+}
+
+/// A run that was cut short, to be taken up.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// Its id.
+    pub id: String,
+    /// Its finished cells, in order.
+    pub cells: Vec<Cell>,
+}
+
 /// Everything about a run.
 #[derive(Debug)]
 pub struct Request {
@@ -28,8 +51,10 @@ pub struct Request {
     pub command: Vec<String>,
     /// Version of the program, for the record.
     pub version: String,
-    /// The cells, in order.
+    /// The cells, in order; of a method all that it may issue.
     pub cells: Vec<CellRequest>,
+    /// The method, if it is one.
+    pub method: Option<MethodRequest>,
     /// Targets; not looked at where they are emulated.
     pub targets: Vec<TargetName>,
     /// The system that all targets are volumes of, where they are emulated.
@@ -68,6 +93,13 @@ pub enum Phase<'a> {
         /// Bytes to do.
         total_bytes: u64,
     },
+    /// Emulated devices are brought to where an earlier process left them.
+    Replaying,
+    /// Nothing is done for a while: a method says so.
+    Waiting {
+        /// How long, ns.
+        ns: u64,
+    },
     /// A short run on the null engine.
     Calibrating,
     /// An emulated system is made, with devices that were written before.
@@ -80,7 +112,7 @@ pub trait Watch {
     fn planned(&mut self, _plan: &Plan) {}
     /// Something goes on that is not a measurement.
     fn phase(&mut self, _phase: Phase<'_>) {}
-    /// Cell `index` of `count` starts.
+    /// Cell `index` of `count` starts; a `count` of 0 is not known before.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
     /// About ten times a second while a cell runs.
     fn tick(&mut self, _progress: &iodyno_drive::Progress<'_>) {}

@@ -287,6 +287,7 @@ fn plan<'a>(
         seed,
         targets: targets.collect(),
         interval_ns,
+        place: None,
         errors_max: 0,
         clock: Clock::system(),
         options: EngineOptions::default(),

@@ -2,7 +2,10 @@
 //! same rules as a file; the error is a sentence for the one who gave the flag.
 
 use crate::rules;
-use crate::spec::{ActiveRange, ArrivalKind, Block, Content, Limits, Process, Spec};
+use crate::spec::{
+    ActiveRange, ArrivalKind, Block, Content, Limits, Percent, Process, Scope, Spec, Table,
+};
+use iodyno_units::OpKind;
 
 impl Spec {
     /// Worker threads of each target.
@@ -36,6 +39,44 @@ impl Spec {
             table.block.clear();
         }
         self.block = block;
+        self.checked()
+    }
+
+    /// Reads with this share of the operations, writes with the rest; nothing else is issued. What the
+    /// file says of a kind that is issued stays.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_read_share(mut self, share: Percent) -> Result<Self, String> {
+        let reads = share.fraction();
+        self.mix = [0.0; OpKind::COUNT];
+        self.mix[OpKind::Read.index()] = reads;
+        self.mix[OpKind::Write.index()] = 1.0 - reads;
+        for scope in [Scope::Read, Scope::Write, Scope::Trim, Scope::WriteZeroes] {
+            let issued = scope.kind().is_some_and(|kind| self.mix[kind.index()] > 0.0);
+            if !issued {
+                self.tables[scope as usize] = Table::default();
+            }
+        }
+        if share == Percent::ALL {
+            self.fua = Percent::ZERO;
+            self.flush_every = 0;
+        }
+        self.checked()
+    }
+
+    /// How long the place of a completed operation stays empty, in ns, in a closed loop.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break; an open loop.
+    pub fn with_think_time(mut self, ns: u64) -> Result<Self, String> {
+        match &mut self.arrivals {
+            ArrivalKind::Closed { think_time_ns, .. } => *think_time_ns = ns,
+            ArrivalKind::Open { .. } => {
+                return Err("an open loop has no think time: its arrivals don't wait for completions"
+                    .to_owned());
+            }
+        }
         self.checked()
     }
 

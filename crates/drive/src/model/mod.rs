@@ -12,8 +12,9 @@
 //!   the cell.
 //! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
 //!   equal streams would meet at the same instant on every target, for ever.
-//! * The machine stops with the window: what is in flight then never completes.
+//! * What is in flight when the window ends belongs to no cell; a machine that is carried on finishes it first.
 
+mod carried;
 mod dues;
 mod turns;
 mod worker;
@@ -27,6 +28,7 @@ use crate::team::{Done, is_open, issuer, limits, shared};
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
+pub use carried::Carried;
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Stream};
@@ -66,11 +68,32 @@ pub fn drive_model(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Modelled, DriveError> {
-    let system = one_system(plan)?;
-    let mut machine = Machine::new(&system, plan.seed).map_err(|why| DriveError::DoesNotFit {
-        target: format!("the system {}", system.name),
-        why,
-    })?;
+    let mut carried = Carried::new(plan)?;
+    let ran = drive_on(plan, &mut carried, stop, observer)?;
+    Ok(Modelled {
+        cells: ran.cells,
+        machine: carried.machine,
+        usage: ran.usage,
+        completions: ran.completions,
+        cpu_ns: ran.cpu_ns,
+    })
+}
+
+/// What [`drive_on`] gave beside the machine.
+struct Ran {
+    cells: Vec<Cell>,
+    usage: Snapshot,
+    completions: u64,
+    cpu_ns: u64,
+}
+
+fn drive_on(
+    plan: &CellPlan<'_>,
+    carried: &mut Carried,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Ran, DriveError> {
+    let start_ns = carried.now_ns;
     let mut workers = Vec::new();
     let mut recorders = Vec::new();
     let (sender, intervals) = channel();
@@ -79,7 +102,7 @@ pub fn drive_model(
         let seed = seed_of(plan.seed, target);
         let shared = shared(plan, at, seed)?;
         for number in 0..plan.spec.threads() {
-            let machine_number = machine.add_worker(volume);
+            let machine_number = carried.worker(volume, number);
             workers.push(Worker::new(
                 workers.len(),
                 (target, volume, machine_number),
@@ -96,7 +119,7 @@ pub fn drive_model(
     let mut cells = empty_cells(plan);
     observer.ready(&cells);
     let cpu_start = CpuTime::now();
-    let mut turns = Turns::new(plan, stop, machine, workers, recorders);
+    let mut turns = Turns::new(plan, stop, &mut carried.machine, start_ns, workers, recorders);
     let mut gathering = Gathering::new(&mut cells, observer);
     let stuck = turns.take(&intervals, &mut gathering).err();
     turns.close();
@@ -105,14 +128,16 @@ pub fn drive_model(
     if let Some(source) = stuck {
         return Err(stood_still(plan, source));
     }
-    let (machine, usage, done, completions) = turns.into_parts();
+    let (left, end_ns) = turns.left();
+    let (usage, done, completions) = turns.into_parts();
+    carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
     }
     let (user_ns, system_ns) = cpu_end.since(&cpu_start);
     let cpu_ns = user_ns + system_ns;
-    Ok(Modelled { cells, machine, usage, completions, cpu_ns })
+    Ok(Ran { cells, usage, completions, cpu_ns })
 }
 
 /// The same for those who want only the cells; they say what simulating them took.
@@ -121,15 +146,30 @@ pub(crate) fn drive_cell(
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Cell>, DriveError> {
-    let mut modelled = drive_model(plan, stop, observer)?;
-    if modelled.cpu_ns > 0 {
-        let per_s = modelled.completions as f64 * 1e9 / modelled.cpu_ns as f64;
-        for cell in &mut modelled.cells {
+    let mut carried = Carried::new(plan)?;
+    drive_carried(plan, &mut carried, stop, observer)
+}
+
+/// Runs one cell on a machine that earlier cells have used, at its own time: the devices are as those
+/// cells left them. All cells of one machine name the same system.
+///
+/// # Errors
+/// As [`drive_model`]; then the machine is of no further use.
+pub fn drive_carried(
+    plan: &CellPlan<'_>,
+    carried: &mut Carried,
+    stop: &Arc<AtomicBool>,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Cell>, DriveError> {
+    let mut ran = drive_on(plan, carried, stop, observer)?;
+    if ran.cpu_ns > 0 {
+        let per_s = ran.completions as f64 * 1e9 / ran.cpu_ns as f64;
+        for cell in &mut ran.cells {
             let speed = format!("{} I/Os a CPU second", human::count(per_s));
             cell.facts.insert("simulated".to_owned(), speed);
         }
     }
-    Ok(modelled.cells)
+    Ok(ran.cells)
 }
 
 /// The system that all targets are volumes of.

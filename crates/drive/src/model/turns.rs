@@ -29,7 +29,7 @@ const TURNS_A_LOOK: u32 = 1024;
 pub(super) struct Turns<'a> {
     plan: &'a CellPlan<'a>,
     stop: &'a AtomicBool,
-    machine: Machine,
+    machine: &'a mut Machine,
     workers: Vec<Worker>,
     /// One for each target.
     recorders: Vec<Recorder>,
@@ -54,12 +54,12 @@ impl<'a> Turns<'a> {
     pub(super) fn new(
         plan: &'a CellPlan<'a>,
         stop: &'a AtomicBool,
-        machine: Machine,
+        machine: &'a mut Machine,
+        start_ns: u64,
         workers: Vec<Worker>,
         recorders: Vec<Recorder>,
     ) -> Self {
         let limits = plan.spec.limits();
-        let start_ns = machine.now_ns();
         let window_start_ns = start_ns + limits.ramp_ns;
         Self {
             plan,
@@ -161,7 +161,7 @@ impl<'a> Turns<'a> {
             self.working -= 1;
             NEVER
         } else {
-            worker.issue(&mut self.machine, self.now_ns)
+            worker.issue(self.machine, self.now_ns)
         };
         self.dues.set(index, due_ns);
     }
@@ -247,9 +247,15 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// The machine, what its parts did in the window, what each worker tells, and how many
-    /// operations completed.
-    pub(super) fn into_parts(mut self) -> (Machine, Snapshot, Vec<Done>, u64) {
+    /// Operations in flight at the end, and when that was.
+    pub(super) fn left(&self) -> (u64, u64) {
+        let in_flight = |worker: &Worker| worker.in_flight_slots().count() as u64;
+        (self.workers.iter().map(in_flight).sum(), self.now_ns)
+    }
+
+    /// What the machine's parts did in the window, what each worker tells, and how many operations
+    /// completed.
+    pub(super) fn into_parts(mut self) -> (Snapshot, Vec<Done>, u64) {
         let after = self.machine.snapshot();
         let usage = after.since(if self.measuring { &self.before } else { &after });
         let mut all = Vec::with_capacity(self.workers.len());
@@ -262,7 +268,7 @@ impl<'a> Turns<'a> {
                 first.report.lateness = recorder.lateness.take().map(|h| *h);
             }
         }
-        (self.machine, usage, all, self.completions)
+        (usage, all, self.completions)
     }
 }
 
@@ -340,6 +346,7 @@ mod tests {
             seed: 1,
             targets: Vec::new(),
             interval_ns: 1_000_000_000,
+            place: None,
             errors_max: 2,
             clock: Clock::new(),
             options: EngineOptions::default(),
@@ -353,7 +360,7 @@ mod tests {
         let (sender, intervals) = channel();
         let recorder = Recorder::new(0, false, plan.interval_ns, sender);
         let stop = AtomicBool::new(false);
-        let mut turns = Turns::new(&plan, &stop, machine, vec![worker], vec![recorder]);
+        let mut turns = Turns::new(&plan, &stop, &mut machine, 0, vec![worker], vec![recorder]);
         turns.pass(0);
         turns.go_on(0);
         let (mut cells, mut observer) = (Vec::new(), crate::Unobserved);

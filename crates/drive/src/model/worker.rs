@@ -90,7 +90,7 @@ impl Worker {
     }
 
     /// The operations in flight. Not for the hot path.
-    fn in_flight_slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(super) fn in_flight_slots(&self) -> impl Iterator<Item = &Slot> {
         let mut is_free = vec![false; self.slots.len()];
         for &slot in &self.free {
             is_free[slot as usize] = true;

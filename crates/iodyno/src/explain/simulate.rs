@@ -112,6 +112,7 @@ pub(super) fn simulate(
         seed: 1,
         targets: targets.collect(),
         interval_ns: time_ns,
+        place: None,
         errors_max: u64::MAX,
         clock: Clock::system(),
         options: EngineOptions::default(),

@@ -6,6 +6,7 @@
 //! no text of a run reaches the terminal without [`text::clean`].
 
 mod list;
+mod method;
 mod progress;
 mod results;
 mod spark;
@@ -50,6 +51,10 @@ pub fn show(run: &Run, style: Style) -> String {
     lines.push(String::new());
     if run.cells.is_empty() {
         lines.push("no cell was measured".to_owned());
+    } else if let Some(findings) = crate::method::findings_of(run) {
+        lines.extend(method::lines(&findings, style));
+        lines.push(String::new());
+        lines.extend(method::verdicts(run, style));
     } else {
         lines.extend(results::lines(run, style));
         lines.push(String::new());

@@ -24,6 +24,22 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
             amounts[part.clone()].iter().sum::<f64>() / lengths[part].iter().sum::<f64>()
         })
         .collect();
+    bars(&rates)
+}
+
+/// The same of a list of rates, none below 0; empty where all are 0.
+pub(super) fn of(rates: &[f64], columns: usize) -> String {
+    let count = columns.min(rates.len());
+    let means: Vec<f64> = (0..count)
+        .map(|i| {
+            let part = &rates[i * rates.len() / count..(i + 1) * rates.len() / count];
+            part.iter().sum::<f64>() / part.len() as f64
+        })
+        .collect();
+    bars(&means).unwrap_or_default()
+}
+
+fn bars(rates: &[f64]) -> Option<String> {
     let largest = rates.iter().copied().fold(0.0, f64::max);
     let character = |&rate: &f64| {
         if rate <= 0.0 {

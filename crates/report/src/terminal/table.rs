@@ -3,6 +3,7 @@
 
 use super::Style;
 use super::text::{Role, pad, paint, width};
+use std::borrow::Cow;
 
 /// One field.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ impl Field {
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Its name; blank for columns that speak for themselves.
-    pub head: &'static str,
+    pub head: Cow<'static, str>,
     /// Columns of rank 0 are always shown; of the others the lowest ranks that fit.
     pub rank: u8,
     /// Its fields, one a row.
@@ -48,8 +49,8 @@ const GAP: usize = 2;
 
 impl Column {
     /// A column without fields.
-    pub fn new(head: &'static str, rank: u8) -> Self {
-        Self { head, rank, fields: Vec::new() }
+    pub fn new(head: impl Into<Cow<'static, str>>, rank: u8) -> Self {
+        Self { head: head.into(), rank, fields: Vec::new() }
     }
 
     /// Columns that the numbers and the units take.
@@ -75,7 +76,7 @@ impl Column {
             Field::Text(text, _) => width(text),
             _ => 0,
         });
-        texts.max().unwrap_or(0).max(figures).max(width(self.head))
+        texts.max().unwrap_or(0).max(figures).max(width(&self.head))
     }
 
     fn is_text(&self) -> bool {
@@ -116,9 +117,9 @@ pub fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
 
 /// Keeps the columns that fit into `available`, the lowest ranks first; gives the heads of those
 /// that were left out, in their order.
-pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<&'static str> {
+pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<Cow<'static, str>> {
     let mut left_out = Vec::new();
-    let heads: Vec<&str> = columns.iter().map(|c| c.head).collect();
+    let heads: Vec<Cow<'static, str>> = columns.iter().map(|c| c.head.clone()).collect();
     while total_width(columns.iter()) > available {
         let ranked = columns.iter().enumerate().filter(|(_, c)| c.rank > 0);
         let Some((i, _)) = ranked.max_by_key(|(_, c)| c.rank) else { break };
@@ -133,7 +134,7 @@ pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let heads: Vec<String> = columns
         .iter()
-        .map(|c| paint(&pad(c.head, c.width(), !c.is_text()), Role::Dim, style))
+        .map(|c| paint(&pad(&c.head, c.width(), !c.is_text()), Role::Dim, style))
         .collect();
     let rows = columns.iter().map(|c| c.fields.len()).max().unwrap_or(0);
     let mut lines = vec![heads.join(&gap)];

@@ -1,0 +1,73 @@
+//! An emulated system that goes on from cell to cell: its devices are as the cell before left them.
+
+use super::one_system;
+use crate::plan::{CellPlan, DriveError};
+use iodyno_emulate::{Machine, System};
+use std::sync::Arc;
+
+/// A machine, and what cells share of it.
+#[derive(Debug)]
+pub struct Carried {
+    pub(super) machine: Machine,
+    /// The time at which the next cell starts, ns.
+    pub(super) now_ns: u64,
+    /// The machine's numbers of the workers of each volume.
+    workers: Vec<Vec<u32>>,
+}
+
+impl Carried {
+    /// A new machine for the plan's system, in the state that the system says.
+    ///
+    /// # Errors
+    /// As [`super::drive_model`].
+    pub fn new(plan: &CellPlan<'_>) -> Result<Self, DriveError> {
+        Self::of(&one_system(plan)?, plan.seed)
+    }
+
+    /// A new machine for this system.
+    ///
+    /// # Errors
+    /// A system that can't be built.
+    pub fn of(system: &Arc<System>, seed: u64) -> Result<Self, DriveError> {
+        let machine = Machine::new(system, seed).map_err(|why| DriveError::DoesNotFit {
+            target: format!("the system {}", system.name),
+            why,
+        })?;
+        let (now_ns, volumes) = (machine.now_ns(), machine.volumes() as usize);
+        Ok(Self { machine, now_ns, workers: vec![Vec::new(); volumes] })
+    }
+
+    /// The machine's number of worker `number` of a volume.
+    pub(super) fn worker(&mut self, volume: u32, number: u32) -> u32 {
+        let of_volume = &mut self.workers[volume as usize];
+        while of_volume.len() <= number as usize {
+            of_volume.push(self.machine.add_worker(volume));
+        }
+        of_volume[number as usize]
+    }
+
+    /// A cell ended at `end_ns` with so many operations in flight: they complete, and nobody counts
+    /// them.
+    pub(super) fn rest(&mut self, mut in_flight: u64, end_ns: u64) {
+        while in_flight > 0 && self.machine.next_completion(u64::MAX).is_some() {
+            in_flight -= 1;
+        }
+        self.now_ns = end_ns.max(self.machine.now_ns());
+    }
+
+    /// Nothing is asked of it for `ns`; what it does by itself goes on.
+    pub fn idle(&mut self, ns: u64) {
+        self.now_ns = self.now_ns.saturating_add(ns);
+        while self.machine.next_completion(self.now_ns).is_some() {}
+    }
+
+    /// Virtual time since it was made, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// The machine, to look at.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}

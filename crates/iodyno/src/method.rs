@@ -1,0 +1,295 @@
+//! Methods: from a name, a file or `--vary` to what is to be done, and a run that was cut short taken up.
+
+use crate::args::{Cli, Command, Run};
+use crate::failure::Failure;
+use crate::run::{Output, base, carry_out, overridden};
+use crate::{catalog, stored};
+use clap::Parser as _;
+use iodyno_catalog::{File, Kind, Problem, find, list};
+use iodyno_method::{Choice, Method, MethodSource, is_method};
+use iodyno_notebook::{Notebook, Status};
+use iodyno_report::terminal::Style;
+use iodyno_run::{CellRequest, MethodRequest, Resume, whole_steps};
+use iodyno_workload::SpecError;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// What a run is called whose method came from `--vary`.
+const SWEEP: &str = "sweep";
+
+/// The method that is asked for, if it is one: by a name, by a file, or by `--vary` over a workload.
+pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
+    let choice = Choice {
+        setting: flags.setting.clone(),
+        threads: flags.threads,
+        depth: flags.depth,
+        active: flags.active.map(|active| active.to_string()),
+        scale: flags.scale,
+    };
+    if let Some(file) = file(&flags.workload)? {
+        if !flags.vary.is_empty() {
+            return Err(Failure::input(format!(
+                "`{}` is a method and says itself what varies: take --vary out, or name a workload",
+                flags.workload
+            )));
+        }
+        refuse_flags_of_workloads(flags)?;
+        let workloads = workloads(&file.text)?;
+        let (name, text) = (file.name, file.text.to_string());
+        return Ok(Some(MethodSource { name, text, workloads, choice }));
+    }
+    if flags.vary.is_empty() {
+        return Ok(None);
+    }
+    swept(flags).map(Some)
+}
+
+/// A method's file: of the catalog by its name, or by its path.
+pub(crate) fn file(name: &str) -> Result<Option<File>, Failure> {
+    if list(Kind::Method).any(|(n, _)| n == name) {
+        return Ok(Some(find(Kind::Method, name)?));
+    }
+    let is_path = name.contains('/') || name.ends_with(".toml");
+    if !is_path {
+        return Ok(None);
+    }
+    let file = find(Kind::Method, name)?;
+    Ok(is_method(&file.text).then_some(file))
+}
+
+/// The texts of the workload files that a method names, members of groups included.
+fn workloads(text: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let mut all = BTreeMap::new();
+    for name in Method::workloads_named(text) {
+        add_workload(&name, &mut all)?;
+    }
+    Ok(all)
+}
+
+fn add_workload(name: &str, all: &mut BTreeMap<String, String>) -> Result<(), Failure> {
+    let (file, workload) = catalog::workload(name)?;
+    if let iodyno_workload::Workload::Group(group) = &workload {
+        for member in &group.members {
+            add_workload(&member.name, all)?;
+        }
+    }
+    all.insert(name.to_owned(), file.text.to_string());
+    Ok(())
+}
+
+/// A sweep over a workload, as a method file of one stage. What the flags change is in the workload's text.
+fn swept(flags: &Run) -> Result<MethodSource, Failure> {
+    let (name, members) = catalog::members(&flags.workload)?;
+    let mut workloads = BTreeMap::new();
+    let mut time_ns = 0;
+    let mut ramp_ns = 0;
+    for (name, spec) in members {
+        let spec =
+            overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
+        time_ns = spec.limits().time_ns.unwrap_or(time_ns);
+        ramp_ns = spec.limits().ramp_ns;
+        workloads.insert(name, spec.to_toml());
+    }
+    if time_ns == 0 {
+        return Err(Failure::input("the cells of a sweep end by time: give --time"));
+    }
+    let quoted = |text: &str| format!("\"{}\"", text.replace(['"', '\\', '\n'], ""));
+    let lists = |values: &str| values.split(',').map(|v| quoted(v.trim())).collect::<Vec<_>>().join(", ");
+    let mut text = format!("schema = 1\nabout = {}\n\n[[stages]]\nname = \"sweep\"\ndo = \"cells\"\n", quoted(&format!("a sweep of {name}")));
+    let _ = writeln!(text, "workload = [{}]", workloads.keys().map(|n| quoted(n)).collect::<Vec<_>>().join(", "));
+    let _ = writeln!(text, "time = \"{time_ns}ns\"\nramp = \"{ramp_ns}ns\"");
+    for vary in &flags.vary {
+        let Some((axis, values)) = vary.split_once('=') else {
+            return Err(Failure::input(format!(
+                "--vary {vary}: say what varies and how, such as `depth=1,2,4,8`"
+            )));
+        };
+        let known = iodyno_method::AxisKind::ALL.iter().map(|k| k.name()).filter(|k| *k != "workload");
+        let known: Vec<&str> = known.collect();
+        if !known.contains(&axis) {
+            return Err(Failure::input(format!(
+                "--vary {vary}: `{axis}` is no axis; there are {}",
+                known.join(", ")
+            )));
+        }
+        let _ = writeln!(text, "{axis} = [{}]", lists(values));
+    }
+    if let Some(order) = &flags.order {
+        let _ = writeln!(text, "order = {}", quoted(order));
+    }
+    if !flags.ceiling.is_empty() {
+        let mut pairs = Vec::new();
+        for ceiling in &flags.ceiling {
+            let Some((of, time)) = ceiling.split_once('=') else {
+                return Err(Failure::input(format!(
+                    "--ceiling {ceiling}: say of which latency and how much, such as `p99=1ms`"
+                )));
+            };
+            pairs.push(format!("{} = {}", quoted(of), quoted(time)));
+        }
+        let _ = writeln!(text, "ceiling = {{ {} }}", pairs.join(", "));
+    }
+    let choice = Choice { scale: flags.scale, ..Choice::default() };
+    Ok(MethodSource { name: format!("{SWEEP} of {name}"), text, workloads, choice })
+}
+
+/// Flags that a method has no use for: what they ask would not happen.
+fn refuse_flags_of_workloads(flags: &Run) -> Result<(), Failure> {
+    let given = [
+        ("--block", flags.block.is_some()),
+        ("--rate", flags.rate.is_some()),
+        ("--content", flags.content.is_some()),
+        ("--time", flags.time.is_some()),
+        ("--ramp", flags.ramp.is_some()),
+        ("--ops", flags.ops.is_some()),
+        ("--bytes", flags.bytes.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::input(format!(
+            "{flag} has no effect on a method, which says it for each of its cells: copy its file (`iodyno catalog {}`) and change it there, or use --scale for shorter times",
+            flags.workload
+        ))),
+    }
+}
+
+/// Flags that only a method understands.
+pub(crate) fn refuse_flags_of_methods(flags: &Run) -> Result<(), Failure> {
+    let given = [
+        ("--setting", flags.setting.is_some()),
+        ("--scale", flags.scale.is_some()),
+        ("--each", flags.each),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::input(format!(
+            "{flag} is for methods, and `{}` is a workload: `iodyno catalog` lists both",
+            flags.workload
+        ))),
+    }
+}
+
+/// What to do, from a method's source.
+pub(crate) fn request(
+    source: MethodSource,
+    flags: &Run,
+    resume: Option<Resume>,
+) -> Result<MethodRequest, Failure> {
+    let file = File {
+        origin: source.name.clone(),
+        name: source.name.clone(),
+        text: source.text.as_str().into(),
+    };
+    let targets: u32 = flags.on.iter().map(targets_of).sum();
+    let method = Method::new(source).map_err(|errors| problem(&file, &errors))?;
+    let subjects = if flags.each { 1 } else { targets };
+    let folder = std::env::current_dir().map_or(String::new(), |f| f.display().to_string());
+    Ok(MethodRequest { method: method.with_targets(subjects), each: flags.each, folder, resume })
+}
+
+/// How many targets a name stands for.
+fn targets_of(name: &iodyno_target::TargetName) -> u32 {
+    match name {
+        iodyno_target::TargetName::Model(model) => model.count,
+        _ => 1,
+    }
+}
+
+/// All that a method may issue.
+pub(crate) fn cells(method: &Method) -> Vec<CellRequest> {
+    method.all_cells().into_iter().map(|(name, spec)| CellRequest { name, spec }).collect()
+}
+
+/// The first error at its place; what is wrong with a choice has none.
+pub(crate) fn problem(file: &File, errors: &[SpecError]) -> Problem {
+    let Some((first, rest)) = errors.split_first() else {
+        return Problem::new(file.origin.as_str(), "the method is not valid");
+    };
+    if first.span.is_empty() {
+        let message = match &first.help {
+            Some(help) => format!("{}; {help}", first.message),
+            None => first.message.clone(),
+        };
+        return Problem::new(file.origin.as_str(), message);
+    }
+    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
+    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
+}
+
+/// A line about a method of the catalog.
+pub(crate) fn about(name: &str) -> Result<String, Failure> {
+    let file = find(Kind::Method, name)?;
+    let workloads = workloads(&file.text)?;
+    let source = MethodSource {
+        name: file.name.clone(),
+        text: file.text.to_string(),
+        workloads,
+        choice: Choice::default(),
+    };
+    Ok(Method::new(source).map_err(|errors| problem(&file, &errors))?.about)
+}
+
+/// Takes up a run.
+pub(crate) fn resume(
+    cli: &Cli,
+    selector: &str,
+    json: bool,
+    quiet: bool,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let path = stored::path(cli.notebook.as_deref())?;
+    let run = Notebook::open_existing(&path)?.load(selector)?;
+    match run.status {
+        Status::Finished => {
+            return Err(Failure::input(format!(
+                "{} is finished: there is nothing to take up; `iodyno show {0}` shows it",
+                run.id
+            )));
+        }
+        Status::Running => {
+            return Err(Failure::input(format!(
+                "{} is still running: another process measures it",
+                run.id
+            )));
+        }
+        Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
+    }
+    let plan = &run.head.plan;
+    let source: Option<MethodSource> = serde_json::from_value(plan["method"].clone()).ok();
+    let Some(source) = source else {
+        return Err(Failure::input(format!(
+            "{} is a list of cells, not a method: run it again (`{}`)",
+            run.id,
+            run.head.command.join(" ")
+        )));
+    };
+    if run.head.iodyno_version != env!("CARGO_PKG_VERSION") {
+        return Err(Failure::input(format!(
+            "{} was begun by iodyno {}: take it up with that version, or begin a new run",
+            run.id, run.head.iodyno_version
+        )));
+    }
+    // Paths of the command line are those of the folder that it was given in.
+    let folder = plan["folder"].as_str().unwrap_or(".");
+    let path = std::path::absolute(&path).unwrap_or(path);
+    std::env::set_current_dir(folder)
+        .map_err(|e| Failure::input(format!("{}: its folder {folder}: {e}", run.id)))?;
+    let words: Vec<OsString> = run.head.command.iter().map(OsString::from).collect();
+    let began = Cli::try_parse_from(&words)
+        .map_err(|e| Failure::input(format!("{}: its command line: {e}", run.id)))?;
+    let Command::Run(flags) = &began.command else {
+        return Err(Failure::input(format!("{} was not made by `iodyno run`", run.id)));
+    };
+    let keep = whole_steps(&run.cells);
+    let mut cells = run.cells;
+    cells.truncate(keep);
+    let resume = Resume { id: run.id.clone(), cells };
+    let method = request(source, flags, Some(resume))?;
+    let all = self::cells(&method.method);
+    let mut request = base(flags, cli, &words, (run.head.name, all, Some(method)))?;
+    request.notebook = Some(path);
+    request.seed = run.head.seed;
+    carry_out(&request, cli, Output { json, series: false, quiet }, style)
+}

@@ -1,0 +1,151 @@
+//! What a method does: its stages, checked.
+
+use crate::grid::{Grid, Order};
+use crate::quantity::Quantity;
+use iodyno_measure::statistics::steady::SteadyLimits;
+use iodyno_workload::Spec;
+
+/// One stage of a method.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Unique within the method.
+    pub name: String,
+    /// What it does.
+    pub act: Act,
+}
+
+/// What a stage does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Returns the target to a state as if it had never been written, where it can.
+    Purge,
+    /// Preconditioning that does not depend on the workload.
+    Fill(Fill),
+    /// Nothing, for a while.
+    Wait {
+        /// How long, ns.
+        ns: u64,
+    },
+    /// A grid, once or several times.
+    Cells(Cells),
+    /// A grid over and over, until the steady state.
+    Rounds(Rounds),
+    /// One workload, sampled for long.
+    Series(Series),
+    /// A few points that an earlier stage showed to matter.
+    Points(Points),
+}
+
+/// Sequential writes over the active range, several times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fill {
+    /// The writes; limited by time and bytes only when it is known how large the target is.
+    pub spec: Spec,
+    /// Passes over the active range.
+    pub times: f64,
+}
+
+/// See [`Act::Cells`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cells {
+    /// What is measured.
+    pub grid: Grid,
+    /// In which order.
+    pub order: Order,
+    /// How often, 1 or more.
+    pub repeats: u32,
+    /// What a point must keep to be chosen.
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// A largest latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceiling {
+    /// Of which latency.
+    pub of: Quantity,
+    /// At most, ns.
+    pub ns: u64,
+}
+
+/// See [`Act::Rounds`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    /// What a round measures.
+    pub grid: Grid,
+    /// Writes before each round.
+    pub before: Option<(Spec, u64)>,
+    /// What has to be steady, all of them over the same window.
+    pub track: Vec<Track>,
+    /// What counts as steady.
+    pub limits: SteadyLimits,
+    /// What a point must keep to be chosen by a later stage.
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// A tracking variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Track {
+    /// Which point of the grid.
+    pub point: usize,
+    /// Which figure of it.
+    pub quantity: Quantity,
+    /// In words.
+    pub name: String,
+}
+
+/// See [`Act::Series`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// The workload of one sample; one point.
+    pub grid: Grid,
+    /// Samples at most.
+    pub samples_max: u32,
+    /// Between two samples, ns.
+    pub wait_ns: u64,
+    /// It also ends when so many bytes were written, in active ranges of the target.
+    pub fills_max: Option<f64>,
+    /// It also ends in the steady state, judged on every n-th sample.
+    pub steady_every: Option<u32>,
+    /// What counts as steady.
+    pub limits: SteadyLimits,
+}
+
+/// See [`Act::Points`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Points {
+    /// The stage to choose from, an earlier one: cells or rounds.
+    pub of: usize,
+    /// What to choose.
+    pub choose: Vec<Which>,
+    /// What a chosen point must keep.
+    pub ceilings: Vec<Ceiling>,
+    /// Measured time at each point, ns.
+    pub time_ns: u64,
+    /// Writes before each point.
+    pub before: Option<(Spec, u64)>,
+}
+
+/// Which point of an earlier stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The most IOPS under the ceilings.
+    Max,
+    /// The fewest outstanding I/Os that give 98 % of that.
+    Optimal,
+    /// Under the ceilings and nearest to the middle of the IOPS between least and most.
+    Mid,
+    /// The fewest outstanding I/Os.
+    Min,
+}
+
+impl Which {
+    /// Its name in a file and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Max => "max",
+            Self::Optimal => "optimal",
+            Self::Mid => "mid",
+            Self::Min => "min",
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The axes of a grid, and what each of their values makes of a workload.
+
+use core::fmt;
+use iodyno_units::{
+    human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size,
+};
+use iodyno_workload::{Block, Percent, Spec};
+
+/// What is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AxisKind {
+    /// Which workload of the stage.
+    Workload,
+    /// Share of reads; the rest is writes.
+    Read,
+    /// Block size.
+    Block,
+    /// Worker threads.
+    Threads,
+    /// Outstanding operations of each worker.
+    Depth,
+    /// Offered operations a second (open loop), or a share of what an earlier stage reached.
+    Rate,
+    /// Between a completion and the next submission.
+    Think,
+    /// How many of the targets work at once.
+    Targets,
+    /// Which share of the target was written before.
+    Fill,
+}
+
+impl AxisKind {
+    /// Every axis, in the order in which they nest where a file leaves it open.
+    pub const ALL: [Self; 9] = [
+        Self::Workload,
+        Self::Targets,
+        Self::Fill,
+        Self::Read,
+        Self::Block,
+        Self::Threads,
+        Self::Depth,
+        Self::Rate,
+        Self::Think,
+    ];
+
+    /// Its key in a method file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workload => "workload",
+            Self::Read => "read",
+            Self::Block => "block",
+            Self::Threads => "threads",
+            Self::Depth => "depth",
+            Self::Rate => "rate",
+            Self::Think => "think",
+            Self::Targets => "targets",
+            Self::Fill => "fill",
+        }
+    }
+
+    /// Reads one value of this axis.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence.
+    pub fn value(self, text: &str) -> Result<Value, String> {
+        let count = || -> Result<u32, String> {
+            let n = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+            if n == 0 { Err(format!("`{}` starts at 1", self.name())) } else { Ok(n) }
+        };
+        let said = |e: &dyn fmt::Display| e.to_string();
+        Ok(match self {
+            Self::Workload => Value::Name(text.to_owned()),
+            Self::Read | Self::Fill => {
+                let share = parse_percent(text).map_err(|e| said(&e))?;
+                if self == Self::Fill && share <= 0.0 {
+                    return Err("a fill is above 0 %".to_owned());
+                }
+                Value::Share(Percent::from_fraction(share))
+            }
+            Self::Block => {
+                let bytes = parse_size(text).map_err(|e| said(&e))?;
+                Value::Bytes(u32::try_from(bytes).map_err(|_| format!("{text} is no block size"))?)
+            }
+            Self::Threads | Self::Depth | Self::Targets => Value::Count(count()?),
+            Self::Rate if text.ends_with('%') => {
+                let share = parse_percent(text).map_err(|e| said(&e))?;
+                if share <= 0.0 {
+                    return Err("a rate is above 0".to_owned());
+                }
+                Value::RateShare(share)
+            }
+            Self::Rate => Value::Rate(parse_rate_iops(text).map_err(|e| said(&e))?),
+            Self::Think => Value::Ns(parse_duration_ns(text).map_err(|e| said(&e))?),
+        })
+    }
+}
+
+/// One value of an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A workload of the stage.
+    Name(String),
+    /// A share of reads, or of the capacity.
+    Share(Percent),
+    /// A block size.
+    Bytes(u32),
+    /// Threads, outstanding operations, targets.
+    Count(u32),
+    /// Operations a second.
+    Rate(f64),
+    /// A share of the most IOPS of an earlier stage.
+    RateShare(f64),
+    /// A think time, ns.
+    Ns(u64),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Share(share) => share.fmt(f),
+            Self::Bytes(bytes) => f.write_str(&human::size(u64::from(*bytes))),
+            Self::Count(n) => n.fmt(f),
+            Self::Rate(iops) => write!(f, "{}/s", human::count(*iops)),
+            Self::RateShare(share) => write!(f, "{}%", human::three_digits(share * 100.0)),
+            Self::Ns(ns) => f.write_str(&human::time_ns(*ns as f64)),
+        }
+    }
+}
+
+/// One axis with its values, in the order in which they come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What is varied.
+    pub kind: AxisKind,
+    /// At least one.
+    pub values: Vec<Value>,
+}
+
+/// The workload at one value. Rates that are shares, targets, fills and workloads are not the
+/// specification's: it is left as it is.
+pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
+    match (kind, value) {
+        (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),
+        (AxisKind::Block, Value::Bytes(bytes)) => {
+            spec.with_block(vec![Block { bytes: *bytes, share: 1.0 }])
+        }
+        (AxisKind::Threads, Value::Count(n)) => spec.with_threads(*n),
+        (AxisKind::Depth, Value::Count(n)) => spec.with_depth(*n),
+        (AxisKind::Rate, Value::Rate(iops)) => spec.with_rate(*iops, None),
+        (AxisKind::Think, Value::Ns(ns)) => spec.with_think_time(*ns),
+        _ => Ok(spec),
+    }
+}

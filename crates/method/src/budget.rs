@@ -1,0 +1,75 @@
+//! What a method will take, told before it starts: at least, and at most where it goes on until a steady
+//! state.
+
+use crate::act::{Act, Cells, Points, Rounds, Series};
+use crate::next::Method;
+use iodyno_workload::Edge;
+use serde::Serialize;
+
+/// The time and the writes of a method, as far as they can be known before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Budget {
+    /// Cells at least.
+    pub cells_min: u64,
+    /// Cells at most.
+    pub cells_max: u64,
+    /// Time of all that has a time, at least, ns. Fills come on top.
+    pub time_min_ns: u64,
+    /// The same at most, ns.
+    pub time_max_ns: u64,
+    /// Bytes that fills write on a target of the given capacity.
+    pub fill_bytes: u64,
+}
+
+impl Budget {
+    /// For a target of this capacity.
+    pub fn new(method: &Method, capacity_bytes: u64) -> Self {
+        let mut sum = Self::default();
+        for stage in &method.stages {
+            let (cells, time) = match &stage.act {
+                Act::Purge => ((0, 0), (0, 0)),
+                Act::Wait { ns } => ((0, 0), (*ns, *ns)),
+                Act::Fill(fill) => {
+                    let active = fill.spec.active();
+                    let at = |edge: Edge| match edge {
+                        Edge::Bytes(bytes) => bytes.min(capacity_bytes),
+                        Edge::Share(share) => share.of(capacity_bytes),
+                    };
+                    let range = at(active.end).saturating_sub(at(active.start));
+                    sum.fill_bytes += (range as f64 * fill.times) as u64;
+                    ((1, 1), (0, 0))
+                }
+                Act::Cells(Cells { grid, repeats, .. }) => {
+                    let n = grid.len() as u64 * u64::from(*repeats);
+                    let ramp = grid.base.first().map_or(0, |(_, spec)| spec.limits().ramp_ns);
+                    let time = n * (grid.time_ns + ramp);
+                    ((n, n), (time, time))
+                }
+                Act::Rounds(Rounds { grid, before, limits, .. }) => {
+                    let n = grid.len() as u64 + u64::from(before.is_some());
+                    let time = grid.len() as u64 * grid.time_ns + before.as_ref().map_or(0, |b| b.1);
+                    let (least, most) = (u64::from(limits.window_rounds), u64::from(limits.rounds_max));
+                    ((n * least, n * most), (time * least, time * most))
+                }
+                Act::Series(Series { grid, samples_max, wait_ns, steady_every, limits, .. }) => {
+                    let most = u64::from(*samples_max);
+                    let least = steady_every
+                        .map_or(most, |every| u64::from(every * limits.window_rounds).min(most));
+                    let one = grid.time_ns + wait_ns;
+                    ((least, most), (least * one, most * one))
+                }
+                Act::Points(Points { choose, time_ns, before, .. }) => {
+                    let n = choose.len() as u64;
+                    let one = time_ns + before.as_ref().map_or(0, |b| b.1);
+                    let cells = n * (1 + u64::from(before.is_some()));
+                    ((cells, cells), (n * one, n * one))
+                }
+            };
+            sum.cells_min += cells.0;
+            sum.cells_max += cells.1;
+            sum.time_min_ns = sum.time_min_ns.saturating_add(time.0);
+            sum.time_max_ns = sum.time_max_ns.saturating_add(time.1);
+        }
+        sum
+    }
+}

@@ -1,0 +1,48 @@
+//! What the person who runs a method decides, and a method as it is kept with a run.
+
+use iodyno_workload::ActiveRange;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The operator's choices. What is left open is the file's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Choice {
+    /// Which settings of the file; None for the first.
+    pub setting: Option<String>,
+    /// Worker threads, where a stage leaves them open.
+    pub threads: Option<u32>,
+    /// Outstanding operations of each worker, where a stage leaves them open.
+    pub depth: Option<u32>,
+    /// The active range in a method file's words, such as `0%..75%`.
+    pub active: Option<String>,
+    /// Every time is multiplied by this; above 0, at most 1. None for 1.
+    pub scale: Option<f64>,
+}
+
+impl Choice {
+    /// The factor on every time.
+    pub fn factor(&self) -> f64 {
+        self.scale.unwrap_or(1.0)
+    }
+
+    /// The active range, if one was chosen.
+    pub(crate) fn active(&self) -> Result<Option<ActiveRange>, String> {
+        self.active.as_deref().map(str::parse::<ActiveRange>).transpose().map_err(|e| e.to_string())
+    }
+}
+
+/// A method as it is kept with a run: all that it follows from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MethodSource {
+    /// What it is called.
+    pub name: String,
+    /// The file's text.
+    pub text: String,
+    /// The workload files that it names, as they were: name to text.
+    #[serde(default)]
+    pub workloads: BTreeMap<String, String>,
+    /// What was chosen beside it.
+    #[serde(default)]
+    pub choice: Choice,
+}

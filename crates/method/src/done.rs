@@ -1,0 +1,86 @@
+//! What was done so far, as far as a method has to know it.
+
+use crate::quantity::Quantity;
+use iodyno_measure::{Cell, Histogram, Place, Role};
+use iodyno_units::OpKind;
+
+/// One step that was done: its place in the method, and what it showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// Where in the method.
+    pub place: Place,
+    /// What it measured; None for a preparation, and for a cell that could not be issued.
+    pub figures: Option<Figures>,
+}
+
+impl Done {
+    /// What a stored cell tells. None for a cell of no method.
+    pub fn of(cell: &Cell) -> Option<Self> {
+        let place = cell.key.place.clone()?;
+        let measured = place.role == Role::Measure && !cell.is_skipped();
+        let figures = (measured || place.role == Role::Prepare).then(|| Figures::of(cell));
+        Some(Self { place, figures })
+    }
+}
+
+/// The figures of one cell, over all kinds of operation: means weighted by operations, percentiles from
+/// the merged histogram.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes read and written a second.
+    pub bytes_per_s: f64,
+    /// Operations.
+    pub ops: u64,
+    /// Bytes written, those of the ramp included where they are known.
+    pub written_bytes: u64,
+    /// Bytes of the target that operations went to; 0 where it is not known.
+    pub active_bytes: u64,
+    /// The measured window, ns.
+    pub window_ns: u64,
+    /// Outstanding operations that were asked for, over all workers of a target.
+    pub oio: u32,
+    /// No verdict forbids their use.
+    pub sound: bool,
+    /// What users of the storage felt.
+    pub felt: Histogram,
+}
+
+impl Figures {
+    /// Those of a cell.
+    pub fn of(cell: &Cell) -> Self {
+        let total = cell.total();
+        let mut felt = Histogram::default();
+        total.iter().for_each(|(_, class)| felt.merge(class.felt()));
+        felt.trim();
+        let measured_bytes = total.class(OpKind::Write).map_or(0, |class| class.bytes);
+        let all_bytes = total.bytes();
+        // The ramp's writes count for wear: moved bytes, in the window's proportion.
+        let written_share =
+            if all_bytes == 0 { 0.0 } else { measured_bytes as f64 / all_bytes as f64 };
+        let moved = cell.resources.moved_bytes.max(all_bytes);
+        Self {
+            iops: cell.per_second(total.ops() as f64),
+            bytes_per_s: cell.per_second(all_bytes as f64),
+            ops: total.ops(),
+            written_bytes: (moved as f64 * written_share) as u64,
+            active_bytes: cell.evidence.active_bytes,
+            window_ns: cell.window_ns,
+            oio: cell.key.threads.saturating_mul(cell.key.depth),
+            sound: cell.verdicts.iter().all(|v| v.level < iodyno_measure::Level::Invalid),
+            felt,
+        }
+    }
+
+    /// One figure; None where the samples do not support it.
+    pub fn get(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::Iops => Some(self.iops),
+            Quantity::Bandwidth => Some(self.bytes_per_s),
+            Quantity::Mean => self.felt.mean_ns(),
+            Quantity::Max => self.felt.max_ns().map(|ns| ns as f64),
+            Quantity::Quantile(q) => self.felt.supported_quantile_ns(q).map(|ns| ns as f64),
+        }
+    }
+}

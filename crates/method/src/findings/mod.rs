@@ -1,0 +1,194 @@
+//! What the cells of a method show: a pure function of a method and its stored cells, in figures that can
+//! be printed, drawn and kept.
+
+mod points;
+mod rounds;
+mod series;
+mod sweep;
+mod table;
+
+use crate::act::Act;
+use crate::done::Done;
+use crate::next::{Method, of_stage};
+use iodyno_measure::{Cell, Role};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+pub use points::PointFinding;
+pub use rounds::{RoundsFinding, Variable};
+pub use series::{Sample, SeriesFinding};
+pub use sweep::{Load, SweepFinding};
+pub use table::{NINES, Row, Table};
+
+/// What a run of a method shows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Findings {
+    /// The method's name.
+    pub method: String,
+    /// What it is, in a line.
+    pub about: String,
+    /// The published specification that it follows, if any.
+    pub standard: Option<String>,
+    /// The settings in effect.
+    pub setting: Option<String>,
+    /// In how far the run deviates from the standard or the file, in words. A standard's name must not be
+    /// shown without them.
+    pub deviations: Vec<String>,
+    /// All of it was done.
+    pub complete: bool,
+    /// Each target alone, or all of them together as one.
+    pub subjects: Vec<Subject>,
+}
+
+/// What was found on one subject.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Subject {
+    /// Its target, or all of them.
+    pub target: String,
+    /// By stage.
+    pub stages: Vec<StageFinding>,
+}
+
+/// What a stage showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageFinding {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub act: &'static str,
+    /// What came of it; None where it did not begin.
+    pub showed: Option<Showed>,
+}
+
+/// See [`StageFinding`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "there are as many as stages")]
+pub enum Showed {
+    /// A purge, a fill or a wait: what was done, in words by topic.
+    Preparation {
+        /// The facts of it.
+        facts: Vec<(String, String)>,
+    },
+    /// A grid.
+    Sweep(SweepFinding),
+    /// Rounds until the steady state.
+    Rounds(RoundsFinding),
+    /// One workload over time.
+    Series(SeriesFinding),
+    /// Operating points.
+    Points {
+        /// In the order of the method.
+        points: Vec<PointFinding>,
+    },
+}
+
+/// One finished step with its cell. The merged cell speaks where there are several targets.
+pub(crate) struct Step<'a> {
+    pub(crate) done: Done,
+    pub(crate) cell: &'a Cell,
+}
+
+/// What the cells of a run show.
+pub fn findings(method: &Method, seed: u64, cells: &[Cell]) -> Findings {
+    let steps = steps(cells);
+    let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
+    let subjects: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
+    let mut complete = !subjects.is_empty();
+    let mut all = Vec::new();
+    for subject in subjects {
+        complete &= method.next(subject, seed, &done) == Ok(crate::Step::Finished);
+        let target = steps
+            .iter()
+            .find(|s| s.done.place.subject == subject)
+            .map_or(String::new(), |s| s.cell.key.target.clone());
+        let stages = (0..method.stages.len()).map(|stage| {
+            let mine: Vec<&Step> = steps
+                .iter()
+                .filter(|s| s.done.place.subject == subject && s.done.place.stage as usize == stage)
+                .collect();
+            finding(method, stage, subject, &mine, &done)
+        });
+        all.push(Subject { target, stages: stages.collect() });
+    }
+    let mut deviations = method.deviations();
+    deviations.extend(noted(&steps));
+    Findings {
+        method: method.source.name.clone(),
+        about: method.about.clone(),
+        standard: method.standard.clone(),
+        setting: method.setting.clone(),
+        deviations,
+        complete,
+        subjects: all,
+    }
+}
+
+/// Deviations that only the cells know of, each once.
+fn noted(steps: &[Step<'_>]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for step in steps {
+        if let Some(words) = step.cell.facts.get(DEVIATION_FACT)
+            && !all.contains(words)
+        {
+            all.push(words.clone());
+        }
+    }
+    all
+}
+
+/// The fact of a cell that says in how far it deviates from its method.
+pub const DEVIATION_FACT: &str = "deviation";
+
+/// One step a place: of several cells the merged one, which comes last.
+fn steps(cells: &[Cell]) -> Vec<Step<'_>> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for cell in cells {
+        let Some(done) = Done::of(cell) else { continue };
+        match steps.last_mut() {
+            Some(last) if last.done.place == done.place => *last = Step { done, cell },
+            _ => steps.push(Step { done, cell }),
+        }
+    }
+    steps
+}
+
+fn finding(
+    method: &Method,
+    stage: usize,
+    subject: u32,
+    steps: &[&Step<'_>],
+    done: &[Done],
+) -> StageFinding {
+    let of = &method.stages[stage];
+    let act = match &of.act {
+        Act::Purge => "purge",
+        Act::Fill(_) => "fill",
+        Act::Wait { .. } => "wait",
+        Act::Cells(_) => "cells",
+        Act::Rounds(_) => "rounds",
+        Act::Series(_) => "series",
+        Act::Points(_) => "points",
+    };
+    let showed = (!steps.is_empty()).then(|| match &of.act {
+        Act::Purge | Act::Fill(_) | Act::Wait { .. } => Showed::Preparation {
+            facts: steps[0].cell.facts.clone().into_iter().collect(),
+        },
+        Act::Cells(cells) => Showed::Sweep(sweep::sweep(cells, steps)),
+        Act::Rounds(rounds) => {
+            let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
+            Showed::Rounds(rounds::rounds(rounds, &mine, steps))
+        }
+        Act::Series(series) => {
+            let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
+            Showed::Series(series::series(series, &mine, steps))
+        }
+        Act::Points(points) => Showed::Points { points: points::points(method, points, subject, steps, done) },
+    });
+    StageFinding { name: of.name.clone(), act, showed }
+}
+
+/// The measured ones.
+fn measured<'a, 'b>(steps: &'b [&'a Step<'a>]) -> impl Iterator<Item = &'a Step<'a>> + Clone + 'b {
+    steps.iter().copied().filter(|s| s.done.place.role == Role::Measure)
+}

@@ -1,0 +1,50 @@
+//! Operating points: what was chosen, why, and how it behaves down to five nines.
+
+use super::table::Row;
+use super::{Step, measured};
+use crate::act::{Ceiling, Points};
+use crate::done::{Done, Figures};
+use crate::next::Method;
+use serde::Serialize;
+
+/// One operating point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointFinding {
+    /// Which: max, optimal, mid or min.
+    pub which: &'static str,
+    /// The chosen point of the earlier stage, in words.
+    pub chosen: String,
+    /// The ceilings, in words; may be empty.
+    pub ceilings: Vec<String>,
+    /// It keeps them, over its own longer run.
+    pub keeps: bool,
+    /// Its figures.
+    pub row: Row,
+}
+
+pub(super) fn points(
+    method: &Method,
+    points: &Points,
+    subject: u32,
+    steps: &[&Step<'_>],
+    done: &[Done],
+) -> Vec<PointFinding> {
+    let each = points.choose.iter().enumerate().filter_map(|(number, which)| {
+        let mine = measured(steps).filter(|s| s.done.place.round as usize == number);
+        let chosen = method.chosen(points, *which, subject, done).ok()?;
+        let name = chosen.0.point(chosen.1).ok()?.name;
+        let figures: Option<&Figures> = mine.clone().next()?.done.figures.as_ref();
+        let keeps = |c: &Ceiling| {
+            figures.and_then(|f| f.get(c.of)).is_some_and(|ns| ns <= c.ns as f64)
+        };
+        let words = |c: &Ceiling| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64));
+        Some(PointFinding {
+            which: which.name(),
+            chosen: name,
+            ceilings: points.ceilings.iter().map(words).collect(),
+            keeps: points.ceilings.iter().all(keeps),
+            row: Row::of(Vec::new(), mine),
+        })
+    });
+    each.collect()
+}

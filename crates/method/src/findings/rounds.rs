@@ -1,0 +1,83 @@
+//! Rounds: whether the steady state was reached, by the specification's rule and by our own, and the table
+//! over the measurement window.
+
+use super::table::Table;
+use super::{Step, measured};
+use crate::act::Rounds;
+use crate::done::Done;
+use crate::next::tracked;
+use iodyno_measure::Role;
+use iodyno_measure::statistics::steady::{Progress, SteadyReport};
+use serde::Serialize;
+
+/// What rounds showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RoundsFinding {
+    /// The verdict by the specification's rule, with its windows; None where a tracking variable
+    /// could not be measured.
+    pub steady: Option<SteadyReport>,
+    /// Why there is none.
+    pub trouble: Option<String>,
+    /// The limits in words.
+    pub limits: String,
+    /// What was tracked, over all rounds.
+    pub variables: Vec<Variable>,
+    /// Whole rounds.
+    pub rounds: u32,
+    /// Of the measurement window: the last rounds, as many as a window has.
+    pub table: Table,
+    /// The first round of the measurement window; rounds count from 1.
+    pub window_first: u32,
+}
+
+/// A tracking variable over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value in each round, in its own unit (operations or bytes a second, or ns).
+    pub values: Vec<Option<f64>>,
+}
+
+impl RoundsFinding {
+    /// Whether the steady state was reached.
+    pub fn reached(&self) -> bool {
+        self.steady.as_ref().is_some_and(|s| s.progress == Progress::Reached)
+    }
+}
+
+pub(super) fn rounds(of: &Rounds, done: &[&Done], steps: &[&Step<'_>]) -> RoundsFinding {
+    let per_round = of.grid.len();
+    let count = |round: u32| {
+        measured(steps).filter(|s| s.done.place.round == round).count()
+    };
+    let rounds = (0..).take_while(|&r| count(r) == per_round).count() as u32;
+    let first = rounds.saturating_sub(of.limits.window_rounds);
+    let window = measured(steps).filter(|s| (first..rounds).contains(&s.done.place.round));
+    let table = Table::of(&of.grid, window);
+    let variables = of.track.iter().map(|track| {
+        let at = |round: u32| {
+            done.iter().find(|d| {
+                d.place.role == Role::Measure
+                    && d.place.round == round
+                    && d.place.index as usize == track.point
+            })
+        };
+        let value = |round| at(round)?.figures.as_ref()?.get(track.quantity);
+        Variable { name: track.name.clone(), values: (0..rounds).map(value).collect() }
+    });
+    let variables = variables.collect();
+    let (steady, trouble) = match tracked(of, done) {
+        Ok(steady) => (Some(steady.report()), None),
+        Err(why) => (None, Some(why)),
+    };
+    RoundsFinding {
+        steady,
+        trouble,
+        limits: of.limits.to_string(),
+        variables,
+        rounds,
+        table,
+        window_first: first + 1,
+    }
+}

@@ -1,0 +1,71 @@
+//! A series: one workload over time, in samples.
+
+use super::table::Row;
+use super::{Step, measured};
+use crate::act::Series;
+use crate::done::Done;
+use crate::next::series_steady;
+use iodyno_measure::statistics::steady::SteadyReport;
+use serde::Serialize;
+
+/// What a series showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SeriesFinding {
+    /// One after the other.
+    pub samples: Vec<Sample>,
+    /// The verdict by the specification's rule on every n-th sample, where the method asks for it.
+    pub steady: Option<SteadyReport>,
+    /// Over the last fifth of the samples, ten at least.
+    pub end: Row,
+    /// Over the first sample.
+    pub first: Row,
+}
+
+/// One sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// From the start of the series to the end of the sample, measured time and waits, s.
+    pub at_s: f64,
+    /// Written since the start, in active ranges of the target (drive fills); None where unknown.
+    pub fills: Option<f64>,
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Mean latency, ns.
+    pub mean_ns: Option<f64>,
+    /// 99.999th percentile, ns; None where the samples do not support it.
+    pub p99_999_ns: Option<f64>,
+    /// Largest latency, ns.
+    pub max_ns: Option<f64>,
+}
+
+pub(super) fn series(of: &Series, done: &[&Done], steps: &[&Step<'_>]) -> SeriesFinding {
+    use crate::quantity::Quantity as Q;
+    let (mut at_ns, mut written) = (0_u64, 0_u64);
+    let mut samples = Vec::new();
+    for step in measured(steps) {
+        let Some(figures) = &step.done.figures else { continue };
+        at_ns += figures.window_ns;
+        written += figures.written_bytes;
+        let active = figures.active_bytes;
+        samples.push(Sample {
+            at_s: at_ns as f64 / 1e9,
+            fills: (active > 0).then(|| written as f64 / active as f64),
+            iops: figures.iops,
+            bytes_per_s: figures.bytes_per_s,
+            mean_ns: figures.get(Q::Mean),
+            p99_999_ns: figures.get(Q::Quantile(0.99999)),
+            max_ns: figures.get(Q::Max),
+        });
+        at_ns += of.wait_ns;
+    }
+    let all: Vec<&Step<'_>> = measured(steps).collect();
+    let last = (all.len() / 5).max(10).min(all.len());
+    SeriesFinding {
+        samples,
+        steady: series_steady(of, done).ok().flatten().map(|s| s.report()),
+        end: Row::of(Vec::new(), all[all.len() - last..].iter().copied()),
+        first: Row::of(Vec::new(), all.iter().take(1).copied()),
+    }
+}

@@ -1,0 +1,96 @@
+//! A grid that was measured once or several times: its table, the load curve where an axis is about load,
+//! and scaling where one is about how many work.
+
+use super::table::Table;
+use super::{Step, measured};
+use crate::act::Cells;
+use crate::axis::AxisKind;
+use crate::done::Done;
+use crate::next::load_points;
+use iodyno_measure::statistics::knee::{LoadPoint, Optimum, optimum, outside_curve};
+use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, scaled};
+use serde::Serialize;
+
+/// What a grid showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SweepFinding {
+    /// Its points.
+    pub table: Table,
+    /// How latency moves with load: where depth, threads or rate is an axis, and no other axis changes
+    /// what is issued.
+    pub load: Option<Load>,
+    /// How throughput grows: where targets or threads is the only axis.
+    pub scaling: Option<Scaling>,
+}
+
+/// A load curve.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Load {
+    /// For each of the load's points the row of the table.
+    pub rows: Vec<usize>,
+    /// The points.
+    pub points: Vec<LoadPoint>,
+    /// The ceilings that the best point keeps, in words.
+    pub ceilings: Vec<String>,
+    /// The best point under them, by its place in `points`.
+    pub optimum: Optimum,
+    /// The points that raise IOPS above all with fewer outstanding I/Os, by their place in `points`.
+    pub outside: Vec<usize>,
+}
+
+/// Throughput over how many work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scaling {
+    /// What is counted: targets or threads.
+    pub of: &'static str,
+    /// The points, beside the smallest.
+    pub points: Vec<Scaled>,
+    /// The universal scalability law through them, where there are enough.
+    pub law: Option<Scalability>,
+}
+
+pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
+    let table = Table::of(&cells.grid, measured(steps));
+    let is_load = |kind| matches!(kind, AxisKind::Depth | AxisKind::Threads | AxisKind::Rate);
+    let axes = &cells.grid.axes;
+    let about_load = !axes.is_empty() && axes.iter().all(|axis| is_load(axis.kind));
+    let done: Vec<&Done> = steps.iter().map(|s| &s.done).collect();
+    let load = about_load.then(|| {
+        let points = load_points(&cells.grid, &done, false, &cells.ceilings);
+        load(points, cells)
+    });
+    SweepFinding { load, scaling: scaling(cells, &table), table }
+}
+
+fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells) -> Load {
+    let (rows, points): (Vec<usize>, Vec<LoadPoint>) = points.into_iter().unzip();
+    let limits: Vec<f64> = cells.ceilings.iter().map(|c| c.ns as f64).collect();
+    Load {
+        rows,
+        optimum: optimum(&points, &limits),
+        outside: outside_curve(&points),
+        points,
+        ceilings: cells
+            .ceilings
+            .iter()
+            .map(|c| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64)))
+            .collect(),
+    }
+}
+
+fn scaling(cells: &Cells, table: &Table) -> Option<Scaling> {
+    let [axis] = cells.grid.axes.as_slice() else { return None };
+    if !matches!(axis.kind, AxisKind::Targets | AxisKind::Threads) {
+        return None;
+    }
+    let points = axis.values.iter().zip(&table.rows).filter_map(|(value, row)| {
+        let n = value.to_string().parse().ok()?;
+        Some(ScalePoint { n, throughput: row.iops.filter(|x| *x > 0.0)? })
+    });
+    let points: Vec<ScalePoint> = points.collect();
+    Some(Scaling {
+        of: axis.kind.name(),
+        points: scaled(&points).ok()?,
+        law: fit(&points).ok(),
+    })
+}

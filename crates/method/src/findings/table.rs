@@ -1,0 +1,107 @@
+//! A grid as a table: for each point its figures over the cells that count.
+
+use super::Step;
+use crate::done::Figures;
+use crate::grid::Grid;
+use iodyno_measure::statistics::repeats;
+use iodyno_measure::{Ended, Histogram, Level};
+use serde::Serialize;
+
+/// The percentiles of the table: the median, and two to five nines.
+pub const NINES: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
+
+/// The points of a grid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// The axes, the outermost first.
+    pub axes: Vec<String>,
+    /// One a point, in the grid's own order.
+    pub rows: Vec<Row>,
+}
+
+/// One point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// Its value on each axis.
+    pub at: Vec<String>,
+    /// Cells that count.
+    pub n: usize,
+    /// Why there are none, where it was skipped.
+    pub skipped: Option<String>,
+    /// Outstanding I/Os, all threads of a target.
+    pub oio: u32,
+    /// Mean of the cells, operations a second.
+    pub iops: Option<f64>,
+    /// Half width of its 95 % interval over the cells, as a share of the mean; None for fewer than two.
+    pub iops_half_width: Option<f64>,
+    /// Mean of the cells, bytes a second.
+    pub bytes_per_s: Option<f64>,
+    /// Mean latency over all operations of all cells, ns.
+    pub mean_ns: Option<f64>,
+    /// By [`NINES`], of the merged histogram, ns; None where the samples do not support it.
+    pub nines_ns: Vec<Option<u64>>,
+    /// The largest latency, ns.
+    pub max_ns: Option<u64>,
+    /// Operations behind it.
+    pub ops: u64,
+    /// The gravest level of the cells' verdicts.
+    pub level: Option<Level>,
+    /// Codes of the verdicts that are warnings or worse, each once.
+    pub codes: Vec<String>,
+    /// Some cell ended before its time, because its steady state was proven.
+    pub settled: bool,
+}
+
+impl Table {
+    /// Of the steps that count.
+    pub(crate) fn of<'a>(grid: &Grid, steps: impl Iterator<Item = &'a Step<'a>> + Clone) -> Self {
+        let rows = (0..grid.len()).map(|index| {
+            let mine = steps.clone().filter(|s| s.done.place.index as usize == index);
+            let words = grid.point(index).map(|p| p.words).unwrap_or_default();
+            Row::of(words.into_iter().map(|(_, value)| value).collect(), mine)
+        });
+        Self {
+            axes: grid.axes.iter().map(|axis| axis.kind.name().to_owned()).collect(),
+            rows: rows.collect(),
+        }
+    }
+}
+
+impl Row {
+    /// Of the cells of one point.
+    pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
+        let mut row = Self { at, ..Self::default() };
+        let (mut felt, mut all) = (Histogram::default(), Vec::<&Figures>::new());
+        for step in steps {
+            let cell = step.cell;
+            row.skipped =
+                row.skipped.take().or_else(|| cell.facts.get(iodyno_measure::SKIPPED_FACT).cloned());
+            let Some(figures) = &step.done.figures else { continue };
+            all.push(figures);
+            felt.merge(&figures.felt);
+            row.level = row.level.max(cell.verdicts.iter().map(|v| v.level).max());
+            for verdict in cell.verdicts.iter().filter(|v| v.level >= Level::Warning) {
+                if !row.codes.contains(&verdict.code) {
+                    row.codes.push(verdict.code.clone());
+                }
+            }
+            row.settled |= cell.ended == Ended::Settled;
+        }
+        row.n = all.len();
+        if all.is_empty() {
+            return row;
+        }
+        let iops: Vec<f64> = all.iter().map(|f| f.iops).collect();
+        let mean = |of: &dyn Fn(&Figures) -> f64| all.iter().map(|f| of(f)).sum::<f64>() / row.n as f64;
+        row.oio = all[0].oio;
+        row.iops = Some(mean(&|f| f.iops));
+        row.iops_half_width = repeats::mean(&iops, 0.95).ok().and_then(|m| m.half_width_share());
+        row.bytes_per_s = Some(mean(&|f| f.bytes_per_s));
+        row.mean_ns = felt.mean_ns();
+        row.nines_ns = NINES.iter().map(|(q, _)| felt.supported_quantile_ns(*q)).collect();
+        row.max_ns = felt.max_ns();
+        row.ops = felt.count();
+        row
+    }
+}

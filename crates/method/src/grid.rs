@@ -1,0 +1,143 @@
+//! A grid: a workload over some axes, and the order in which its points come.
+
+use crate::axis::{Axis, AxisKind, Value, applied};
+use iodyno_units::rng;
+use iodyno_workload::Spec;
+
+/// In which order a grid's points come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As written, the last axis fastest.
+    Given,
+    /// Shuffled by a named stream of the run's seed, in each repeat anew.
+    Random,
+    /// As written, then backwards, then again: what drifts evenly falls on all alike.
+    Abba,
+}
+
+/// In which state an emulated device is when a cell starts. A real one is as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateWish {
+    /// What the cell's own workload makes of it after long, constructed: the device's workload-dependent
+    /// preconditioning.
+    Own,
+    /// Out of the box.
+    Fresh,
+    /// As the cell before left it.
+    Carried,
+}
+
+/// A workload over some axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    /// The stage's workloads by name, at least one. With several the first axis is
+    /// [`AxisKind::Workload`].
+    pub base: Vec<(String, Spec)>,
+    /// Outermost first. None for a single point.
+    pub axes: Vec<Axis>,
+    /// Measured time of a cell, ns.
+    pub time_ns: u64,
+    /// See the type.
+    pub state: StateWish,
+    /// The stage whose most IOPS is 100 % for rates that are shares.
+    pub rate_of: Option<usize>,
+}
+
+/// One point of a grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The place of its value on each axis.
+    pub at: Vec<usize>,
+    /// The value on each axis, in words.
+    pub words: Vec<(String, String)>,
+    /// Name for people and for the record.
+    pub name: String,
+    /// The workload; a rate that is a share is not in it yet.
+    pub spec: Spec,
+    /// A share of the most IOPS of another stage to offer.
+    pub rate_share: Option<f64>,
+    /// How many targets work; None for all.
+    pub targets: Option<u32>,
+    /// Which share of the target was written before; None for all.
+    pub fill: Option<f64>,
+}
+
+impl Grid {
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).product()
+    }
+
+    /// A grid has at least one point.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Point number `index` as written, the last axis fastest.
+    ///
+    /// # Errors
+    /// The rule that the workload breaks there, and where.
+    pub fn point(&self, mut index: usize) -> Result<Point, String> {
+        let mut at = vec![0; self.axes.len()];
+        for (place, axis) in at.iter_mut().zip(&self.axes).rev() {
+            *place = index % axis.values.len();
+            index /= axis.values.len();
+        }
+        let values = || self.axes.iter().zip(&at).map(|(axis, &i)| (axis.kind, &axis.values[i]));
+        let words: Vec<(String, String)> =
+            values().map(|(kind, value)| (kind.name().to_owned(), value.to_string())).collect();
+        let chosen = values().find_map(|(_, value)| match value {
+            Value::Name(name) => self.base.iter().find(|(n, _)| n == name),
+            _ => None,
+        });
+        let (base_name, base) = chosen.unwrap_or(&self.base[0]);
+        let name = name(base_name, &words);
+        let mut spec = base.clone();
+        for (kind, value) in values() {
+            spec = applied(spec, kind, value).map_err(|why| format!("{name}: {why}"))?;
+        }
+        spec = spec.with_time(self.time_ns).map_err(|why| format!("{name}: {why}"))?;
+        let (mut rate_share, mut targets, mut fill) = (None, None, None);
+        for (kind, value) in values() {
+            match (kind, value) {
+                (AxisKind::Rate, Value::RateShare(share)) => rate_share = Some(*share),
+                (AxisKind::Targets, Value::Count(n)) => targets = Some(*n),
+                (AxisKind::Fill, Value::Share(share)) => fill = Some(share.fraction()),
+                _ => {}
+            }
+        }
+        Ok(Point { at, words, name, spec, rate_share, targets, fill })
+    }
+
+    /// Which point comes as number `position` of repeat `repeat`.
+    pub fn ordered(&self, order: Order, seed: u64, repeat: u32, position: usize) -> usize {
+        let n = self.len();
+        match order {
+            Order::Given => position,
+            Order::Abba if repeat % 2 == 1 => n - 1 - position,
+            Order::Abba => position,
+            Order::Random => {
+                // Fisher and Yates, of whom only the places up to `position` are wanted.
+                let mut random = rng::stream(seed, "order", u64::from(repeat));
+                let mut all: Vec<usize> = (0..n).collect();
+                for i in 0..=position {
+                    let j = i + rng::below(&mut random, (n - i) as u64) as usize;
+                    all.swap(i, j);
+                }
+                all[position]
+            }
+        }
+    }
+}
+
+/// `random read=65% block=4KiB`.
+fn name(base: &str, words: &[(String, String)]) -> String {
+    let mut name = base.to_owned();
+    for (axis, value) in words {
+        if axis == AxisKind::Workload.name() {
+            continue;
+        }
+        name.push_str(&format!(" {axis}={}", value.replace(' ', "")));
+    }
+    name
+}

@@ -1,0 +1,42 @@
+//! Methods: ordered plans of cells. A method file becomes a [`Method`] that can't be wrong;
+//! [`Method::next`] says, from what was done so far and nothing else, what to do next; and
+//! [`findings()`] says what the finished cells show.
+//!
+//! A method is a list of stages. Each is one of seven acts: `purge`, `fill` (preconditioning that does not
+//! depend on the workload), `wait`, `cells` (a grid of workloads over some axes), `rounds` (the same grid over
+//! and over until the steady state of the SNIA performance test specification), `series` (one workload,
+//! sampled for long), and `points` (a few operating points, chosen from what an earlier stage showed).
+//! The tests of SNIA's specification are such files in the catalog, and so are plain sweeps.
+//!
+//! **Invariant:** pure. Reads no clock, does no I/O, draws no random number but from a named stream of
+//! the run's seed. So a run that was killed goes on where its last finished cell was, and an old run
+//! can be judged again.
+
+mod act;
+mod axis;
+mod budget;
+mod choice;
+mod done;
+pub mod findings;
+mod grid;
+mod next;
+mod quantity;
+mod raw;
+mod rules;
+mod step;
+
+pub use act::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
+pub use axis::{Axis, AxisKind, Value};
+pub use budget::Budget;
+pub use choice::{Choice, MethodSource};
+pub use done::{Done, Figures};
+pub use findings::{Findings, findings};
+pub use grid::{Grid, Order, Point, StateWish};
+pub use next::Method;
+pub use quantity::Quantity;
+pub use step::{CellStep, Step};
+
+/// Whether a file of this text is a method rather than a workload: it has stages.
+pub fn is_method(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with("[[stages]]"))
+}

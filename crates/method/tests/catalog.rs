@@ -1,0 +1,70 @@
+//! The methods of the catalog: each can be read, and what SNIA's tests are known to take is what they take.
+
+use iodyno_method::{Budget, Method, MethodSource};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+const MINUTE_NS: u64 = 60_000_000_000;
+
+fn workload_text(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalog/workloads");
+    std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap()
+}
+
+fn method(name: &str) -> Method {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalog/methods");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
+    let workloads: BTreeMap<String, String> = Method::workloads_named(&text)
+        .into_iter()
+        .map(|name| {
+            let text = workload_text(&name);
+            (name, text)
+        })
+        .collect();
+    let source = MethodSource { name: name.to_owned(), text, workloads, ..MethodSource::default() };
+    Method::new(source).unwrap_or_else(|e| panic!("{name}: {e:?}"))
+}
+
+#[test]
+fn every_method_of_the_catalog_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalog/methods");
+    let mut names = Vec::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+    }
+    assert!(names.len() >= 14, "{names:?}");
+    for name in names {
+        let method = method(&name);
+        assert!(!method.about.is_empty(), "{name} says what it is");
+        assert!(!method.all_cells().is_empty(), "{name}");
+    }
+}
+
+/// `methodology` 1.2 to 1.9: how many cells, how long at least and at most.
+#[test]
+fn snias_tests_take_as_long_as_the_specification_has_it() {
+    let iops = Budget::new(&method("pts-iops"), 400_000_000_000);
+    assert_eq!((iops.cells_min - 1, iops.cells_max - 1), (56 * 5, 56 * 25));
+    assert_eq!(iops.time_min_ns, 4 * HOUR_NS + 40 * MINUTE_NS);
+    assert_eq!(iops.time_max_ns, 23 * HOUR_NS + 20 * MINUTE_NS);
+    assert_eq!(iops.fill_bytes, 800_000_000_000);
+    let lat = Budget::new(&method("pts-lat"), 1 << 30);
+    assert_eq!(lat.time_min_ns, 65 * MINUTE_NS);
+    assert_eq!(lat.time_max_ns, 245 * MINUTE_NS);
+    let tp = Budget::new(&method("pts-tp"), 1 << 30);
+    assert_eq!((tp.time_min_ns, tp.time_max_ns), (20 * MINUTE_NS, 100 * MINUTE_NS));
+    let xsr = Budget::new(&method("pts-xsr"), 1 << 30);
+    assert_eq!(xsr.time_max_ns, 22 * HOUR_NS);
+    let wsat = Budget::new(&method("pts-wsat"), 1 << 30);
+    assert_eq!(wsat.time_max_ns, 24 * HOUR_NS);
+    // Five rounds of 31 minutes at least.
+    assert_eq!(wsat.time_min_ns, 155 * MINUTE_NS);
+    let dirth = Budget::new(&method("pts-dirth"), 1 << 30);
+    // 775 samples of saturation at most; rounds of 54 min; three points of 70 min.
+    assert_eq!(dirth.time_max_ns, (775 + 25 * 54 + 3 * 70) * MINUTE_NS);
+    let hir = Budget::new(&method("pts-hir"), 1 << 30);
+    let waits = (5 + 10 + 15 + 25 + 50) * 360 + 10 * 5 * 360;
+    assert_eq!(hir.time_max_ns, 775 * MINUTE_NS + waits * 1_000_000_000);
+}

@@ -1,0 +1,263 @@
+//! A run of a method, for people: stage by stage what it showed, and the verdicts of its many cells by
+//! kind. Every cell by itself is in `export --format csv` and in JSON.
+
+mod grid;
+mod series;
+
+use super::Style;
+use super::text::{Role, clean, paint, width, wrap};
+use super::verdicts::sign;
+use iodyno_measure::statistics::knee::Optimum;
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::{Level, Verdict};
+use iodyno_method::findings::{
+    Findings, Load, PointFinding, RoundsFinding, Scaling, Showed, StageFinding, SweepFinding,
+};
+use iodyno_notebook::Run;
+use iodyno_units::human;
+
+/// Columns of a name in a line.
+const NAME_COLUMNS_MAX: usize = 48;
+
+pub(super) fn lines(findings: &Findings, style: Style) -> Vec<String> {
+    let mut lines = head(findings, style);
+    for subject in &findings.subjects {
+        if findings.subjects.len() > 1 {
+            lines.push(String::new());
+            lines.push(paint(&clean(&subject.target, 100, style), Role::Bold, style));
+        }
+        for stage in &subject.stages {
+            lines.extend(stage_lines(stage, style));
+        }
+    }
+    lines
+}
+
+/// The standard with all that deviates from it: never one without the other.
+fn head(findings: &Findings, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut what: Vec<String> = Vec::new();
+    what.extend(findings.standard.clone());
+    what.extend(findings.setting.as_ref().map(|s| format!("{s} settings")));
+    if !what.is_empty() {
+        lines.push(paint(&clean(&what.join(style.dot()), 200, style), Role::Plain, style));
+    }
+    if !findings.deviations.is_empty() {
+        let label = if findings.standard.is_some() { "NON-CONFORMANT" } else { "changed" };
+        let text = format!("{label}: {}", findings.deviations.join("; "));
+        let text = clean(&text, 1000, style);
+        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
+    }
+    if !findings.complete {
+        let text = "not finished: `iodyno resume` goes on with it";
+        lines.push(paint(text, Role::Yellow, style));
+    }
+    lines
+}
+
+fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
+    let name = clean(&stage.name, NAME_COLUMNS_MAX, style);
+    let Some(showed) = &stage.showed else {
+        return vec![paint(&format!("{name}: not begun"), Role::Dim, style)];
+    };
+    match showed {
+        Showed::Preparation { facts } => {
+            let words: Vec<&str> = facts
+                .iter()
+                .filter(|(key, _)| key == "purge" || key == "fill" || key == "waited")
+                .map(|(_, value)| value.as_str())
+                .collect();
+            let words = if words.is_empty() { "done".to_owned() } else { words.join("; ") };
+            let text = clean(&format!("{name}: {words}"), 400, style);
+            wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)).collect()
+        }
+        Showed::Sweep(sweep) => titled(&name, sweep_lines(sweep, style), style),
+        Showed::Rounds(rounds) => titled(&name, rounds_lines(rounds, style), style),
+        Showed::Series(series) => titled(&name, series::lines(series, style), style),
+        Showed::Points { points } => titled(&name, points_lines(points, style), style),
+    }
+}
+
+fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
+    let mut lines = vec![String::new(), paint(name, Role::Bold, style)];
+    lines.extend(rest);
+    lines
+}
+
+fn sweep_lines(sweep: &SweepFinding, style: Style) -> Vec<String> {
+    let mut lines = grid::lines(&sweep.table, style);
+    if let Some(scaling) = &sweep.scaling {
+        lines.extend(scaling_lines(scaling, style));
+    }
+    if let Some(load) = &sweep.load {
+        lines.extend(load_lines(load, sweep, style));
+    }
+    lines
+}
+
+fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
+    let name = |point: usize| {
+        let row = &sweep.table.rows[load.rows[point]];
+        let words: Vec<String> =
+            sweep.table.axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}")).collect();
+        words.join(", ")
+    };
+    let under = if load.ceilings.is_empty() {
+        String::new()
+    } else {
+        format!(" under {}", load.ceilings.join(" and "))
+    };
+    let text = match &load.optimum {
+        Optimum::NoPoints => return Vec::new(),
+        Optimum::NoneFeasible { least } => {
+            format!("no point{under}; the least demand, {}, is over the ceiling", name(*least))
+        }
+        Optimum::Found { chosen, runner_up, .. } => {
+            let point = &load.points[*chosen];
+            let next = runner_up.map_or(String::new(), |i| {
+                let it = &load.points[i];
+                format!("; next best: {} with {} IOPS", name(i), human::count(it.iops))
+            });
+            format!(
+                "best point{under}: {} ({} outstanding) with {} IOPS, the least demand with 98 % of the most{next}",
+                name(*chosen),
+                point.oio,
+                human::count(point.iops)
+            )
+        }
+    };
+    let text = clean(&text, 500, style);
+    wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Green, style)).collect()
+}
+
+fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
+    let words = scaling.points.iter().map(|p| {
+        format!("{} {}: x{:.2} ({:.0} %)", p.n, scaling.of, p.speed_up, p.efficiency * 100.0)
+    });
+    let text = format!("speed-up (efficiency): {}", words.collect::<Vec<_>>().join(", "));
+    let mut lines = wrap(&clean(&text, 1000, style), style.columns());
+    if let Some(law) = &scaling.law {
+        let peak = law.peak().map_or(String::new(), |n| format!(", most at {}", human::three_digits(n)));
+        let text = format!(
+            "universal scalability law: contention {:.3}, coherency {:.5}{peak}; off by {:.1} % at most",
+            law.contention,
+            law.coherency,
+            law.deviation_share_max * 100.0
+        );
+        lines.extend(wrap(&text, style.columns()));
+    }
+    lines
+}
+
+fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    let n = rounds.rounds;
+    let of_window = format!("rounds {} to {n}", rounds.window_first);
+    match &rounds.steady {
+        Some(steady) => {
+            let tried = steady.windows_tried;
+            let (text, role) = match steady.progress {
+                Progress::Reached => {
+                    let windows = if tried == 1 { "first window" } else { "window" };
+                    (format!("steady state reached in the {windows} of {tried} tried ({of_window})"), Role::Green)
+                }
+                Progress::NotReached => {
+                    (format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"), Role::Red)
+                }
+                Progress::Running => (format!("{n} rounds so far, no steady state yet"), Role::Yellow),
+            };
+            lines.push(paint(&text, role, style));
+            for (name, window) in &steady.windows {
+                let text = format!(
+                    "{}: mean {}, range {:.1} % (at most {:.0}), slope {:.1} % (at most {:.0})",
+                    name,
+                    value(name, window.mean),
+                    window.range_share() * 100.0,
+                    steady.limits.range_share_max * 100.0,
+                    window.slope_share() * 100.0,
+                    steady.limits.slope_share_max * 100.0,
+                );
+                let role = if window.steady() { Role::Dim } else { Role::Yellow };
+                lines.push(paint(&clean(&text, style.columns(), style), role, style));
+            }
+            if !steady.limits.is_pts() {
+                lines.push(paint(&clean(&rounds.limits, style.columns(), style), Role::Yellow, style));
+            }
+        }
+        None => lines.push(paint(
+            &clean(rounds.trouble.as_deref().unwrap_or("no round is whole"), style.columns(), style),
+            Role::Red,
+            style,
+        )),
+    }
+    lines.extend(grid::lines(&rounds.table, style));
+    lines
+}
+
+/// A tracked value in the unit that its name says.
+fn value(name: &str, x: f64) -> String {
+    if name.starts_with("iops") {
+        human::count(x)
+    } else if name.starts_with("bandwidth") {
+        human::throughput(x)
+    } else {
+        human::time_ns(x)
+    }
+}
+
+fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for point in points {
+        let over = if point.ceilings.is_empty() {
+            String::new()
+        } else if point.keeps {
+            format!(", keeps {}", point.ceilings.join(" and "))
+        } else {
+            format!(", over the ceiling {}", point.ceilings.join(" and "))
+        };
+        let text = format!("{}: {} ({} outstanding){over}", point.which, point.chosen, point.row.oio);
+        let role = if point.keeps { Role::Green } else { Role::Yellow };
+        lines.push(paint(&clean(&text, style.columns(), style), role, style));
+    }
+    let rows: Vec<(String, _)> = points.iter().map(|p| (p.which.to_owned(), &p.row)).collect();
+    lines.extend(grid::figures("point", &rows, style));
+    lines
+}
+
+/// Verdicts by code: how many cells have each, and what it says of the first.
+pub(super) fn verdicts(run: &Run, style: Style) -> Vec<String> {
+    let mut groups: Vec<(&Verdict, usize)> = Vec::new();
+    for verdict in run.cells.iter().flat_map(|cell| &cell.verdicts) {
+        if matches!(verdict.code.as_str(), "PREPARATION") {
+            continue;
+        }
+        match groups.iter_mut().find(|(v, _)| v.code == verdict.code) {
+            Some((_, n)) => *n += 1,
+            None => groups.push((verdict, 1)),
+        }
+    }
+    groups.sort_by_key(|(verdict, _)| match verdict.level {
+        Level::Invalid => 0,
+        Level::Warning => 1,
+        Level::Valid => 2,
+        Level::Note => 3,
+    });
+    let mut lines = Vec::new();
+    for (verdict, n) in groups {
+        let (mark, word, role) = sign(verdict.level, style);
+        let head = format!("{mark} {word:<7}");
+        let which = match n {
+            1 => "one cell".to_owned(),
+            n if n == run.cells.len() => format!("all {n} cells"),
+            n => format!("{n} of {} cells, such as", run.cells.len()),
+        };
+        let code = if verdict.level == Level::Valid { String::new() } else { format!(" ({})", verdict.code) };
+        let text = clean(&format!("{which}: {}{code}", verdict.text), 600, style);
+        let indent = width(&head) + 2;
+        for (i, line) in wrap(&text, style.columns().saturating_sub(indent)).iter().enumerate() {
+            let start = if i == 0 { paint(&head, role, style) } else { " ".repeat(width(&head)) };
+            lines.push(format!("{start}  {line}"));
+        }
+    }
+    lines
+}

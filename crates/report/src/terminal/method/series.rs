@@ -1,0 +1,65 @@
+//! A series for people: how it began, how it ended, and its course as a line of bars.
+
+use super::grid;
+use crate::terminal::Style;
+use crate::terminal::spark;
+use crate::terminal::text::{Role, paint, wrap};
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_method::findings::SeriesFinding;
+use iodyno_units::human;
+
+pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some(last) = series.samples.last() else {
+        return vec![paint("no sample yet", Role::Dim, style)];
+    };
+    let n = series.samples.len();
+    let long = human::duration_ns((last.at_s * 1e9) as u64);
+    let fills = last.fills.map_or(String::new(), |f| {
+        format!(", {} x the active range written", human::three_digits(f))
+    });
+    let samples = if n == 1 { "1 sample".to_owned() } else { format!("{n} samples") };
+    lines.push(format!("{samples} over {long}{fills}"));
+    if let Some(steady) = &series.steady {
+        let (text, role) = match steady.progress {
+            Progress::Reached => (
+                format!(
+                    "steady state reached after {} rounds (windows tried: {})",
+                    steady.rounds, steady.windows_tried
+                ),
+                Role::Green,
+            ),
+            Progress::NotReached => {
+                (format!("steady state NOT REACHED in {} rounds", steady.rounds), Role::Red)
+            }
+            Progress::Running => (
+                format!("no steady state: ended before enough rounds ({}) were done", steady.rounds),
+                Role::Yellow,
+            ),
+        };
+        lines.push(paint(&text, role, style));
+    }
+    if n > 1 && style.unicode {
+        let iops: Vec<f64> = series.samples.iter().map(|s| s.iops).collect();
+        let highest = iops.iter().copied().fold(0.0, f64::max);
+        let lowest = iops.iter().copied().fold(f64::INFINITY, f64::min);
+        let bars = spark::of(&iops, style.columns().saturating_sub(24).min(80));
+        lines.push(format!("IOPS {bars} {} to {}", human::count(lowest), human::count(highest)));
+    }
+    if let Some((first, last)) = sentence(series) {
+        let text = format!("{first} at first, {last} at the end");
+        lines.extend(wrap(&text, style.columns()));
+    }
+    let rows = [("first".to_owned(), &series.first), ("end".to_owned(), &series.end)];
+    lines.extend(grid::figures("sample", &rows, style));
+    lines
+}
+
+/// How the rate changed from the first sample to the last fifth.
+fn sentence(series: &SeriesFinding) -> Option<(String, String)> {
+    let (first, end) = (series.first.iops?, series.end.iops?);
+    (series.samples.len() > 1 && first > 0.0).then(|| {
+        let share = (end / first - 1.0) * 100.0;
+        (format!("{} IOPS", human::count(first)), format!("{} ({share:+.0} %)", human::count(end)))
+    })
+}

@@ -1,0 +1,202 @@
+//! What a method does beside measuring: purges, fills, waits; and, for a run that is taken up, bringing
+//! emulated devices to where its finished cells left them.
+
+use crate::course::{Course, Next, Prepare, Task, record};
+use crate::execute::{ALL_TARGETS, run_cell};
+use crate::request::{Phase, Request, RunError, Watch};
+use crate::stage::Prop;
+use core::ops::Range;
+use iodyno_drive::Medium;
+use iodyno_emulate::spec::Written;
+use iodyno_measure::{Cell, Place, SKIPPED_FACT};
+use iodyno_notebook::RunWriter;
+use iodyno_units::human;
+use iodyno_workload::Spec;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often a wait looks whether it shall stop.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What a preparation is done on.
+pub(crate) struct On<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) props: &'a mut [Prop],
+    pub(crate) targets: Range<usize>,
+    pub(crate) writer: Option<&'a mut RunWriter>,
+    pub(crate) first_index: usize,
+}
+
+/// Prepares the targets; gives the record of it, or the cells of a fill.
+pub(crate) fn prepare(
+    on: On<'_>,
+    place: Place,
+    how: Prepare,
+    course: &mut Course<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<Cell>, RunError> {
+    let target = target_name(&on.props[on.targets.clone()]);
+    let mut facts = BTreeMap::new();
+    let mut note = |key: &str, text: String| facts.insert(key.to_owned(), text);
+    match how {
+        Prepare::Purge => {
+            if on.request.emulated.is_some() {
+                course.rewrite(Written::Fresh);
+                note("purge", "emulated devices, new".to_owned());
+            } else {
+                let (words, deviation) = purge(&on.props[on.targets.clone()]);
+                note("purge", words);
+                deviation.map(|words| note(iodyno_method::findings::DEVIATION_FACT, words));
+            }
+            Ok(vec![record("purge", &target, place, facts)])
+        }
+        Prepare::Wait { ns } => {
+            wait(on.request, course, ns, watch);
+            note("waited", human::duration_ns(ns));
+            Ok(vec![record("wait", &target, place, facts)])
+        }
+        Prepare::Fill { .. } if on.request.emulated.is_some() => {
+            course.rewrite(Written::Sequential);
+            let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
+            note("fill", words.to_owned());
+            Ok(vec![record("fill", &target, place, facts)])
+        }
+        Prepare::Fill { spec, times } => fill(on, place, &spec, times, course, watch),
+    }
+}
+
+/// Nobody purges real targets yet: said, and gone on.
+fn purge(props: &[Prop]) -> (String, Option<String>) {
+    let in_memory = props.iter().all(|p| matches!(p.medium, Medium::Ram(_) | Medium::Null(_)));
+    if in_memory {
+        return ("not needed: memory remembers no writes".to_owned(), None);
+    }
+    let words = "not purged: use `iodyno purge` before, where the target can be";
+    (words.to_owned(), Some("the target was not purged".to_owned()))
+}
+
+fn fill(
+    on: On<'_>,
+    place: Place,
+    spec: &Spec,
+    times: f64,
+    course: &mut Course<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<Cell>, RunError> {
+    let range_bytes = on.props[on.targets.clone()]
+        .iter()
+        .map(|prop| {
+            let (start, end) = iodyno_drive::active_range(spec, prop.medium.capacity_bytes());
+            end.saturating_sub(start)
+        })
+        .max()
+        .unwrap_or(0);
+    let bytes = (range_bytes as f64 * times) as u64;
+    let spec = spec.clone().with_bytes(bytes.max(1)).and_then(Spec::without_time);
+    let task = Task {
+        name: "fill".to_owned(),
+        workload: "fill".to_owned(),
+        spec: spec.map_err(RunError::Impossible)?,
+        seed: on.request.seed,
+        place: Some(place),
+        targets: on.targets,
+        state: None,
+        fill: None,
+        may_settle: false,
+        then_wait_ns: 0,
+        position: (on.first_index, 0),
+    };
+    run_cell(on.request, &task, on.props, course, on.writer, watch, on.first_index)
+}
+
+/// Does nothing for a while: in virtual time where the devices are emulated.
+pub(crate) fn wait(request: &Request, course: &mut Course<'_>, ns: u64, watch: &mut dyn Watch) {
+    if request.emulated.as_ref().is_some_and(|e| !e.live) {
+        course.idle(ns);
+        return;
+    }
+    watch.phase(Phase::Waiting { ns });
+    let end = Instant::now() + Duration::from_nanos(ns);
+    while Instant::now() < end && !request.stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// A cell that can't be issued on its targets, as a record.
+pub(crate) fn skipped(task: &Task, place: &Place, props: &[Prop], why: String) -> Cell {
+    let facts = BTreeMap::from([(SKIPPED_FACT.to_owned(), why)]);
+    let mut cell = record(&task.name, &target_name(props), place.clone(), facts);
+    cell.key.threads = task.spec.threads();
+    cell.key.depth = task.spec.depth();
+    cell.key.blocks = iodyno_drive::blocks(&task.spec);
+    cell
+}
+
+fn target_name(props: &[Prop]) -> String {
+    match props {
+        [one] => one.name.clone(),
+        several => format!("{ALL_TARGETS} ({} targets)", several.len()),
+    }
+}
+
+/// Notes what an earlier process did. Emulated devices that cells carry on from one another are brought to
+/// where those cells left them, by doing the same again: what comes of it is known.
+pub(crate) fn catch_up(
+    request: &Request,
+    props: &mut [Prop],
+    course: &mut Course<'_>,
+    cells: &[Cell],
+    watch: &mut dyn Watch,
+) -> Result<(), RunError> {
+    let again = request.emulated.is_some()
+        && request.method.as_ref().is_some_and(|m| m.method.carries_state());
+    let mut start = 0;
+    while start < cells.len() {
+        let place = &cells[start].key.place;
+        let n = cells[start..].iter().take_while(|c| c.key.place == *place).count();
+        let step = &cells[start..start + n];
+        let next = course.next()?;
+        let fits = match &next {
+            Next::Measure(task) => same_place(task.place.as_ref(), place.as_ref()),
+            Next::Prepare { place: of, .. } => same_place(Some(of), place.as_ref()),
+            Next::Finished => false,
+        };
+        if !fits {
+            return Err(RunError::Impossible(format!(
+                "the stored cells are not those of this method: `{}` is not what comes after cell {start}; begin a new run",
+                step[0].key.name
+            )));
+        }
+        match next {
+            Next::Measure(task)
+                if again && task.state == Some(iodyno_method::StateWish::Carried) =>
+            {
+                watch.phase(Phase::Replaying);
+                let wait_ns = task.then_wait_ns;
+                run_cell(request, &task, props, course, None, &mut Unwatched, start)?;
+                if request.stop.load(Ordering::Relaxed) {
+                    return Err(RunError::Interrupted);
+                }
+                if wait_ns > 0 {
+                    wait(request, course, wait_ns, watch);
+                }
+            }
+            Next::Prepare { place, how, targets } if request.emulated.is_some() => {
+                let on = On { request, props, targets, writer: None, first_index: start };
+                prepare(on, place, how, course, watch)?;
+            }
+            _ => {}
+        }
+        course.note(step);
+        start += n;
+    }
+    Ok(())
+}
+
+fn same_place(a: Option<&Place>, b: Option<&Place>) -> bool {
+    a == b
+}
+
+struct Unwatched;
+impl Watch for Unwatched {}
