@@ -277,9 +277,10 @@ fn graver(a: Ended, b: Ended) -> Ended {
         Ended::Time | Ended::Running => 0,
         Ended::Ops => 1,
         Ended::Bytes => 2,
-        Ended::Interrupted => 3,
-        Ended::Errors => 4,
-        Ended::Crashed => 5,
+        Ended::Settled => 3,
+        Ended::Interrupted => 4,
+        Ended::Errors => 5,
+        Ended::Crashed => 6,
     };
     if weight(b) > weight(a) { b } else { a }
 }
@@ -312,6 +313,7 @@ pub fn calibrate(
         errors_max: 0,
         clock,
         options: EngineOptions::default(),
+        settle: None,
     };
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;
     let cell = &cells[0];

@@ -38,6 +38,9 @@ impl CellKey {
 /// The fact that says why an engine could not go on, where one could not.
 pub const FAILURE_FACT: &str = "failure";
 
+/// The fact that says what was known of a cell that ended before its time ([`Ended::Settled`]).
+pub const SETTLED_FACT: &str = "ended early";
+
 /// Why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +52,9 @@ pub enum Ended {
     Ops,
     /// The number of bytes was reached.
     Bytes,
+    /// In virtual time: what it measures was shown to be steady, and is known well enough;
+    /// [`SETTLED_FACT`] says how well.
+    Settled,
     /// Somebody stopped it (Ctrl-C, SIGTERM).
     Interrupted,
     /// Too many operations failed, or a whole engine: then [`FAILURE_FACT`] says why.

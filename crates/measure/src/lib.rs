@@ -16,7 +16,7 @@ pub mod interval;
 pub mod statistics;
 pub mod verdict;
 
-pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, StampQuality};
+pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, SETTLED_FACT, StampQuality};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;

@@ -151,7 +151,7 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
                 cell.seconds()
             ),
         ),
-        Ended::Time | Ended::Ops | Ended::Bytes => {}
+        Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled => {}
     }
     let errors = total.errors();
     if errors.total() > 0 {
@@ -196,7 +196,7 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
 fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
     let summed_ns: f64 = total.iter().map(|(_, c)| c.service.sum_ns() as f64).sum();
     let area_ns = cell.resources.outstanding_area_ns as f64;
-    let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes);
+    let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled);
     if total.ops() > 0 && total.errors().total() == 0 && area_ns > 0.0 && whole {
         // Exact, once what was in flight at either end of the window is put in its place.
         let carried_ns = cell.resources.carried_out_ns - cell.resources.carried_in_ns;

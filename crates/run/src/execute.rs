@@ -243,6 +243,7 @@ fn run_cell(
         errors_max: request.errors_max,
         clock: request.clock,
         options: request.options,
+        settle: None,
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));
