@@ -275,12 +275,13 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
 /// Of two reasons to end, the one that says more.
 fn graver(a: Ended, b: Ended) -> Ended {
     let weight = |e: Ended| match e {
-        Ended::Time | Ended::Running | Ended::Settled => 0,
+        Ended::Time | Ended::Running => 0,
         Ended::Ops => 1,
         Ended::Bytes => 2,
-        Ended::Interrupted => 3,
-        Ended::Errors => 4,
-        Ended::Crashed => 5,
+        Ended::Settled => 3,
+        Ended::Interrupted => 4,
+        Ended::Errors => 5,
+        Ended::Crashed => 6,
     };
     if weight(b) > weight(a) { b } else { a }
 }
@@ -314,6 +315,7 @@ pub fn calibrate(
         errors_max: 0,
         clock,
         options: EngineOptions::default(),
+        settle: None,
     };
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;
     let cell = &cells[0];

@@ -26,5 +26,5 @@ pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
 pub use model::{Carried, Modelled, drive_carried, drive_model};
 pub use plan::{
-    CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range, blocks,
+    CellPlan, DriveError, Observer, Progress, Settle, TargetPlan, Unobserved, active_range, blocks,
 };

@@ -46,6 +46,34 @@ pub struct CellPlan<'a> {
     pub clock: Clock,
     /// Choices about the engines.
     pub options: EngineOptions,
+    /// When a cell in virtual time may end before its limits; never, without it. Real time takes no
+    /// notice of it.
+    pub settle: Option<Settle>,
+}
+
+/// When a cell in virtual time has measured enough: its rate and its mean latency are known well enough
+/// and shown to be steady (by batch means, and without a trend or a break of the level). Its limits
+/// hold all the same.
+///
+/// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest: a whole number of intervals
+/// where `time_min_ns` is a multiple of two of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settle {
+    /// Half of the width of the 95 % interval of the rate, and of the mean latency, may be this share of
+    /// it; above 0.
+    pub half_width_share_max: f64,
+    /// The shortest measured window, ns; rounded up to a multiple of `batches_min`.
+    pub time_min_ns: u64,
+    /// Batches that the shortest window is cut into: an even number from 20; [`Settle::BATCHES`] where
+    /// nothing else is wanted.
+    pub batches_min: u32,
+    /// The fewest operations that are measured, over all targets.
+    pub ops_min: u64,
+}
+
+impl Settle {
+    /// Enough for a trend to be told from noise.
+    pub const BATCHES: u32 = 64;
 }
 
 /// Why a cell could not be run.

@@ -61,6 +61,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         errors_max: u64::MAX,
         clock: Clock::new(),
         options: EngineOptions::default(),
+        settle: None,
     }
 }
 

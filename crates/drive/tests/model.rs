@@ -4,7 +4,7 @@
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Observer, Progress,
+    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Observer, Progress, Settle,
     TargetPlan, Unobserved, drive_cell, drive_model,
 };
 use iodyno_emulate::System;
@@ -85,6 +85,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         errors_max: 0,
         clock: Clock::new(),
         options: EngineOptions::default(),
+        settle: None,
     }
 }
 
@@ -399,6 +400,80 @@ fn a_fresh_device_is_not_taken_for_a_full_one() {
         assert_eq!(cell[0].evidence.written_share, Some(written), "{how:?} {active}");
         let said = judge(&cell[0]).iter().any(|v| v.code == "NEVER_WRITTEN");
         assert_eq!(said, written < 1.0);
+    }
+}
+
+/// A cell that may end before its time: what was measured until then, and what its fact says.
+fn settled(text: &str, half_width_share_max: f64) -> Cell {
+    let spec = spec(text);
+    let settle = Settle {
+        half_width_share_max,
+        time_min_ns: 64_000_000,
+        batches_min: Settle::BATCHES,
+        ops_min: 1000,
+    };
+    let plan = CellPlan { settle: Some(settle), ..plan(&spec, &system(1)) };
+    drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap().cells.remove(0)
+}
+
+/// A closed loop on a device that always takes as long is known at the first question; and the cell is
+/// as if its limit had been that, to the last operation in flight.
+#[test]
+fn what_never_changes_ends_at_the_shortest_window() {
+    let text = |time| {
+        format!(
+            "threads = 3\ndepth = 4\n[mix]\nread = 1\n[limits]\ntime = \"{time}\"\nramp = \"7ms\""
+        )
+    };
+    let mut early = settled(&text("1h"), 0.01);
+    assert_eq!((early.window_ns, early.ended), (64_000_000, Ended::Settled));
+    assert_eq!(early.series.len(), 4, "of 20 ms");
+    assert_balanced(&early);
+    let told = early.facts.remove("ended early").unwrap();
+    assert!(told.starts_with("steady after 64 ms of 60 min"), "{told}");
+    early.ended = Ended::Time;
+    assert_eq!(early, run(&text("64ms")));
+    // What can't be known well enough runs on to its limit and says nothing.
+    let text = text("100ms").replace("read = 1", "read = 1\nwrite = 1");
+    let mut long = settled(&text, 1e-9);
+    assert_eq!((long.window_ns, long.ended), (100_000_000, Ended::Time));
+    long.ended = Ended::Time;
+    assert_eq!(long, run(&text));
+}
+
+/// An open loop of Poisson arrivals at a memory whose worker does one I/O after the other: response times
+/// are those of M/D/1, whose queue remembers. Early ends agree with that and with cells of full length,
+/// within what they say.
+#[test]
+fn early_ends_agree_with_a_queue_of_known_length() {
+    let text = |seed: u64, rate: f64| {
+        format!(
+            "depth = 512\n[mix]\nread = 1\n\
+             [arrivals]\nkind = \"open\"\nrate = {}\nprocess = \"poisson\"\n\
+             [limits]\ntime = \"2s\"\nramp = \"{}us\"",
+            rate as u64,
+            10_000 + seed
+        )
+    };
+    let mean_ns = |cell: &Cell| {
+        cell.total().class(OpKind::Read).unwrap().response.as_ref().unwrap().mean_ns().unwrap()
+    };
+    let (_, period) = alone();
+    for load in [0.3, 0.6] {
+        let rate = load / period * 1e9;
+        let expected_ns = period + load * period / (2.0 * (1.0 - load));
+        let full = mean_ns(&run(&text(0, rate)));
+        near(full, expected_ns, 0.01);
+        let mut window_ns = 0;
+        for seed in 1..=6 {
+            let early = settled(&text(seed, rate), 0.02);
+            assert_eq!(early.ended, Ended::Settled);
+            assert_balanced(&early);
+            near(mean_ns(&early), full, 0.03);
+            near(early.per_second(early.total().ops() as f64), rate, 0.03);
+            window_ns += early.window_ns;
+        }
+        assert!(window_ns < 6 * 500_000_000, "{window_ns}");
     }
 }
 

@@ -73,6 +73,9 @@ impl CellKey {
 /// The fact that says why an engine could not go on, where one could not.
 pub const FAILURE_FACT: &str = "failure";
 
+/// The fact that says what was known of a cell that ended before its time ([`Ended::Settled`]).
+pub const SETTLED_FACT: &str = "ended early";
+
 /// Why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,12 +83,13 @@ pub enum Ended {
     /// The measured time was over.
     #[default]
     Time,
-    /// Its steady state was proven before its time was over, in virtual time.
-    Settled,
     /// The number of operations was reached.
     Ops,
     /// The number of bytes was reached.
     Bytes,
+    /// In virtual time: what it measures was shown to be steady, and is known well enough;
+    /// [`SETTLED_FACT`] says how well.
+    Settled,
     /// Somebody stopped it (Ctrl-C, SIGTERM).
     Interrupted,
     /// Too many operations failed, or a whole engine: then [`FAILURE_FACT`] says why.

@@ -17,7 +17,7 @@ pub mod statistics;
 pub mod verdict;
 
 pub use cell::{
-    Cell, CellKey, Ended, FAILURE_FACT, Place, Resources, Role, SKIPPED_FACT, StampQuality,
+    Cell, CellKey, Ended, FAILURE_FACT, Place, Resources, Role, SETTLED_FACT, SKIPPED_FACT, StampQuality,
 };
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;

@@ -4,7 +4,7 @@
 //!
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
-use crate::cell::{Cell, Ended, FAILURE_FACT};
+use crate::cell::{Cell, Ended, FAILURE_FACT, SETTLED_FACT};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
@@ -154,8 +154,8 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         Ended::Settled => say(
             "SETTLED",
             Level::Note,
-            match cell.facts.get("settled") {
-                Some(how) => how.clone(),
+            match cell.facts.get(SETTLED_FACT) {
+                Some(how) => format!("ended early: {how}"),
                 None => "ended early: its steady state was proven".to_owned(),
             },
         ),
@@ -204,7 +204,7 @@ fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
 fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
     let summed_ns: f64 = total.iter().map(|(_, c)| c.service.sum_ns() as f64).sum();
     let area_ns = cell.resources.outstanding_area_ns as f64;
-    let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes);
+    let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled);
     if total.ops() > 0 && total.errors().total() == 0 && area_ns > 0.0 && whole {
         // Exact, once what was in flight at either end of the window is put in its place.
         let carried_ns = cell.resources.carried_out_ns - cell.resources.carried_in_ns;

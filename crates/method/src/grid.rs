@@ -39,6 +39,8 @@ pub struct Grid {
     pub time_ns: u64,
     /// See the type.
     pub state: StateWish,
+    /// Cells may end early where their steady state is proven (virtual time): not those whose tail is wanted.
+    pub settles: bool,
     /// The stage whose most IOPS is 100 % for rates that are shares.
     pub rate_of: Option<usize>,
 }

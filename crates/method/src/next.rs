@@ -317,7 +317,7 @@ fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String>
         fill: point.fill,
         targets: point.targets,
         then_wait_ns: 0,
-        may_settle: grid.state == StateWish::Own,
+        may_settle: grid.settles && grid.state == StateWish::Own,
     })
 }
 

@@ -59,6 +59,7 @@ pub(crate) struct RawStage {
     pub(crate) ramp: Given<String>,
     pub(crate) order: Given<String>,
     pub(crate) repeats: Given<i64>,
+    pub(crate) settle: Given<bool>,
     // Fill.
     pub(crate) times: Given<f64>,
     // Rounds.

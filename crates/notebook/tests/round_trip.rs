@@ -106,6 +106,7 @@ fn cell() -> impl Strategy<Value = Cell> {
         Just(Ended::Time),
         Just(Ended::Ops),
         Just(Ended::Bytes),
+        Just(Ended::Settled),
         Just(Ended::Interrupted),
         Just(Ended::Errors)
     ];

@@ -11,7 +11,7 @@ use crate::surroundings::{Surroundings, ram_bytes};
 use iodyno_drive::engine::live::Slip;
 use iodyno_drive::probe::default_engine;
 use iodyno_drive::{
-    CellPlan, EngineKind, Medium, TargetPlan, calibrate, drive_carried, drive_cell,
+    CellPlan, EngineKind, Medium, Settle, TargetPlan, calibrate, drive_carried, drive_cell,
 };
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
@@ -31,6 +31,15 @@ use std::sync::atomic::Ordering;
 pub(crate) const ALL_TARGETS: &str = "all";
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
+
+/// When a method's cell in virtual time is known well enough: rate and mean latency to 1 %, and samples enough
+/// for a 99th percentile.
+const SETTLE: Settle = Settle {
+    half_width_share_max: 0.01,
+    time_min_ns: 200_000_000,
+    batches_min: Settle::BATCHES,
+    ops_min: 12_000,
+};
 
 /// Makes a run. What was measured before an error is in the notebook, with the error as reason.
 pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
@@ -321,6 +330,7 @@ pub(crate) fn run_cell(
         errors_max: request.errors_max,
         clock: request.clock,
         options: request.options,
+        settle: (task.may_settle && emulated.is_some_and(|e| !e.live)).then_some(SETTLE),
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));

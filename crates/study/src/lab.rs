@@ -291,5 +291,6 @@ fn plan<'a>(
         errors_max: 0,
         clock: Clock::system(),
         options: EngineOptions::default(),
+        settle: None,
     }
 }

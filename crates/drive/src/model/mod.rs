@@ -13,9 +13,12 @@
 //! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
 //!   equal streams would meet at the same instant on every target, for ever.
 //! * What is in flight when the window ends belongs to no cell; a machine that is carried on finishes it first.
+//! * A cell may end before its time, once what it measures is shown to be steady (`settle.rs`): its
+//!   window is as long as it was, and a fact says so.
 
 mod carried;
 mod dues;
+mod settle;
 mod turns;
 mod worker;
 
@@ -29,9 +32,10 @@ use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
 pub use carried::Carried;
-use iodyno_measure::{Cell, StampQuality};
+use iodyno_measure::{Cell, SETTLED_FACT, StampQuality};
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Stream};
+use settle::Settled;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -129,11 +133,15 @@ fn drive_on(
         return Err(stood_still(plan, source));
     }
     let (left, end_ns) = turns.left();
+    let settled = turns.settled;
     let (usage, done, completions) = turns.into_parts();
     carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
+        if let Some(settled) = settled {
+            cell.facts.insert(SETTLED_FACT.to_owned(), told(plan, &settled, cell.window_ns));
+        }
     }
     let (user_ns, system_ns) = cpu_end.since(&cpu_start);
     let cpu_ns = user_ns + system_ns;
@@ -231,6 +239,21 @@ fn testify(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
     let active_bytes = end.saturating_sub(start).max(1);
     let written_bytes = end_written.clamp(start, end.max(start)) - start;
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
+}
+
+/// Why a cell ended before its time.
+fn told(plan: &CellPlan<'_>, settled: &Settled, window_ns: u64) -> String {
+    let of = match plan.spec.limits().time_ns {
+        Some(time_ns) => format!(" of {}", human::duration_ns(time_ns)),
+        None => String::new(),
+    };
+    format!(
+        "steady after {}{of} of virtual time: the rate is known to ± {:.2} %, the mean latency to ± {:.2} % \
+         (95 %)",
+        human::duration_ns(window_ns),
+        settled.rate * 100.0,
+        settled.latency * 100.0
+    )
 }
 
 /// What a target's workers tell at their end, as the team of threads tells it.

@@ -5,6 +5,7 @@
 
 use super::done;
 use super::dues::{Dues, NEVER};
+use super::settle::{Settled, Settling};
 use super::worker::Worker;
 use crate::cell::{Gathering, TICK};
 use crate::plan::CellPlan;
@@ -42,6 +43,11 @@ pub(super) struct Turns<'a> {
     window_start_ns: u64,
     /// The last instant at which something may happen: nothing that completes later is counted.
     last_ns: u64,
+    /// The last instant before something is decided: the end, or that of a batch.
+    bound_ns: u64,
+    settling: Option<Settling>,
+    /// What was known when the cell ended before its time.
+    pub(super) settled: Option<Settled>,
     measuring: bool,
     /// What the machine's parts had done when the window began.
     before: Snapshot,
@@ -61,6 +67,8 @@ impl<'a> Turns<'a> {
     ) -> Self {
         let limits = plan.spec.limits();
         let window_start_ns = start_ns + limits.ramp_ns;
+        let last_ns = limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t - 1);
+        let settling = plan.settle.as_ref().map(|s| Settling::new(s, plan.seed, window_start_ns));
         Self {
             plan,
             stop,
@@ -79,7 +87,10 @@ impl<'a> Turns<'a> {
             now_ns: start_ns,
             start_ns,
             window_start_ns,
-            last_ns: limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t - 1),
+            last_ns,
+            bound_ns: settling.as_ref().map_or(last_ns, |s| last_ns.min(s.edge_ns - 1)),
+            settling,
+            settled: None,
             measuring: false,
             before: Snapshot::default(),
             completions: 0,
@@ -112,13 +123,17 @@ impl<'a> Turns<'a> {
             }
             self.look_after -= 1;
             let (due_ns, due) = self.dues.first();
-            let until_ns = due_ns.min(self.last_ns);
+            let until_ns = due_ns.min(self.bound_ns);
             if let Some(completion) = self.machine.next_completion(until_ns) {
                 self.pass(completion.at_ns);
                 self.completed(&completion);
-            } else if due_ns <= self.last_ns && due_ns != NEVER {
+            } else if due_ns <= self.bound_ns && due_ns != NEVER {
                 self.pass(due_ns);
                 self.go_on(due);
+            } else if self.bound_ns < self.last_ns
+                && (due_ns != NEVER || self.machine.next_event().is_some())
+            {
+                self.end_batch();
             } else if self.last_ns == u64::MAX {
                 return Err(io::Error::other(
                     "the emulated system stands still with operations in flight: this is a fault of iodyno, please report it",
@@ -137,6 +152,19 @@ impl<'a> Turns<'a> {
         self.now_ns = now_ns;
         if !self.measuring && now_ns >= self.window_start_ns {
             self.begin_window();
+        }
+    }
+
+    /// The end of a batch, and perhaps of the cell.
+    #[cold]
+    fn end_batch(&mut self) {
+        self.pass(self.bound_ns);
+        let Some(settling) = &mut self.settling else { return };
+        let end_ns = self.bound_ns + 1;
+        self.settled = settling.next_batch();
+        self.bound_ns = self.last_ns.min(settling.edge_ns - 1);
+        if self.settled.is_some() {
+            self.end_all(end_ns, Ended::Settled);
         }
     }
 
@@ -189,6 +217,9 @@ impl<'a> Turns<'a> {
                     submitted_ns: slot.submitted_ns,
                     intended_ns: slot.intended_ns.min(slot.submitted_ns),
                 };
+                if let Some(settling) = &mut self.settling {
+                    settling.completed(self.now_ns.saturating_sub(run.submitted_ns));
+                }
                 self.recorders[worker.target].completed(&run, self.now_ns);
             }
         }
@@ -350,6 +381,7 @@ mod tests {
             errors_max: 2,
             clock: Clock::new(),
             options: EngineOptions::default(),
+            settle: None,
         };
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
         let stream = Stream::new(&Shared::new(&spec, 1, &geometry).unwrap(), 0);

@@ -116,6 +116,7 @@ pub(super) fn simulate(
         errors_max: u64::MAX,
         clock: Clock::system(),
         options: EngineOptions::default(),
+        settle: None,
     };
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
         .map_err(|e| Failure::from(RunError::Drive(e)))?;

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub use points::PointFinding;
 pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
-pub use sweep::{Load, SweepFinding};
+pub use sweep::{Load, Scaling, SweepFinding};
 pub use table::{NINES, Row, Table};
 
 /// What a run of a method shows.

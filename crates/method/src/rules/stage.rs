@@ -64,8 +64,8 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
     let of_act = match verb {
         "fill" => "block threads depth active times",
         "wait" => "time",
-        "cells" => "GRID order repeats ceiling",
-        "rounds" => "GRID rounds window range slope track before ceiling",
+        "cells" => "GRID order repeats settle ceiling",
+        "rounds" => "GRID settle rounds window range slope track before ceiling",
         "series" => "GRID samples wait fills steady_every window range slope",
         "points" => "of choose time before ceiling",
         _ => "",
@@ -76,7 +76,7 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
     }
     note!(io, addresses, active, state, workload, read, block, threads, depth, rate, think, targets, fill);
     note!(time, ramp, order, repeats, times, rounds, window, range, slope, before, samples, wait, fills);
-    note!(steady_every, of, choose);
+    note!(steady_every, of, choose, settle);
     given.extend(raw.track.first().map(|track| ("track", track.span())));
     given.extend(raw.ceiling.values().next().map(|ceiling| ("ceiling", ceiling.span())));
     let known = |key: &str| {
@@ -271,7 +271,8 @@ impl Reader<'_> {
                 }
             },
         };
-        let grid = Grid { base, axes: all, time_ns, state, rate_of };
+        let settles = raw.settle.as_ref().is_none_or(|s| *s.get_ref());
+        let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };
         let n = grid.len();
         if n > POINTS_MAX {
             return Err(wrong(raw.act.span(), format!("{n} cells are more than {POINTS_MAX}")));

@@ -12,6 +12,7 @@ use crate::figures::{Figures, KindFigures, Latency, PERCENTILES, is_about_bandwi
 use iodyno_measure::Cell;
 use iodyno_notebook::Run;
 use iodyno_units::{OpKind, human};
+use std::borrow::Cow;
 
 const NAME_COLUMNS_MAX: usize = 28;
 const TARGET_COLUMNS_MAX: usize = 24;
@@ -286,9 +287,9 @@ fn heading(run: &Run, cell: &Cell, style: Style) -> String {
     line
 }
 
-fn with_remark(mut lines: Vec<String>, left_out: &[&str], style: Style) -> Vec<String> {
+fn with_remark(mut lines: Vec<String>, left_out: &[Cow<'static, str>], style: Style) -> Vec<String> {
     // A sparkline is no figure that anybody misses.
-    let figures: Vec<&str> = left_out.iter().copied().filter(|h| *h != "over time").collect();
+    let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
         let text = format!("no room here for {}", figures.join(", "));
         lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)));

@@ -1,0 +1,249 @@
+//! When a cell in virtual time may end before its time limit: once what it has measured is shown to
+//! be steady and known well enough.
+//!
+//! The window is cut into batches of equal length, of which each tells its operations and the sum of
+//! their latencies, over all targets. There are `batches_min` when the question is first asked; it is
+//! asked again when there are half as many more, and at twice as many, where neighbours are
+//! put together in pairs and it goes on. So the question is asked at windows of 1, 1.5, 2, 3, 4, 6, …
+//! times the shortest, however long the limit, and asking costs next to nothing. (Asking a random walk
+//! at every step would find a moment at which it looks well known; few questions keep that small. The
+//! tests measure what is left of it.)
+//!
+//! The answer is yes where, for the rate and for the mean latency alike:
+//!
+//! * the interval of the mean by batch means ([`batch`]) is narrow enough at 95 % confidence, and the
+//!   batch means are independent;
+//! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
+//!   the level has no break, and a swing has been seen ten times;
+//!
+//! and where a batch mean is over at least the time that an operation takes: else all of them would
+//! still know the start.
+
+use crate::plan::Settle;
+use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
+use iodyno_measure::statistics::{BadInput, batch};
+
+/// Confidence of all intervals.
+const LEVEL: f64 = 0.95;
+/// The rate and the latency may rise or fall by so many times the half width that is asked for, from
+/// the start of the window to its end. The interval of a trend is 3.5 times as wide as that of the
+/// mean where neighbours are independent.
+const TREND_MAX: f64 = 4.0;
+/// The window holds at least so many periods of a swing.
+const PERIODS_MIN: f64 = 10.0;
+
+/// What completed in one batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Batch {
+    ops: u64,
+    /// Sum of their latencies.
+    sum_ns: u64,
+}
+
+/// How well a settled cell knows its figures: half widths as shares of the means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Settled {
+    pub(super) rate: f64,
+    pub(super) latency: f64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Settling {
+    asked: Settle,
+    /// For the trend's interval.
+    seed: u64,
+    batch_ns: u64,
+    batches: Vec<Batch>,
+    current: Batch,
+    /// The first instant that is not in the current batch.
+    pub(super) edge_ns: u64,
+}
+
+impl Settling {
+    pub(super) fn new(asked: &Settle, seed: u64, window_start_ns: u64) -> Self {
+        let n = asked.batches_min.max(2 * batch::BATCHES_MIN as u32);
+        let batch_ns = asked.time_min_ns.div_ceil(u64::from(n)).max(1);
+        Self {
+            asked: Settle { batches_min: n, ..*asked },
+            seed,
+            batch_ns,
+            batches: Vec::with_capacity(2 * n as usize),
+            current: Batch::default(),
+            edge_ns: window_start_ns.saturating_add(batch_ns),
+        }
+    }
+
+    /// An operation of the current batch completed.
+    #[inline]
+    pub(super) fn completed(&mut self, latency_ns: u64) {
+        self.current.ops += 1;
+        self.current.sum_ns += latency_ns;
+    }
+
+    /// The current batch is over; gives what is known, if that is enough.
+    #[cold]
+    pub(super) fn next_batch(&mut self) -> Option<Settled> {
+        self.batches.push(core::mem::take(&mut self.current));
+        let (n, least) = (self.batches.len(), self.asked.batches_min as usize);
+        let asked_now = n == least || n == least + least / 2 || n == 2 * least;
+        let settled = if asked_now { self.judge() } else { None };
+        if n == 2 * least {
+            let both = |pair: &[Batch]| Batch {
+                ops: pair[0].ops + pair[1].ops,
+                sum_ns: pair[0].sum_ns + pair[1].sum_ns,
+            };
+            self.batches = self.batches.chunks_exact(2).map(both).collect();
+            self.batch_ns *= 2;
+        }
+        self.edge_ns = self.edge_ns.saturating_add(self.batch_ns);
+        settled
+    }
+
+    fn judge(&self) -> Option<Settled> {
+        let n = self.batches.len() as f64;
+        let ops: u64 = self.batches.iter().map(|b| b.ops).sum();
+        if ops < self.asked.ops_min.max(1) {
+            return None;
+        }
+        let mean_ops = ops as f64 / n;
+        let mean_ns = self.batches.iter().map(|b| b.sum_ns as f64).sum::<f64>() / ops as f64;
+        let rates: Vec<f64> = self.batches.iter().map(|b| b.ops as f64).collect();
+        // A batch's part in the mean over all operations: of a ratio of two sums, to first order.
+        let part = |b: &Batch| mean_ns + (b.sum_ns as f64 - mean_ns * b.ops as f64) / mean_ops;
+        let latencies: Vec<f64> = self.batches.iter().map(part).collect();
+        Some(Settled {
+            rate: self.known(&rates, mean_ns)?,
+            latency: self.known(&latencies, mean_ns)?,
+        })
+    }
+
+    /// Half the width of the mean's interval as a share of it, where that is narrow enough and the
+    /// series has no trend.
+    fn known(&self, series: &[f64], operation_ns: f64) -> Option<f64> {
+        let window_ns = series.len() as f64 * self.batch_ns as f64;
+        let mean = batch::mean(series, LEVEL).ok()?;
+        let share = mean.interval.half_width() / mean.mean;
+        let is_known = mean.mean > 0.0
+            && mean.independent
+            && share <= self.asked.half_width_share_max
+            && operation_ns * mean.batches as f64 <= window_ns;
+        (is_known && self.is_steady(series, window_ns).unwrap_or(false)).then_some(share)
+    }
+
+    fn is_steady(&self, series: &[f64], window_ns: f64) -> Result<bool, BadInput> {
+        let window_s = window_ns / 1e9;
+        let limits = DriftLimits {
+            share_per_hour_max: TREND_MAX * self.asked.half_width_share_max * 3600.0 / window_s,
+            // A swing of any size is no harm to a mean over many of its periods.
+            amplitude_share_max: f64::INFINITY,
+            length_min_s: 0.0,
+            periods_min: PERIODS_MIN,
+            level: LEVEL,
+        };
+        let found = drift::judge(series, self.batch_ns as f64 / 1e9, &limits, self.seed)?;
+        Ok(found.breaks_s.is_empty() && found.steadiness == Steadiness::Steady)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{Generator, stream, unit_open_closed};
+
+    const ASKED: Settle =
+        Settle { half_width_share_max: 0.01, time_min_ns: 64_000_000, batches_min: 64, ops_min: 1 };
+
+    /// Of each kind of noise.
+    const TRIALS: u64 = 16;
+
+    /// Sums up batches of 1000 operations of about 1000 ns, to which `shift` adds at each batch, until
+    /// it is settled or 4096 batches of the first length have passed. Gives how many they were, what
+    /// was known, and the mean latency.
+    fn search(mut shift: impl FnMut(u64) -> f64) -> (u64, Option<Settled>, f64) {
+        let mut settling = Settling::new(&ASKED, 1, 0);
+        let (mut time, mut sum) = (0, 0.0);
+        while time < 4096 {
+            let length = settling.batch_ns / 1_000_000;
+            for unit in time..time + length {
+                let latency_ns = 1000.0 * (1.0 + shift(unit));
+                settling.current.ops += 1000;
+                settling.current.sum_ns += (1000.0 * latency_ns) as u64;
+                sum += latency_ns;
+            }
+            time += length;
+            assert_eq!(settling.edge_ns, time * 1_000_000);
+            let settled = settling.next_batch();
+            if settled.is_some() {
+                return (time, settled, sum / time as f64);
+            }
+        }
+        (time, None, sum / time as f64)
+    }
+
+    fn normal(rng: &mut Generator) -> f64 {
+        (0..12).map(|_| unit_open_closed(rng)).sum::<f64>() - 6.0
+    }
+
+    /// Noise of which each unit remembers `rho` of the one before.
+    fn noise(trial: u64, spread: f64, rho: f64) -> impl FnMut(u64) -> f64 {
+        let mut rng = stream(1, "settling", trial);
+        let mut state = normal(&mut rng);
+        move |_| {
+            state = rho * state + (1.0 - rho * rho).sqrt() * normal(&mut rng);
+            spread * state
+        }
+    }
+
+    /// What never changes is known at the first question; noise as soon as its interval is narrow:
+    /// after about (1.96 σ / 1 %)² independent values.
+    #[test]
+    fn it_ends_when_enough_is_known() {
+        assert_eq!(search(|_| 0.0).0, 64);
+        for (spread, rho, needed) in [(0.02, 0.0, 64.0), (0.15, 0.0, 864.0), (0.1, 0.5, 1152.0)] {
+            let mean = (0..8).map(|i| search(noise(i, spread, rho)).0 as f64).sum::<f64>() / 8.0;
+            let share: f64 = mean / needed;
+            assert!((0.9..2.5).contains(&share), "{spread} {rho}: {mean} for {needed}");
+        }
+        assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the time that there is");
+    }
+
+    /// An early end looks until it likes what it sees; the truth is in the interval nearly as often as
+    /// if the length had been chosen before (of 4000 trials, 93 %).
+    #[test]
+    fn the_truth_is_within_what_it_says() {
+        let (mut ended, mut held) = (0, 0);
+        for (spread, rho) in [(0.05, 0.0), (0.1, 0.0), (0.05, 0.6), (0.03, 0.9)] {
+            for trial in 0..TRIALS {
+                let (_, settled, mean) = search(noise(trial, spread, rho));
+                if let Some(settled) = settled {
+                    assert!(settled.latency <= 0.01 && settled.rate <= 0.0);
+                    ended += 1;
+                    held += u64::from((mean / 1000.0 - 1.0).abs() <= settled.latency);
+                }
+            }
+        }
+        let share = held as f64 / ended as f64;
+        println!("{ended} ended, {share} held");
+        assert!(ended > 3 * TRIALS && share >= 0.85, "{ended} ended, {share} held");
+    }
+
+    /// What still changes goes on: a trend, a step, a warming up that is long over only late, a swing
+    /// that has been seen too seldom.
+    #[test]
+    fn what_is_not_steady_goes_on() {
+        let noisy = |trial, rule: fn(f64) -> f64| {
+            let mut noise = noise(trial, 0.005, 0.0);
+            move |unit: u64| noise(unit) + rule(unit as f64)
+        };
+        for trial in 0..3 {
+            // 10 % within the longest window: at each question there is a trend or too much noise.
+            assert_eq!(search(noisy(trial, |t| 0.1 * t / 64.0)).1, None);
+            // Ten % at the start are 1 % of the mean over 400 batches.
+            let (time, ..) = search(noisy(trial, |t| if t < 40.0 { 0.1 } else { 0.0 }));
+            assert!(time >= 400, "{time}");
+            let (time, settled, _) = search(noisy(trial, |t| 0.2 * (t / 40.0).sin()));
+            assert!(settled.is_none() || time >= 2500, "ten periods of 251: {time}");
+        }
+    }
+}
