@@ -58,6 +58,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         targets: targets.collect(),
         interval_ns: 20_000_000,
         errors_max: u64::MAX,
+        fill_passes: None,
         clock: Clock::new(),
         options: EngineOptions::default(),
     }

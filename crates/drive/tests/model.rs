@@ -82,6 +82,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         targets: targets.collect(),
         interval_ns: 20_000_000,
         errors_max: 0,
+        fill_passes: None,
         clock: Clock::new(),
         options: EngineOptions::default(),
     }

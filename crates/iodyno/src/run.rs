@@ -48,7 +48,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     for (name, spec) in members {
         let spec =
             overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        cells.push(CellRequest { name, spec });
+        cells.push(CellRequest { name, spec, fill_passes: None });
     }
     let notebook =
         if flags.no_notebook { None } else { Some(stored::path(cli.notebook.as_deref())?) };

@@ -9,6 +9,7 @@
 //! write-zeroes are never mixed in one histogram.
 
 pub mod cell;
+pub mod coverage;
 pub mod errors;
 pub mod evidence;
 pub mod histogram;
@@ -17,6 +18,7 @@ pub mod statistics;
 pub mod verdict;
 
 pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, StampQuality};
+pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;

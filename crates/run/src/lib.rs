@@ -7,6 +7,7 @@
 
 mod emulated;
 mod execute;
+mod fill;
 mod keeper;
 mod plan;
 mod refuse;
@@ -15,6 +16,7 @@ mod stage;
 mod surroundings;
 
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
-pub use execute::execute;
+pub use execute::{WRITES_SEEN, execute};
+pub use fill::{FillShape, fill};
 pub use plan::Plan;
 pub use request::{CellRequest, Outcome, Phase, Request, RunError, Watch};

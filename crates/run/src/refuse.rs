@@ -31,6 +31,7 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
     for prop in props {
         engine(request, prop)?;
         for cell in &request.cells {
+            crate::fill::check(cell)?;
             nbd(cell, prop)?;
             let geometry = Geometry {
                 capacity_bytes: prop.medium.capacity_bytes(),

@@ -17,6 +17,8 @@ pub struct CellRequest {
     pub name: String,
     /// The workload, after all overrides.
     pub spec: Spec,
+    /// It fills its targets, in so many passes, with a proof: see [`fill`](crate::fill()).
+    pub fill_passes: Option<u8>,
 }
 
 /// Everything about a run.

@@ -288,6 +288,7 @@ fn plan<'a>(
         targets: targets.collect(),
         interval_ns,
         errors_max: 0,
+        fill_passes: None,
         clock: Clock::system(),
         options: EngineOptions::default(),
     }

@@ -113,6 +113,7 @@ pub(super) fn simulate(
         targets: targets.collect(),
         interval_ns: time_ns,
         errors_max: u64::MAX,
+        fill_passes: None,
         clock: Clock::system(),
         options: EngineOptions::default(),
     };
