@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// The first word and the password of a page.
+type Page = (u16, Vec<u8>);
+
 /// A drive with the Security feature set.
 struct Fake {
     /// Word 128.
@@ -9,7 +12,7 @@ struct Fake {
     words: Vec<(usize, u16)>,
     fails: Option<u8>,
     /// What went to it: command, first word and password of the page, time.
-    sent: Vec<(u8, Option<(u16, Vec<u8>)>, u32)>,
+    sent: Vec<(u8, Option<Page>, u32)>,
 }
 
 const SUPPORTED: u16 = 1;
@@ -19,7 +22,7 @@ impl Fake {
     fn with(status: u16) -> Self {
         Self {
             status,
-            words: vec![(82, 1 << 1), (89, 4), (90, 1 << 15 | 300)],
+            words: vec![(82, 1 << 1), (89, 4), (90, 1 << 15 | 0x12C)],
             fails: None,
             sent: vec![],
         }

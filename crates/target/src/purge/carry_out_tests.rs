@@ -151,6 +151,8 @@ impl Blocks for Store {
     fn settle(&mut self) {}
 }
 
+type Means = Box<dyn FnMut(&mut Store, Method) -> Carried>;
+
 /// What is refused gives way to the next; what fails does not; what claims to have worked is checked.
 #[test]
 fn means_are_tried_in_order() {
@@ -162,8 +164,7 @@ fn means_are_tried_in_order() {
         chosen: Some(Method::NvmeSanitizeBlock),
         why_not: None,
     };
-    let run = |asked: Option<Method>,
-               mut carry_out: Box<dyn FnMut(&mut Store, Method) -> Carried>| {
+    let run = |asked: Option<Method>, mut carry_out: Means| {
         let mut tried = Vec::new();
         let options = PurgeOptions { method: asked, ..PurgeOptions::default() };
         let mut store = Store(vec![1; 1 << 20]);

@@ -111,8 +111,8 @@ impl Witness {
         let block_bytes = BLOCK_BYTES.max(align_bytes.next_power_of_two());
         let mut witness = Self { nonce, block_bytes: block_bytes as usize, places: Vec::new() };
         let mut buffer = AlignedBuf::zeroed(witness.block_bytes);
-        let mut places = spread(range_bytes / block_bytes, nonce);
-        places.iter_mut().for_each(|place| *place *= block_bytes);
+        let places = spread(range_bytes / block_bytes, nonce);
+        let mut places: Vec<u64> = places.iter().map(|block| block * block_bytes).collect();
         places.retain(|&at| {
             witness.pattern(at, &mut buffer);
             blocks.write(at, &buffer).is_ok()

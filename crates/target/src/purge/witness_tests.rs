@@ -64,7 +64,9 @@ fn what_is_gone_and_what_is_not() {
     assert_eq!(verified, Verified::No);
     assert!(words.contains("1 still hold"), "{words}");
     // After a change of keys everything reads as something, and as nothing that was.
-    store.bytes.iter_mut().zip(&kept).for_each(|(byte, old)| *byte = old ^ 0x99);
+    for (byte, old) in store.bytes.iter_mut().zip(&kept) {
+        *byte = old ^ 0x99;
+    }
     assert_eq!(witness.hear(&mut store).0, Verified::Yes);
     store.blind_from = LEN / 2;
     assert_eq!(witness.hear(&mut store).0, Verified::Unknown);
