@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
-use iodyno_measure::{Cell, CellKey, Ended, Evidence, FAILURE_FACT, Interval};
+use iodyno_measure::{Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Interval};
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
 use std::sync::Arc;
@@ -225,6 +225,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
             cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
         }
     }
+    let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
     // Flushes always go to kernel workers: they say nothing about reads and writes.
     let flushes = plan.spec.issues(OpKind::Flush);
     for Done { target, report, facts, kernel_workers } in done {
@@ -250,6 +251,15 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         if let Some(lateness) = &report.lateness {
             cell.lateness.get_or_insert_default().merge(lateness);
         }
+        if let Some(theirs) = report.coverage {
+            match &mut fills[target] {
+                Some((map, bytes)) => {
+                    map.merge(&theirs);
+                    *bytes += report.moved_bytes;
+                }
+                none => *none = Some((theirs, report.moved_bytes)),
+            }
+        }
         cell.backlog_ops += report.backlog_ops;
         cell.evidence.overlaps_skipped += report.overlaps_skipped;
         cell.evidence.recent_misses += report.recent_misses;
@@ -264,7 +274,9 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         cell.facts.extend(facts);
         cell.ended = graver(cell.ended, report.ended);
     }
-    for cell in cells {
+    for (cell, fill) in cells.iter_mut().zip(fills) {
+        cell.evidence.fill =
+            fill.map(|(map, bytes)| map.proof(plan.fill_passes.unwrap_or(1), bytes));
         let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1)) as usize;
         if cell.series.len() < intervals {
             cell.series.resize_with(intervals, Interval::default);
@@ -313,6 +325,7 @@ pub fn calibrate(
         interval_ns: time_ns.max(1),
         place: None,
         errors_max: 0,
+        fill_passes: None,
         clock,
         options: EngineOptions::default(),
         settle: None,

@@ -42,6 +42,10 @@ pub struct CellPlan<'a> {
     pub place: Option<Place>,
     /// The run stops when more operations than this have failed.
     pub errors_max: u64,
+    /// It is a fill: each target is written in so many whole passes over its active range, whatever the
+    /// workload's own limit of bytes is, and the cells prove it by what completed. The workload writes
+    /// blocks of one size, one after the other by a shared cursor, and nothing else.
+    pub fill_passes: Option<u8>,
     /// The stamps' clock.
     pub clock: Clock,
     /// Choices about the engines.

@@ -7,11 +7,12 @@ use crate::engine::{
 };
 use crate::issuer::Issuer;
 use crate::memory::Buffers;
-use crate::plan::{CellPlan, DriveError, TargetPlan};
+use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe;
 use crate::recorder::{IntervalMessage, Recorder};
 use crate::verify::VerifyMap;
 use crate::worker::{Control, Limits, Worker, WorkerReport};
+use iodyno_measure::Coverage;
 use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, Arrivals, Content, Filler, Geometry, Shared, Spec, Stream};
 use std::collections::BTreeMap;
@@ -124,12 +125,13 @@ fn recruit(
     let (issuer, slots) = issuer(plan.spec, plan.targets[target].engine, plan.seed, number);
     Worker {
         control: Arc::clone(control),
-        limits: limits(plan.spec, number),
+        limits: limits(plan, shared, number),
         clock: plan.clock,
         stream: Stream::new(shared, number),
         issuer,
         filler: Some(Filler::new(plan.spec, plan.seed, number)),
         verify: verify.cloned(),
+        coverage: coverage(plan, target, shared),
         recorder: Recorder::new(target, is_open(plan.spec), plan.interval_ns, sender.clone()),
         slots,
     }
@@ -159,14 +161,35 @@ pub(crate) fn issuer(spec: &Spec, engine: EngineKind, seed: u64, number: u32) ->
 }
 
 /// When worker number `number` of a target ends: its share of what the target's workers do.
-pub(crate) fn limits(spec: &Spec, number: u32) -> Limits {
-    let (limits, workers) = (spec.limits(), spec.threads());
+pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limits {
+    let (limits, workers) = (plan.spec.limits(), plan.spec.threads());
+    if let Some(passes) = plan.fill_passes {
+        // In whole blocks, so that the workers together end where a pass does.
+        let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
+        let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
+        let bytes = Some(share_of(blocks, workers, number) * block_bytes);
+        return Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, ops: None, bytes };
+    }
     Limits {
         ramp_ns: limits.ramp_ns,
         time_ns: limits.time_ns,
         ops: limits.ops.map(|n| share_of(n, workers, number)),
         bytes: limits.bytes.map(|n| share_of(n, workers, number)),
     }
+}
+
+/// An empty map of the active range, where it is to be proven what is written.
+pub(crate) fn coverage(
+    plan: &CellPlan<'_>,
+    target: usize,
+    shared: &Shared,
+) -> Option<Box<Coverage>> {
+    plan.fill_passes?;
+    let (start_bytes, _) = shared.active_bytes();
+    // A rest that is shorter than a block is never written, and shall be seen to be missing.
+    let (_, end_bytes) = active_range(plan.spec, plan.targets[target].medium.capacity_bytes());
+    let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
+    Some(Box::new(Coverage::new(start_bytes, end_bytes, block_bytes)))
 }
 
 pub(crate) fn is_open(spec: &Spec) -> bool {

@@ -8,7 +8,7 @@ use crate::issuer::{Issuer, Step};
 use crate::memory::Buffers;
 use crate::recorder::{Recorder, Run};
 use crate::verify::VerifyMap;
-use iodyno_measure::{Ended, ErrorKind, Histogram, StampQuality};
+use iodyno_measure::{Coverage, Ended, ErrorKind, Histogram, StampQuality};
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Stream};
 use std::io;
@@ -68,6 +68,8 @@ pub struct Worker {
     pub filler: Option<Filler>,
     /// Verified content, where the workload has it.
     pub verify: Option<Arc<VerifyMap>>,
+    /// What it wrote, where that is to be proven.
+    pub coverage: Option<Box<Coverage>>,
     /// Where it is counted.
     pub recorder: Recorder,
     /// Slots: the most operations in flight.
@@ -101,6 +103,8 @@ pub struct WorkerReport {
     pub recent_misses: u64,
     /// What verification found wrong first.
     pub first_corruption: Option<String>,
+    /// What it wrote, where that was to be proven.
+    pub coverage: Option<Box<Coverage>>,
     /// Why it ended.
     pub ended: Ended,
     /// The engine itself failed.
@@ -277,6 +281,11 @@ impl Loop {
             engine.drain(|slot, result| {
                 let op = &slots[slot as usize].op;
                 *moved += result.max(0) as u64;
+                if let Some(coverage) = &mut w.coverage
+                    && result == op.len_bytes as i32
+                {
+                    cover(coverage, op);
+                }
                 if let Some(map) = &w.verify {
                     let len = op.len_bytes as usize;
                     // SAFETY: the operation has completed, and no other is issued.
@@ -481,7 +490,14 @@ impl Loop {
                 // Those of the ramp too: they are as real, and the reader must learn of them.
                 let at_ns = now_ns.min(window_end_ns.saturating_sub(1));
                 note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, at_ns);
-            } else if counts {
+            } else {
+                // Those of the ramp too: they were written as well.
+                if let Some(coverage) = &mut w.coverage {
+                    cover(coverage, &slot.op);
+                }
+                if !counts {
+                    return;
+                }
                 let intended_ns = slot.intended_ns.min(slot.submitted_ns);
                 let same = run.kind == slot.op.kind
                     && run.submitted_ns == slot.submitted_ns
@@ -530,9 +546,18 @@ impl Loop {
             overlaps_skipped: self.overlaps_skipped,
             recent_misses: w.stream.recent_misses(),
             first_corruption: self.first_corruption,
+            coverage: w.coverage.take(),
             ended: self.ended,
             engine_error,
         }
+    }
+}
+
+/// Counts a write that completed. Apart from the loop, in which nearly every cell has no use for it.
+#[inline(never)]
+pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
+    if op.kind == OpKind::Write {
+        coverage.add(op.offset_bytes, op.len_bytes.into());
     }
 }
 

@@ -59,6 +59,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         interval_ns: 20_000_000,
         place: None,
         errors_max: u64::MAX,
+        fill_passes: None,
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,

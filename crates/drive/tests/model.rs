@@ -83,6 +83,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         interval_ns: 20_000_000,
         place: None,
         errors_max: 0,
+        fill_passes: None,
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,

@@ -4,6 +4,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_drive::EngineKind;
 use iodyno_target::TargetName;
+use iodyno_target::purge::Method;
 use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
 use iodyno_workload::{ActiveRange, Block, Content};
 use std::path::PathBuf;
@@ -47,6 +48,9 @@ pub enum Command {
     Run(Box<Run>),
     /// Say what a target is, whether writing to it is safe, and what would be measured.
     Check(Check),
+    /// Erase a target by the best means that it has, so that it is as if it had never been written, and
+    /// check that it worked.
+    Purge(Purge),
     /// Say where the time of an I/O to an emulated device goes, and which resource is the limit.
     Explain(Explain),
     /// Serve emulated storage to other programs, over NBD: bytes are kept, latency is the model's, and
@@ -375,6 +379,26 @@ pub struct Check {
     #[arg(value_parser = target)]
     pub target: TargetName,
     /// What a later `run` would be told to destroy.
+    #[arg(long, value_name = "NAME")]
+    pub destroy: Vec<String>,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `purge`.
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// The target, as `run --on` takes it. Commands that erase a whole device are never sent for a
+    /// partition, a file, or a part that `?size=` names.
+    #[arg(value_parser = target)]
+    pub target: TargetName,
+    /// How: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
+    /// ata-erase-enhanced or discard. Default: the first of these that the target has.
+    #[arg(long, value_name = "METHOD")]
+    pub method: Option<Method>,
+    /// Name the target again, by its device name, path or serial number: needed for every device and
+    /// export, and for files that iodyno did not make. What is in use is not purged by any name.
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
     /// One JSON document on standard output.

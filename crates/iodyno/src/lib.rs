@@ -13,6 +13,7 @@ mod fault;
 mod live;
 mod method;
 mod model;
+mod purge;
 mod run;
 mod serve;
 mod signals;
@@ -53,6 +54,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Run(flags) => run::command(flags, cli, words, style),
         Command::Check(flags) => check::command(flags),
+        Command::Purge(flags) => purge::command(flags),
         Command::Ls { json } => stored::list(cli.notebook.as_deref(), *json, style),
         Command::Show { run, json, series } => {
             stored::show(cli.notebook.as_deref(), run, *json, *series, style)

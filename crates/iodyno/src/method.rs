@@ -199,7 +199,7 @@ fn targets_of(name: &iodyno_target::TargetName) -> u32 {
 
 /// All that a method may issue.
 pub(crate) fn cells(method: &Method) -> Vec<CellRequest> {
-    method.all_cells().into_iter().map(|(name, spec)| CellRequest { name, spec }).collect()
+    method.all_cells().into_iter().map(|(name, spec)| CellRequest { name, spec, fill_passes: None }).collect()
 }
 
 /// The first error at its place; what is wrong with a choice has none.

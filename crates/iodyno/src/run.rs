@@ -73,7 +73,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     for (name, spec) in members {
         let spec =
             overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        cells.push(CellRequest { name, spec });
+        cells.push(CellRequest { name, spec, fill_passes: None });
     }
     base(flags, cli, words, (name, cells, None))
 }

@@ -3,6 +3,7 @@
 //! written, what the generator itself costs. Gathered by `drive` and `run`; `None` is "unknown",
 //! which is never taken for "fine".
 
+use crate::coverage::FillProof;
 use serde::{Deserialize, Serialize};
 
 /// Evidence of one cell.
@@ -28,6 +29,8 @@ pub struct Evidence {
     pub ram_bytes: Option<u64>,
     /// Share (0 to 1) of the active range whose blocks have ever been written.
     pub written_share: Option<f64>,
+    /// What a fill proved of the active range by its own completions; None for any other cell.
+    pub fill: Option<FillProof>,
     /// Blocks that were sampled after the cell, and how many of them held only zeroes.
     pub blocks_sampled: u32,
     /// See [`Self::blocks_sampled`].

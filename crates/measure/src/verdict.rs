@@ -5,6 +5,7 @@
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
 use crate::cell::{Cell, Ended, FAILURE_FACT, SETTLED_FACT};
+use crate::coverage::FillProof;
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
@@ -381,6 +382,21 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             format!("{seen}: a device answers such reads without touching its medium; {mend}"),
         );
     }
+    if let Some(fill) = e.fill.filter(FillProof::is_short) {
+        let at = fill.first_gap_bytes.map_or(String::new(), |b| format!(", first at byte {b}"));
+        let n = fill.times;
+        let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
+        say(
+            "PRECONDITIONING_SHORT",
+            Level::Warning,
+            format!(
+                "only {:.2} % of the active range was written {times} as it should have been ({:.2} % at least once, {} in all{at}): what is measured next finds a device in an unknown state; let the fill run to its end",
+                floor_percent(fill.times_share),
+                floor_percent(fill.once_share),
+                human::size(fill.written_bytes)
+            ),
+        );
+    }
     if e.content_reducible && !e.virtual_time && total.class(OpKind::Write).is_some() {
         say(
             "REDUCIBLE_CONTENT",
@@ -415,6 +431,11 @@ fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
+}
+
+/// In per cent, cut to two digits: 99.999 % is not all of it.
+fn floor_percent(share: f64) -> f64 {
+    (share * 1e4).floor() / 1e2
 }
 
 /// Did the kernel hand ring requests to threads of its own?

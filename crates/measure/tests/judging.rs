@@ -1,7 +1,7 @@
 //! Verdicts follow from a cell's own evidence, and from nothing else.
 
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, ErrorKind, Interval, Level};
+use iodyno_measure::{Cell, Coverage, Ended, ErrorKind, Interval, Level};
 use iodyno_units::OpKind;
 
 /// A sound cell: 2 s in two intervals, 20 000 reads of 100 µs each, one at a time.
@@ -75,6 +75,12 @@ fn each_rule_fires_on_its_own_evidence() {
         ("NEVER_WRITTEN", Level::Warning, |c| {
             c.evidence.blocks_sampled = 64;
             c.evidence.blocks_zero = 30;
+        }),
+        ("PRECONDITIONING_SHORT", Level::Warning, |c| {
+            let mut coverage = Coverage::new(0, 1000 << 17, 1 << 17);
+            coverage.add(0, 1000 << 17);
+            coverage.add(1 << 17, 997 << 17);
+            c.evidence.fill = Some(coverage.proof(2, 1997 << 17));
         }),
         ("KERNEL_WORKERS", Level::Note, |c| c.evidence.kernel_workers = 1),
         ("KERNEL_WORKERS", Level::Warning, |c| {

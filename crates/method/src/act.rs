@@ -39,10 +39,10 @@ pub enum Act {
 /// Sequential writes over the active range, several times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fill {
-    /// The writes; limited by time and bytes only when it is known how large the target is.
+    /// The writes: threads, depth, block and active range of it count.
     pub spec: Spec,
-    /// Passes over the active range.
-    pub times: f64,
+    /// Passes over the active range, 1 to 3.
+    pub passes: u8,
 }
 
 /// See [`Act::Cells`].

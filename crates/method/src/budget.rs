@@ -36,7 +36,7 @@ impl Budget {
                         Edge::Share(share) => share.of(capacity_bytes),
                     };
                     let range = at(active.end).saturating_sub(at(active.start));
-                    sum.fill_bytes += (range as f64 * fill.times) as u64;
+                    sum.fill_bytes += range * u64::from(fill.passes);
                     ((1, 1), (0, 0))
                 }
                 Act::Cells(Cells { grid, repeats, .. }) => {

@@ -129,7 +129,7 @@ impl Method {
                 Act::Fill(fill) if mine.is_empty() => Some(Step::Fill {
                     place: at(0, 0, Role::Prepare),
                     spec: Box::new(fill.spec.clone()),
-                    times: fill.times,
+                    passes: fill.passes,
                 }),
                 Act::Purge | Act::Wait { .. } | Act::Fill(_) => None,
                 Act::Cells(cells) => self.cells(cells, seed, done, &mine, &at)?,

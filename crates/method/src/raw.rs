@@ -61,7 +61,7 @@ pub(crate) struct RawStage {
     pub(crate) repeats: Given<i64>,
     pub(crate) settle: Given<bool>,
     // Fill.
-    pub(crate) times: Given<f64>,
+    pub(crate) passes: Given<i64>,
     // Rounds.
     pub(crate) rounds: Given<i64>,
     pub(crate) window: Given<i64>,

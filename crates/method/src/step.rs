@@ -19,7 +19,7 @@ pub enum Step {
         /// The writes, over the active range.
         spec: Box<Spec>,
         /// Passes over it.
-        times: f64,
+        passes: u8,
     },
     /// Do nothing.
     Wait {

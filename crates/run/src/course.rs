@@ -23,6 +23,8 @@ pub(crate) struct Task {
     pub(crate) workload: String,
     /// The workload.
     pub(crate) spec: Spec,
+    /// It is a fill, of so many passes.
+    pub(crate) fill_passes: Option<u8>,
     /// Seed of its streams.
     pub(crate) seed: u64,
     /// Where in a method.
@@ -63,7 +65,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) enum Prepare {
     Purge,
-    Fill { spec: Box<Spec>, times: f64 },
+    Fill { spec: Box<Spec>, passes: u8 },
     Wait { ns: u64 },
 }
 
@@ -115,6 +117,7 @@ impl<'a> Course<'a> {
             name: cell.name.clone(),
             workload: cell.name.clone(),
             spec: cell.spec.clone(),
+            fill_passes: cell.fill_passes,
             seed: self.request.seed,
             place: None,
             targets: 0..self.targets,
@@ -133,8 +136,8 @@ impl<'a> Course<'a> {
             Step::Finished => Next::Finished,
             Step::Purge { place } => Next::Prepare { place, how: Prepare::Purge, targets: all },
             Step::Wait { place, ns } => Next::Prepare { place, how: Prepare::Wait { ns }, targets: all },
-            Step::Fill { place, spec, times } => {
-                Next::Prepare { place, how: Prepare::Fill { spec, times }, targets: all }
+            Step::Fill { place, spec, passes } => {
+                Next::Prepare { place, how: Prepare::Fill { spec, passes }, targets: all }
             }
             Step::Cell(cell) => {
                 let end = cell.targets.map_or(all.end, |n| all.start + n as usize).min(all.end);
@@ -143,6 +146,7 @@ impl<'a> Course<'a> {
                     workload: cell.name.clone(),
                     name: cell.name,
                     spec: cell.spec,
+                    fill_passes: None,
                     place: Some(cell.place),
                     targets: all.start..end,
                     state: Some(cell.state),

@@ -29,6 +29,8 @@ use std::sync::atomic::Ordering;
 
 /// How the name of the merged cell's target begins.
 pub(crate) const ALL_TARGETS: &str = "all";
+/// What a target's state after a run calls its [`WritesSeen`](iodyno_target::WritesSeen).
+pub const WRITES_SEEN: &str = "writes_seen";
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
@@ -79,7 +81,7 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         ),
         Ok(_) => notebook::Outcome::Finished,
     };
-    let health_after: Vec<Option<Value>> = props.iter().map(condition).collect();
+    let health_after: Vec<Option<Value>> = props.iter().map(condition_after).collect();
     let run = if let (Some(notebook), Some(writer)) = (notebook, writer) {
         let id = writer.id().to_owned();
         writer.finish(&ending, &health_after)?;
@@ -148,6 +150,15 @@ fn condition(prop: &Prop) -> Option<Value> {
         "temperature_c": device.temperature_c,
         "pcie_link": device.pcie,
     }))
+}
+
+/// The same after the run, with what tells a later run whether anybody wrote since.
+fn condition_after(prop: &Prop) -> Option<Value> {
+    let condition = condition(prop);
+    let Some(seen) = prop.writes_seen() else { return condition };
+    let mut condition = condition.unwrap_or_else(|| serde_json::json!({}));
+    condition[WRITES_SEEN] = serde_json::to_value(seen).unwrap_or(Value::Null);
+    Some(condition)
 }
 
 /// A run that nobody keeps, in the form of one that was kept.
@@ -328,6 +339,7 @@ pub(crate) fn run_cell(
         interval_ns: request.interval_ns.unwrap_or_else(|| interval_ns(spec.limits().time_ns)),
         place: task.place.clone(),
         errors_max: request.errors_max,
+        fill_passes: task.fill_passes,
         clock: request.clock,
         options: request.options,
         settle: (task.may_settle && emulated.is_some_and(|e| !e.live)).then_some(SETTLE),
@@ -442,6 +454,10 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.active_bytes += one.active_bytes;
         sum.written_share = match (sum.written_share, one.written_share) {
             (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        sum.fill = match (sum.fill, one.fill) {
+            (Some(a), Some(b)) => Some(a.with(&b)),
             (a, b) => a.or(b),
         };
         sum.blocks_sampled += one.blocks_sampled;

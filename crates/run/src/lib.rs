@@ -8,6 +8,7 @@
 mod course;
 mod emulated;
 mod execute;
+mod fill;
 mod keeper;
 mod plan;
 mod prepare;
@@ -18,7 +19,8 @@ mod surroundings;
 
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use course::whole_steps;
-pub use execute::execute;
+pub use execute::{WRITES_SEEN, execute};
+pub use fill::{FillShape, fill};
 pub use plan::Plan;
 pub use request::{
     CellRequest, MethodRequest, Outcome, Phase, Request, Resume, RunError, Watch,

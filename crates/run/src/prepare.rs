@@ -5,11 +5,14 @@ use crate::course::{Course, Next, Prepare, Task, record};
 use crate::execute::{ALL_TARGETS, run_cell};
 use crate::request::{Phase, Request, RunError, Watch};
 use crate::stage::Prop;
-use core::ops::Range;
+use crate::fill::FillShape;
+use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::{Cell, Place, SKIPPED_FACT};
 use iodyno_notebook::RunWriter;
+use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
+use iodyno_target::{Confirm, Opened, TargetError};
 use iodyno_units::human;
 use iodyno_workload::Spec;
 use std::collections::BTreeMap;
@@ -45,7 +48,7 @@ pub(crate) fn prepare(
                 course.rewrite(Written::Fresh);
                 note("purge", "emulated devices, new".to_owned());
             } else {
-                let (words, deviation) = purge(&on.props[on.targets.clone()]);
+                let (words, deviation) = purge(on.request, &on.props[on.targets.clone()])?;
                 note("purge", words);
                 deviation.map(|words| note(iodyno_method::findings::DEVIATION_FACT, words));
             }
@@ -62,42 +65,101 @@ pub(crate) fn prepare(
             note("fill", words.to_owned());
             Ok(vec![record("fill", &target, place, facts)])
         }
-        Prepare::Fill { spec, times } => fill(on, place, &spec, times, course, watch),
+        Prepare::Fill { spec, passes } => fill(on, place, &spec, passes, course, watch),
     }
 }
 
-/// Nobody purges real targets yet: said, and gone on.
-fn purge(props: &[Prop]) -> (String, Option<String>) {
-    let in_memory = props.iter().all(|p| matches!(p.medium, Medium::Ram(_) | Medium::Null(_)));
-    if in_memory {
-        return ("not needed: memory remembers no writes".to_owned(), None);
+/// Purges what can be purged and was named for it; says the rest, and the method goes on. Gives what was
+/// done in words, and in how far that is less than was asked for.
+fn purge(request: &Request, props: &[Prop]) -> Result<(String, Option<String>), RunError> {
+    let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for prop in props {
+        let name = &prop.name;
+        let why = match &prop.medium {
+            Medium::Ram(_) | Medium::Null(_) => {
+                words.push(format!("{name}: memory remembers no writes"));
+                continue;
+            }
+            _ => match prop.opened() {
+                Some(opened) if opened.made_here => {
+                    words.push(format!("{name}: the file is new"));
+                    less.push(format!("what lies below the file {name} was not purged"));
+                    continue;
+                }
+                Some(opened) => match purge_opened_target(request, opened)? {
+                    Ok(how) => {
+                        words.push(format!("{name}: {how}"));
+                        continue;
+                    }
+                    Err(why) => why,
+                },
+                None => "a run can't purge this kind of target".to_owned(),
+            },
+        };
+        words.push(format!("{name}: not purged: {why}"));
+        less.push(format!("{name} was not purged"));
     }
-    let words = "not purged: use `iodyno purge` before, where the target can be";
-    (words.to_owned(), Some("the target was not purged".to_owned()))
+    Ok((words.join("; "), (!less.is_empty()).then(|| less.join("; "))))
 }
 
+/// The outer error ends the run, the inner one says why the target is as it was.
+fn purge_opened_target(
+    request: &Request,
+    opened: &Opened,
+) -> Result<Result<String, String>, RunError> {
+    let options = PurgeOptions { method: None, confirm: Confirm(request.destroy.clone()) };
+    let mut progress = |_: Option<f64>| {
+        if request.stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let record = match purge_opened(opened, &options, &mut progress) {
+        Ok(record) => record,
+        // Not named for it: a method says so and goes on.
+        Err(e @ TargetError::Refused(_)) => return Ok(Err(e.to_string())),
+        Err(e) => return Err(e.into()),
+    };
+    let by = record.method.map_or(String::new(), |method| format!(" by {method}"));
+    let verified = match record.verified {
+        Verified::Yes => "verified",
+        Verified::No => "what was written before is still there",
+        Verified::Unknown => "not verified",
+    };
+    let long = human::duration_ns(record.duration_ns);
+    Ok(match &record.outcome {
+        PurgeOutcome::Purged if record.is_purged() => {
+            Ok(format!("purged{by} in {long}, {verified}"))
+        }
+        PurgeOutcome::Purged => Err(verified.to_owned()),
+        PurgeOutcome::NotPossible(why) | PurgeOutcome::Failed(why) => Err(why.clone()),
+    })
+}
+
+/// Writes the active range from end to end, so often, with a proof.
 fn fill(
     on: On<'_>,
     place: Place,
     spec: &Spec,
-    times: f64,
+    passes: u8,
     course: &mut Course<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Cell>, RunError> {
-    let range_bytes = on.props[on.targets.clone()]
-        .iter()
-        .map(|prop| {
-            let (start, end) = iodyno_drive::active_range(spec, prop.medium.capacity_bytes());
-            end.saturating_sub(start)
-        })
-        .max()
-        .unwrap_or(0);
-    let bytes = (range_bytes as f64 * times) as u64;
-    let spec = spec.clone().with_bytes(bytes.max(1)).and_then(Spec::without_time);
+    let shape = FillShape {
+        threads: spec.threads(),
+        depth: spec.depth(),
+        block_bytes: spec.max_data_bytes(),
+        active: spec.active(),
+        passes,
+    };
+    let capacities = on.props[on.targets.clone()].iter().map(|p| p.medium.capacity_bytes());
+    let cell = crate::fill::fill("fill", &shape, capacities.max().unwrap_or(0))?;
     let task = Task {
-        name: "fill".to_owned(),
-        workload: "fill".to_owned(),
-        spec: spec.map_err(RunError::Impossible)?,
+        name: cell.name.clone(),
+        workload: cell.name,
+        spec: cell.spec,
+        fill_passes: cell.fill_passes,
         seed: on.request.seed,
         place: Some(place),
         targets: on.targets,

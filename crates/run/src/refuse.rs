@@ -37,6 +37,7 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
             continue;
         }
         for cell in &request.cells {
+            crate::fill::check(cell)?;
             nbd(cell, prop)?;
             let geometry = Geometry {
                 capacity_bytes: prop.medium.capacity_bytes(),
@@ -54,7 +55,7 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
 /// Why a method's cell can't be issued on these targets; None if it can.
 pub(crate) fn misfit(request: &Request, spec: &iodyno_workload::Spec, props: &[Prop]) -> Option<String> {
     props.iter().find_map(|prop| {
-        let cell = CellRequest { name: String::new(), spec: spec.clone() };
+        let cell = CellRequest { name: String::new(), spec: spec.clone(), fill_passes: None };
         if let Err(e) = nbd(&cell, prop) {
             return Some(e.to_string());
         }

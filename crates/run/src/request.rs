@@ -18,6 +18,8 @@ pub struct CellRequest {
     pub name: String,
     /// The workload, after all overrides.
     pub spec: Spec,
+    /// It fills its targets, in so many passes, with a proof: see [`fill`](crate::fill()).
+    pub fill_passes: Option<u8>,
 }
 
 /// A method to carry out, rather than a list of cells.

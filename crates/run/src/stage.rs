@@ -9,7 +9,8 @@ use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
-    TargetError, TargetName, check_writable, confirm, health, inspect, lay_out, open_inspected,
+    TargetError, TargetName, WritesSeen, check_writable, confirm, health, inspect, lay_out,
+    open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, human};
@@ -110,6 +111,27 @@ impl Prop {
             evidence.direct = Some(false);
             evidence.why_not_direct = Some("a mapping goes through it".to_owned());
         }
+    }
+
+    /// As it was opened; None for what has no descriptor.
+    pub(crate) fn opened(&self) -> Option<&iodyno_target::Opened> {
+        self.opened.as_ref()
+    }
+
+    /// How much had ever been written to it, by now. None where nobody counts, and where the page cache
+    /// may hold what is still to be written.
+    pub(crate) fn writes_seen(&self) -> Option<WritesSeen> {
+        if self.page_cache || self.emulated.is_some() {
+            return None;
+        }
+        if let Some(opened) = self.opened.as_ref().filter(|o| o.access == Access::ReadWrite) {
+            // A file's length and times may still be on their way.
+            // SAFETY: the descriptor is open.
+            if unsafe { libc::fsync(opened.fd.as_raw_fd()) } != 0 {
+                return None;
+            }
+        }
+        writes_seen(&self.inspection)
     }
 
     /// Reads some blocks of the active range and counts those that hold only zeroes.

@@ -289,6 +289,7 @@ fn plan<'a>(
         interval_ns,
         place: None,
         errors_max: 0,
+        fill_passes: None,
         clock: Clock::system(),
         options: EngineOptions::default(),
         settle: None,

@@ -41,6 +41,8 @@ pub enum RefusalCode {
     UnknownContent,
     /// It holds data, and nobody can see from here who uses it.
     HoldsData,
+    /// A purge erases all of it, so it must be named even where it seems empty.
+    Purge,
 }
 
 impl RefusalCode {

@@ -14,6 +14,7 @@
 //! sysfs can't show, such as mounts of other namespaces.
 
 mod elsewhere;
+mod erase;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,6 +26,8 @@ use crate::inspect::{Inspection, Kind, mounts};
 use crate::name::TargetName;
 use crate::signature::Content;
 use crate::sysroot::SysRoot;
+
+pub(crate) use erase::allow_purge;
 
 /// Where the running system lives. Overwriting the device below any of these ends the system, and
 /// the measurement with it.

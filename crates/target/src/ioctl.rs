@@ -1,4 +1,5 @@
-//! The system calls that no safe wrapper exists for: FIEMAP, NVMe admin commands, SCSI generic.
+//! The system calls that no safe wrapper exists for: FIEMAP, NVMe admin commands, SCSI generic,
+//! discards and their kin on block devices.
 //!
 //! All of this crate's `unsafe` is in this file. Each function takes plain data and gives plain
 //! data back; what the bytes mean is for the callers.
@@ -17,8 +18,16 @@ const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h.
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
+/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: the number of the namespace behind a block device.
+const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
 /// scsi/sg.h.
 const SG_IO: libc::c_ulong = 0x2285;
+/// `_IO(0x12, 119)`, linux/fs.h: discard a byte range of a block device.
+const BLKDISCARD: libc::c_ulong = 0x1277;
+/// `_IO(0x12, 97)`, linux/fs.h: write back and drop what the page cache has of a block device.
+const BLKFLSBUF: libc::c_ulong = 0x1261;
+/// `_IO(0x12, 95)`, linux/fs.h: read the partition table again.
+const BLKRRPART: libc::c_ulong = 0x125F;
 
 /// `struct fiemap_extent` of linux/fiemap.h.
 #[repr(C)]
@@ -92,6 +101,53 @@ struct NvmePassthru {
     result: u32,
 }
 
+/// An NVMe admin command, as far as this crate uses its fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NvmeAdmin {
+    pub(crate) opcode: u8,
+    pub(crate) nsid: u32,
+    pub(crate) cdw10: u32,
+    pub(crate) cdw11: u32,
+    pub(crate) timeout_ms: u32,
+}
+
+/// Why an NVMe command did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NvmeFailure {
+    /// It did not reach the controller, or no answer came.
+    System(Errno),
+    /// The controller completed it with this status: code in bits 7:0, type in bits 10:8.
+    Status(u16),
+}
+
+/// Sends an admin command. `data` is what the controller sends or fills; its length is a multiple
+/// of 4, and empty where the command has none.
+pub(crate) fn nvme_admin(
+    fd: impl AsFd,
+    command: &NvmeAdmin,
+    data: &mut [u8],
+) -> core::result::Result<(), NvmeFailure> {
+    let mut passthru = NvmePassthru {
+        opcode: command.opcode,
+        nsid: command.nsid,
+        addr: if data.is_empty() { 0 } else { data.as_mut_ptr() as u64 },
+        data_len: data.len() as u32,
+        cdw10: command.cdw10,
+        cdw11: command.cdw11,
+        timeout_ms: command.timeout_ms,
+        ..NvmePassthru::default()
+    };
+    let fd = fd.as_fd().as_raw_fd();
+    // SAFETY: the structure has the kernel's layout, and addr and data_len describe `data`, which
+    // is borrowed mutably and outlives the call.
+    let rc = unsafe { libc::ioctl(fd, NVME_IOCTL_ADMIN_CMD as _, &raw mut passthru) };
+    match rc {
+        0 => Ok(()),
+        rc if rc < 0 => Err(NvmeFailure::System(last_errno())),
+        status => Err(NvmeFailure::Status(status as u16)),
+    }
+}
+
 /// Get Log Page (opcode 02h) of the whole controller (namespace FFFFFFFFh) into `page`, whose
 /// length is a multiple of 4. Reads only.
 ///
@@ -99,26 +155,47 @@ struct NvmePassthru {
 /// The system's error, or `EIO` when the controller completes the command with a status.
 pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Result<()> {
     let dwords = (page.len() / 4) as u32;
-    let mut command = NvmePassthru {
+    let command = NvmeAdmin {
         opcode: 0x02,
         nsid: 0xFFFF_FFFF,
-        addr: page.as_mut_ptr() as u64,
-        data_len: dwords * 4,
         // Dwords wanted, less one, in bits 31:16 (the low 16 bits of the count).
         cdw10: u32::from(log_id) | ((dwords - 1) & 0xFFFF) << 16,
         cdw11: (dwords - 1) >> 16,
         timeout_ms: 5_000,
-        ..NvmePassthru::default()
     };
-    // SAFETY: the structure has the kernel's layout, addr and data_len describe `page`, which is
-    // borrowed mutably and outlives the call, and the opcode transfers from controller to host.
-    let rc =
-        unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
-    match rc {
-        0 => Ok(()),
-        rc if rc < 0 => Err(last_errno()),
-        _status => Err(Errno::IO),
-    }
+    nvme_admin(fd, &command, page).map_err(|failure| match failure {
+        NvmeFailure::System(errno) => errno,
+        NvmeFailure::Status(_) => Errno::IO,
+    })
+}
+
+/// The number of the namespace behind a block device.
+pub(crate) fn nvme_namespace(fd: impl AsFd) -> Result<u32> {
+    // SAFETY: the call takes no argument and gives a number back.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ID as _) };
+    if rc < 0 { Err(last_errno()) } else { Ok(rc as u32) }
+}
+
+/// Discards a byte range of a block device; both numbers are multiples of its logical block.
+pub(crate) fn block_discard(fd: impl AsFd, offset_bytes: u64, length_bytes: u64) -> Result<()> {
+    let range = [offset_bytes, length_bytes];
+    // SAFETY: the call reads two numbers of 64 bits, which outlive it.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKDISCARD as _, range.as_ptr()) };
+    if rc < 0 { Err(last_errno()) } else { Ok(()) }
+}
+
+/// Drops what the page cache has of a block device, after writing back what is dirty.
+pub(crate) fn block_flush_buffers(fd: impl AsFd) -> Result<()> {
+    // SAFETY: the call takes no argument that it reads.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKFLSBUF as _, 0) };
+    if rc < 0 { Err(last_errno()) } else { Ok(()) }
+}
+
+/// Has the kernel read a block device's partition table again.
+pub(crate) fn block_reread_partitions(fd: impl AsFd) -> Result<()> {
+    // SAFETY: the call takes no argument.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKRRPART as _) };
+    if rc < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
 /// `struct sg_io_hdr` of scsi/sg.h.
@@ -148,26 +225,57 @@ struct SgIo {
     info: libc::c_uint,
 }
 
+/// What a SCSI command moves.
+pub(crate) enum ScsiData<'a> {
+    Nothing,
+    ToHost(&'a mut [u8]),
+    ToDevice(&'a [u8]),
+}
+
+/// How long a command that only reads may take.
+const READ_TIMEOUT_MS: u32 = 5_000;
+
 /// Sends one SCSI command that reads into `data`.
 ///
 /// # Errors
-/// The system's error, or `EIO` when the device, the host or the driver reports one.
+/// As [`scsi`].
 pub(crate) fn scsi_read(fd: impl AsFd, command: &[u8], data: &mut [u8]) -> Result<()> {
+    scsi(fd, command, ScsiData::ToHost(data), READ_TIMEOUT_MS)
+}
+
+/// Sends one SCSI command.
+///
+/// # Errors
+/// The system's error, or `EIO` when the device, the host or the driver reports one.
+pub(crate) fn scsi(
+    fd: impl AsFd,
+    command: &[u8],
+    data: ScsiData<'_>,
+    timeout_ms: u32,
+) -> Result<()> {
+    const SG_DXFER_NONE: libc::c_int = -1;
+    const SG_DXFER_TO_DEV: libc::c_int = -2;
     const SG_DXFER_FROM_DEV: libc::c_int = -3;
     /// Bit 3 of the driver's status only says that sense data came along.
     const DRIVER_SENSE: u16 = 0x08;
+    let (direction, address, length) = match data {
+        ScsiData::Nothing => (SG_DXFER_NONE, std::ptr::null_mut(), 0),
+        ScsiData::ToHost(data) => (SG_DXFER_FROM_DEV, data.as_mut_ptr(), data.len()),
+        // The kernel only reads it in this direction.
+        ScsiData::ToDevice(data) => (SG_DXFER_TO_DEV, data.as_ptr().cast_mut(), data.len()),
+    };
     let mut sense = [0_u8; 32];
     let mut io = SgIo {
         interface_id: libc::c_int::from(b'S'),
-        dxfer_direction: SG_DXFER_FROM_DEV,
+        dxfer_direction: direction,
         cmd_len: command.len() as u8,
         mx_sb_len: sense.len() as u8,
         iovec_count: 0,
-        dxfer_len: data.len() as u32,
-        dxferp: data.as_mut_ptr().cast(),
+        dxfer_len: length as u32,
+        dxferp: address.cast(),
         cmdp: command.as_ptr(),
         sbp: sense.as_mut_ptr(),
-        timeout_ms: 5_000,
+        timeout_ms,
         flags: 0,
         pack_id: 0,
         usr_ptr: std::ptr::null_mut(),
@@ -182,7 +290,7 @@ pub(crate) fn scsi_read(fd: impl AsFd, command: &[u8], data: &mut [u8]) -> Resul
         info: 0,
     };
     // SAFETY: the structure has the kernel's layout; the three pointers and their lengths describe
-    // slices that outlive the call, and only `data` and `sense` are written.
+    // slices that outlive the call, and only what goes to the host and `sense` are written.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), SG_IO as _, &raw mut io) };
     if rc < 0 {
         return Err(last_errno());

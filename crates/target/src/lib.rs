@@ -6,8 +6,11 @@
 //! the one before, so that a command can stop at any of them (`iodyno check` stops at the third),
 //! and what was found goes into the notebook as it is.
 //!
+//! A target can be purged on the way ([`purge`]), and what had ever been written to it can be
+//! remembered ([`writes_seen`]), so that a later run knows whether anybody wrote since.
+//!
 //! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. A refusal to
-//! write is lifted only by the target's own name. Unsafe code is in `ioctl` alone. `/proc` and
+//! write is lifted only by the target's own name; one to purge what is in use, by nothing. Unsafe code is in `ioctl` alone. `/proc` and
 //! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
 
 mod aligned;
@@ -21,9 +24,11 @@ mod machine;
 mod marker;
 mod name;
 mod open;
+pub mod purge;
 mod scratch;
 mod signature;
 mod sysroot;
+mod writes;
 
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 pub use guard::{Confirm, check_writable, confirm};
@@ -41,3 +46,4 @@ pub use name::{
 pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
 pub use signature::{Content, Signature, SignatureKind};
 pub use sysroot::{DevNo, SysRoot};
+pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

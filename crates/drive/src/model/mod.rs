@@ -27,7 +27,7 @@ use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
-use crate::team::{Done, is_open, issuer, limits, shared};
+use crate::team::{Done, coverage, is_open, issuer, limits, shared};
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
@@ -112,7 +112,8 @@ fn drive_on(
                 (target, volume, machine_number),
                 Stream::new(&shared, number),
                 issuer(plan.spec, EngineKind::Model, seed, number),
-                &limits(plan.spec, number),
+                &limits(plan, &shared, number),
+                coverage(plan, target, &shared),
             ));
         }
         let open = is_open(plan.spec);

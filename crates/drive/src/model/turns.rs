@@ -208,7 +208,7 @@ impl<'a> Turns<'a> {
         if let Some(failure) = completion.failure {
             self.failed(failure, index, slot.op);
         } else {
-            worker.succeeded(len_bytes, self.measuring);
+            worker.succeeded(&slot.op, self.measuring);
             if self.measuring {
                 let run = Run {
                     kind: slot.op.kind,
@@ -379,16 +379,24 @@ mod tests {
             interval_ns: 1_000_000_000,
             place: None,
             errors_max: 2,
+            fill_passes: None,
             clock: Clock::new(),
             options: EngineOptions::default(),
             settle: None,
         };
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
-        let stream = Stream::new(&Shared::new(&spec, 1, &geometry).unwrap(), 0);
+        let shared = Shared::new(&spec, 1, &geometry).unwrap();
+        let stream = Stream::new(&shared, 0);
         let issuer = (Issuer::closed(4, 0, false), 4);
         let mut machine = Machine::new(&system(), 1).unwrap();
-        let worker =
-            Worker::new(0, (0, 0, machine.add_worker(0)), stream, issuer, &limits(&spec, 0));
+        let worker = Worker::new(
+            0,
+            (0, 0, machine.add_worker(0)),
+            stream,
+            issuer,
+            &limits(&plan, &shared, 0),
+            None,
+        );
         let (sender, intervals) = channel();
         let recorder = Recorder::new(0, false, plan.interval_ns, sender);
         let stop = AtomicBool::new(false);

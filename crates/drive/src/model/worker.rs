@@ -3,9 +3,9 @@
 
 use super::dues::NEVER;
 use crate::issuer::{Issuer, Step};
-use crate::worker::{AT_SUBMISSION, Limits, WorkerReport};
+use crate::worker::{AT_SUBMISSION, Limits, WorkerReport, cover};
 use iodyno_emulate::Machine;
-use iodyno_measure::Ended;
+use iodyno_measure::{Coverage, Ended};
 use iodyno_units::Op;
 use iodyno_workload::Stream;
 
@@ -46,6 +46,7 @@ pub(super) struct Worker {
     area: i128,
     carried_in_ns: i128,
     carried_out_ns: i128,
+    coverage: Option<Box<Coverage>>,
     /// Its window has begun.
     measured: bool,
     /// When its window ended, and why; None while it works.
@@ -59,6 +60,7 @@ impl Worker {
         stream: Stream,
         (issuer, slots): (Issuer, u32),
         limits: &Limits,
+        coverage: Option<Box<Coverage>>,
     ) -> Self {
         let idle = Slot { op: Op::FLUSH, submitted_ns: 0, intended_ns: AT_SUBMISSION };
         Self {
@@ -79,6 +81,7 @@ impl Worker {
             area: 0,
             carried_in_ns: 0,
             carried_out_ns: 0,
+            coverage,
             measured: false,
             ended: None,
         }
@@ -132,8 +135,12 @@ impl Worker {
 
     /// Books an operation that succeeded.
     #[inline]
-    pub(super) fn succeeded(&mut self, len_bytes: u32, counts: bool) {
+    pub(super) fn succeeded(&mut self, op: &Op, counts: bool) {
+        let len_bytes = op.len_bytes;
         self.moved_bytes += u64::from(len_bytes);
+        if let Some(coverage) = &mut self.coverage {
+            cover(coverage, op);
+        }
         if counts {
             self.ops += 1;
             self.bytes += u64::from(len_bytes);
@@ -196,6 +203,7 @@ impl Worker {
             carried_out_ns: self.carried_out_ns * books,
             backlog_ops: if self.measured { self.issuer.backlog(end_ns) } else { 0 },
             recent_misses: self.stream.recent_misses(),
+            coverage: self.coverage.take(),
             ended,
             ..WorkerReport::default()
         }

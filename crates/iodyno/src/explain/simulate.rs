@@ -114,6 +114,7 @@ pub(super) fn simulate(
         interval_ns: time_ns,
         place: None,
         errors_max: u64::MAX,
+        fill_passes: None,
         clock: Clock::system(),
         options: EngineOptions::default(),
         settle: None,

@@ -243,3 +243,37 @@ fn check_tells_and_only_looks() {
     assert_eq!(place.names(), ["notes"]);
     assert!(!place.notebook().exists());
 }
+
+/// `purge` says first what it will do, takes what is ours unasked, and nothing else.
+#[test]
+fn purge_tells_first_and_takes_only_what_is_named() {
+    let place = Place::new();
+    let file = place.write("notes", notes());
+    let before = state(&file);
+    for wrong in ["", "--destroy other", "--destroy note"] {
+        let told = place.iodyno(&format!("purge notes {wrong}"));
+        told.fails(3, &["purge of notes", "discard", "did not make", "--destroy notes"]);
+    }
+    for method in ["nvme-sanitize-block", "nvme-format", "ata-erase"] {
+        let told = place.iodyno(&format!("purge notes --method {method} --destroy notes"));
+        assert!(told.exits(4).stdout.contains("not possible"), "{told:?}");
+    }
+    place.iodyno("purge notes --method zeroes").exits(2);
+    assert_eq!(state(&file), before);
+    let told = place.iodyno("purge notes --destroy notes --json");
+    let document = told.succeeds().json();
+    assert_eq!(document["purged"], true);
+    let record = &document["record"];
+    assert_eq!((&record["method"], &record["verified"]), (&json!("discard"), &json!("yes")));
+    assert!(std::fs::read(&file).unwrap().iter().all(|&byte| byte == 0));
+    // What iodyno made needs no name, and is laid out again by the next run.
+    place.document(&format!("run random-write --on mine?size=2MiB {SHORT}"));
+    let told = place.iodyno("purge mine");
+    assert!(told.succeeds().stdout.contains("verified   yes"), "{told:?}");
+    let again = place.document(&format!("run random-read --on mine {SHORT}"));
+    assert_eq!(again["run"]["plan"]["lay_out_bytes"], 2 << 20);
+    // Memory is new in any case; what keeps nothing can't be purged.
+    place.iodyno("purge ram:1MiB").succeeds();
+    place.iodyno("purge null:").exits(4);
+    place.iodyno("purge .").exits(3);
+}

@@ -62,7 +62,7 @@ pub(super) fn stage(
 fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
     const GRID: &str = "io addresses active state workload read block threads depth rate think targets fill time ramp of";
     let of_act = match verb {
-        "fill" => "block threads depth active times",
+        "fill" => "block threads depth active passes",
         "wait" => "time",
         "cells" => "GRID order repeats settle ceiling",
         "rounds" => "GRID settle rounds window range slope track before ceiling",
@@ -75,7 +75,7 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
         ($($key:ident),+) => { $(if let Some(value) = &raw.$key { given.push((stringify!($key), value.span())); })+ };
     }
     note!(io, addresses, active, state, workload, read, block, threads, depth, rate, think, targets, fill);
-    note!(time, ramp, order, repeats, times, rounds, window, range, slope, before, samples, wait, fills);
+    note!(time, ramp, order, repeats, passes, rounds, window, range, slope, before, samples, wait, fills);
     note!(steady_every, of, choose, settle);
     given.extend(raw.track.first().map(|track| ("track", track.span())));
     given.extend(raw.ceiling.values().next().map(|ceiling| ("ceiling", ceiling.span())));
@@ -361,11 +361,8 @@ impl Reader<'_> {
     fn fill(&self) -> Result<Act, SpecError> {
         let raw = self.raw;
         let at = raw.act.span();
-        let times = raw.times.as_ref().map_or(2.0, |t| *t.get_ref());
-        if !(times > 0.0 && times <= 100.0) {
-            let span = raw.times.as_ref().map_or(at, Spanned::span);
-            return Err(wrong(span, "`times` is above 0 and at most 100"));
-        }
+        // What can be proven afterwards: a map counts to three.
+        let passes = Self::whole(&raw.passes, 1, 3)?.unwrap_or(2) as u8;
         let first = |given: &Given<Texts>| -> Result<Option<(String, core::ops::Range<usize>)>, SpecError> {
             let Some(given) = given else { return Ok(None) };
             match given.get_ref().values.as_slice() {
@@ -396,7 +393,7 @@ impl Reader<'_> {
         if let Some(active) = active {
             spec = spec.with_active(active).map_err(|e| wrong(at, e))?;
         }
-        Ok(Act::Fill(Fill { spec, times }))
+        Ok(Act::Fill(Fill { spec, passes }))
     }
 
     fn cells(&self) -> Result<Act, SpecError> {

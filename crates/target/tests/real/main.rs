@@ -5,3 +5,5 @@
 mod common;
 mod faults;
 mod guards;
+mod purges;
+mod writes;

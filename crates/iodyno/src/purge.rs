@@ -1,0 +1,95 @@
+//! `purge`: brings a target back to the state as if it had never been written, and says what it did.
+
+use crate::args::Purge;
+use crate::failure::Failure;
+use crate::{complain, print, print_json, signals};
+use iodyno_target::purge::{
+    PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Verified, plan, purge,
+};
+use iodyno_target::{Confirm, inspect};
+use iodyno_units::human;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+/// Exit code for a target that was not purged.
+const NOT_PURGED: u8 = 4;
+
+pub(crate) fn command(flags: &Purge) -> Result<ExitCode, Failure> {
+    let inspection = inspect(&flags.target)?;
+    complain(&announce(&plan(&inspection, flags.method)));
+    let options = PurgeOptions { method: flags.method, confirm: Confirm(flags.destroy.clone()) };
+    let stop = signals::stop_flag();
+    let mut told = 0;
+    let mut progress = |share: Option<f64>| {
+        let percent = (share.unwrap_or(0.0) * 100.0) as u32;
+        // A line every tenth: also in a log it is no flood.
+        if percent >= told + 10 && percent < 100 {
+            told = percent - percent % 10;
+            complain(&format!("  {told} %\n"));
+        }
+        if stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let record = purge(inspection, &options, &mut progress)?;
+    if flags.json {
+        print_json(&json!({ "schema": 1, "purged": record.is_purged(), "record": record }))?;
+    } else {
+        print(&describe(&record))?;
+    }
+    Ok(if record.is_purged() { ExitCode::SUCCESS } else { ExitCode::from(NOT_PURGED) })
+}
+
+/// What will be done, and why not otherwise.
+fn announce(plan: &PurgePlan) -> String {
+    let mut text = format!("purge of {}, best first:\n", plan.target);
+    for choice in &plan.choices {
+        let mark = if Some(choice.method) == plan.chosen {
+            "→"
+        } else if choice.possible {
+            "·"
+        } else {
+            "✗"
+        };
+        let _ = writeln!(text, "  {mark} {:<22} {}", choice.method.name(), choice.remark);
+    }
+    if let (None, Some(why)) = (plan.chosen, &plan.why_not) {
+        let _ = writeln!(text, "  not possible: {why}");
+    }
+    text
+}
+
+fn describe(record: &PurgeRecord) -> String {
+    let mut text = format!("{}\n", record.target);
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<10} {value}");
+    };
+    let by = record.method.map_or(String::new(), |method| format!(" by {method}"));
+    match &record.outcome {
+        PurgeOutcome::Purged => {
+            line("purged", &format!("yes,{by} in {}", human::duration_ns(record.duration_ns)));
+        }
+        PurgeOutcome::NotPossible(why) => line("purged", &format!("not possible: {why}")),
+        PurgeOutcome::Failed(why) => line("purged", &format!("no,{by} failed: {why}")),
+    }
+    if record.outcome == PurgeOutcome::Purged {
+        let words = match record.verified {
+            Verified::Yes => "yes",
+            Verified::No => "no: what was written before is still there",
+            Verified::Unknown => "unknown",
+        };
+        line("verified", words);
+    }
+    for lifted in &record.lifted {
+        line("destroyed", &format!("though: {lifted}"));
+    }
+    for evidence in &record.evidence {
+        line("seen", evidence);
+    }
+    text
+}

@@ -1,0 +1,261 @@
+//! Which blocks of a range were written, and how often: what proves that a range was filled. A fill that
+//! was meant to cover a range is not one that did; so it is counted what completed.
+//!
+//! Two bits a block, which count to three and stay there. Each worker has a map of its own, made before it
+//! starts and merged with the others at the end; counting is a few instructions for each block of an
+//! operation. A map takes a quarter of a byte a block: 16 MiB for 8 TiB in blocks of 128 KiB.
+
+use serde::{Deserialize, Serialize};
+
+/// How often each block of a range was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    start_bytes: u64,
+    len_bytes: u64,
+    block_bytes: u64,
+    /// The low bits of the blocks' counts, 64 blocks a word.
+    low: Box<[u64]>,
+    /// The high bits.
+    high: Box<[u64]>,
+}
+
+impl Coverage {
+    /// The most that is told apart.
+    pub const TIMES_MAX: u8 = 3;
+
+    /// Nothing written yet of the bytes from `start_bytes` up to `end_bytes`, which are counted in
+    /// blocks of `block_bytes` from the start of the range; the last block may be shorter.
+    ///
+    /// # Panics
+    /// If a block has no bytes.
+    pub fn new(start_bytes: u64, end_bytes: u64, block_bytes: u64) -> Self {
+        assert!(block_bytes > 0, "a block has bytes");
+        let len_bytes = end_bytes.saturating_sub(start_bytes);
+        let words = len_bytes.div_ceil(block_bytes).div_ceil(64) as usize;
+        let (low, high) = (vec![0; words].into(), vec![0; words].into());
+        Self { start_bytes, len_bytes, block_bytes, low, high }
+    }
+
+    fn blocks(&self) -> u64 {
+        self.len_bytes.div_ceil(self.block_bytes)
+    }
+
+    /// Counts a write of `len_bytes` at `offset_bytes` that completed: once more for each block that lies
+    /// in it as a whole. Of a block that is written in pieces nothing is counted.
+    #[inline]
+    pub fn add(&mut self, offset_bytes: u64, len_bytes: u64) {
+        let end = (offset_bytes + len_bytes).saturating_sub(self.start_bytes).min(self.len_bytes);
+        let from = offset_bytes.saturating_sub(self.start_bytes);
+        let first = from.div_ceil(self.block_bytes);
+        // The last block of the range ends where the range does.
+        let past = if end == self.len_bytes { self.blocks() } else { end / self.block_bytes };
+        for block in first..past {
+            let (word, bit) = ((block / 64) as usize, 1 << (block % 64));
+            let (low, high) = (self.low[word] & bit, self.high[word] & bit);
+            // 0, 1, 2, 3, 3, …
+            self.low[word] = self.low[word] & !bit | (!low & bit) | (high & low);
+            self.high[word] |= low;
+        }
+    }
+
+    /// Adds what another worker wrote of the same range.
+    ///
+    /// # Panics
+    /// If it is a map of another range.
+    pub fn merge(&mut self, other: &Self) {
+        let shape = |map: &Self| (map.start_bytes, map.len_bytes, map.block_bytes);
+        assert_eq!(shape(self), shape(other), "maps of one range");
+        for i in 0..self.low.len() {
+            let (a0, a1, b0, b1) = (self.low[i], self.high[i], other.low[i], other.high[i]);
+            // An adder of two bits for 64 blocks at once; a carry out of it means three or more.
+            let carry = a0 & b0;
+            let over = a1 & b1 | carry & (a1 ^ b1);
+            self.low[i] = a0 ^ b0 | over;
+            self.high[i] = a1 ^ b1 ^ carry | over;
+        }
+    }
+
+    /// Words in which a bit says that the block was written at least so many times.
+    fn at_least(&self, times: u8) -> impl Iterator<Item = u64> + '_ {
+        self.low.iter().zip(&self.high).map(move |(low, high)| match times {
+            0 => u64::MAX,
+            1 => low | high,
+            2 => *high,
+            _ => low & high,
+        })
+    }
+
+    /// Bytes that were written at least so many times, 1 to [`TIMES_MAX`](Self::TIMES_MAX).
+    pub fn bytes(&self, at_least_times: u8) -> u64 {
+        let last = self.blocks().saturating_sub(1);
+        let missing = self.blocks() * self.block_bytes - self.len_bytes;
+        let mut bytes = 0;
+        for (word, bits) in (0_u64..).zip(self.at_least(at_least_times)) {
+            let in_range = (self.blocks() - word * 64).min(64);
+            let bits = if in_range == 64 { bits } else { bits & ((1 << in_range) - 1) };
+            bytes += u64::from(bits.count_ones()) * self.block_bytes;
+            if word == last / 64 && bits & 1 << (last % 64) != 0 {
+                bytes -= missing;
+            }
+        }
+        bytes
+    }
+
+    /// The share of the range that was written at least so many times, 0 to 1; 1 for an empty range.
+    pub fn share(&self, at_least_times: u8) -> f64 {
+        if self.len_bytes == 0 {
+            return 1.0;
+        }
+        self.bytes(at_least_times) as f64 / self.len_bytes as f64
+    }
+
+    /// The address of the first block that was written less often than that.
+    pub fn first_gap_bytes(&self, at_least_times: u8) -> Option<u64> {
+        let mut words = (0_u64..).zip(self.at_least(at_least_times));
+        let block = words.find_map(|(word, bits)| {
+            (bits != u64::MAX).then(|| word * 64 + u64::from(bits.trailing_ones()))
+        })?;
+        (block < self.blocks()).then(|| self.start_bytes + block * self.block_bytes)
+    }
+
+    /// What it proves of a fill that was to write every block so many times, and wrote
+    /// `written_bytes` in all.
+    pub fn proof(&self, times: u8, written_bytes: u64) -> FillProof {
+        FillProof {
+            times,
+            written_bytes,
+            passes: written_bytes as f64 / self.len_bytes.max(1) as f64,
+            once_share: self.share(1),
+            times_share: self.share(times),
+            first_gap_bytes: self.first_gap_bytes(times),
+        }
+    }
+}
+
+/// What a fill wrote, by what completed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FillProof {
+    /// How often every block was to be written.
+    pub times: u8,
+    /// Bytes of writes that completed.
+    pub written_bytes: u64,
+    /// The same as a multiple of the active range.
+    pub passes: f64,
+    /// Share (0 to 1) of the active range that was written at least once.
+    pub once_share: f64,
+    /// Share (0 to 1) of it that was written at least as often as it was to be.
+    pub times_share: f64,
+    /// The first address that was not.
+    pub first_gap_bytes: Option<u64>,
+}
+
+impl FillProof {
+    /// The share below which a fill is short.
+    pub const SHARE_MIN: f64 = 0.999;
+
+    /// True when it left out more than may be.
+    pub fn is_short(&self) -> bool {
+        self.times_share < Self::SHARE_MIN
+    }
+
+    /// Of several targets together: all that was written, and the least of what was proven.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let worst = if other.times_share < self.times_share { other } else { self };
+        Self { written_bytes: self.written_bytes + other.written_bytes, ..*worst }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same with a counter a block.
+    struct Oracle(Vec<u32>);
+
+    impl Oracle {
+        fn share(&self, map: &Coverage, times: u8) -> f64 {
+            let len = |block: usize| {
+                let from = block as u64 * map.block_bytes;
+                (from + map.block_bytes).min(map.len_bytes) - from
+            };
+            let covered = self.0.iter().enumerate().filter(|(_, n)| **n >= u32::from(times));
+            covered.map(|(block, _)| len(block)).sum::<u64>() as f64 / map.len_bytes as f64
+        }
+    }
+
+    proptest! {
+        /// Writes of any place and length, by several workers, against plain counters.
+        #[test]
+        fn counts_as_plain_counters_do(
+            start in 0_u64..3000,
+            len in 1_u64..20_000,
+            block in prop_oneof![Just(64_u64), 1_u64..300],
+            writes in prop::collection::vec((0_usize..3, 0_u64..24_000, 1_u64..4000), 0..60),
+        ) {
+            let end = start + len;
+            let mut maps = vec![Coverage::new(start, end, block); 3];
+            let mut oracle = Oracle(vec![0; len.div_ceil(block) as usize]);
+            for (worker, at, len_bytes) in writes {
+                maps[worker].add(at, len_bytes);
+                for (i, count) in oracle.0.iter_mut().enumerate() {
+                    let from = start + i as u64 * block;
+                    let to = (from + block).min(end);
+                    *count += u32::from(at <= from && to <= at + len_bytes);
+                }
+            }
+            // In any order.
+            let mut forth = maps[0].clone();
+            forth.merge(&maps[1]);
+            forth.merge(&maps[2]);
+            let mut back = maps[2].clone();
+            back.merge(&maps[1]);
+            back.merge(&maps[0]);
+            prop_assert_eq!(&forth, &back);
+            for times in 1..=Coverage::TIMES_MAX {
+                prop_assert!((forth.share(times) - oracle.share(&forth, times)).abs() < 1e-12);
+                let gap = oracle.0.iter().position(|&n| n < u32::from(times));
+                let gap = gap.map(|i| start + i as u64 * block);
+                prop_assert_eq!(forth.first_gap_bytes(times), gap);
+            }
+        }
+    }
+
+    /// What four jobs leave that all start at the beginning and write half of the range each: twice
+    /// the range in bytes, and half of it never touched.
+    #[test]
+    fn bytes_enough_are_no_proof() {
+        let range = 1000 * 4096;
+        let mut all = Coverage::new(0, range, 4096);
+        let mut written = 0;
+        for _job in 0..4 {
+            let mut map = Coverage::new(0, range, 4096);
+            for block in 0..500 {
+                map.add(block * 4096, 4096);
+                written += 4096;
+            }
+            all.merge(&map);
+        }
+        let proof = all.proof(2, written);
+        assert_eq!((proof.passes, proof.once_share, proof.times_share), (2.0, 0.5, 0.5));
+        assert_eq!(proof.first_gap_bytes, Some(500 * 4096));
+        assert!(proof.is_short());
+    }
+
+    #[test]
+    fn the_least_of_several_targets_decides() {
+        let mut whole = Coverage::new(512, 512 + 8 * 4096, 4096);
+        whole.add(512, 8 * 4096);
+        let mut half = Coverage::new(0, 8 * 4096, 4096);
+        half.add(0, 4 * 4096 + 4095);
+        let (whole, half) = (whole.proof(1, 8 * 4096), half.proof(1, 5 * 4096));
+        assert!(!whole.is_short() && whole.first_gap_bytes.is_none());
+        assert!((half.once_share - 0.5).abs() < 1e-12);
+        for both in [whole.with(&half), half.with(&whole)] {
+            assert!(both.is_short());
+            assert_eq!((both.written_bytes, both.first_gap_bytes), (13 * 4096, Some(4 * 4096)));
+        }
+        assert!(!Coverage::new(7, 7, 4096).proof(2, 0).is_short(), "nothing is all of nothing");
+    }
+}

@@ -1,0 +1,103 @@
+//! The fill: workload-independent preconditioning, which writes a target's active range from end to end,
+//! several times over, before anything is measured.
+//!
+//! All workers take their blocks from one cursor, so what arrives is one sequential stream, each block once
+//! a pass, however many workers there are and however fast each is; workers that each began at the same
+//! place would write the beginning several times and the end never. The cell ends when the
+//! passes are complete, and proves by what completed that they were
+//! ([`FillProof`](iodyno_measure::FillProof)).
+
+use iodyno_measure::Coverage;
+use iodyno_units::OpKind;
+use iodyno_workload::{ActiveRange, Block, Pattern, Spec};
+
+use crate::request::{CellRequest, RunError};
+
+/// What is the same of every fill.
+const WORKLOAD: &str = r#"
+schema = 1
+about = "The active range from end to end, in whole passes: workload-independent preconditioning"
+source = "SNIA Solid State Storage Performance Test Specification 2.0.2, WIPC: SEQ 128 KiB writes, twice the user capacity"
+block = "128KiB"
+
+[mix]
+write = 100
+
+[write]
+addresses = { pattern = "sequential", shared = true }
+
+[content]
+kind = "incompressible"
+
+[limits]
+ramp = "0s"
+bytes = "128KiB"
+"#;
+
+/// How a fill is to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FillShape {
+    /// Workers on each target.
+    pub threads: u32,
+    /// Outstanding writes of each worker.
+    pub depth: u32,
+    /// Bytes of a write; 128 KiB by the specification.
+    pub block_bytes: u32,
+    /// The part of each target that is filled.
+    pub active: ActiveRange,
+    /// How often every block is written, 1 to 3; twice by the specification.
+    pub passes: u8,
+}
+
+impl Default for FillShape {
+    /// As the specification has it: 128 KiB, twice, all of the target; one worker at depth 32.
+    fn default() -> Self {
+        let block_bytes = 128 << 10;
+        Self { threads: 1, depth: 32, block_bytes, active: ActiveRange::WHOLE, passes: 2 }
+    }
+}
+
+/// The cell that fills targets of at most `capacity_bytes`. Smaller ones are written as often: what each
+/// is to be written follows from its own capacity, and `capacity_bytes` is only what the plan tells.
+///
+/// # Errors
+/// [`RunError::Impossible`] for passes that can't be counted, and for a shape that is no workload.
+pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellRequest, RunError> {
+    let impossible = |why: String| RunError::Impossible(format!("{name}: {why}"));
+    if !(1..=Coverage::TIMES_MAX).contains(&shape.passes) {
+        let most = Coverage::TIMES_MAX;
+        return Err(impossible(format!("passes are 1 to {most}, not {}", shape.passes)));
+    }
+    let bytes = capacity_bytes.saturating_mul(shape.passes.into()).max(shape.block_bytes.into());
+    let spec = Spec::from_toml(WORKLOAD)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        .and_then(|spec| spec.with_block(vec![Block { bytes: shape.block_bytes, share: 1.0 }]))
+        .and_then(|spec| spec.with_threads(shape.threads))
+        .and_then(|spec| spec.with_depth(shape.depth))
+        .and_then(|spec| spec.with_active(shape.active))
+        .and_then(|spec| spec.with_bytes(bytes))
+        .map_err(impossible)?;
+    Ok(CellRequest { name: name.to_owned(), spec, fill_passes: Some(shape.passes) })
+}
+
+/// A cell that is to prove what it wrote must write as a fill does.
+pub(crate) fn check(cell: &CellRequest) -> Result<(), RunError> {
+    if cell.fill_passes.is_none() {
+        return Ok(());
+    }
+    let spec = &cell.spec;
+    let writes_only = spec.kinds().all(|(kind, _)| kind == OpKind::Write);
+    let one_size = spec.blocks(OpKind::Write).len() == 1;
+    let shared = matches!(
+        spec.addresses(OpKind::Write),
+        [address] if address.pattern == Pattern::Sequential { shared: true, run: None }
+    );
+    if writes_only && one_size && shared {
+        return Ok(());
+    }
+    Err(RunError::Impossible(format!(
+        "{}: a fill writes blocks of one size one after the other, by a cursor that its workers share, \
+         and nothing else",
+        cell.name
+    )))
+}

@@ -1,0 +1,167 @@
+//! A fill covers what it says it covers, however many workers share it, and says so when it does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use iodyno_drive::clock::Clock;
+use iodyno_drive::{EngineKind, EngineOptions};
+use iodyno_measure::{Cell, Ended};
+use iodyno_run::{
+    CellRequest, FillShape, Outcome, Request, RunError, WRITES_SEEN, Watch, execute, fill,
+};
+use iodyno_target::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
+use iodyno_workload::Spec;
+
+const MIB: u64 = 1 << 20;
+
+fn request(cells: Vec<CellRequest>, targets: &[&str], engine: Option<EngineKind>) -> Request {
+    Request {
+        name: "fill".to_owned(),
+        command: Vec::new(),
+        version: String::new(),
+        cells,
+        targets: targets.iter().map(|name| TargetName::parse(name).unwrap()).collect(),
+        emulated: None,
+        seed: 3,
+        engine,
+        options: EngineOptions::default(),
+        clock: Clock::new(),
+        interval_ns: None,
+        errors_max: 10,
+        read_only: false,
+        destroy: Vec::new(),
+        notebook: None,
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+struct Nobody;
+impl Watch for Nobody {}
+
+fn run(request: &Request) -> Outcome {
+    execute(request, &mut Nobody).unwrap()
+}
+
+fn says_short(cell: &Cell) -> bool {
+    cell.verdicts.iter().any(|verdict| verdict.code == "PRECONDITIONING_SHORT")
+}
+
+/// Each block twice, by any number of workers, on targets of several sizes at once: each by its own.
+#[test]
+fn every_block_is_written_as_often_as_was_asked() {
+    for threads in [1, 3, 7] {
+        for passes in [1, 2, 3] {
+            let shape = FillShape { threads, depth: 5, passes, ..FillShape::default() };
+            let cell = fill("fill", &shape, 9 * MIB).unwrap();
+            let outcome = run(&request(vec![cell], &["ram:9MiB", "ram:4MiB"], None));
+            let [large, small, all] = outcome.run.cells.as_slice() else { panic!() };
+            for (cell, mib) in [(large, 9), (small, 4)] {
+                let proof = cell.evidence.fill.unwrap();
+                let bytes = u64::from(passes) * mib * MIB;
+                assert_eq!((cell.ended, proof.written_bytes), (Ended::Bytes, bytes), "{threads}");
+                assert_eq!((proof.once_share, proof.times_share), (1.0, 1.0), "{proof:?}");
+                assert_eq!((proof.times, proof.first_gap_bytes), (passes, None));
+                assert!((proof.passes - f64::from(passes)).abs() < 1e-12);
+                assert!(!says_short(cell));
+            }
+            assert_eq!(all.evidence.fill.unwrap().written_bytes, u64::from(passes) * 13 * MIB);
+        }
+    }
+}
+
+/// Through the kernel, over a part of a file whose end fits no block.
+#[test]
+fn a_part_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    let target = format!("{}?size=8196KiB", path.display());
+    let shape =
+        FillShape { threads: 4, active: "50%..100%".parse().unwrap(), ..FillShape::default() };
+    for engine in [None, Some(EngineKind::Libaio)] {
+        let cell = fill("fill", &shape, 8196 << 10).unwrap();
+        let outcome = run(&request(vec![cell], &[&target], engine));
+        let proof = outcome.run.cells[0].evidence.fill.unwrap();
+        // 4098 KiB from 4098 KiB on: the first 126 KiB and the last 4 KiB hold no whole block.
+        assert_eq!(proof.written_bytes, 2 * 31 * (128 << 10), "{proof:?}");
+        assert_eq!(proof.first_gap_bytes, Some((4224 + 31 * 128) << 10));
+        assert!(proof.once_share > 0.99 && (proof.times_share - proof.once_share).abs() < 1e-12);
+        assert!(says_short(&outcome.run.cells[0]), "4 KiB of 4 MiB is 0.1 %");
+        assert!((1.9..2.1).contains(&proof.passes));
+    }
+}
+
+/// What was stopped is proven to be short, with the place where it stopped.
+#[test]
+fn a_fill_that_was_stopped_is_short() {
+    let shape = FillShape { threads: 2, ..FillShape::default() };
+    // Of 4 TiB that moves no bytes, a fraction of a second covers little.
+    let cell = fill("fill", &shape, 1 << 42).unwrap();
+    let request = request(vec![cell], &["null:4TiB"], None);
+    let stop = Arc::clone(&request.stop);
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let outcome = run(&request);
+    stopper.join().unwrap();
+    let cell = &outcome.run.cells[0];
+    let proof = cell.evidence.fill.unwrap();
+    assert_eq!(cell.ended, Ended::Interrupted);
+    assert!(says_short(cell) && proof.times_share == 0.0, "{proof:?}");
+    assert!(proof.once_share > 0.0 && proof.first_gap_bytes.is_some(), "{proof:?}");
+    let covered = proof.once_share * (1_u64 << 42) as f64;
+    assert!((covered - proof.written_bytes as f64).abs() < 1.0, "{proof:?}");
+}
+
+#[test]
+fn what_is_no_fill_is_refused() {
+    let refused =
+        |cell: CellRequest| match execute(&request(vec![cell], &["ram:4MiB"], None), &mut Nobody) {
+            Err(RunError::Impossible(why)) => assert!(why.contains("one after the other"), "{why}"),
+            other => panic!("{other:?}"),
+        };
+    for text in [
+        "[mix]\nwrite = 1",
+        "[mix]\nwrite = 1\n[write]\naddresses = { pattern = \"sequential\" }",
+        "[mix]\nwrite = 1\ntrim = 1\n[all]\naddresses = { pattern = \"sequential\", shared = true }",
+        "block = \"4KiB\"\n[mix]\nread = 1\n[all]\naddresses = { pattern = \"sequential\", shared = true }",
+    ] {
+        let spec =
+            Spec::from_toml(&format!("schema = 1\n{text}\n[limits]\nbytes = \"1MiB\"")).unwrap();
+        refused(CellRequest { name: "no fill".to_owned(), spec, fill_passes: Some(1) });
+    }
+    for passes in [0, 4] {
+        let shape = FillShape { passes, ..FillShape::default() };
+        assert!(matches!(fill("fill", &shape, MIB), Err(RunError::Impossible(_))));
+    }
+}
+
+/// What a run keeps lets a later one see whether somebody else wrote since.
+#[test]
+fn a_run_remembers_what_had_been_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    let name = format!("{}?size=4MiB", path.display());
+    let cell = fill("fill", &FillShape::default(), 4 * MIB).unwrap();
+    let outcome = run(&request(vec![cell], &[&name], None));
+    let target = &outcome.run.head.targets[0];
+    let Some(after) = target.health_after.as_ref().filter(|after| !after[WRITES_SEEN].is_null())
+    else {
+        println!("skipped: no direct I/O in the temporary folder");
+        return;
+    };
+    let look = || {
+        let mut seen = writes_seen(&inspect(&TargetName::parse(&name).unwrap()).unwrap()).unwrap();
+        // Others write to the device of this folder meanwhile.
+        seen.below.clear();
+        seen
+    };
+    let mut before: WritesSeen = serde_json::from_value(after[WRITES_SEEN].clone()).unwrap();
+    before.below.clear();
+    assert_eq!(unwritten_since(&before, &look()), Ok(()));
+    std::thread::sleep(Duration::from_millis(20));
+    let shape = FillShape { passes: 1, ..FillShape::default() };
+    run(&request(vec![fill("again", &shape, 4 * MIB).unwrap()], &[&name], None));
+    assert!(unwritten_since(&before, &look()).is_err());
+}

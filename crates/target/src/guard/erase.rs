@@ -1,0 +1,41 @@
+//! What is asked of a target before it is purged, beyond what is asked before a write.
+//!
+//! A write may go to a device that looks empty; a purge also takes what nobody recognises, and on some
+//! devices what lies outside the range that was named. So a device or an export is purged only
+//! when it was named, whatever it holds. And to erase what somebody has mounted or holds open is
+//! never what was meant: no name lifts that, since unmounting is easy.
+
+use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
+use crate::guard::{Confirm, confirm, shown};
+use crate::inspect::{Inspection, Kind};
+
+/// Refusals that lose their liftability before a purge.
+const IN_USE: [RefusalCode; 4] =
+    [RefusalCode::Mounted, RefusalCode::Swap, RefusalCode::Member, RefusalCode::OpenElsewhere];
+
+/// Adds what only a purge is refused for to what the guard found, and lifts what the given names lift.
+///
+/// # Errors
+/// [`TargetError::Refused`].
+pub(crate) fn allow_purge(
+    inspection: &Inspection,
+    mut refusals: Vec<Refusal>,
+    given: &Confirm,
+) -> Result<Vec<Refusal>, TargetError> {
+    if refusals.iter().any(|refusal| IN_USE.contains(&refusal.code)) {
+        return Err(TargetError::Refused(Box::new(RefusedTarget {
+            target: shown(inspection),
+            refusals,
+            confirmed_by: Vec::new(),
+            given: given.0.clone(),
+        })));
+    }
+    if matches!(inspection.kind, Kind::Block | Kind::Nbd) {
+        refusals.push(Refusal {
+            code: RefusalCode::Purge,
+            found: "A purge erases all that it holds, also what nobody recognises.".to_owned(),
+            mend: "Make sure that it is the right one.".to_owned(),
+        });
+    }
+    confirm(inspection, refusals, given)
+}

@@ -1,0 +1,276 @@
+//! The order of events of a purge: guard, plan, witnesses, health, the means, health, witnesses.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use iodyno_nbd::client::{Blocking, Config, Uri};
+
+use super::witness::{Blocks, ExportBlocks, OpenedBlocks, Witness};
+use super::{
+    Carried, Choice, Method, Progress, PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Setback,
+    Verified, ata, choose, discard, nvme,
+};
+use crate::error::{Refusal, TargetError};
+use crate::guard;
+use crate::health::{Health, health};
+use crate::inspect::{BlockDevice, Inspection, Kind};
+use crate::ioctl;
+use crate::name::{Direct, TargetName};
+use crate::open::{Access, OpenOptions, Opened, open_inspected};
+use crate::sysroot::SysRoot;
+
+/// A server that takes longer to answer one request is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Purges a target that nobody has open: asks the guard, opens it, purges it and closes it.
+///
+/// # Errors
+/// [`TargetError::Refused`] when it must not be erased, or was not named by `--destroy`, and those
+/// of opening it. That it can't be purged, or that the purge failed, is no error: the record says it.
+pub fn purge(
+    inspection: Inspection,
+    options: &PurgeOptions,
+    progress: &mut Progress<'_>,
+) -> Result<PurgeRecord, TargetError> {
+    let refusals = guard::check_writable(&inspection, &SysRoot::real());
+    let lifted = guard::allow_purge(&inspection, refusals, &options.confirm)?;
+    if let (TargetName::Nbd(uri), Some(_)) = (&inspection.name, &inspection.nbd) {
+        return Ok(export(&inspection, uri, options, &lifted, progress));
+    }
+    let is_there = matches!(inspection.kind, Kind::File | Kind::Block)
+        && inspection.exists
+        && !inspection.is_scratch();
+    if !is_there {
+        // Nothing that is kept: memory, emulated storage, a file that is still to be made.
+        return Ok(unkept(choose::plan(&inspection, options.method)));
+    }
+    let open = OpenOptions {
+        access: Access::ReadWrite,
+        direct: Direct::Auto,
+        confirm: options.confirm.clone(),
+    };
+    purge_opened(&open_inspected(inspection, &open)?, options, progress)
+}
+
+/// Purges a target that is open for writing already, such as one of a run. The names that it was
+/// opened by do not count: `options` must name it again.
+///
+/// # Errors
+/// As [`purge`]; [`TargetError::Unsupported`] for what was opened for reading.
+pub fn purge_opened(
+    opened: &Opened,
+    options: &PurgeOptions,
+    progress: &mut Progress<'_>,
+) -> Result<PurgeRecord, TargetError> {
+    let inspection = &opened.inspection;
+    if opened.access != Access::ReadWrite {
+        return Err(TargetError::Unsupported {
+            path: inspection.name.to_string(),
+            problem: "it is open for reading only, and a purge is a write.".to_owned(),
+            help: "leave --read-only out.".to_owned(),
+        });
+    }
+    let root = SysRoot::real();
+    let refusals = guard::check_through_descriptor(inspection, &root);
+    let lifted = guard::allow_purge(inspection, refusals, &options.confirm)?;
+    let found = choose::ask(inspection);
+    let plan = choose::decide(inspection, &found, options.method);
+    let range_bytes = range_bytes(opened);
+    let purge = Purge { opened, found: &found, range_bytes };
+    let before = own_health(inspection, &root);
+    let blocks = &mut OpenedBlocks(opened);
+    let mut record = go_through(
+        plan,
+        &lifted,
+        options,
+        blocks,
+        (range_bytes, opened.align_bytes),
+        |_, method| purge.carry_out(method, progress),
+    );
+    if inspection.kind == Kind::Block && record.method.is_some() {
+        let _ = ioctl::block_flush_buffers(&opened.fd);
+        // Nodes of partitions that are gone would mislead whoever looks next.
+        let _ = ioctl::block_reread_partitions(&opened.fd);
+    }
+    let after = own_health(inspection, &root);
+    record.evidence.extend(wear(before.as_ref(), after.as_ref()));
+    (record.health_before, record.health_after) = (before, after);
+    Ok(record)
+}
+
+/// What of an open target is erased: all of the target, up to the end of its last whole block.
+fn range_bytes(opened: &Opened) -> u64 {
+    let inspection = &opened.inspection;
+    let whole = inspection.whole_bytes.unwrap_or(0);
+    let block = inspection.alignment.logical_block_bytes.unwrap_or(512).max(1);
+    match inspection.kind {
+        Kind::Block => inspection.size_bytes.unwrap_or(whole).min(whole) / block * block,
+        _ => whole.min(inspection.size_bytes.unwrap_or(whole)),
+    }
+}
+
+struct Purge<'a> {
+    opened: &'a Opened,
+    found: &'a choose::Found,
+    range_bytes: u64,
+}
+
+impl Purge<'_> {
+    fn carry_out(&self, method: Method, progress: &mut Progress<'_>) -> Carried {
+        let fd = &self.opened.fd;
+        match (method, &self.found.nvme) {
+            (Method::Discard | Method::Anew, _) => {
+                discard::opened(self.opened, self.range_bytes, progress)
+            }
+            (Method::AtaErase | Method::AtaEraseEnhanced, _) => {
+                let enhanced = method == Method::AtaEraseEnhanced;
+                ata::carry_out(&mut ata::Device(fd), enhanced)
+            }
+            (_, Some(Ok(found))) => nvme::carry_out(&mut nvme::Device(fd), method, found, progress),
+            (_, _) => Err(Setback::Refused("the device could not be asked.".to_owned())),
+        }
+    }
+}
+
+/// Tries what is possible, best first, until one means works; between witnesses.
+fn go_through<B: Blocks>(
+    plan: PurgePlan,
+    lifted: &[Refusal],
+    options: &PurgeOptions,
+    blocks: &mut B,
+    (range_bytes, align_bytes): (u64, u64),
+    mut carry_out: impl FnMut(&mut B, Method) -> Carried,
+) -> PurgeRecord {
+    let mut record = begun(plan.target, plan.choices, lifted);
+    if plan.chosen.is_none() {
+        record.outcome = PurgeOutcome::NotPossible(plan.why_not.unwrap_or_default());
+        return record;
+    }
+    // Of this purge alone; a clock that stands still costs no more than that.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let nonce = now.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(48);
+    let witness = Witness::call(blocks, range_bytes, align_bytes, nonce);
+    let started = Instant::now();
+    let mut why_not = Vec::new();
+    for choice in &mut record.considered {
+        if !choice.possible || options.method.is_some_and(|asked| asked != choice.method) {
+            continue;
+        }
+        match carry_out(blocks, choice.method) {
+            Ok(words) => {
+                record.method = Some(choice.method);
+                record.outcome = PurgeOutcome::Purged;
+                record.evidence.extend(words);
+                break;
+            }
+            Err(Setback::Refused(why)) => {
+                choice.possible = false;
+                choice.remark = why;
+                why_not.push(format!("{}: {}", choice.method, choice.remark));
+                record.outcome = PurgeOutcome::NotPossible(why_not.join(" "));
+            }
+            Err(Setback::Failed(why)) => {
+                record.method = Some(choice.method);
+                record.outcome = PurgeOutcome::Failed(why);
+                break;
+            }
+        }
+    }
+    record.duration_ns = started.elapsed().as_nanos() as u64;
+    if record.outcome == PurgeOutcome::Purged {
+        let (verified, words) = witness.hear(blocks);
+        record.verified = verified;
+        record.evidence.push(words);
+    } else {
+        record.evidence.push(
+            "Some blocks were overwritten with a pattern, which would have shown whether it worked."
+                .to_owned(),
+        );
+    }
+    record
+}
+
+fn begun(target: String, considered: Vec<Choice>, lifted: &[Refusal]) -> PurgeRecord {
+    PurgeRecord {
+        target,
+        method: None,
+        outcome: PurgeOutcome::NotPossible(String::new()),
+        duration_ns: 0,
+        verified: Verified::Unknown,
+        evidence: Vec::new(),
+        considered,
+        lifted: lifted.iter().map(ToString::to_string).collect(),
+        health_before: None,
+        health_after: None,
+    }
+}
+
+/// A target that is made anew by each run, or that keeps nothing.
+fn unkept(plan: PurgePlan) -> PurgeRecord {
+    let mut record = begun(plan.target, plan.choices, &[]);
+    match plan.chosen {
+        Some(method) => {
+            record.method = Some(method);
+            record.outcome = PurgeOutcome::Purged;
+            record.verified = Verified::Yes;
+            record.evidence.extend(record.considered.iter().map(|choice| choice.remark.clone()));
+        }
+        None => record.outcome = PurgeOutcome::NotPossible(plan.why_not.unwrap_or_default()),
+    }
+    record
+}
+
+fn export(
+    inspection: &Inspection,
+    uri: &Uri,
+    options: &PurgeOptions,
+    lifted: &[Refusal],
+    progress: &mut Progress<'_>,
+) -> PurgeRecord {
+    let plan = choose::plan(inspection, options.method);
+    let config = Config { depth: 1, timeout: PATIENCE, ..Config::default() };
+    let mut client = match Blocking::connect_with(uri, &config) {
+        Ok(client) => client.with_patience(PATIENCE),
+        Err(error) => {
+            let mut record = begun(plan.target, plan.choices, lifted);
+            record.outcome = PurgeOutcome::Failed(format!("no connection: {error}."));
+            return record;
+        }
+    };
+    let range_bytes = inspection.size_bytes.unwrap_or(0);
+    let align_bytes = inspection.nbd.as_ref().map_or(512, |e| u64::from(e.min_block_bytes));
+    let blocks = &mut ExportBlocks(&mut client);
+    go_through(plan, lifted, options, blocks, (range_bytes, align_bytes), |blocks, _| {
+        discard::export(blocks.0, range_bytes, progress)
+    })
+}
+
+/// The log of the device that is the target, not of what lies below a file or a loop device.
+fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
+    let own = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block)?;
+    let is_own = |device: &&BlockDevice| {
+        device.dev == own.dev || own.partition_of.as_ref() == Some(&device.kernel_name)
+    };
+    let device = inspection.physical.iter().find(is_own)?;
+    health(&BlockDevice::read(root, device.dev)?).ok()
+}
+
+/// What the device's own log says of the purge.
+fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
+    let (before, after) = (before?, after?);
+    let unknown = || "unknown".to_owned();
+    let percent =
+        |health: &Health| health.percentage_used.map_or_else(unknown, |p| format!("{p} %"));
+    let errors = |health: &Health| health.media_errors.map_or_else(unknown, |n| n.to_string());
+    Some(format!(
+        "By its own log, {} of its life was used before and {} after; errors of the medium: {} before, \
+         {} after.",
+        percent(before),
+        percent(after),
+        errors(before),
+        errors(after)
+    ))
+}
+
+#[cfg(test)]
+#[path = "carry_out_tests.rs"]
+mod tests;

@@ -1,0 +1,264 @@
+//! Which means of purging a target has, and why not the others: what is printed before anything is
+//! erased. Only asks devices; the rules themselves are a pure function of what was found.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use iodyno_units::human;
+
+use super::{Method, ata, nvme};
+use crate::inspect::{self, Inspection, Kind};
+
+/// One means, and whether this target has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Which.
+    pub method: Method,
+    /// It can be tried.
+    pub possible: bool,
+    /// What it does here and how long it takes, or why it can't be, as a sentence.
+    pub remark: String,
+}
+
+/// What a purge would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgePlan {
+    /// The target's canonical name.
+    pub target: String,
+    /// The means that targets of this kind can have, best first.
+    pub choices: Vec<Choice>,
+    /// What would be done.
+    pub chosen: Option<Method>,
+    /// Why nothing would be, as a sentence.
+    pub why_not: Option<String>,
+}
+
+/// What a device answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) nvme: Option<Result<nvme::Identified, String>>,
+    pub(super) ata: Option<Result<ata::Security, String>>,
+}
+
+/// What a purge of this target would do. Asks the device, and changes nothing.
+pub fn plan(inspection: &Inspection, asked: Option<Method>) -> PurgePlan {
+    decide(inspection, &ask(inspection), asked)
+}
+
+/// Asks the device, where it is one that can be asked.
+pub(super) fn ask(inspection: &Inspection) -> Found {
+    let mut found = Found::default();
+    let name = match &inspection.device {
+        Some(device) if is_whole(inspection).is_ok() => device.kernel_name.as_str(),
+        _ => return found,
+    };
+    let (is_nvme, is_scsi) = (name.starts_with("nvme"), name.starts_with("sd"));
+    if !is_nvme && !is_scsi {
+        return found;
+    }
+    let path = inspect::open_path(inspection);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let opened = rustix::fs::open(&path, flags, Mode::empty());
+    let opened = opened.map_err(|errno: Errno| errno.to_string());
+    if is_nvme {
+        found.nvme = Some(opened.and_then(|fd| nvme::ask(&mut nvme::Device(&fd))));
+    } else {
+        found.ata = Some(opened.and_then(|fd| ata::ask(&mut ata::Device(&fd))));
+    }
+    found
+}
+
+/// Whether the target is a whole device, so that a command which erases a whole device hits nothing
+/// but it. The error says what else it would hit.
+fn is_whole(inspection: &Inspection) -> Result<(), String> {
+    let Some(device) = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block) else {
+        return Err("it is no device of its own, and the command erases a whole one.".to_owned());
+    };
+    if let Some(disk) = &device.partition_of {
+        return Err(format!("it is a partition, and the command would erase all of {disk}."));
+    }
+    if !device.slaves.is_empty() {
+        return Err(format!(
+            "it is built on {}, and the command would go to these.",
+            device.slaves.join(" and ")
+        ));
+    }
+    if inspection.size_bytes != inspection.whole_bytes {
+        return Err(format!(
+            "only its first {} are the target (?size=), and the command would erase all of it.",
+            human::size(inspection.size_bytes.unwrap_or(0))
+        ));
+    }
+    Ok(())
+}
+
+/// The rules.
+pub(super) fn decide(inspection: &Inspection, found: &Found, asked: Option<Method>) -> PurgePlan {
+    let choices: Vec<Choice> = Method::ALL
+        .into_iter()
+        .filter(|method| belongs(*method, inspection) || asked == Some(*method))
+        .map(|method| match possible(method, inspection, found) {
+            Ok(remark) => Choice { method, possible: true, remark },
+            Err(remark) => Choice { method, possible: false, remark },
+        })
+        .collect();
+    let wanted = |choice: &&Choice| asked.is_none_or(|method| choice.method == method);
+    let chosen = choices.iter().filter(wanted).find(|choice| choice.possible);
+    let chosen = chosen.map(|choice| choice.method);
+    let why_not = chosen.is_none().then(|| match choices.iter().find(wanted) {
+        Some(Choice { method, remark, .. }) if asked.is_some() => format!("{method}: {remark}"),
+        _ if choices.is_empty() => "it keeps nothing that could be erased.".to_owned(),
+        _ => {
+            let all = choices.iter().map(|c| format!("{}: {}", c.method, c.remark));
+            all.collect::<Vec<_>>().join(" ")
+        }
+    });
+    PurgePlan { target: inspection.name.to_string(), choices, chosen, why_not }
+}
+
+/// Whether targets of this kind can have this means at all, so that it is worth a line.
+fn belongs(method: Method, inspection: &Inspection) -> bool {
+    use Method as M;
+    let name = inspection.device.as_ref().map_or("", |device| device.kernel_name.as_str());
+    match method {
+        M::NvmeSanitizeBlock | M::NvmeSanitizeCrypto | M::NvmeFormat | M::NvmeFormatCrypto => {
+            inspection.kind == Kind::Block && name.starts_with("nvme")
+        }
+        M::AtaErase | M::AtaEraseEnhanced => {
+            inspection.kind == Kind::Block && name.starts_with("sd")
+        }
+        M::Discard => {
+            matches!(inspection.kind, Kind::Block | Kind::Nbd) || is_kept_file(inspection)
+        }
+        M::Anew => is_anew(inspection),
+    }
+}
+
+fn is_anew(inspection: &Inspection) -> bool {
+    inspection.kind == Kind::Ram || inspection.kind == Kind::File && !inspection.exists
+}
+
+fn is_kept_file(inspection: &Inspection) -> bool {
+    inspection.kind == Kind::File && inspection.exists
+}
+
+/// What a means would do here, or why it can't.
+fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<String, String> {
+    if method.is_whole_device() {
+        is_whole(inspection)?;
+    }
+    match method {
+        Method::NvmeSanitizeBlock | Method::NvmeSanitizeCrypto => {
+            sanitize(asked(found.nvme.as_ref())?, method == Method::NvmeSanitizeCrypto)
+        }
+        Method::NvmeFormat | Method::NvmeFormatCrypto => {
+            format(asked(found.nvme.as_ref())?, method == Method::NvmeFormatCrypto)
+        }
+        Method::AtaErase | Method::AtaEraseEnhanced => {
+            let enhanced = method == Method::AtaEraseEnhanced;
+            if inspection.device.as_ref().is_some_and(|d| d.transport.as_deref() == Some("usb")) {
+                return Err(
+                    "it is behind a USB bridge, and bridges have been known to lose drives \
+                            in the middle of this; attach the drive itself."
+                        .to_owned(),
+                );
+            }
+            let security = asked(found.ata.as_ref())?;
+            if let Some(why) = security.hindrance(enhanced) {
+                return Err(why);
+            }
+            let minutes = if enhanced { security.enhanced_minutes } else { security.erase_minutes };
+            let time = minutes.map_or("the drive does not say how long it takes".to_owned(), |m| {
+                format!("the drive says that it takes {m} min")
+            });
+            Ok(format!("erases the whole drive; {time}."))
+        }
+        Method::Discard => discard(inspection),
+        Method::Anew if inspection.kind == Kind::Ram => {
+            Ok("memory is mapped anew by each run, and reads as zeroes.".to_owned())
+        }
+        Method::Anew if is_anew(inspection) => {
+            Ok("it is not there yet: the run that makes it begins with an empty one.".to_owned())
+        }
+        Method::Anew => Err("it is there already.".to_owned()),
+    }
+}
+
+fn asked<T>(answer: Option<&Result<T, String>>) -> Result<&T, String> {
+    match answer {
+        Some(Ok(found)) => Ok(found),
+        Some(Err(why)) => Err(format!("the device could not be asked ({why}); are you root?")),
+        None => Err("it is no device of this kind.".to_owned()),
+    }
+}
+
+fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
+    let able = if crypto { found.sanitize_crypto } else { found.sanitize_block };
+    if !able {
+        return Err("the controller does not offer it.".to_owned());
+    }
+    only_namespace(found, "Sanitize")?;
+    let Some(status) = &found.sanitize else {
+        return Err(
+            "its sanitize log can't be read, so nobody would know when it is done.".to_owned()
+        );
+    };
+    if status.state == nvme::SanitizeState::InProgress {
+        return Err("a sanitize is in progress already; wait until it is done.".to_owned());
+    }
+    let estimate = if crypto { status.crypto_erase_s } else { status.block_erase_s };
+    let time = estimate.map_or("it does not say how long it takes".to_owned(), |seconds| {
+        format!("it says that it takes {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
+    });
+    Ok(format!(
+        "erases the whole device, which goes on through a reset or a loss of power; {time}."
+    ))
+}
+
+fn format(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
+    let able = if crypto { found.format_crypto } else { found.format };
+    if !able {
+        return Err("the controller does not offer it.".to_owned());
+    }
+    if found.format_hits_all {
+        only_namespace(found, "a format here")?;
+    }
+    let ses = if crypto { "SES=2" } else { "SES=1" };
+    Ok(format!("erases namespace {} and keeps its block size ({ses}).", found.nsid))
+}
+
+fn only_namespace(found: &nvme::Identified, what: &str) -> Result<(), String> {
+    let others = found.others();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = others.iter().map(ToString::to_string).collect();
+    Err(format!(
+        "{what} erases all namespaces of the device, and there is another: {}.",
+        list.join(", ")
+    ))
+}
+
+fn discard(inspection: &Inspection) -> Result<String, String> {
+    let size = human::size(inspection.size_bytes.unwrap_or(0));
+    match (inspection.kind, inspection.capabilities.trim) {
+        (Kind::Block, Some(true)) => {
+            Ok(format!("tells the device that its {size} are not needed; it may or may not erase."))
+        }
+        (Kind::Nbd, Some(true)) => {
+            Ok(format!("tells the server that its {size} are not needed; it may or may not erase."))
+        }
+        (Kind::File, Some(true) | None) if is_kept_file(inspection) => {
+            Ok(format!("gives the blocks of {size} back to the file system; the length stays."))
+        }
+        (Kind::Block, _) => Err("the kernel says that the device takes no discard.".to_owned()),
+        (Kind::Nbd, _) => Err("the server does not offer TRIM.".to_owned()),
+        (Kind::File, Some(false)) => Err("its file system can't punch holes.".to_owned()),
+        _ => Err("there is nothing to discard.".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! Discards: of a block device, of a file's blocks, of an NBD export. In pieces, so that progress can
+//! be told and the work be broken off between two of them.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use iodyno_nbd::client::Blocking;
+use iodyno_nbd::{CmdFlags, Kind as Request};
+use iodyno_units::human;
+
+use super::{Carried, Progress, Setback};
+use crate::inspect::{self, Kind};
+use crate::ioctl;
+use crate::open::Opened;
+
+/// One piece: large beside any erase unit, small beside a device.
+const PIECE_BYTES: u64 = 1 << 30;
+
+/// Discards the first `range_bytes` of an open file or device.
+pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<'_>) -> Carried {
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    in_pieces(range_bytes, progress, |at, len| {
+        let done = if opened.inspection.kind == Kind::Block {
+            ioctl::block_discard(&opened.fd, at, len)
+        } else {
+            fallocate(&opened.fd, punch, at, len)
+        };
+        done.map_err(|errno: Errno| (errno.to_string(), errno == Errno::OPNOTSUPP))
+    })?;
+    let mut words = vec![format!("Discards of {} were answered.", human::size(range_bytes))];
+    if opened.inspection.kind == Kind::File
+        && let Some(extents) = inspect::extents_of(&opened.fd, range_bytes)
+    {
+        words.push(format!(
+            "The file system says that {:.1} % of the range is still allocated.",
+            100.0 * extents.written_share
+        ));
+    }
+    Ok(words)
+}
+
+/// Discards an export.
+pub(super) fn export(
+    client: &mut Blocking,
+    range_bytes: u64,
+    progress: &mut Progress<'_>,
+) -> Carried {
+    in_pieces(range_bytes, progress, |at, len| {
+        client
+            .command(Request::Trim, CmdFlags::NONE, at, len as u32)
+            .map_err(|error| (error.to_string(), error.raw_os_error() == Some(libc::EOPNOTSUPP)))
+    })?;
+    Ok(vec![format!("Trims of {} were answered.", human::size(range_bytes))])
+}
+
+/// `one` discards a piece; its error says whether such a thing is not known at all.
+fn in_pieces(
+    range_bytes: u64,
+    progress: &mut Progress<'_>,
+    mut one: impl FnMut(u64, u64) -> Result<(), (String, bool)>,
+) -> Result<(), Setback> {
+    let mut at = 0;
+    while at < range_bytes {
+        let len = PIECE_BYTES.min(range_bytes - at);
+        match one(at, len) {
+            Ok(()) => {}
+            Err((why, true)) if at == 0 => {
+                return Err(Setback::Refused(format!("it takes no discard ({why}).")));
+            }
+            Err((why, _)) => {
+                return Err(Setback::Failed(format!("a discard at byte {at} failed ({why}).")));
+            }
+        }
+        at += len;
+        if progress(Some(at as f64 / range_bytes as f64)).is_break() && at < range_bytes {
+            return Err(Setback::Failed(format!(
+                "it was broken off after {} of {}.",
+                human::size(at),
+                human::size(range_bytes)
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,373 @@
+//! NVMe: Sanitize and Format NVM, by the NVM Express Base Specification 2.0 (5.17 Identify, 5.14 Format
+//! NVM, 5.24 Sanitize, 5.16.1.20 Sanitize Status log) and the NVM Command Set Specification 1.0
+//! (Identify Namespace).
+//!
+//! Commands and pages are encoded and parsed by pure functions. The order of events is written over
+//! a [`Port`], so that a controller in memory can be put in the device's place.
+
+use core::time::Duration;
+
+use rustix::fd::OwnedFd;
+
+use super::{Carried, Method, Progress, STOPPED, Setback};
+use crate::ioctl::{self, NvmeAdmin, NvmeFailure};
+
+/// An identify page.
+const PAGE_BYTES: usize = 4096;
+/// Time for a command that only asks.
+const ASK_MS: u32 = 10_000;
+/// Time for Sanitize to be accepted; the erase itself is polled.
+const START_MS: u32 = 120_000;
+/// Time for Format, which answers only when it is done: large devices take hours.
+const FORMAT_MS: u32 = 4 * 3600 * 1000;
+/// Log pages that may fail in a row while the device erases itself.
+const DEAF_MAX: u32 = 60;
+
+/// Where admin commands go.
+pub(super) trait Port {
+    fn admin(&mut self, command: &NvmeAdmin, data: &mut [u8]) -> Result<(), NvmeFailure>;
+    fn namespace(&mut self) -> Result<u32, NvmeFailure>;
+    /// Between two looks at the sanitize log.
+    fn wait(&mut self);
+}
+
+/// The controller behind an open block device.
+pub(super) struct Device<'a>(pub(super) &'a OwnedFd);
+
+impl Port for Device<'_> {
+    fn admin(&mut self, command: &NvmeAdmin, data: &mut [u8]) -> Result<(), NvmeFailure> {
+        ioctl::nvme_admin(self.0, command, data)
+    }
+
+    fn namespace(&mut self) -> Result<u32, NvmeFailure> {
+        ioctl::nvme_namespace(self.0).map_err(NvmeFailure::System)
+    }
+
+    fn wait(&mut self) {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// What is asked of the controller before it is decided how to purge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identified {
+    pub(super) nsid: u32,
+    /// Namespaces of the subsystem, this one too.
+    pub(super) namespaces: Vec<u32>,
+    pub(super) sanitize_block: bool,
+    pub(super) sanitize_crypto: bool,
+    pub(super) format: bool,
+    pub(super) format_crypto: bool,
+    /// A format, or the erase in it, goes to all namespaces.
+    pub(super) format_hits_all: bool,
+    /// The namespace's format, so that it is kept.
+    pub(super) layout: Layout,
+    pub(super) sanitize: Option<SanitizeStatus>,
+}
+
+impl Identified {
+    /// The namespaces beside this one.
+    pub(super) fn others(&self) -> Vec<u32> {
+        self.namespaces.iter().copied().filter(|&nsid| nsid != self.nsid).collect()
+    }
+}
+
+/// How a namespace is formatted, in the terms of Format NVM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Index of the LBA format, 0 to 63.
+    format_index: u8,
+    /// Metadata are part of an extended LBA.
+    extended_metadata: bool,
+    /// End-to-end protection, type 0 to 3.
+    protection: u8,
+    /// Protection information comes first in the metadata.
+    protection_first: bool,
+}
+
+fn le16(page: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([page[at], page[at + 1]])
+}
+
+fn le32(page: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
+}
+
+/// Identify (06h) of a structure, by its CNS.
+fn identify(cns: u8, nsid: u32) -> NvmeAdmin {
+    NvmeAdmin { opcode: 0x06, nsid, cdw10: u32::from(cns), cdw11: 0, timeout_ms: ASK_MS }
+}
+
+/// Get Log Page (02h), Sanitize Status (81h), 512 bytes, of the subsystem.
+fn sanitize_log() -> NvmeAdmin {
+    let dwords = 512 / 4 - 1;
+    let cdw10 = 0x81 | dwords << 16;
+    NvmeAdmin { opcode: 0x02, nsid: 0xFFFF_FFFF, cdw10, cdw11: 0, timeout_ms: ASK_MS }
+}
+
+/// Sanitize (84h). SANACT in bits 2:0 (2 block erase, 4 crypto erase); AUSE in bit 3, so that a
+/// device whose sanitize failed can be brought back; NDAS (bit 9) clear, so that all is deallocated.
+fn sanitize(crypto: bool) -> NvmeAdmin {
+    const AUSE: u32 = 1 << 3;
+    let action = if crypto { 0b100 } else { 0b010 };
+    NvmeAdmin { opcode: 0x84, nsid: 0, cdw10: action | AUSE, cdw11: 0, timeout_ms: START_MS }
+}
+
+/// Format NVM (80h) of one namespace with its format kept and the erase of SES (bits 11:9): 1 user
+/// data, 2 cryptographic. SES 0 erases nothing, and can't be asked for here.
+fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
+    let ses = if crypto { 2 } else { 1 };
+    let index = u32::from(layout.format_index);
+    let cdw10 = (index & 0xF)
+        | u32::from(layout.extended_metadata) << 4
+        | u32::from(layout.protection) << 5
+        | u32::from(layout.protection_first) << 8
+        | ses << 9
+        | (index >> 4) << 12;
+    NvmeAdmin { opcode: 0x80, nsid, cdw10, cdw11: 0, timeout_ms: FORMAT_MS }
+}
+
+/// Abilities in Identify Controller: OACS in bytes 257:256, SANICAP in 331:328, FNA in 524.
+struct Controller {
+    format: bool,
+    namespace_management: bool,
+    sanitize_crypto: bool,
+    sanitize_block: bool,
+    format_hits_all: bool,
+    format_crypto: bool,
+}
+
+fn parse_controller(page: &[u8; PAGE_BYTES]) -> Controller {
+    let (oacs, sanicap, fna) = (le16(page, 256), le32(page, 328), page[524]);
+    Controller {
+        format: oacs & 1 << 1 != 0,
+        namespace_management: oacs & 1 << 3 != 0,
+        sanitize_crypto: sanicap & 1 != 0,
+        sanitize_block: sanicap & 1 << 1 != 0,
+        format_hits_all: fna & 0b11 != 0,
+        format_crypto: fna & 1 << 2 != 0,
+    }
+}
+
+/// FLBAS in byte 26 of Identify Namespace (index in bits 3:0 and 6:5, extended metadata in bit 4),
+/// DPS in byte 29 (type in bits 2:0, place in bit 3).
+fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
+    let (flbas, dps) = (page[26], page[29]);
+    Layout {
+        format_index: flbas & 0xF | (flbas >> 5 & 0b11) << 4,
+        extended_metadata: flbas & 1 << 4 != 0,
+        protection: dps & 0b111,
+        protection_first: dps & 1 << 3 != 0,
+    }
+}
+
+/// A list of namespaces: ascending numbers of 32 bits, ended by 0.
+fn parse_list(page: &[u8; PAGE_BYTES]) -> Vec<u32> {
+    (0..PAGE_BYTES / 4).map(|i| le32(page, 4 * i)).take_while(|&nsid| nsid != 0).collect()
+}
+
+/// The state of the most recent sanitize: SSTAT bits 2:0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SanitizeState {
+    Never,
+    Completed,
+    InProgress,
+    Failed,
+}
+
+/// The Sanitize Status log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SanitizeStatus {
+    pub(super) state: SanitizeState,
+    /// Done share while in progress, in 65536ths.
+    progress: u16,
+    /// Nothing was written since, by the device's own word.
+    pub(super) global_data_erased: bool,
+    /// The device's own estimate, seconds.
+    pub(super) block_erase_s: Option<u32>,
+    pub(super) crypto_erase_s: Option<u32>,
+}
+
+/// SPROG in bytes 1:0, SSTAT in 3:2, estimates for block and crypto erase in 15:12 and 19:16.
+fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
+    let sstat = le16(page, 2);
+    let state = match sstat & 0b111 {
+        1 | 4 => SanitizeState::Completed,
+        2 => SanitizeState::InProgress,
+        3 => SanitizeState::Failed,
+        _ => SanitizeState::Never,
+    };
+    let estimate = |at: usize| Some(le32(page, at)).filter(|&seconds| seconds != u32::MAX);
+    SanitizeStatus {
+        state,
+        progress: le16(page, 0),
+        global_data_erased: sstat & 1 << 8 != 0,
+        block_erase_s: estimate(12),
+        crypto_erase_s: estimate(16),
+    }
+}
+
+/// What a failure means to people.
+fn words(failure: NvmeFailure) -> String {
+    match failure {
+        NvmeFailure::System(errno) => errno.to_string(),
+        NvmeFailure::Status(status) => {
+            let known = match status & 0x7FF {
+                0x001 => "invalid opcode",
+                0x002 => "invalid field",
+                0x01C => "sanitize failed",
+                0x01D => "sanitize in progress",
+                0x020 => "namespace is write protected",
+                0x10A => "invalid format",
+                0x10B => "firmware activation requires a reset",
+                0x123 => "prohibited while a persistent memory region is enabled",
+                _ => return format!("status {:#05x}", status & 0x7FF),
+            };
+            format!("status {:#05x}, {known}", status & 0x7FF)
+        }
+    }
+}
+
+/// Asks the controller what it can do. Reads only.
+///
+/// # Errors
+/// Why it could not be asked, in words.
+pub(super) fn ask(port: &mut dyn Port) -> Result<Identified, String> {
+    let mut page = [0; PAGE_BYTES];
+    let mut fetch = |port: &mut dyn Port, command: NvmeAdmin| {
+        page.fill(0);
+        port.admin(&command, &mut page).map(|()| page)
+    };
+    let nsid = port.namespace().map_err(words)?;
+    let controller = parse_controller(&fetch(port, identify(0x01, 0)).map_err(words)?);
+    let layout = parse_layout(&fetch(port, identify(0x00, nsid)).map_err(words)?);
+    // Also namespaces that are attached to no controller hold data.
+    let allocated = controller.namespace_management.then(|| fetch(port, identify(0x10, 0)).ok());
+    let namespaces = match allocated.flatten() {
+        Some(page) => parse_list(&page),
+        None => parse_list(&fetch(port, identify(0x02, 0)).map_err(words)?),
+    };
+    let can_sanitize = controller.sanitize_block || controller.sanitize_crypto;
+    Ok(Identified {
+        nsid,
+        namespaces,
+        sanitize_block: controller.sanitize_block,
+        sanitize_crypto: controller.sanitize_crypto,
+        format: controller.format,
+        format_crypto: controller.format && controller.format_crypto,
+        format_hits_all: controller.format_hits_all,
+        layout,
+        sanitize: if can_sanitize { read_status(port).ok() } else { None },
+    })
+}
+
+fn read_status(port: &mut dyn Port) -> Result<SanitizeStatus, NvmeFailure> {
+    let mut page = [0; 512];
+    port.admin(&sanitize_log(), &mut page).map(|()| parse_sanitize(&page))
+}
+
+/// Carries one of the NVMe methods out.
+pub(super) fn carry_out(
+    port: &mut dyn Port,
+    method: Method,
+    found: &Identified,
+    progress: &mut Progress<'_>,
+) -> Carried {
+    match method {
+        Method::NvmeSanitizeBlock => run_sanitize(port, false, progress),
+        Method::NvmeSanitizeCrypto => run_sanitize(port, true, progress),
+        _ => run_format(port, found, method == Method::NvmeFormatCrypto),
+    }
+}
+
+/// Format answers when it is done.
+fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried {
+    let command = format(found.nsid, found.layout, crypto);
+    match port.admin(&command, &mut []) {
+        Ok(()) => Ok(vec![format!(
+            "Format NVM of namespace {} with SES={} was completed without an error.",
+            found.nsid,
+            command.cdw10 >> 9 & 0b111
+        )]),
+        Err(failure @ NvmeFailure::Status(_)) => Err(Setback::Refused(format!(
+            "the controller refused Format NVM ({}).",
+            words(failure)
+        ))),
+        Err(failure) => Err(Setback::Failed(format!("Format NVM ended with {}.", words(failure)))),
+    }
+}
+
+/// Sanitize answers when it has begun; the log says when it is done.
+fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) -> Carried {
+    match port.admin(&sanitize(crypto), &mut []) {
+        Ok(()) => {}
+        Err(failure @ NvmeFailure::Status(_)) => {
+            let why = format!("the controller refused Sanitize ({}).", words(failure));
+            return Err(Setback::Refused(why));
+        }
+        Err(failure) => {
+            return Err(Setback::Failed(format!("Sanitize ended with {}.", words(failure))));
+        }
+    }
+    let mut deaf = 0;
+    loop {
+        match read_status(port) {
+            Ok(status) => {
+                deaf = 0;
+                match status.state {
+                    SanitizeState::Completed => return Ok(vec![completed(&status)]),
+                    SanitizeState::Failed => {
+                        return Err(Setback::Failed(
+                            "the sanitize log says that it failed; the device takes no I/O until a \
+                             sanitize succeeds or `nvme sanitize --sanact=1` ends the failure mode."
+                                .to_owned(),
+                        ));
+                    }
+                    SanitizeState::Never => {
+                        return Err(Setback::Failed(
+                            "the controller accepted Sanitize, and its log says that there never \
+                             was one."
+                                .to_owned(),
+                        ));
+                    }
+                    SanitizeState::InProgress => {
+                        if progress(Some(f64::from(status.progress) / 65_536.0)).is_break() {
+                            return Err(Setback::Failed(STOPPED.to_owned()));
+                        }
+                    }
+                }
+            }
+            Err(failure) => {
+                deaf += 1;
+                if deaf > DEAF_MAX {
+                    let why = format!("the sanitize log can't be read ({}).", words(failure));
+                    return Err(Setback::Failed(why));
+                }
+                if progress(None).is_break() {
+                    return Err(Setback::Failed(STOPPED.to_owned()));
+                }
+            }
+        }
+        port.wait();
+    }
+}
+
+fn completed(status: &SanitizeStatus) -> String {
+    let erased = if status.global_data_erased {
+        "and that nothing was written since (global data erased)"
+    } else {
+        "but does not claim that nothing was written since (global data erased is clear)"
+    };
+    format!("The sanitize log says completed, {erased}.")
+}
+
+/// A log in this state.
+#[cfg(test)]
+pub(super) fn fixture(state: SanitizeState) -> SanitizeStatus {
+    let (block_erase_s, crypto_erase_s) = (Some(90), None);
+    SanitizeStatus { state, progress: 0, global_data_erased: false, block_erase_s, crypto_erase_s }
+}
+
+#[cfg(test)]
+#[path = "nvme_tests.rs"]
+mod tests;

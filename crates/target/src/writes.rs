@@ -1,0 +1,408 @@
+//! How much had ever been written to a target: a fingerprint, taken after our last write, by which a
+//! later run knows whether anybody wrote since. Preconditioning takes hours, and is good only as long
+//! as nobody has.
+//!
+//! A device is judged by the kernel's counter of sectors written and discarded, which is exact but
+//! begins anew at each start of the machine, and by the device's own counter, which outlives that but
+//! is coarse. A file is judged by its inode, size and times. Below a file, and below a device that is
+//! built on others, a little is always written by file systems and volume managers: there a small
+//! share of the target's size is let pass. A partition shares its flash with the rest of its disk, so it
+//! is judged by its disk.
+//!
+//! What can't be known is never taken for "unwritten". Not seen are writes to a file within the
+//! few milliseconds of its clock's step, and on a device whose counter was read after a restart, less
+//! than two of that counter's units.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use iodyno_units::human;
+use serde::{Deserialize, Serialize};
+
+use crate::health::health;
+use crate::inspect::topology::BlockNode;
+use crate::inspect::{BlockDevice, DiskStats, Identity, Inspection, Kind};
+use crate::sysroot::{self, DevNo, SysRoot};
+
+/// Below the target, others may write this share of its size.
+const BELOW_SHARE_MAX: f64 = 0.01;
+/// Devices count in units of up to 1000 blocks of 512 bytes, and round.
+const DEVICE_UNIT_BYTES: u64 = 512_000;
+
+/// What had been written to one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceWrites {
+    /// The kernel's name of the whole disk.
+    pub kernel_name: String,
+    /// Its number.
+    pub dev: DevNo,
+    /// World-wide name or serial number, which outlive a restart.
+    pub identity: Option<String>,
+    /// The kernel's number of this attachment: a device that is attached anew has another.
+    pub attachment: Option<u64>,
+    /// Capacity in bytes.
+    pub size_bytes: Option<u64>,
+    /// Bytes written and discarded since it was attached, by the kernel's count; `None` where the
+    /// kernel does not count.
+    pub kernel_bytes: Option<u64>,
+    /// Bytes written over its life, by its own count.
+    pub device_bytes: Option<u64>,
+}
+
+/// What tells whether a file was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// Which file.
+    pub identity: Identity,
+    /// Its length.
+    pub size_bytes: u64,
+    /// When its content was changed last, ns since 1970.
+    pub modified_ns: i64,
+    /// When it or what is known of it was changed last, ns since 1970.
+    pub changed_ns: i64,
+}
+
+/// A target's fingerprint at one instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritesSeen {
+    /// Bytes of the target.
+    pub size_bytes: u64,
+    /// The machine's start, by the kernel's random name for it.
+    pub boot_id: Option<String>,
+    /// The file, where it is one.
+    pub file: Option<FileState>,
+    /// The device, where it is one.
+    pub device: Option<DeviceWrites>,
+    /// The devices below.
+    pub below: Vec<DeviceWrites>,
+}
+
+/// Why it can't be said that nobody wrote.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrittenSince {
+    /// It is another target, or another size of it.
+    #[error("it is not the same target as before: {0}")]
+    Other(String),
+    /// Somebody wrote.
+    #[error("{who}: {} were written or discarded since, by {by}", human::size(*.bytes))]
+    Written {
+        /// Which device.
+        who: String,
+        /// How much.
+        bytes: u64,
+        /// Whose count it is.
+        by: &'static str,
+    },
+    /// The file's times are later.
+    #[error("the file was changed since")]
+    FileChanged,
+    /// Nobody can know.
+    #[error("{who}: nobody can know: {why}")]
+    Unknown {
+        /// Which device.
+        who: String,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// Takes the fingerprint of a target of this system, as it is now; `None` for what nobody counts the
+/// writes of: memory, scratch files, character devices, emulated storage, exports of a server.
+pub fn writes_seen(inspection: &Inspection) -> Option<WritesSeen> {
+    writes_seen_in(inspection, &SysRoot::real())
+}
+
+fn writes_seen_in(inspection: &Inspection, root: &SysRoot) -> Option<WritesSeen> {
+    let is_kept = inspection.exists && !inspection.is_scratch();
+    if !is_kept || !matches!(inspection.kind, Kind::File | Kind::Block) {
+        return None;
+    }
+    let direct = inspection.device.as_ref().and_then(|device| disk_of(root, device));
+    let own = direct.clone().filter(|_| inspection.kind == Kind::Block);
+    let file = if inspection.kind == Kind::File {
+        Some(file_state(Path::new(inspection.canonical_path.as_deref()?))?)
+    } else {
+        // A device that /sys does not show has no counter.
+        own.as_ref()?;
+        None
+    };
+    let mut below: Vec<BlockNode> = Vec::new();
+    let physical = inspection.physical.iter().filter_map(|device| disk_of(root, device));
+    for node in direct.into_iter().chain(physical) {
+        let known = own.iter().chain(&below).any(|other| other.dev == node.dev);
+        if !known {
+            below.push(node);
+        }
+    }
+    Some(WritesSeen {
+        size_bytes: inspection.size_bytes.or(inspection.whole_bytes)?,
+        boot_id: sysroot::read(&root.path("proc/sys/kernel/random/boot_id")),
+        file,
+        device: own.map(|node| device_writes(root, &node)),
+        below: below.iter().map(|node| device_writes(root, node)).collect(),
+    })
+}
+
+/// The whole disk, for a partition too.
+fn disk_of(root: &SysRoot, device: &BlockDevice) -> Option<BlockNode> {
+    let node = BlockNode::by_number(root, device.dev)?;
+    Some(node.whole_disk().unwrap_or(node))
+}
+
+fn file_state(path: &Path) -> Option<FileState> {
+    let meta = fs::metadata(path).ok()?;
+    let ns = |seconds: i64, ns: i64| seconds.checked_mul(1_000_000_000)?.checked_add(ns);
+    Some(FileState {
+        identity: Identity::of(&meta),
+        size_bytes: meta.len(),
+        modified_ns: ns(meta.mtime(), meta.mtime_nsec())?,
+        changed_ns: ns(meta.ctime(), meta.ctime_nsec())?,
+    })
+}
+
+fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
+    let device = BlockDevice::of(root, node);
+    let counts = node.attr("queue/iostats").is_none_or(|flag| flag != "0");
+    let stats = DiskStats::read(root, node.dev).filter(|_| counts);
+    // A counter that did not even see our own writes counts nothing: bio-based drivers of older
+    // kernels have such.
+    let kernel = stats.map(|stats| stats.written_bytes + stats.discarded_bytes);
+    let log = if root.is_real() { health(&device).ok() } else { None };
+    DeviceWrites {
+        dev: node.dev,
+        identity: device.wwid.or(device.serial),
+        attachment: node.attr_u64("diskseq"),
+        size_bytes: device.size_bytes,
+        kernel_bytes: kernel.filter(|&bytes| bytes > 0),
+        device_bytes: log.and_then(|log| log.data_written_bytes),
+        kernel_name: device.kernel_name,
+    }
+}
+
+/// Says that nobody wrote to a target between two fingerprints of it.
+///
+/// # Errors
+/// Why that can't be said.
+pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), WrittenSince> {
+    if before.size_bytes != now.size_bytes {
+        return Err(WrittenSince::Other(format!(
+            "it had {}, and has {}",
+            human::size(before.size_bytes),
+            human::size(now.size_bytes)
+        )));
+    }
+    match (&before.file, &now.file) {
+        (None, None) => {}
+        (Some(a), Some(b)) if a.identity == b.identity => {
+            if a != b {
+                return Err(WrittenSince::FileChanged);
+            }
+        }
+        _ => return Err(WrittenSince::Other("another file has its name".to_owned())),
+    }
+    let same_boot = before.boot_id.is_some() && before.boot_id == now.boot_id;
+    match (&before.device, &now.device) {
+        (None, None) => {}
+        (Some(a), Some(b)) => same(a, b, same_boot, 0)?,
+        _ => return Err(WrittenSince::Other("it was a file or is one now".to_owned())),
+    }
+    if before.below.len() != now.below.len() {
+        return Err(WrittenSince::Other("it lies on other devices".to_owned()));
+    }
+    let spare = (now.size_bytes as f64 * BELOW_SHARE_MAX) as u64;
+    for (a, b) in before.below.iter().zip(&now.below) {
+        same(a, b, same_boot, spare)?;
+    }
+    Ok(())
+}
+
+/// Compares two readings of one device, of which `spare_bytes` may have been written by others.
+fn same(
+    before: &DeviceWrites,
+    now: &DeviceWrites,
+    same_boot: bool,
+    spare_bytes: u64,
+) -> Result<(), WrittenSince> {
+    let who = &now.kernel_name;
+    let unknown = |why| Err(WrittenSince::Unknown { who: who.clone(), why });
+    let other = |what: &str| Err(WrittenSince::Other(format!("{who} {what}")));
+    if before.size_bytes != now.size_bytes || before.identity != now.identity {
+        return other("is another device");
+    }
+    if same_boot && (before.dev != now.dev || before.attachment != now.attachment) {
+        return other("was attached anew");
+    }
+    let mut judged = false;
+    if same_boot && let (Some(a), Some(b)) = (before.kernel_bytes, now.kernel_bytes) {
+        if b < a {
+            return other("has a counter that began anew");
+        }
+        written(who, b - a, spare_bytes, "the kernel's count")?;
+        judged = true;
+    }
+    if let (Some(a), Some(b)) = (before.device_bytes, now.device_bytes)
+        && now.identity.is_some()
+    {
+        if b < a {
+            return other("has a counter that began anew");
+        }
+        let unit = DEVICE_UNIT_BYTES.max(spare_bytes);
+        written(who, b - a, unit, "the device's own count")?;
+        judged = true;
+    }
+    match (judged, same_boot) {
+        (true, _) => Ok(()),
+        (false, true) => unknown("neither the kernel nor the device counts writes to it"),
+        (false, false) => {
+            unknown("the machine was started since, and the device keeps no count of its own")
+        }
+    }
+}
+
+fn written(who: &str, bytes: u64, spare_bytes: u64, by: &'static str) -> Result<(), WrittenSince> {
+    if bytes <= spare_bytes {
+        return Ok(());
+    }
+    Err(WrittenSince::Written { who: who.to_owned(), bytes, by })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::fake::Tree;
+    use crate::inspect::inspect;
+    use crate::name::TargetName;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt as _;
+
+    const NVME: &str = "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
+
+    /// A disk with 80 sectors written and 8 discarded, in a machine that was started as `boot`.
+    fn disk(boot: &str, written: u64, attachment: u64) -> WritesSeen {
+        let tree = Tree::new();
+        tree.disk(NVME, "259:0", 8192);
+        tree.partition(&format!("{NVME}/nvme0n1p1"), "259:1", 1);
+        tree.file("proc/sys/kernel/random/boot_id", format!("{boot}\n"));
+        tree.file(&format!("sys/devices/{NVME}/diskseq"), format!("{attachment}\n"));
+        let stat = format!("0 0 0 0 2 0 {written} 7 0 9 12 3 0 8 1 4 2\n");
+        tree.file(&format!("sys/devices/{NVME}/stat"), stat);
+        let mut inspection = inspect(&TargetName::Null { size_bytes: 1 << 20 }).unwrap();
+        inspection.kind = Kind::Block;
+        // Its partition is the target, and is judged by the disk.
+        inspection.device = BlockDevice::read(&tree.root(), "259:1".parse().unwrap());
+        inspection.physical =
+            BlockDevice::read(&tree.root(), "259:0".parse().unwrap()).into_iter().collect();
+        writes_seen_in(&inspection, &tree.root()).unwrap()
+    }
+
+    #[test]
+    fn the_kernel_s_count_is_exact_while_the_machine_runs() {
+        let before = disk("one", 80, 5);
+        let device = before.device.as_ref().unwrap();
+        assert_eq!((device.kernel_name.as_str(), device.kernel_bytes), ("nvme0n1", Some(88 * 512)));
+        assert!(before.below.is_empty(), "the disk itself is not below itself");
+        assert_eq!(unwritten_since(&before, &before), Ok(()));
+        let json = serde_json::to_value(&before).unwrap();
+        assert_eq!(serde_json::from_value::<WritesSeen>(json).unwrap(), before);
+        let why = unwritten_since(&before, &disk("one", 81, 5)).unwrap_err();
+        assert_eq!(
+            why.to_string(),
+            "nvme0n1: 512 B were written or discarded since, by the kernel's count"
+        );
+        let is_other = |now| matches!(unwritten_since(&before, &now), Err(WrittenSince::Other(_)));
+        assert!(is_other(disk("one", 80, 6)), "attached anew");
+        assert!(is_other(disk("one", 79, 5)), "began anew");
+        let mut grown = before.clone();
+        grown.size_bytes += 512;
+        assert!(is_other(grown));
+        let mut uncounted = disk("one", 80, 5);
+        uncounted.device.as_mut().unwrap().kernel_bytes = None;
+        let why = unwritten_since(&before, &uncounted);
+        assert!(matches!(why, Err(WrittenSince::Unknown { .. })), "{why:?}");
+    }
+
+    #[test]
+    fn after_a_restart_only_the_device_s_own_count_is_left() {
+        let of = |boot, identity: Option<&str>, bytes| {
+            // The kernel's count is the same by accident.
+            let mut seen = disk(boot, 80, 5);
+            let device = seen.device.as_mut().unwrap();
+            device.identity = identity.map(str::to_owned);
+            device.device_bytes = bytes;
+            seen
+        };
+        let before = of("one", Some("S1"), Some(9_000_000));
+        let judge = |now| unwritten_since(&before, &now);
+        assert_eq!(judge(of("two", Some("S1"), Some(9_000_000))), Ok(()));
+        assert_eq!(judge(of("two", Some("S1"), Some(9_512_000))), Ok(()), "one unit is rounding");
+        let why = judge(of("two", Some("S1"), Some(10_024_000)));
+        assert!(matches!(why, Err(WrittenSince::Written { by: "the device's own count", .. })));
+        assert!(matches!(judge(of("two", Some("S1"), None)), Err(WrittenSince::Unknown { .. })));
+        assert!(matches!(
+            judge(of("two", Some("S2"), Some(9_000_000))),
+            Err(WrittenSince::Other(_))
+        ));
+        // In the same run of the machine another namespace's writes show in the device's count.
+        let why = judge(of("one", Some("S1"), Some(99_000_000)));
+        assert!(matches!(why, Err(WrittenSince::Written { .. })), "{why:?}");
+        // A boot that has no name is not the same boot.
+        let mut nameless = before.clone();
+        nameless.boot_id = None;
+        nameless.device.as_mut().unwrap().device_bytes = None;
+        let why = unwritten_since(&nameless, &nameless);
+        assert!(matches!(why, Err(WrittenSince::Unknown { .. })), "{why:?}");
+    }
+
+    #[test]
+    fn below_the_target_a_little_is_let_pass() {
+        let of = |kernel_bytes| {
+            let mut seen = disk("one", 80, 5);
+            let mut device = seen.device.take().unwrap();
+            device.kernel_bytes = Some(kernel_bytes);
+            seen.below = vec![device];
+            seen
+        };
+        let judge = |bytes: u64| unwritten_since(&of(1000), &of(1000 + bytes));
+        assert_eq!([judge(0), judge((1 << 20) / 100)], [Ok(()), Ok(())]);
+        assert!(matches!(judge((1 << 20) / 100 + 1), Err(WrittenSince::Written { .. })));
+        let mut moved = of(1000);
+        moved.below.clear();
+        assert!(matches!(unwritten_since(&of(1000), &moved), Err(WrittenSince::Other(_))));
+    }
+
+    #[test]
+    fn a_file_that_somebody_wrote_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        fs::write(&path, vec![1; 1 << 16]).unwrap();
+        let look = || {
+            let name = TargetName::parse(path.to_str().unwrap()).unwrap();
+            let mut seen = writes_seen(&inspect(&name).unwrap()).unwrap();
+            // Others write to the device of this folder meanwhile.
+            seen.below.clear();
+            seen
+        };
+        let before = look();
+        assert_eq!(unwritten_since(&before, &look()), Ok(()));
+        fs::read(&path).unwrap();
+        drop(File::options().write(true).open(&path).unwrap());
+        assert_eq!(unwritten_since(&before, &look()), Ok(()), "read and opened, not written");
+        // One byte, of the same value, past the file's own clock's step.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        File::options().write(true).open(&path).unwrap().write_all_at(&[1], 7).unwrap();
+        assert_eq!(unwritten_since(&before, &look()), Err(WrittenSince::FileChanged));
+        let before = look();
+        fs::rename(&path, dir.path().join("old")).unwrap();
+        fs::copy(dir.path().join("old"), &path).unwrap();
+        assert!(matches!(unwritten_since(&before, &look()), Err(WrittenSince::Other(_))));
+    }
+
+    #[test]
+    fn of_what_nobody_counts_there_is_no_fingerprint() {
+        for name in ["ram:1MiB", "null:", "scratch:64MiB", "/dev/zero?size=1MiB"] {
+            let inspection = inspect(&TargetName::parse(name).unwrap()).unwrap();
+            assert_eq!(writes_seen(&inspection), None, "{name}");
+        }
+    }
+}
