@@ -83,6 +83,7 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
             blocks: blocks(spec),
             offered_iops: offered_iops(spec),
             seed: plan.seed,
+            repeat: plan.repeat,
         },
         interval_ns: plan.interval_ns,
         // Known before the first interval, so that a run that is killed says it too.
@@ -307,6 +308,7 @@ pub fn calibrate(
         workload: "calibration".to_owned(),
         spec: &spec,
         seed,
+        repeat: 0,
         targets: vec![target],
         interval_ns: time_ns.max(1),
         errors_max: 0,

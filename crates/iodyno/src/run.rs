@@ -1,12 +1,12 @@
 //! `run`: from words to a request, and from the outcome to what is printed.
 
 use crate::args::{Cli, Run};
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_HELD};
 use crate::live::Live;
 use crate::{catalog, model, print, print_json, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
-use iodyno_report::json;
 use iodyno_report::terminal::{self, Style};
+use iodyno_report::{json, thresholds};
 use iodyno_run::{CellRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
@@ -37,6 +37,8 @@ pub(crate) fn command(
         ExitCode::from(INTERRUPTED)
     } else if outcome.too_many_errors {
         ExitCode::from(TOO_MANY_ERRORS)
+    } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
+        ExitCode::from(NOT_HELD)
     } else {
         ExitCode::SUCCESS
     })
@@ -53,10 +55,12 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     let notebook =
         if flags.no_notebook { None } else { Some(stored::path(cli.notebook.as_deref())?) };
     Ok(Request {
-        name,
+        name: flags.name.clone().unwrap_or(name),
         command: words.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cells,
+        repeats: flags.repeat,
+        thresholds: flags.require.clone(),
         emulated: model::emulated(&flags.on)?,
         targets: flags.on.clone(),
         seed: flags.seed,

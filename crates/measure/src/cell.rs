@@ -26,9 +26,25 @@ pub struct CellKey {
     pub offered_iops: Option<f64>,
     /// Seed of the streams.
     pub seed: u64,
+    /// Which repeat of the cell within its run it is; 0 is the first, and the only one where nothing
+    /// was repeated.
+    #[serde(default)]
+    pub repeat: u32,
 }
 
 impl CellKey {
+    /// What a cell shares with its repeats and with its counterparts in other runs: all but the seed,
+    /// the repeat and the engine, which is a condition and not a coordinate.
+    #[must_use]
+    pub fn coordinates(&self) -> Self {
+        Self { seed: 0, repeat: 0, engine: String::new(), ..self.clone() }
+    }
+
+    /// Whether it is the merged cell of several targets.
+    pub fn is_of_all_targets(&self) -> bool {
+        self.target.starts_with("all (")
+    }
+
     /// The block size with the largest share, bytes.
     pub fn block_bytes(&self) -> u32 {
         self.blocks.first().map_or(0, |b| b.0)

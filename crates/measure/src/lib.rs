@@ -13,7 +13,9 @@ pub mod errors;
 pub mod evidence;
 pub mod histogram;
 pub mod interval;
+pub mod metric;
 pub mod statistics;
+pub mod threshold;
 pub mod verdict;
 
 pub use cell::{Cell, CellKey, Ended, FAILURE_FACT, Resources, StampQuality};
@@ -21,4 +23,6 @@ pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval};
+pub use metric::{Metric, Quantity};
+pub use threshold::Threshold;
 pub use verdict::{Level, Verdict};

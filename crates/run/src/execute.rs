@@ -17,6 +17,7 @@ use iodyno_notebook::{
     WorkloadRecord,
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
+use iodyno_units::rng::{self, RngCore as _};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::ArrivalKind;
 use serde_json::Value;
@@ -163,12 +164,21 @@ fn run_cells(
     watch: &mut dyn Watch,
     cells: &mut Vec<Cell>,
 ) -> Result<Ran, RunError> {
-    for (position, cell) in request.cells.iter().enumerate() {
+    // The whole list again and again, so that what drifts meanwhile is spread over all cells.
+    let all = (0..request.repeats).flat_map(|r| request.cells.iter().map(move |cell| (r, cell)));
+    for (position, (repeat, cell)) in all.enumerate() {
         if request.stop.load(Ordering::Relaxed) {
             return if cells.is_empty() { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
-        let done =
-            run_cell(request, cell, position, props, writer.as_deref_mut(), watch, cells.len())?;
+        let done = run_cell(
+            request,
+            (repeat, cell),
+            position,
+            props,
+            writer.as_deref_mut(),
+            watch,
+            cells.len(),
+        )?;
         let stopped = done.iter().any(|c| matches!(c.ended, Ended::Interrupted | Ended::Errors));
         if let Some(writer) = writer.as_deref_mut() {
             for (i, cell) in done.iter().enumerate() {
@@ -185,7 +195,7 @@ fn run_cells(
 
 fn run_cell(
     request: &Request,
-    cell: &CellRequest,
+    (repeat, cell): (u32, &CellRequest),
     position: usize,
     props: &mut [Prop],
     writer: Option<&mut RunWriter>,
@@ -193,6 +203,7 @@ fn run_cell(
     first_index: usize,
 ) -> Result<Vec<Cell>, RunError> {
     let spec = &cell.spec;
+    let seed = seed_of(request.seed, repeat);
     let mut targets = Vec::new();
     let mut choices = Vec::new();
     let emulated = request.emulated.as_ref();
@@ -200,7 +211,7 @@ fn run_cell(
     let served = match (&system, emulated) {
         (Some(system), Some(emulated)) if emulated.live => {
             watch.phase(Phase::Preparing);
-            let served = crate::Emulated::served(system, spec, request.seed);
+            let served = crate::Emulated::served(system, spec, seed);
             Some(served.map_err(RunError::Impossible)?)
         }
         _ => None,
@@ -230,14 +241,15 @@ fn run_cell(
     } else {
         watch.phase(Phase::Calibrating);
         let capacity = props[0].medium.capacity_bytes();
-        Some(calibrate(spec, request.seed, capacity, request.clock, CALIBRATION_NS)?)
+        Some(calibrate(spec, seed, capacity, request.clock, CALIBRATION_NS)?)
     };
 
     let plan = CellPlan {
         name: cell.name.clone(),
         workload: cell.name.clone(),
         spec,
-        seed: request.seed,
+        seed,
+        repeat,
         targets,
         interval_ns: request.interval_ns.unwrap_or_else(|| interval_ns(spec.limits().time_ns)),
         errors_max: request.errors_max,
@@ -246,7 +258,7 @@ fn run_cell(
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));
-    let count = request.cells.len();
+    let count = request.cells.len() * request.repeats as usize;
     let mut keeper = Keeper::new(writer, watch, first_index, (position, count));
     let mut cells = drive_cell(&plan, &request.stop, &mut keeper)?;
     if let Some(e) = keeper.failure {
@@ -258,7 +270,7 @@ fn run_cell(
             done.evidence.ram_bytes = ram_bytes();
             prop.testify(done);
             if spec.issues(OpKind::Read) {
-                prop.sample(request.seed, spec, &mut done.evidence);
+                prop.sample(seed, spec, &mut done.evidence);
             }
         }
     }
@@ -297,6 +309,11 @@ fn run_cell(
         }
     }
     Ok(cells)
+}
+
+/// The seed of a repeat. The first has the run's own, so that it is the run without repeats.
+fn seed_of(seed: u64, repeat: u32) -> u64 {
+    if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
 }
 
 /// How near the model's times completions came, of each volume.

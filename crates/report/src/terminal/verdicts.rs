@@ -89,7 +89,7 @@ const fn rank(level: Level) -> u8 {
 }
 
 /// Mark, word and colour of a level.
-pub(super) const fn sign(level: Level, style: Style) -> (&'static str, &'static str, Role) {
+pub(crate) const fn sign(level: Level, style: Style) -> (&'static str, &'static str, Role) {
     match (level, style.unicode) {
         (Level::Invalid, true) => ("✗", "INVALID", Role::Red),
         (Level::Invalid, false) => ("x", "INVALID", Role::Red),
@@ -125,8 +125,9 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     }
     let name = |i: &usize| {
         let key = &run.cells[*i].key;
-        let name = clean(&key.name, 28, style);
-        let is_shared = run.cells.iter().filter(|c| c.key.name == key.name).count() > 1;
+        let name = clean(&super::name_of(run, key), 28, style);
+        let same = |c: &&Cell| c.key.name == key.name && c.key.repeat == key.repeat;
+        let is_shared = run.cells.iter().filter(same).count() > 1;
         if is_shared {
             format!("{name} on {}", super::text::clean_path(&key.target, 24, style))
         } else {
