@@ -234,7 +234,7 @@ pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<
             let why = match (&threshold.cells, threshold.metric.kind) {
                 (Some(like), _) if meant.is_empty() => format!("no cell is named {like}"),
                 (_, Some(kind)) if !meant.is_empty() => {
-                    format!("no cell that is meant did any {}", kind.name())
+                    format!("no cell here did any {}", kind.name())
                 }
                 _ => "nothing was measured".to_owned(),
             };

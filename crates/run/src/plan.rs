@@ -120,7 +120,7 @@ impl Plan {
         let cells =
             if self.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", self.cells) };
         let times = if self.repeats > 1 {
-            format!(" ({}, {} times)", self.cells / self.repeats as usize, self.repeats)
+            format!(" ({} × {} repeats)", self.cells / self.repeats as usize, self.repeats)
         } else {
             String::new()
         };

@@ -120,7 +120,6 @@ fn of_run(run: &Run, real: bool, values: &mut Values) {
         ] {
             put(values, what, text(&device[key]));
         }
-        put(values, "kind of target", text(&target.facts["kind"]));
         let file_system = target.facts.pointer("/file_system/fs_type");
         put(values, "file system", file_system.and_then(text));
     }

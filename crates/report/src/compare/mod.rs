@@ -20,6 +20,7 @@ pub use json::{SCHEMA, document};
 pub use terminal::show;
 
 use iodyno_measure::statistics::compare::{self, Comparison, Criteria, Difference, Pair};
+use iodyno_measure::statistics::rank;
 use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
@@ -234,6 +235,17 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
+/// A row that is inconclusive because with so many figures no difference in it alone could be shown, and
+/// how many values of each side could.
+fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<(&'r Row, u32)> {
+    let needed = compare::runs_for(rows.len(), criteria.alpha)?;
+    let is_hidden = |row: &&Row| {
+        matches!(row.comparison.difference, Difference::Inconclusive { .. })
+            && rank::smallest_p(row.a.len(), row.b.len()) * rows.len() as f64 > criteria.alpha
+    };
+    rows.iter().find(is_hidden).map(|row| (row, needed))
+}
+
 /// Says what so few runs are worth, and how many would do.
 fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut Vec<Verdict>) {
     let fewest = sides.iter().map(|s| s.runs.len()).min().unwrap_or(0);
@@ -260,6 +272,16 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
             Level::Warning,
             format!(
                 "{count} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after"
+            ),
+        ));
+    } else if let Some((row, needed)) = hidden(rows, criteria) {
+        let n = row.a.len().min(row.b.len());
+        remarks.push(remark(
+            "FEW_RUNS",
+            Level::Warning,
+            format!(
+                "{n} of each can show a difference in a single figure, but not in one of these {}, for p is corrected for their number: make at least {needed} of each, or compare fewer figures (--metric)",
+                rows.len()
             ),
         ));
     } else if fewest < 3 && !rows.is_empty() {

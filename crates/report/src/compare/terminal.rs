@@ -47,10 +47,12 @@ fn head(compared: &Compared, style: Style) -> Vec<String> {
             [one] => format!("run {one}"),
             several => format!("{} runs", several.len()),
         };
-        let names: Vec<&str> = side.names.iter().copied().filter(|n| *n != side.asked).collect();
+        let names = side.names.iter().filter(|n| **n != side.asked);
+        let names: Vec<String> = names.map(|n| clean(n, 40, style)).collect();
+        let targets: Vec<String> = side.targets.iter().map(|t| clean_path(t, 40, style)).collect();
         let mut words = vec![runs];
-        words.extend((!names.is_empty()).then(|| some(&names, style)));
-        words.push(format!("on {}", some(&side.targets, style)));
+        words.extend((!names.is_empty()).then(|| some(&names)));
+        words.push(format!("on {}", some(&targets)));
         let dot = if style.unicode { " · " } else { " - " };
         let indent = columns + 5;
         let text = wrap(&words.join(dot), style.width.max(40).saturating_sub(indent));
@@ -68,9 +70,9 @@ fn head(compared: &Compared, style: Style) -> Vec<String> {
 }
 
 /// `a, b, c and 5 more`
-fn some(names: &[&str], style: Style) -> String {
+fn some(names: &[String]) -> String {
     let shown = if names.len() > NAMES_MAX + 1 { NAMES_MAX } else { names.len() };
-    let mut words: Vec<String> = names[..shown].iter().map(|n| clean_path(n, 40, style)).collect();
+    let mut words = names[..shown].to_vec();
     if shown < names.len() {
         words.push(format!("{} more", names.len() - shown));
     }
@@ -96,7 +98,13 @@ fn metric_words(row: &Row) -> String {
 }
 
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
-    let [mut cell, mut load, mut metric] = std::array::from_fn(|i| Column::new("", [0, 4, 0][i]));
+    let [mut cell, mut target, mut load, mut metric] =
+        std::array::from_fn(|i| Column::new("", [0, 0, 4, 0][i]));
+    // Cells of single targets stand beside their merged cell.
+    let has_targets = compared.rows.iter().any(|row| {
+        let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
+        compared.rows.iter().any(other)
+    });
     let mut a = Column::new("A", 0);
     let mut b = Column::new("B", 0);
     let mut ratio = Column::new("B/A", 3);
@@ -108,9 +116,12 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
     for row in &compared.rows {
         if last == Some(&row.a_key) {
             cell.fields.push(Field::Empty);
+            target.fields.push(Field::Empty);
             load.fields.push(Field::Empty);
         } else {
             cell.fields.push(Field::Text(clean(&row.a_key.name, 28, style), Role::Bold));
+            let of = clean_path(&row.a_key.target, 24, style);
+            target.fields.push(Field::Text(of, Role::Plain));
             let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
             let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
             let text = format!("{}  {}", both(depth_a, depth_b), both(block_a, block_b));
@@ -127,7 +138,7 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
         b.fields.push(figure(of.median_b));
         let times = human::three_digits(of.median_b / of.median_a);
         ratio.fields.push(Field::figure(&times, Role::Plain));
-        let (words, role) = verdict_words(row, style);
+        let (words, role) = verdict_words(row, compared, style);
         let text = format!("{} %", percent(of.shift_share, style));
         let shift_role = if role == Role::Dim { Role::Plain } else { role };
         shift.fields.push(Field::figure(&text, shift_role));
@@ -140,6 +151,9 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
         verdict.fields.push(Field::Text(words, role));
     }
     let mut columns = vec![cell, load, metric, a, b, ratio, shift, interval, p, verdict];
+    if has_targets {
+        columns.insert(1, target);
+    }
     let left_out = table::fit(&mut columns, style.width.max(40));
     let mut lines: Vec<String> =
         table::lines(&columns, style).iter().map(|l| l.replace('\u{a0}', " ")).collect();
@@ -168,7 +182,7 @@ fn p_words(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { human::three_digits(p) }
 }
 
-fn verdict_words(row: &Row, style: Style) -> (String, Role) {
+fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, Role) {
     let mark = |unicode: &str, ascii: &str, word: &str| {
         format!("{} {word}", if style.unicode { unicode } else { ascii })
     };
@@ -178,6 +192,10 @@ fn verdict_words(row: &Row, style: Style) -> (String, Role) {
         Difference::Same => (mark("=", "=", "same"), Role::Plain),
         Difference::TooFewRuns { .. } => {
             (mark("?", "?", &format!("inconclusive: {}", n_words(row))), Role::Yellow)
+        }
+        // A single figure would be shown, and the correction for their number hides it.
+        Difference::Inconclusive { .. } if row.comparison.test.p <= compared.criteria.alpha => {
+            (mark("?", "?", "inconclusive: more runs"), Role::Yellow)
         }
         Difference::Inconclusive { detectable_share } => {
             let percent = human::three_digits(detectable_share * 100.0);
@@ -213,13 +231,14 @@ fn sum(compared: &Compared, style: Style) -> String {
 
 /// On what grounds the verdicts are given, and what the intervals cover.
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
-    let threshold = human::three_digits(compared.criteria.threshold_share * 100.0);
+    let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
         "faster or slower: shown (exact Mann-Whitney test, p corrected for {} figures, at most {}) and a shift of at least {threshold} %; same: the shift shown to be smaller than that.",
         compared.rows.len(),
         compared.criteria.alpha
     );
-    let has = |covers| compared.rows.iter().any(|r| r.covers == covers);
+    let shown = compared.rows.iter().filter(|r| r.comparison.interval.is_some());
+    let has = |covers| shown.clone().any(|r| r.covers == covers);
     if has(Covers::Runs) {
         text += " Intervals of the shift cover runs on these targets, not other devices.";
     }
@@ -242,28 +261,28 @@ fn omissions(compared: &Compared, style: Style) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for (side, why, is_loss, names) in groups {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let on = match side {
             "a" => " of A",
             "b" => " of B",
             _ => "",
         };
-        let text = format!("{}{on}: {}", some(&names, style), clean(why, WORDS_COLUMNS_MAX, style));
+        let text = format!("{}{on}: {}", some(&names), clean(why, WORDS_COLUMNS_MAX, style));
         let role = if is_loss { Role::Yellow } else { Role::Dim };
         lines.extend(item("not compared", role, &text, style));
     }
     lines
 }
 
+/// The cell, with its conditions and its target where its name does not tell it apart.
 fn name(of: &Omission, all: &[Omission], style: Style) -> String {
     let mut name = clean(&of.cell, 28, style);
-    let is_shared = all.iter().any(|o| o.cell == of.cell && o.key != of.key);
-    if is_shared {
+    let same = |o: &&Omission| (&o.cell, o.side, o.metric) == (&of.cell, of.side, of.metric);
+    if of.is_loss && all.iter().filter(same).any(|o| o.key != of.key) {
         let (depth, block) = conditions(&of.key);
         name = format!("{name} {depth} {block}");
-        if !of.key.target.is_empty() {
-            name = format!("{name} on {}", clean_path(&of.key.target, 24, style));
-        }
+    }
+    if of.is_loss && !of.key.target.is_empty() {
+        name = format!("{name} on {}", clean_path(&of.key.target, 24, style));
     }
     of.metric.map_or(name.clone(), |metric| format!("{name} {metric}"))
 }
@@ -278,8 +297,16 @@ fn conditions_lines(compared: &Compared, style: Style) -> Vec<String> {
         let (a, b) = (list(&condition.a), list(&condition.b));
         let mut text = clean(&condition.what, 60, style);
         if !condition.cells.is_empty() {
-            let cells: Vec<&str> = condition.cells.iter().map(String::as_str).collect();
-            text = format!("{text} ({})", some(&cells, style));
+            let mut cells: Vec<String> = Vec::new();
+            for cell in condition.cells.iter().map(|c| clean(c, 28, style)) {
+                if !cells.contains(&cell) {
+                    cells.push(cell);
+                }
+            }
+            // A list of all the cells there are says no more than none.
+            if compared.rows.iter().any(|r| !condition.cells.contains(&r.a_key.name)) {
+                text = format!("{text} ({})", some(&cells));
+            }
         }
         text = if a == b {
             format!("{text}: {a} on both sides")
