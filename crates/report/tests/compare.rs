@@ -245,7 +245,7 @@ fn repeats_are_not_runs() {
     assert_eq!((of.counts(), of.rows[0].covers), ([0, 0, 0, 4], Covers::Runs));
     assert_eq!((of.rows[0].a.len(), of.rows[0].b.len()), (2, 1));
     // The value of a run is that of all its repeats' operations and time.
-    let cells = one[0][0].cells.iter().filter(|c| c.key.name == "random-read");
+    let cells = two[0][0].cells.iter().filter(|c| c.key.name == "random-read");
     let rates: Vec<f64> = cells.map(|c| c.per_second(c.total().ops() as f64)).collect();
     let mean = rates.iter().sum::<f64>() / 6.0;
     assert!(of.rows[0].a.iter().any(|v| (v / mean - 1.0).abs() < 1e-9));
