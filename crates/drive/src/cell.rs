@@ -84,6 +84,7 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
             offered_iops: offered_iops(spec),
             seed: plan.seed,
             place: plan.place.clone(),
+            repeat: plan.repeat,
         },
         interval_ns: plan.interval_ns,
         // Known before the first interval, so that a run that is killed says it too.
@@ -321,6 +322,7 @@ pub fn calibrate(
         workload: "calibration".to_owned(),
         spec: &spec,
         seed,
+        repeat: 0,
         targets: vec![target],
         interval_ns: time_ns.max(1),
         place: None,

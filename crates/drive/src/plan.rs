@@ -34,6 +34,8 @@ pub struct CellPlan<'a> {
     pub spec: &'a Spec,
     /// Seed of all streams.
     pub seed: u64,
+    /// Which repeat of the cell it is, from 0.
+    pub repeat: u32,
     /// Targets; each gets the workload's workers for itself.
     pub targets: Vec<TargetPlan>,
     /// Length of one interval of the series, ns.

@@ -55,6 +55,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         workload: "cell".to_owned(),
         spec,
         seed: 7,
+        repeat: 0,
         targets: targets.collect(),
         interval_ns: 20_000_000,
         place: None,

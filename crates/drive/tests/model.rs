@@ -79,6 +79,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         workload: "cell".to_owned(),
         spec,
         seed: 7,
+        repeat: 0,
         targets: targets.collect(),
         interval_ns: 20_000_000,
         place: None,

@@ -3,9 +3,10 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_drive::EngineKind;
+use iodyno_measure::{Metric, Threshold};
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
-use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
+use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use iodyno_workload::{ActiveRange, Block, Content};
 use std::path::PathBuf;
 
@@ -28,7 +29,9 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id);
 3 refused, for it would destroy something; 4 the target or an engine failed, or too many operations did;
-5 the notebook can't be used; 130 interrupted (what was measured is kept).";
+5 the notebook can't be used; 6 a threshold (--require) was not held; 7 compare: something is slower;
+8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where
+nothing at all could be compared); 130 interrupted (what was measured is kept).";
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,10 +71,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show a run again: an id, the start of one, or `last`.
+    /// Show a run again: an id, the start of one, `last`, or `last~1` for the one before.
     Show {
         /// The run.
         run: String,
+        /// Hold it against this threshold, as `run --require` does, rather than against its own; may be
+        /// given again.
+        #[arg(long, value_name = "THRESHOLD")]
+        require: Vec<Threshold>,
         /// One JSON document on standard output.
         #[arg(long)]
         json: bool,
@@ -90,6 +97,8 @@ pub enum Command {
         #[arg(long, short)]
         quiet: bool,
     },
+    /// Compare runs: is B faster or slower than A, or the same, or can't these runs tell?
+    Compare(Compare),
     /// Write a run in another form to standard output.
     Export {
         /// The run: an id, the start of one, or `last`.
@@ -175,6 +184,10 @@ pub struct Run {
     /// Seed of all random streams.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     pub seed: u64,
+    /// Run the whole list of cells so many times, each time with streams of its own, 1 to 1000.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
 
     /// Vary something of the workload, one cell a value; may be given again, the last one varies fastest:
     /// `depth=1,2,4,8`, `block=4KiB,64KiB`, `read=100%,70%,0%`, and threads, rate, think, targets, fill.
@@ -224,6 +237,15 @@ pub struct Run {
     /// Stamps by clock_gettime rather than by the processor's counter.
     #[arg(long, help_heading = "Engine")]
     pub system_clock: bool,
+
+    /// Hold the figures against a threshold, or exit with 6; may be given again: 'p99<500us',
+    /// 'write.p99.9<=2ms', 'random-*: iops>100k', 'bandwidth>=1GB/s'. Metrics: iops, bandwidth, mean,
+    /// p50 to p99.999, max; of each kind of operation, or of one (read., write.).
+    #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
+    pub require: Vec<Threshold>,
+    /// What the run is called in the notebook, for `compare`. Default: the workload's name.
+    #[arg(long, value_name = "NAME", value_parser = run_name, help_heading = "Output")]
+    pub name: Option<String>,
 
     /// Never open anything for writing; a workload that writes is refused.
     #[arg(long, help_heading = "Safety")]
@@ -427,6 +449,51 @@ pub struct Study {
     /// No live progress on standard error.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Flags of `compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The runs to compare with: an id, the start of one, `last`, `last~1`, the name of runs
+    /// (`run --name`) for all of that name, or several of these with commas.
+    pub a: String,
+    /// The runs that are judged, in the same way.
+    pub b: String,
+    /// A shift smaller than this does not matter; above 0%. Take at least the noise that a
+    /// comparison of runs of the same thing shows.
+    #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
+    pub threshold: f64,
+    /// What is compared; may be given again: iops, bandwidth, mean, p50, p99, p99.9 and so on, of each
+    /// kind of operation or of one (read.p99). Default: iops and p99.
+    #[arg(long, value_name = "METRIC")]
+    pub metric: Vec<Metric>,
+    /// Of runs on several targets: the cells of each target too, and not only the merged ones.
+    #[arg(long)]
+    pub each_target: bool,
+    /// Exit with 8 if not everything could be judged: what is inconclusive, what only one side has.
+    #[arg(long)]
+    pub strict: bool,
+    /// One JSON document on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn threshold_share(text: &str) -> Result<f64, String> {
+    match parse_percent(text) {
+        Ok(share) if share > 0.0 => Ok(share),
+        Ok(_) => Err("a shift of 0% is never reached exactly: take a share above 0%".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// A name that `compare` can find again.
+fn run_name(text: &str) -> Result<String, String> {
+    let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
+    let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());
+    match text.chars().count() {
+        1..=100 if !is_taken && !is_odd => Ok(text.to_owned()),
+        _ => Err("take 1 to 100 characters without commas, line ends and blanks around them, and nothing that begins with `last`".to_owned()),
+    }
 }
 
 /// Flags of `explain`.

@@ -14,6 +14,15 @@ pub(crate) struct Failure {
     problem: Option<Box<Problem>>,
 }
 
+/// Exit code where a threshold was not held: the work was done, and what came of it is not what was
+/// required.
+pub(crate) const NOT_HELD: u8 = 6;
+/// Exit code of a comparison in which something is slower.
+pub(crate) const SLOWER: u8 = 7;
+/// Exit code of a comparison in which nothing is shown to be slower, but not everything could be
+/// judged.
+pub(crate) const OPEN: u8 = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Fault,

@@ -7,6 +7,7 @@
 pub mod args;
 mod catalog;
 mod check;
+mod compare;
 mod explain;
 mod failure;
 mod fault;
@@ -56,10 +57,11 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Check(flags) => check::command(flags),
         Command::Purge(flags) => purge::command(flags),
         Command::Ls { json } => stored::list(cli.notebook.as_deref(), *json, style),
-        Command::Show { run, json, series } => {
-            stored::show(cli.notebook.as_deref(), run, *json, *series, style)
+        Command::Show { run, require, json, series } => {
+            stored::show(cli.notebook.as_deref(), run, require, *json, *series, style)
         }
         Command::Resume { run, json, quiet } => method::resume(cli, run, *json, *quiet, style),
+        Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),

@@ -116,6 +116,9 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         }
         let _ = writeln!(text, "{axis} = [{}]", lists(values));
     }
+    if flags.repeat > 1 {
+        let _ = writeln!(text, "repeats = {}", flags.repeat);
+    }
     if let Some(order) = &flags.order {
         let _ = writeln!(text, "order = {}", quoted(order));
     }
@@ -145,6 +148,7 @@ fn refuse_flags_of_workloads(flags: &Run) -> Result<(), Failure> {
         ("--ramp", flags.ramp.is_some()),
         ("--ops", flags.ops.is_some()),
         ("--bytes", flags.bytes.is_some()),
+        ("--repeat", flags.repeat > 1),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),

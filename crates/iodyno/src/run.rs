@@ -1,12 +1,12 @@
 //! `run`: from words to a request, and from the outcome to what is printed.
 
 use crate::args::{Cli, Run};
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_HELD};
 use crate::live::Live;
 use crate::{catalog, method, model, print, print_json, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
-use iodyno_report::json;
 use iodyno_report::terminal::{self, Style};
+use iodyno_report::{json, thresholds};
 use iodyno_run::{CellRequest, MethodRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
@@ -55,6 +55,8 @@ pub(crate) fn carry_out(
         ExitCode::from(INTERRUPTED)
     } else if outcome.too_many_errors {
         ExitCode::from(TOO_MANY_ERRORS)
+    } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
+        ExitCode::from(NOT_HELD)
     } else {
         ExitCode::SUCCESS
     })
@@ -87,12 +89,18 @@ pub(crate) fn base(
 ) -> Result<Request, Failure> {
     let notebook =
         if flags.no_notebook { None } else { Some(stored::path(cli.notebook.as_deref())?) };
+    let is_method = method.is_some();
+    let mut thresholds = method.as_ref().map_or_else(Vec::new, |m| m.method.thresholds.clone());
+    thresholds.extend(flags.require.iter().cloned());
     Ok(Request {
-        name,
+        name: flags.name.clone().unwrap_or(name),
         method,
         command: words.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cells,
+        // Those of a sweep are in its method.
+        repeats: if is_method { 1 } else { flags.repeat },
+        thresholds,
         emulated: model::emulated(&flags.on)?,
         targets: flags.on.clone(),
         seed: flags.seed,

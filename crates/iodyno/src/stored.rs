@@ -2,10 +2,12 @@
 
 use crate::args::Format;
 use crate::failure::Failure;
+use crate::failure::NOT_HELD;
 use crate::{print, print_json};
+use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_report::terminal::Style;
-use iodyno_report::{csv, fio_json, hgrm, json, terminal};
+use iodyno_report::{csv, fio_json, hgrm, json, terminal, thresholds};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +17,7 @@ pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// The notebook, or None where none has been made yet.
-fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
+pub(crate) fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
     let path = path(flag)?;
     if !path.exists() && flag.is_none() {
         return Ok(None);
@@ -26,10 +28,12 @@ fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
 fn load(flag: Option<&Path>, selector: &str) -> Result<iodyno_notebook::Run, Failure> {
     match open(flag)? {
         Some(notebook) => Ok(notebook.load(selector)?),
-        None => Err(Failure::input(
-            "there is no notebook yet: `iodyno run four-corners` makes the first run",
-        )),
+        None => Err(no_notebook()),
     }
+}
+
+pub(crate) fn no_notebook() -> Failure {
+    Failure::input("there is no notebook yet: `iodyno run four-corners` makes the first run")
 }
 
 pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<ExitCode, Failure> {
@@ -46,15 +50,25 @@ pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<Exit
 pub(crate) fn show(
     flag: Option<&Path>,
     selector: &str,
+    require: &[Threshold],
     json: bool,
     series: bool,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let run = load(flag, selector)?;
+    let own = thresholds::own(&run);
+    let against = if require.is_empty() { &own } else { require };
     if json {
-        return print_json(&json::document(&run, json::Options { series }));
+        print_json(&json::document_against(&run, against, json::Options { series }))?;
+    } else {
+        print(&terminal::show_against(&run, against, style))?;
     }
-    print(&terminal::show(&run, style))
+    // Showing a run is not judging it, unless it is asked for.
+    Ok(if thresholds::are_held(&run, require) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(NOT_HELD)
+    })
 }
 
 pub(crate) fn export(

@@ -29,6 +29,10 @@ pub struct CellKey {
     /// Where in a method; None for a cell of no method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
+    /// Which repeat of the cell within its run it is; 0 is the first, and the only one where nothing
+    /// was repeated.
+    #[serde(default)]
+    pub repeat: u32,
 }
 
 /// Where a cell stands in a method.
@@ -64,6 +68,19 @@ pub enum Role {
 pub const SKIPPED_FACT: &str = "skipped";
 
 impl CellKey {
+    /// What a cell shares with its repeats and with its counterparts in other runs: all but the seed,
+    /// the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
+    #[must_use]
+    pub fn coordinates(&self) -> Self {
+        let place = self.place.clone().map(|place| Place { round: 0, ..place });
+        Self { seed: 0, repeat: 0, engine: String::new(), place, ..self.clone() }
+    }
+
+    /// Whether it is the merged cell of several targets.
+    pub fn is_of_all_targets(&self) -> bool {
+        self.target.starts_with("all (")
+    }
+
     /// The block size with the largest share, bytes.
     pub fn block_bytes(&self) -> u32 {
         self.blocks.first().map_or(0, |b| b.0)

@@ -14,7 +14,9 @@ pub mod errors;
 pub mod evidence;
 pub mod histogram;
 pub mod interval;
+pub mod metric;
 pub mod statistics;
+pub mod threshold;
 pub mod verdict;
 
 pub use cell::{
@@ -25,4 +27,6 @@ pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::Evidence;
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval};
+pub use metric::{Metric, Quantity};
+pub use threshold::Threshold;
 pub use verdict::{Level, Verdict};

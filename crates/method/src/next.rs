@@ -10,7 +10,7 @@ use crate::rules;
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
-use iodyno_measure::{Place, Role};
+use iodyno_measure::{Place, Role, Threshold};
 use iodyno_workload::Spec;
 
 /// A method that can't be wrong, with what was chosen beside its file.
@@ -24,6 +24,8 @@ pub struct Method {
     pub standard: Option<String>,
     /// The settings that are in effect, where the file has any.
     pub setting: Option<String>,
+    /// What the figures of its cells are held against.
+    pub thresholds: Vec<Threshold>,
     /// In their order.
     pub stages: Vec<Stage>,
 }

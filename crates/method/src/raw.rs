@@ -20,6 +20,8 @@ pub(crate) struct RawMethod {
     /// A list, because the first one is the default.
     #[serde(default)]
     pub(crate) settings: Vec<RawSetting>,
+    #[serde(default)]
+    pub(crate) require: Vec<Spanned<String>>,
     pub(crate) stages: Spanned<Vec<RawStage>>,
 }
 

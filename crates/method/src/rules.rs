@@ -8,6 +8,7 @@ use crate::choice::{Choice, MethodSource};
 use crate::next::Method;
 use crate::raw::{RawMethod, RawSetting, Text};
 use core::ops::Range;
+use iodyno_measure::Threshold;
 use iodyno_workload::{ActiveRange, Spec, SpecError, Workload};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
@@ -58,6 +59,12 @@ impl Method {
         }
         let one = |e| vec![e];
         let (setting, defaults) = defaults(&raw.settings, &source).map_err(one)?;
+        let thresholds = raw
+            .require
+            .iter()
+            .map(|text| text.get_ref().parse().map_err(|e| wrong(text.span(), format!("{e}"))))
+            .collect::<Result<Vec<Threshold>, SpecError>>()
+            .map_err(one)?;
         let span = raw.stages.span();
         let raw_stages = raw.stages.into_inner();
         if raw_stages.is_empty() || raw_stages.len() > STAGES_MAX {
@@ -86,7 +93,7 @@ impl Method {
         if stages.iter().all(|s| matches!(s.act, Act::Purge | Act::Wait { .. })) {
             return Err(vec![wrong(span, "the method does no I/O")]);
         }
-        Ok(Self { source, about: raw.about, standard: raw.standard, setting, stages })
+        Ok(Self { source, about: raw.about, standard: raw.standard, setting, thresholds, stages })
     }
 }
 

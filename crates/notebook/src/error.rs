@@ -80,7 +80,7 @@ pub enum Error {
     /// There is no run of this name.
     #[error(
         "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; a run is named by its \
-         id, the beginning of its id, or `last`", path.display()
+         id, the beginning of its id, `last` or `last~1`, and for `compare` by its name", path.display()
     )]
     UnknownRun {
         /// What was asked for.

@@ -18,8 +18,8 @@ pub(crate) fn from_random(random: u64) -> String {
 /// How a person names a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// The run that began last.
-    Last,
+    /// The run that began last, or so many before it.
+    Last(u32),
     /// An id or the beginning of one, in lower case.
     Prefix(String),
     /// Can't be the beginning of any id.
@@ -29,8 +29,12 @@ pub(crate) enum Selector {
 /// Reads what a person typed. `last` can't be the beginning of an id, which has no `l`.
 pub(crate) fn select(text: &str) -> Selector {
     let text = text.trim().to_ascii_lowercase();
-    if text == "last" {
-        Selector::Last
+    if let Some(back) = text.strip_prefix("last") {
+        match back.strip_prefix('~').map(str::parse) {
+            None if back.is_empty() => Selector::Last(0),
+            Some(Ok(back)) => Selector::Last(back),
+            _ => Selector::Nonsense,
+        }
     } else if !text.is_empty()
         && text.len() <= LENGTH
         && text.bytes().all(|b| ALPHABET.contains(&b))
@@ -52,8 +56,10 @@ mod tests {
         assert_eq!(from_random(1 << 49), "000000000g");
         let id = from_random(0x1234_5678_9ABC_DEF0);
         assert_eq!(select(&id.to_uppercase()), Selector::Prefix(id));
-        assert_eq!(select(" last "), Selector::Last);
-        for text in ["", "lastly", "a'; DROP", "00000000000", "%", "é"] {
+        assert_eq!(select(" last "), Selector::Last(0));
+        assert_eq!(select("last~12"), Selector::Last(12));
+        for text in ["", "lastly", "last~", "last~-1", "last1", "a'; DROP", "00000000000", "%", "é"]
+        {
             assert_eq!(select(text), Selector::Nonsense, "{text}");
         }
     }

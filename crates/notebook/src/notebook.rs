@@ -50,7 +50,35 @@ impl Notebook {
         load::summaries(&self.db, &self.path)
     }
 
-    /// One run: by its id, the beginning of its id, or `last`.
+    /// Several runs: a list, with commas, of what [`Self::load`] takes and of names of runs, each of
+    /// which stands for all runs of that name. A name goes before an id that it might begin. Each run
+    /// comes once, in the order in which they began.
+    pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
+        let failed = |e| schema::explain(&self.path, "looking for runs", e);
+        let mut numbers: Vec<i64> = Vec::new();
+        for word in list.split(',').map(str::trim) {
+            let named = || -> rusqlite::Result<Vec<i64>> {
+                let mut query = self.db.prepare("SELECT number FROM runs WHERE name = ?1")?;
+                query.query_map([word], |r| r.get(0))?.collect()
+            };
+            match id::select(word) {
+                Selector::Last(_) => numbers.push(self.find(word)?),
+                Selector::Prefix(id) if id.len() == id::LENGTH => numbers.push(self.find(word)?),
+                Selector::Prefix(_) | Selector::Nonsense => {
+                    let named = named().map_err(failed)?;
+                    if named.is_empty() {
+                        numbers.push(self.find(word)?);
+                    }
+                    numbers.extend(named);
+                }
+            }
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().map(|number| load::run(&self.db, &self.path, number)).collect()
+    }
+
+    /// One run: by its id, the beginning of its id, `last`, or `last~1` for the one before.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number)
@@ -61,15 +89,20 @@ impl Notebook {
         let failed = |e| schema::explain(&self.path, "looking for a run", e);
         let path = self.path.clone();
         let prefix = match id::select(selector) {
-            Selector::Last => {
+            Selector::Last(back) => {
                 let last = self
                     .db
-                    .query_row("SELECT number FROM runs ORDER BY number DESC LIMIT 1", [], |r| {
-                        r.get(0)
-                    })
+                    .query_row(
+                        "SELECT number FROM runs ORDER BY number DESC LIMIT 1 OFFSET ?1",
+                        [back],
+                        |r| r.get(0),
+                    )
                     .optional()
                     .map_err(failed)?;
-                return last.ok_or(Error::NoRuns { path });
+                return last.ok_or(match back {
+                    0 => Error::NoRuns { path },
+                    _ => Error::UnknownRun { selector: selector.to_owned(), path },
+                });
             }
             Selector::Nonsense => {
                 return Err(Error::UnknownRun { selector: selector.to_owned(), path });

@@ -48,6 +48,7 @@ fn begun() -> Cell {
             blocks: vec![(4096, 1.0)],
             offered_iops: Some(50_000.0),
             seed: u64::MAX,
+            repeat: 0,
         },
         interval_ns: 1_000_000_000,
         evidence: Evidence { written_share: Some(0.1), ..Evidence::default() },

@@ -68,11 +68,27 @@ fn interval() -> impl Strategy<Value = Interval> {
 }
 
 fn key() -> impl Strategy<Value = CellKey> {
-    let counts = (any::<u32>(), any::<u32>(), any::<u64>());
+    let counts = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u32>());
     let blocks = vec((any::<u32>(), finite()), 0..4);
     ((text(), text(), text(), text()), counts, blocks, of(finite())).prop_map(
-        |((name, target, workload, engine), (threads, depth, seed), blocks, offered_iops)| {
-            CellKey { name, target, workload, engine, threads, depth, blocks, offered_iops, seed }
+        |(
+            (name, target, workload, engine),
+            (threads, depth, seed, repeat),
+            blocks,
+            offered_iops,
+        )| {
+            CellKey {
+                name,
+                target,
+                workload,
+                engine,
+                threads,
+                depth,
+                blocks,
+                offered_iops,
+                seed,
+                repeat,
+            }
         },
     )
 }

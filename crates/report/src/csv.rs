@@ -10,7 +10,7 @@ use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
 /// The columns that say which cell a row belongs to.
-const CELL_COLUMNS: [&str; 9] = [
+const CELL_COLUMNS: [&str; 10] = [
     "run",
     "cell",
     "target",
@@ -20,6 +20,7 @@ const CELL_COLUMNS: [&str; 9] = [
     "depth",
     "block_bytes",
     "offered_iops",
+    "repeat",
 ];
 
 /// One row for each cell and kind of operation that did anything in it. A cell in which nothing
@@ -112,6 +113,7 @@ fn cell_fields(out: &mut Rows, run: &Run, cell: &Cell) {
         out.number(Some(number));
     }
     out.number(key.offered_iops);
+    out.number(Some(key.repeat));
 }
 
 fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindFigures>) {

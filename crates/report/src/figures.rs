@@ -138,17 +138,31 @@ pub(crate) const fn level_name(level: Level) -> &'static str {
 pub fn headline(run: &RunSummary) -> String {
     let merged: Vec<_> = run.cells.iter().filter(|c| c.target.starts_with("all (")).collect();
     let cells: Vec<_> = if merged.is_empty() { run.cells.iter().collect() } else { merged };
-    let name = |cell: &CellSummary| match cells.len() {
+    // Repeats have one name and one target; their mean speaks.
+    let mut groups: Vec<Vec<&CellSummary>> = Vec::new();
+    for cell in cells {
+        let same =
+            |g: &&mut Vec<&CellSummary>| g[0].name == cell.name && g[0].target == cell.target;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    let name = |cell: &CellSummary| match groups.len() {
         1 => String::new(),
         _ => format!("{} ", cell.name),
     };
-    let words: Vec<String> = cells
+    let words: Vec<String> = groups
         .iter()
-        .map(|cell| {
-            if is_about_bandwidth(cell.block_bytes) {
-                format!("{}{}", name(cell), human::throughput(cell.bytes_per_s))
+        .map(|group| {
+            let n = group.len() as f64;
+            let mean = |of: fn(&CellSummary) -> f64| group.iter().map(|c| of(c)).sum::<f64>() / n;
+            let times = if group.len() > 1 { format!(" (mean of {n})") } else { String::new() };
+            if is_about_bandwidth(group[0].block_bytes) {
+                let bandwidth = human::throughput(mean(|c| c.bytes_per_s));
+                format!("{}{bandwidth}{times}", name(group[0]))
             } else {
-                format!("{}{} IOPS", name(cell), human::count(cell.iops))
+                format!("{}{} IOPS{times}", name(group[0]), human::count(mean(|c| c.iops)))
             }
         })
         .collect();

@@ -7,7 +7,10 @@
 use crate::figures::{
     Figures, KindFigures, Latency, PERCENTILES, gravest, headline, interval_lengths_ns, level_name,
 };
-use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, errno_name};
+use crate::repeats::{self, Repeated};
+use crate::thresholds;
+use iodyno_measure::threshold::Outcome;
+use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Threshold, errno_name};
 use iodyno_notebook::{Run, RunSummary, Status};
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
@@ -25,17 +28,59 @@ pub struct Options {
     pub series: bool,
 }
 
-/// A run as one document.
+/// A run as one document, held against the thresholds that it was made with.
 pub fn document(run: &Run, options: Options) -> Value {
+    document_against(run, &thresholds::own(run), options)
+}
+
+/// As [`document`], held against these thresholds.
+pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
     let mut document = json!({
         "schema": 1,
         "run": head(run),
         "cells": run.cells.iter().map(|c| cell(c, options)).collect::<Vec<_>>(),
+        "repeats": repeats::of(run).iter().map(repeated).collect::<Vec<_>>(),
+        "thresholds": thresholds::outcomes(run, thresholds).iter().map(outcome).collect::<Vec<_>>(),
     });
     if let Some(findings) = crate::method::findings_of(run) {
         document["findings"] = serde_json::to_value(&findings).unwrap_or(Value::Null);
     }
     document
+}
+
+fn repeated(of: &Repeated) -> Value {
+    let interval = of.mean.and_then(|m| m.interval);
+    json!({
+        "cell": of.key.name,
+        "target": of.key.target,
+        "operation": of.metric.kind.map(OpKind::name),
+        "metric": of.metric.quantity.to_string(),
+        "unit": of.metric.quantity.unit(),
+        "repeats": of.count,
+        "value": of.value,
+        "interval": interval.map(|i| json!({"low": i.low, "high": i.high, "level": i.level})),
+        "lowest": of.range.0,
+        "highest": of.range.1,
+        "covers": repeats::COVERS,
+    })
+}
+
+fn outcome(of: &Outcome) -> Value {
+    let metric = of.metric;
+    json!({
+        "threshold": of.threshold.to_string(),
+        "cell": of.cell.map(|c| &c.name),
+        "target": of.cell.map(|c| &c.target),
+        "repeats": of.repeats,
+        "operation": metric.kind.map(OpKind::name),
+        "metric": metric.quantity.to_string(),
+        "unit": metric.quantity.unit(),
+        "bound": of.threshold.bound.sign(),
+        "required": of.threshold.value,
+        "value": of.value,
+        "held": of.held,
+        "why": of.why,
+    })
 }
 
 /// Runs as a list, in the order given (the notebook's is oldest first).
@@ -120,6 +165,7 @@ fn cell(cell: &Cell, options: Options) -> Value {
     put("blocks", blocks.collect());
     put("offered_iops", json!(key.offered_iops));
     put("seed", json!(key.seed));
+    put("repeat", json!(key.repeat));
     put("seconds", json!(cell.seconds()));
     put("ended", json!(cell.ended));
     if let Some(place) = &key.place {

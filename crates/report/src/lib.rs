@@ -9,12 +9,15 @@
 //! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no
 //! environment: an old run is shown the same for ever, and judged by the verdicts stored with it.
 
+pub mod compare;
 pub mod csv;
 mod figures;
 pub mod fio_json;
 pub mod hgrm;
 pub mod json;
 pub mod method;
+mod repeats;
 pub mod terminal;
+pub mod thresholds;
 
 pub use figures::headline;

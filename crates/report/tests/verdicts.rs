@@ -1,4 +1,4 @@
-//! `docs/verdicts.md` and the source of the verdicts name the same codes, at the same levels.
+//! `docs/verdicts.md` and the source of the verdicts, and of a comparison's remarks, name the same codes, at the same levels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +15,12 @@ fn is_code(text: &str) -> bool {
 
 /// Codes in the source, each with the levels that are written right after it.
 fn in_source() -> BTreeMap<String, BTreeSet<String>> {
-    let source = read("crates/measure/src/verdict.rs");
-    let source = source.split("#[cfg(test)]").next().unwrap();
+    let of_runs =
+        ["mod", "values", "conditions"].map(|f| format!("crates/report/src/compare/{f}.rs"));
+    let mut source = String::new();
+    for path in [vec!["crates/measure/src/verdict.rs".to_owned()], of_runs.to_vec()].concat() {
+        source += read(&path).split("#[cfg(test)]").next().unwrap();
+    }
     let mut codes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let parts: Vec<&str> = source.split('"').collect();
     for i in (1..parts.len()).step_by(2) {

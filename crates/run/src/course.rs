@@ -9,7 +9,7 @@ use iodyno_emulate::System;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::{Cell, CellKey, Level, Place, Role, SKIPPED_FACT, Verdict};
 use iodyno_method::{Done, Method, StateWish, Step};
-use iodyno_units::rng;
+use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub(crate) struct Task {
     pub(crate) fill_passes: Option<u8>,
     /// Seed of its streams.
     pub(crate) seed: u64,
+    /// Which repeat of the list.
+    pub(crate) repeat: u32,
     /// Where in a method.
     pub(crate) place: Option<Place>,
     /// Which of the run's targets.
@@ -112,20 +114,25 @@ impl<'a> Course<'a> {
     }
 
     fn listed(&self) -> Next {
-        let Some(cell) = self.request.cells.get(self.count) else { return Next::Finished };
+        // The whole list again and again, so that what drifts meanwhile is spread over all cells.
+        let cells = &self.request.cells;
+        let repeat = (self.count / cells.len().max(1)) as u32;
+        let cell = cells.get(self.count % cells.len().max(1));
+        let Some(cell) = cell.filter(|_| repeat < self.request.repeats) else { return Next::Finished };
         Next::Measure(Box::new(Task {
             name: cell.name.clone(),
             workload: cell.name.clone(),
             spec: cell.spec.clone(),
             fill_passes: cell.fill_passes,
-            seed: self.request.seed,
+            seed: seed_of_repeat(self.request.seed, repeat),
+            repeat,
             place: None,
             targets: 0..self.targets,
             state: None,
             fill: None,
             may_settle: false,
             then_wait_ns: 0,
-            position: (self.count, self.request.cells.len()),
+            position: (self.count, cells.len() * self.request.repeats as usize),
         }))
     }
 
@@ -147,6 +154,7 @@ impl<'a> Course<'a> {
                     name: cell.name,
                     spec: cell.spec,
                     fill_passes: None,
+                    repeat: 0,
                     place: Some(cell.place),
                     targets: all.start..end,
                     state: Some(cell.state),
@@ -282,6 +290,11 @@ fn seed_of(seed: u64, place: &Place) -> u64 {
     let Place { subject, stage, round, index, role, .. } = place;
     let name = format!("subject {subject} stage {stage} round {round} role {role:?}");
     rng::key(seed, &name, u64::from(*index))
+}
+
+/// The seed of a repeat. The first has the run's own, so that it is the run without repeats.
+fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
+    if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
 }
 
 /// A step that has no measurement, as a cell of the record.

@@ -295,7 +295,7 @@ pub(crate) fn run_cell(
     let served = match (&system, emulated) {
         (Some(system), Some(emulated)) if emulated.live => {
             watch.phase(Phase::Preparing);
-            let served = crate::Emulated::served(system, spec, request.seed);
+            let served = crate::Emulated::served(system, spec, task.seed);
             Some(served.map_err(RunError::Impossible)?)
         }
         _ => None,
@@ -335,6 +335,7 @@ pub(crate) fn run_cell(
         workload: task.workload.clone(),
         spec,
         seed: task.seed,
+        repeat: task.repeat,
         targets,
         interval_ns: request.interval_ns.unwrap_or_else(|| interval_ns(spec.limits().time_ns)),
         place: task.place.clone(),
@@ -360,7 +361,7 @@ pub(crate) fn run_cell(
             done.evidence.ram_bytes = ram_bytes();
             prop.testify(done);
             if spec.issues(OpKind::Read) {
-                prop.sample(request.seed, spec, &mut done.evidence);
+                prop.sample(task.seed, spec, &mut done.evidence);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! share of a device's rated endurance that is.
 
 use crate::request::{MethodRequest, Request};
+use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_target::{Health, Inspection};
 use iodyno_units::{OpKind, human};
@@ -10,8 +11,13 @@ use serde::Serialize;
 /// The cost of a run, as far as it can be known before.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Plan {
-    /// Cells, over all targets together.
+    /// Cells, over all targets together; their repeats count.
     pub cells: usize,
+    /// How often the list of cells is run.
+    pub repeats: u32,
+    /// What its figures are to be held against. A reader of the run judges by it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
     /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
     pub time_ns: u64,
     /// That time is virtual.
@@ -59,7 +65,9 @@ impl Plan {
         let virtual_time = request.emulated.as_ref().is_some_and(|e| !e.live);
         let emulated = request.emulated.is_some();
         let mut plan = Self {
-            cells: request.cells.len(),
+            cells: request.cells.len() * request.repeats as usize,
+            repeats: request.repeats,
+            thresholds: request.thresholds.clone(),
             lay_out_bytes,
             virtual_time,
             emulated,
@@ -85,6 +93,10 @@ impl Plan {
                 }
             }
         }
+        let repeats = u64::from(request.repeats);
+        plan.time_ns *= repeats;
+        plan.unlimited_write_ns *= repeats;
+        plan.cell_write_bytes *= repeats;
         for (inspection, health) in inspections.iter().zip(health) {
             let Some(health) = health else { continue };
             if let (Some(rated_bytes), Some(written_bytes)) =
@@ -153,11 +165,16 @@ impl Plan {
         let mut words = Vec::new();
         let cells =
             if self.cells == 1 { "1 cell".to_owned() } else { format!("{} cells", self.cells) };
+        let times = if self.repeats > 1 {
+            format!(" ({} × {} repeats)", self.cells / self.repeats as usize, self.repeats)
+        } else {
+            String::new()
+        };
         let on =
             if targets == 1 { String::new() } else { format!(" on {targets} targets at once") };
         let long = if self.open_ended { "at least " } else { "" };
         let of = if self.virtual_time { " of virtual time" } else { "" };
-        words.push(format!("{cells}{on}, {long}{}{of}", human::duration_ns(self.time_ns)));
+        words.push(format!("{cells}{times}{on}, {long}{}{of}", human::duration_ns(self.time_ns)));
         let mut writes = Vec::new();
         if self.lay_out_bytes > 0 {
             writes.push(format!("{} to lay the file out", human::size(self.lay_out_bytes)));

@@ -160,6 +160,7 @@ fn fill(
         workload: cell.name,
         spec: cell.spec,
         fill_passes: cell.fill_passes,
+        repeat: 0,
         seed: on.request.seed,
         place: Some(place),
         targets: on.targets,

@@ -3,7 +3,7 @@
 use crate::{Emulated, Plan};
 use iodyno_method::Method;
 use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, Threshold};
 use iodyno_notebook as notebook;
 use iodyno_target::{TargetError, TargetName};
 use iodyno_workload::Spec;
@@ -57,6 +57,10 @@ pub struct Request {
     pub cells: Vec<CellRequest>,
     /// The method, if it is one.
     pub method: Option<MethodRequest>,
+    /// How often the whole list of cells is run, 1 or more. Each time has streams of its own.
+    pub repeats: u32,
+    /// What the figures are held against; kept with the run.
+    pub thresholds: Vec<Threshold>,
     /// Targets; not looked at where they are emulated.
     pub targets: Vec<TargetName>,
     /// The system that all targets are volumes of, where they are emulated.

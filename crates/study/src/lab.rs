@@ -285,6 +285,7 @@ fn plan<'a>(
         workload: workload.to_owned(),
         spec,
         seed,
+        repeat: 0,
         targets: targets.collect(),
         interval_ns,
         place: None,

@@ -375,6 +375,7 @@ mod tests {
             workload: String::new(),
             spec: &spec,
             seed: 1,
+            repeat: 0,
             targets: Vec::new(),
             interval_ns: 1_000_000_000,
             place: None,

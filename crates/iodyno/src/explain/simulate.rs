@@ -110,6 +110,7 @@ pub(super) fn simulate(
         workload: target.to_owned(),
         spec: &spec,
         seed: 1,
+        repeat: 0,
         targets: targets.collect(),
         interval_ns: time_ns,
         place: None,

@@ -5,6 +5,7 @@
 //! root and loop devices is ignored unless asked for (`--include-ignored`, as `./test` does).
 //! Nothing here asserts how fast anything is: a busy machine must not fail a test.
 
+mod compare;
 mod contract;
 mod devices;
 mod disks;

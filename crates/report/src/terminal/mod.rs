@@ -8,6 +8,8 @@
 mod list;
 mod method;
 mod progress;
+mod repeated;
+mod required;
 mod results;
 mod spark;
 pub mod table;
@@ -15,12 +17,15 @@ mod targets;
 pub mod text;
 mod verdicts;
 
+use iodyno_measure::{CellKey, Threshold};
 use iodyno_notebook::{Run, Status};
 use iodyno_units::human;
 use text::{Role, clean, paint};
 
 pub use list::list;
 pub use progress::{Progress, progress_line};
+pub(crate) use results::conditions;
+pub(crate) use verdicts::sign as level_sign;
 
 /// What the terminal can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +49,14 @@ impl Style {
     }
 }
 
-/// A whole run, for people. Lines end with a line feed and have no blanks before it.
+/// A whole run, for people, held against the thresholds that it was made with. Lines end with a line
+/// feed and have no blanks before it.
 pub fn show(run: &Run, style: Style) -> String {
+    show_against(run, &crate::thresholds::own(run), style)
+}
+
+/// As [`show`], held against these thresholds.
+pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String {
     let mut lines = title(run, style);
     lines.extend(targets::lines(run, style));
     lines.push(String::new());
@@ -57,6 +68,11 @@ pub fn show(run: &Run, style: Style) -> String {
         lines.extend(method::verdicts(run, style));
     } else {
         lines.extend(results::lines(run, style));
+        let repeated = repeated::lines(run, style);
+        if !repeated.is_empty() {
+            lines.push(String::new());
+            lines.extend(repeated);
+        }
         lines.push(String::new());
         lines.extend(verdicts::lines(run, style));
         let facts = verdicts::facts(run, style);
@@ -64,6 +80,11 @@ pub fn show(run: &Run, style: Style) -> String {
             lines.push(String::new());
             lines.extend(facts);
         }
+    }
+    let required = required::lines(run, thresholds, style);
+    if !required.is_empty() {
+        lines.push(String::new());
+        lines.extend(required);
     }
     lines.push(String::new());
     lines.extend(footer(run, style));
@@ -73,6 +94,15 @@ pub fn show(run: &Run, style: Style) -> String {
         out.push('\n');
     }
     out
+}
+
+/// A cell's name, with the number of its repeat where cells of the run were repeated.
+fn name_of(run: &Run, key: &CellKey) -> String {
+    if run.cells.iter().any(|c| c.key.repeat > 0) {
+        format!("{} #{}", key.name, key.repeat + 1)
+    } else {
+        key.name.clone()
+    }
 }
 
 /// A time of day that fits a table: minutes, UTC.

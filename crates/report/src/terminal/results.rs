@@ -4,12 +4,12 @@
 //! and conditions in front. Otherwise the name and the conditions have a line of their own, and
 //! columns that do not fit are left out, which is said.
 
-use super::Style;
 use super::spark;
 use super::table::{self, Column, Field};
 use super::text::{Role, clean, clean_path, paint, width, wrap};
+use super::{Style, name_of};
 use crate::figures::{Figures, KindFigures, Latency, PERCENTILES, is_about_bandwidth};
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, CellKey};
 use iodyno_notebook::Run;
 use iodyno_units::{OpKind, human};
 use std::borrow::Cow;
@@ -160,12 +160,13 @@ fn names(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
             }
             continue;
         }
-        let name = if last == Some(&key.name) { "" } else { &key.name };
-        last = Some(&key.name);
-        cell.fields.push(Field::Text(clean(name, NAME_COLUMNS_MAX, style), Role::Bold));
+        let name = name_of(run, key);
+        let shown = if last.as_ref() == Some(&name) { "" } else { &name };
+        cell.fields.push(Field::Text(clean(shown, NAME_COLUMNS_MAX, style), Role::Bold));
+        last = Some(name);
         let name = clean_path(&key.target, TARGET_COLUMNS_MAX, style);
         target.fields.push(Field::Text(name, Role::Plain));
-        let (in_flight, blocks) = conditions(row.cell);
+        let (in_flight, blocks) = conditions(&row.cell.key);
         depth.fields.push(Field::Text(in_flight, Role::Dim));
         block.fields.push(Field::Text(blocks, Role::Dim));
     }
@@ -181,8 +182,7 @@ fn has_several_targets(run: &Run) -> bool {
 }
 
 /// `T1Q32`, and `4 KiB`; in open loop with the rate that was offered.
-fn conditions(cell: &Cell) -> (String, String) {
-    let key = &cell.key;
+pub(crate) fn conditions(key: &CellKey) -> (String, String) {
     let mut block = blocks(&key.blocks);
     if let Some(rate) = key.offered_iops {
         block = format!("{block} at {}/s", human::count(rate));
@@ -267,7 +267,8 @@ fn stacked(run: &Run, rows: &[Row], mut numbers: Vec<Column>, style: Style) -> V
 
 /// A cell's name, target, conditions and sparkline, as far as they fit.
 fn heading(run: &Run, cell: &Cell, style: Style) -> String {
-    let mut name = clean(&cell.key.name, NAME_COLUMNS_MAX.min(style.columns() / 2), style);
+    let mut name =
+        clean(&name_of(run, &cell.key), NAME_COLUMNS_MAX.min(style.columns() / 2), style);
     if has_several_targets(run) {
         let left = style.columns().saturating_sub(width(&name) + 4);
         let target = clean_path(&cell.key.target, TARGET_COLUMNS_MAX.min(left), style);
@@ -275,7 +276,7 @@ fn heading(run: &Run, cell: &Cell, style: Style) -> String {
     }
     let mut used = width(&name);
     let mut line = paint(&name, Role::Bold, style);
-    let (in_flight, block) = conditions(cell);
+    let (in_flight, block) = conditions(&cell.key);
     let parts = [format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
     let spark = if style.unicode { spark::line(cell, SPARK_COLUMNS_MAX) } else { None };
     for part in parts.into_iter().chain(spark) {

@@ -51,7 +51,9 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     let mut seen: Vec<(&String, &String)> = Vec::new();
     for fact in run.cells.iter().flat_map(|c| &c.facts) {
-        if seen.contains(&fact) {
+        // How fast the simulator was is another in each repeat, and no figure of the storage.
+        let is_of_simulator = fact.0 == "simulated" && run.cells.iter().any(|c| c.key.repeat > 0);
+        if is_of_simulator || seen.contains(&fact) {
             continue;
         }
         seen.push(fact);
@@ -89,7 +91,7 @@ const fn rank(level: Level) -> u8 {
 }
 
 /// Mark, word and colour of a level.
-pub(super) const fn sign(level: Level, style: Style) -> (&'static str, &'static str, Role) {
+pub(crate) const fn sign(level: Level, style: Style) -> (&'static str, &'static str, Role) {
     match (level, style.unicode) {
         (Level::Invalid, true) => ("✗", "INVALID", Role::Red),
         (Level::Invalid, false) => ("x", "INVALID", Role::Red),
@@ -125,8 +127,9 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     }
     let name = |i: &usize| {
         let key = &run.cells[*i].key;
-        let name = clean(&key.name, 28, style);
-        let is_shared = run.cells.iter().filter(|c| c.key.name == key.name).count() > 1;
+        let name = clean(&super::name_of(run, key), 28, style);
+        let same = |c: &&Cell| c.key.name == key.name && c.key.repeat == key.repeat;
+        let is_shared = run.cells.iter().filter(same).count() > 1;
         if is_shared {
             format!("{name} on {}", super::text::clean_path(&key.target, 24, style))
         } else {

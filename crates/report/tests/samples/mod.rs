@@ -60,6 +60,7 @@ pub(crate) fn cell(ask: &Ask) -> Cell {
             blocks: vec![(ask.block, 1.0)],
             offered_iops: None,
             seed: 42,
+            repeat: 0,
         },
         window_ns: ask.seconds * 1_000_000_000,
         interval_ns: 1_000_000_000,

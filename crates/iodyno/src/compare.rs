@@ -1,0 +1,38 @@
+//! `compare`: runs against runs, with an exit code for scripts.
+
+use crate::args::Compare;
+use crate::failure::{Failure, OPEN, SLOWER};
+use crate::{print, print_json, stored};
+use iodyno_report::compare::{self, Finding, Options, Side};
+use iodyno_report::terminal::Style;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) fn command(
+    flags: &Compare,
+    notebook: Option<&Path>,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let (a, b) = (notebook.load_several(&flags.a)?, notebook.load_several(&flags.b)?);
+    let mut options = Options {
+        threshold_share: flags.threshold,
+        each_target: flags.each_target,
+        ..Options::default()
+    };
+    if !flags.metric.is_empty() {
+        options.metrics.clone_from(&flags.metric);
+    }
+    let (a, b) = (Side { asked: &flags.a, runs: &a }, Side { asked: &flags.b, runs: &b });
+    let compared = compare::compare(a, b, &options).map_err(Failure::input)?;
+    if flags.json {
+        print_json(&compare::document(&compared))?;
+    } else {
+        print(&compare::show(&compared, style))?;
+    }
+    Ok(match compared.finding() {
+        Finding::Slower => ExitCode::from(SLOWER),
+        Finding::Open if flags.strict || compared.rows.is_empty() => ExitCode::from(OPEN),
+        Finding::Open | Finding::Clear => ExitCode::SUCCESS,
+    })
+}

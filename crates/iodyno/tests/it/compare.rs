@@ -1,0 +1,134 @@
+//! Comparisons, thresholds and repeats from the command line, in virtual time: a device against itself,
+//! against a slower one, against too few runs; what was required decides the exit code, is kept with
+//! the run, and an old run can be held against something new.
+
+use crate::contract::{RUN_SCHEMA, assert_valid};
+use crate::place::{Place, cells, number, whole};
+use serde_json::{Value, json};
+
+const COMPARE_SCHEMA: &str = include_str!("../../../../docs/schema/compare-v1.schema.json");
+const DEVICE: &str = "model:exflash-400g";
+const SHORT: &str = "--time 60ms --ramp 10ms";
+
+/// A device of the catalog that takes longer to read a page.
+fn slower(place: &Place) -> String {
+    let device = place.iodyno("catalog exflash-400g");
+    let text = device.succeeds().stdout.replacen("\"73.2us\"", "\"87us\"", 1);
+    assert!(text.contains("\"87us\""));
+    place.write("slower.toml", text);
+    "model:./slower.toml".to_owned()
+}
+
+fn verdicts(document: &Value) -> Vec<&str> {
+    let rows = document["comparisons"].as_array().unwrap();
+    rows.iter().map(|r| r["verdict"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_device_is_compared_with_itself_and_with_a_slower_one() {
+    let place = Place::new();
+    let slower = slower(&place);
+    for (target, seed) in [(DEVICE, 11), (DEVICE, 12), (slower.as_str(), 13)] {
+        let words = format!("run random-read --on {target} {SHORT} --seed {seed} --repeat 6 -q");
+        place.iodyno(&words).succeeds();
+    }
+    // A against A.
+    let same = place.iodyno("compare last~2 last~1 --json");
+    let document = same.succeeds().json();
+    assert_valid(COMPARE_SCHEMA, &document);
+    assert!(verdicts(&document).iter().all(|v| ["same", "inconclusive"].contains(v)), "{document}");
+    assert_eq!(document["comparisons"][0]["covers"], "repeats");
+    assert_eq!(document["conditions"], json!([]));
+    // A against what is slower, and the other way round.
+    let document = place.iodyno("compare last~1 last --json").exits(7).json();
+    assert_valid(COMPARE_SCHEMA, &document);
+    assert_eq!(verdicts(&document), ["slower", "slower"]);
+    let shift = number(&document["comparisons"][0]["shift_share"]);
+    assert!((-0.15..-0.06).contains(&shift), "{shift}");
+    let told = place.iodyno("compare last last~1 --strict");
+    let shown = &told.succeeds().stdout;
+    assert!(shown.contains("2 faster") && shown.contains("not other runs or devices"), "{shown}");
+    // A shift that does not matter to somebody is no loss.
+    place.iodyno("compare last~1 last --threshold 50%").succeeds();
+}
+
+#[test]
+fn runs_go_by_their_name() {
+    let place = Place::new();
+    for seed in 0..8 {
+        let name = ["before", "after"][seed % 2];
+        let words = format!("run random-read --on {DEVICE} {SHORT} -q --seed {seed} --name {name}");
+        place.iodyno(&words).succeeds();
+    }
+    let document = place.iodyno("compare before after --metric iops --json").succeeds().json();
+    assert_eq!(document["a"]["runs"].as_array().unwrap().len(), 4);
+    assert_eq!(document["comparisons"][0]["covers"], "runs");
+    assert!(["same", "inconclusive"].contains(&verdicts(&document)[0]));
+    let list = "last~3,last~1";
+    let few = place.iodyno(&format!("compare {list} last~2,last"));
+    let shown = &few.succeeds().stdout;
+    assert!(shown.contains("2 runs a side") && shown.contains("FEW_RUNS"), "{shown}");
+    place.iodyno(&format!("compare {list} last --strict")).exits(8);
+    // What is wrong is said.
+    place.iodyno("compare before before").fails(2, &["both sides"]);
+    place.iodyno("compare before never").fails(2, &["no run `never`", "by its name"]);
+    place.iodyno("compare before after --metric max").fails(2, &["percentile"]);
+    place.iodyno("compare before after --metric write.iops").exits(8).says(&[]);
+    place.iodyno("compare last last~8").fails(2, &["last~8"]);
+    place.iodyno("run random-read --name last").fails(2, &["begins with `last`"]);
+}
+
+#[test]
+fn repeats_have_streams_of_their_own_and_are_told_together() {
+    let place = Place::new();
+    let words = format!("run random-read --on {DEVICE} {SHORT}");
+    let once = place.document(&words);
+    let document = place.document(&format!("{words} --repeat 3"));
+    assert_valid(RUN_SCHEMA, &document);
+    let all = cells(&document);
+    let repeats: Vec<u64> = all.iter().map(|c| whole(&c["repeat"])).collect();
+    assert_eq!(repeats, [0, 1, 2]);
+    assert_eq!(all[0]["total"], cells(&once)[0]["total"], "the first is the run without repeats");
+    assert!(all[1]["total"] != all[0]["total"] && all[1]["seed"] != all[2]["seed"]);
+    assert_eq!(document["run"]["plan"]["cells"], 3);
+    let rates: Vec<f64> = all.iter().map(|c| number(&c["total"]["iops"])).collect();
+    let mean = &document["repeats"][0];
+    assert!((number(&mean["value"]) - rates.iter().sum::<f64>() / 3.0).abs() < 1e-6);
+    assert!(number(&mean["interval"]["low"]) < number(&mean["lowest"]));
+    assert_eq!(once["repeats"], json!([]));
+    let shown = place.iodyno("show last");
+    let shown = &shown.succeeds().stdout;
+    assert!(shown.contains("random-read #3") && shown.contains("within this run"), "{shown}");
+}
+
+#[test]
+fn what_is_required_decides_the_exit_code() {
+    let place = Place::new();
+    let words = format!("run random-read --on {DEVICE} {SHORT} -q");
+    let with = |requires: &[&str]| {
+        let mut command = place.command(&words);
+        requires.iter().for_each(|r| {
+            command.args(["--require", r]);
+        });
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, shown) = with(&["p99<500ms", "random-*: iops>1k", "read.bandwidth >= 1MB/s"]);
+    assert!(code == Some(0) && shown.matches("held").count() == 3, "{shown}");
+    // One that fails, one that the samples can't support, one that nobody did.
+    let (code, shown) = with(&["p99<1us", "p99.999<1s", "write: p50<1s", "iops>1"]);
+    assert_eq!(code, Some(6), "{shown}");
+    let shown_not = (shown.matches("not held").count(), shown.matches("not shown").count());
+    assert_eq!(shown_not, (1, 2), "{shown}");
+    // It is kept with the run; showing it again is no failure, but holding it against something is.
+    let document = place.iodyno("show last --json").succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    let held: Vec<bool> =
+        document["thresholds"].as_array().unwrap().iter().map(|t| t["held"] == true).collect();
+    assert_eq!(held, [false, false, false, true]);
+    let against = place.iodyno("show last --json --require p99<1us").exits(6).json();
+    assert_eq!(against["thresholds"].as_array().unwrap().len(), 1);
+    place.iodyno("show last --require iops>1").succeeds();
+    place.iodyno("run random-read --require p99<5").fails(2, &["no unit of time", "    ^"]);
+    place.iodyno("run random-read --require p99").fails(2, &["in quotes"]);
+}

@@ -1,0 +1,332 @@
+//! A figure by its name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each of all kinds of
+//! operation or of one (`read.p99`), and its value for a cell, or for the repeats of a cell together.
+//!
+//! Thresholds ([`crate::threshold`]) and comparisons of runs name figures in this way. Rates add up
+//! over kinds; latencies are never mixed, so a latency without a kind stands for one figure of each
+//! kind that the cell did. What the samples can't support has no value, and says why.
+
+use crate::histogram::EXCEEDANCES_MIN;
+use crate::statistics::compare::Better;
+use crate::{Cell, ClassStats, Interval};
+use iodyno_units::{OpKind, human};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What is read off a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantity {
+    /// Completed operations a second.
+    Iops,
+    /// Bytes moved a second.
+    Bandwidth,
+    /// Mean latency, ns: response time in open loop, service time otherwise.
+    Mean,
+    /// Latency at this quantile (above 0, below 1), ns.
+    Quantile(f64),
+    /// The longest latency, ns. It grows with the number of operations: a bound for it makes sense, a
+    /// comparison does not.
+    Max,
+}
+
+impl Quantity {
+    /// Whether it is a latency, and so belongs to one kind of operation.
+    pub const fn is_latency(self) -> bool {
+        matches!(self, Self::Mean | Self::Quantile(_) | Self::Max)
+    }
+
+    /// What a large value means.
+    pub const fn better(self) -> Better {
+        if self.is_latency() { Better::Lower } else { Better::Higher }
+    }
+
+    /// The unit of its values: `ns`, `1/s` or `bytes/s`.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Iops => "1/s",
+            Self::Bandwidth => "bytes/s",
+            Self::Mean | Self::Quantile(_) | Self::Max => "ns",
+        }
+    }
+
+    /// A value for people.
+    pub fn human(self, value: f64) -> String {
+        match self {
+            Self::Iops => human::count(value),
+            Self::Bandwidth => human::throughput(value),
+            Self::Mean | Self::Quantile(_) | Self::Max => human::time_ns(value),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iops => f.write_str("iops"),
+            Self::Bandwidth => f.write_str("bandwidth"),
+            Self::Mean => f.write_str("mean"),
+            Self::Max => f.write_str("max"),
+            Self::Quantile(q) => {
+                // 0.999 × 100 is 99.9 only in decimal.
+                let digits = format!("{q}").trim_start_matches("0.").to_owned();
+                let (whole, fraction) = digits.split_at(digits.len().min(2));
+                let whole = format!("{whole:0<2}");
+                let whole = whole.trim_start_matches('0');
+                let whole = if whole.is_empty() { "0" } else { whole };
+                let point = if fraction.is_empty() { "" } else { "." };
+                write!(f, "p{whole}{point}{fraction}")
+            }
+        }
+    }
+}
+
+/// Why a text names no figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMetric(String);
+
+impl fmt::Display for NoMetric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoMetric {}
+
+impl FromStr for Quantity {
+    type Err = NoMetric;
+
+    fn from_str(text: &str) -> Result<Self, NoMetric> {
+        match text {
+            "iops" => return Ok(Self::Iops),
+            "bandwidth" => return Ok(Self::Bandwidth),
+            "mean" => return Ok(Self::Mean),
+            "max" => return Ok(Self::Max),
+            _ => {}
+        }
+        let percent = text.strip_prefix('p').and_then(|digits| {
+            let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+            let is_number = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+            let fits = (1..=2).contains(&whole.len()) && fraction.len() <= 6;
+            // The digits themselves, for 99.9 / 100 is not 0.999 in binary.
+            (fits && is_number(whole) && is_number(fraction))
+                .then(|| format!("0.{whole:0>2}{fraction}").parse::<f64>().ok())
+                .flatten()
+        });
+        match percent {
+            Some(q) if q > 0.0 => Ok(Self::Quantile(q)),
+            _ => Err(NoMetric(format!(
+                "`{text}` is no metric: take iops, bandwidth, mean, a percentile such as p50, p99 or p99.9, or max"
+            ))),
+        }
+    }
+}
+
+/// A figure of a cell: a quantity, of all kinds of operation or of one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Metric {
+    /// The kind. None: of rates their sum, of latencies each kind's own.
+    pub kind: Option<OpKind>,
+    /// What is read off.
+    pub quantity: Quantity,
+}
+
+impl Metric {
+    /// A quantity of all kinds.
+    pub const fn of_all(quantity: Quantity) -> Self {
+        Self { kind: None, quantity }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Some(kind) => write!(f, "{}.{}", kind.name(), self.quantity),
+            None => self.quantity.fmt(f),
+        }
+    }
+}
+
+/// The kind of operation of this name.
+pub(crate) fn kind_named(text: &str) -> Option<OpKind> {
+    OpKind::ALL.into_iter().find(|k| k.name() == text)
+}
+
+impl FromStr for Metric {
+    type Err = NoMetric;
+
+    fn from_str(text: &str) -> Result<Self, NoMetric> {
+        if let Some((first, rest)) = text.split_once('.')
+            && first.bytes().any(|b| !b.is_ascii_digit() && b != b'p')
+        {
+            let Some(kind) = kind_named(first) else {
+                return Err(NoMetric(format!(
+                    "`{first}` is no kind of operation: take read, write, flush, trim or write_zeroes"
+                )));
+            };
+            return Ok(Self { kind: Some(kind), quantity: rest.parse()? });
+        }
+        Ok(Self::of_all(text.parse()?))
+    }
+}
+
+impl From<Metric> for String {
+    fn from(metric: Metric) -> Self {
+        metric.to_string()
+    }
+}
+
+impl TryFrom<String> for Metric {
+    type Error = NoMetric;
+
+    fn try_from(text: String) -> Result<Self, NoMetric> {
+        text.parse()
+    }
+}
+
+/// All that some cells counted, one after the other: a cell, or the repeats of one together.
+/// Histograms are merged and rates are over the sum of the windows, so a percentile of repeats is
+/// that of all their operations and never a mean of percentiles.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    total: Interval,
+    seconds: f64,
+}
+
+impl Counted {
+    /// What these cells counted.
+    pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
+        let mut sum = Self::default();
+        for cell in cells {
+            sum.total.merge(&cell.total());
+            sum.seconds += cell.seconds();
+        }
+        sum
+    }
+
+    /// The single figures that `metric` stands for here: of a latency without a kind one for each
+    /// kind that did anything. Empty where its kind did nothing.
+    pub fn figures(&self, metric: Metric) -> Vec<Metric> {
+        let mut kinds = self.total.iter().filter(|(_, stats)| !stats.is_empty()).map(|k| k.0);
+        match metric.kind {
+            None if metric.quantity.is_latency() => {
+                kinds.map(|kind| Metric { kind: Some(kind), ..metric }).collect()
+            }
+            Some(asked) if !kinds.any(|kind| kind == asked) => Vec::new(),
+            _ => vec![metric],
+        }
+    }
+
+    /// The value of a single figure, in the unit of its quantity. A latency must name its kind. The
+    /// error says why there is none.
+    pub fn value(&self, metric: Metric) -> Result<f64, String> {
+        let per_second = |n: f64| if self.seconds > 0.0 { n / self.seconds } else { 0.0 };
+        let stats = metric.kind.and_then(|kind| self.total.class(kind));
+        let Metric { kind, quantity } = metric;
+        match (quantity, kind) {
+            (Quantity::Iops, None) => return Ok(per_second(self.total.ops() as f64)),
+            (Quantity::Bandwidth, None) => return Ok(per_second(self.total.bytes() as f64)),
+            (Quantity::Iops, _) => return Ok(per_second(stats.map_or(0, ClassStats::ops) as f64)),
+            (Quantity::Bandwidth, _) => {
+                return Ok(per_second(stats.map_or(0, |s| s.bytes) as f64));
+            }
+            _ => {}
+        }
+        let name = kind.map_or("these", OpKind::name);
+        let Some(felt) = stats.map(ClassStats::felt).filter(|h| h.count() > 0) else {
+            return Err(format!("no {name} operation completed"));
+        };
+        let value = match quantity {
+            Quantity::Mean => felt.mean_ns(),
+            Quantity::Max => felt.max_ns().map(|ns| ns as f64),
+            Quantity::Quantile(q) => felt.supported_quantile_ns(q).map(|ns| ns as f64),
+            Quantity::Iops | Quantity::Bandwidth => None,
+        };
+        value.ok_or_else(|| {
+            let (count, needed) = (felt.count(), samples_needed(quantity));
+            format!("{count} {name} operations can't support {quantity}, which needs {needed}")
+        })
+    }
+}
+
+/// Operations that support a quantity.
+fn samples_needed(quantity: Quantity) -> u64 {
+    match quantity {
+        Quantity::Quantile(q) => (EXCEEDANCES_MIN / q.min(1.0 - q)).round() as u64,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_written() {
+        for text in [
+            "iops",
+            "bandwidth",
+            "mean",
+            "max",
+            "p50",
+            "p5",
+            "p1",
+            "p0.5",
+            "p90",
+            "p99",
+            "p99.9",
+            "p99.999",
+            "p12.5",
+            "read.p99.9",
+            "write.iops",
+            "write_zeroes.mean",
+            "flush.max",
+        ] {
+            let metric: Metric = text.parse().unwrap();
+            assert_eq!(metric.to_string(), text);
+            assert_eq!(
+                metric.kind.is_some(),
+                text.contains('_')
+                    || text.contains("e.")
+                    || text.contains("d.")
+                    || text.contains("h."),
+                "{text}"
+            );
+        }
+        let q: Quantity = "p99.9".parse().unwrap();
+        assert_eq!(q, Quantity::Quantile(0.999), "exactly the quantile that tables show");
+        for text in
+            ["", "p", "p100", "p0", "p99.", "p-1", "P99", "p1e1", "iop", "reed.p99", "read."]
+        {
+            let read = text.parse::<Metric>();
+            assert!(read.is_err() || text == "p99.", "{text}: {read:?}");
+        }
+    }
+
+    /// Of repeats: rates over all their time, percentiles over all their operations.
+    #[test]
+    fn repeats_are_counted_together() {
+        let cell = |reads_ns: u64, n: u64, seconds: u64| {
+            let mut interval = Interval::default();
+            let read = interval.class_mut(OpKind::Read);
+            read.service.record_n(reads_ns, n);
+            read.bytes = 4096 * n;
+            Cell { window_ns: seconds * 1_000_000_000, series: vec![interval], ..Cell::default() }
+        };
+        let cells = [cell(1_000, 1_000, 1), cell(4_000, 3_000, 3)];
+        let counted = Counted::of(&cells);
+        let value = |text: &str| counted.value(text.parse().unwrap());
+        assert_eq!(value("iops"), Ok(1_000.0));
+        assert_eq!(value("read.bandwidth"), Ok(4_096_000.0));
+        assert_eq!(value("read.mean"), Ok(3_250.0));
+        assert!((value("read.p50").unwrap() - 4_000.0).abs() < 40.0);
+        assert_eq!(value("write.iops"), Ok(0.0));
+        let why = value("read.p99.9").unwrap_err();
+        assert!(why.contains("4000 read operations") && why.contains("10000"), "{why}");
+        assert!(value("write.p50").unwrap_err().contains("no write operation"));
+        let p99: Metric = "p99".parse().unwrap();
+        assert_eq!(counted.figures(p99), vec!["read.p99".parse().unwrap()]);
+        assert_eq!(counted.figures("write.p99".parse().unwrap()), Vec::new());
+        assert_eq!(counted.figures("iops".parse().unwrap()).len(), 1);
+    }
+}

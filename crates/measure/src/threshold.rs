@@ -1,0 +1,477 @@
+//! A threshold: what somebody requires of a figure, and whether a finished run holds it.
+//!
+//! ```text
+//! p99<500us                  every kind of operation, in every cell
+//! write.p99.9 <= 2ms         writes, in every cell that writes
+//! random-*: iops > 100k      cells whose name is like this
+//! read: bandwidth>=1GB/s     the same as read.bandwidth>=1GB/s
+//! ```
+//!
+//! A threshold is judged on cells, not on operations: one outcome for each figure that it speaks of.
+//! Repeats of a cell are judged together, and of several targets the merged cell. It is held only if
+//! it was *shown* to hold: a percentile that the samples can't support, a cell that is INVALID, and a
+//! name that no cell has are not held, each with its reason.
+
+use crate::metric::{Counted, Metric, kind_named};
+use crate::{Cell, CellKey, Ended, Level};
+use iodyno_units::{parse_bandwidth_bytes_per_s, parse_duration_ns, parse_rate_iops};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// On which side of the value a figure must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+impl Bound {
+    /// As it is written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Below => "<",
+            Self::AtMost => "<=",
+            Self::Above => ">",
+            Self::AtLeast => ">=",
+        }
+    }
+
+    fn holds(self, figure: f64, value: f64) -> bool {
+        match self {
+            Self::Below => figure < value,
+            Self::AtMost => figure <= value,
+            Self::Above => figure > value,
+            Self::AtLeast => figure >= value,
+        }
+    }
+}
+
+/// A threshold. As JSON and in files it is its text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Threshold {
+    /// As somebody wrote it.
+    text: String,
+    /// Names of the cells that it speaks of, with `*` and `?`; None for all.
+    pub cells: Option<String>,
+    /// The figure.
+    pub metric: Metric,
+    /// The side.
+    pub bound: Bound,
+    /// The value, in the unit of the metric's quantity (ns, operations a second, bytes a second);
+    /// above 0.
+    pub value: f64,
+}
+
+/// Why a text is no threshold, and which part of it is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThresholdError {
+    text: String,
+    /// The bytes of the text that are wrong.
+    pub span: Range<usize>,
+    /// What would be right.
+    pub why: String,
+}
+
+impl fmt::Display for ThresholdError {
+    /// The reason, and the text with the wrong part marked.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = |bytes: &str| bytes.chars().count();
+        let before = columns(&self.text[..self.span.start]);
+        let marks = columns(&self.text[self.span.clone()]).max(1);
+        write!(f, "{}\n  {}\n  {:before$}{}", self.why, self.text, "", "^".repeat(marks))
+    }
+}
+
+impl std::error::Error for ThresholdError {}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<Threshold> for String {
+    fn from(threshold: Threshold) -> Self {
+        threshold.text
+    }
+}
+
+impl TryFrom<String> for Threshold {
+    type Error = ThresholdError;
+
+    fn try_from(text: String) -> Result<Self, ThresholdError> {
+        text.parse()
+    }
+}
+
+impl FromStr for Threshold {
+    type Err = ThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, ThresholdError> {
+        let wrong =
+            |span: Range<usize>, why: String| ThresholdError { text: text.to_owned(), span, why };
+        // The trimmed part of a range, with its place.
+        let part = |range: Range<usize>| {
+            let whole = &text[range.clone()];
+            let start = range.start + whole.len() - whole.trim_start().len();
+            start..start + whole.trim().len()
+        };
+        let Some(sign) = text.find(['<', '>']) else {
+            let why = if text.contains('=') {
+                "a measured figure is never exactly a value: take <, <=, > or >="
+            } else {
+                "there is no < or > here: write it as 'p99<500us', in quotes, for a shell takes < and > for itself"
+            };
+            return Err(wrong(part(0..text.len()), why.to_owned()));
+        };
+        let or_equal = text[sign + 1..].starts_with('=');
+        let bound = match (&text[sign..=sign], or_equal) {
+            ("<", false) => Bound::Below,
+            ("<", true) => Bound::AtMost,
+            (_, false) => Bound::Above,
+            (_, true) => Bound::AtLeast,
+        };
+        let value_at = part(sign + 1 + usize::from(or_equal)..text.len());
+        let (scope_at, metric_at) = match text[..sign].rfind(':') {
+            Some(colon) => (Some(part(0..colon)), part(colon + 1..sign)),
+            None => (None, part(0..sign)),
+        };
+        if metric_at.is_empty() {
+            let why = "no metric stands before the sign: write for instance p99<500us";
+            return Err(wrong(sign..sign + bound.sign().len(), why.to_owned()));
+        }
+        let mut metric: Metric = text[metric_at.clone()]
+            .parse()
+            .map_err(|e: crate::metric::NoMetric| wrong(metric_at.clone(), e.to_string()))?;
+        let mut cells = None;
+        if let Some(at) = scope_at {
+            let scope = &text[at.clone()];
+            match (kind_named(scope), metric.kind) {
+                (Some(_), Some(_)) => {
+                    let why = "the kind of operation is named twice".to_owned();
+                    return Err(wrong(at, why));
+                }
+                (Some(kind), None) => metric.kind = Some(kind),
+                (None, _) if scope.is_empty() => {
+                    let why = "no cell is named before the colon: name one, such as random-*, or leave the colon out";
+                    return Err(wrong(0..text.len().min(at.start + 1), why.to_owned()));
+                }
+                (None, _) => cells = Some(scope.to_owned()),
+            }
+        }
+        let value = &text[value_at.clone()];
+        let parsed = if value.is_empty() {
+            Err(format!("no value stands behind {}", bound.sign()))
+        } else {
+            read_value(metric, value)
+        };
+        match parsed {
+            Ok(v) => Ok(Self { text: text.trim().to_owned(), cells, metric, bound, value: v }),
+            Err(why) if value.is_empty() => Err(wrong(sign..text.len(), why)),
+            Err(why) => Err(wrong(value_at, why)),
+        }
+    }
+}
+
+/// A value in the unit of the metric.
+fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
+    use crate::Quantity;
+    match metric.quantity {
+        Quantity::Iops => parse_rate_iops(text).map_err(|e| e.to_string()),
+        Quantity::Bandwidth => parse_bandwidth_bytes_per_s(text).map_err(|e| e.to_string()),
+        Quantity::Mean | Quantity::Quantile(_) | Quantity::Max => match parse_duration_ns(text) {
+            Ok(0) => Err("a latency is above 0".to_owned()),
+            Ok(ns) => Ok(ns as f64),
+            Err(e) => Err(e.to_string()),
+        },
+    }
+}
+
+/// What came of a threshold, for one figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome<'a> {
+    /// The threshold.
+    pub threshold: &'a Threshold,
+    /// The cell, and the first of its repeats; None where no cell is meant by the threshold.
+    pub cell: Option<&'a CellKey>,
+    /// How many repeats of the cell were judged together.
+    pub repeats: usize,
+    /// The figure, with its kind of operation.
+    pub metric: Metric,
+    /// Its value; None where it could not be shown.
+    pub value: Option<f64>,
+    /// Whether it was shown to hold.
+    pub held: bool,
+    /// Why there is no value.
+    pub why: Option<String>,
+}
+
+/// Judges thresholds on the cells of a run: at least one outcome for each threshold, in their order.
+pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<'a>> {
+    let groups = with_repeats(cells);
+    let merged_speak = groups.iter().any(|g| g[0].key.is_of_all_targets());
+    let mut outcomes = Vec::new();
+    for threshold in thresholds {
+        let before = outcomes.len();
+        let meant: Vec<_> = groups
+            .iter()
+            .filter(|g| !merged_speak || g[0].key.is_of_all_targets())
+            .filter(|g| threshold.cells.as_ref().is_none_or(|like| is_like(like, &g[0].key.name)))
+            .collect();
+        for group in &meant {
+            outcomes.extend(judge_cell(threshold, group));
+        }
+        if outcomes.len() == before {
+            let why = match (&threshold.cells, threshold.metric.kind) {
+                (Some(like), _) if meant.is_empty() => format!("no cell is named {like}"),
+                (_, Some(kind)) if !meant.is_empty() => {
+                    format!("no cell here did any {}", kind.name())
+                }
+                _ => "nothing was measured".to_owned(),
+            };
+            outcomes.push(Outcome {
+                threshold,
+                cell: None,
+                repeats: 0,
+                metric: threshold.metric,
+                value: None,
+                held: false,
+                why: Some(why),
+            });
+        }
+    }
+    outcomes
+}
+
+fn judge_cell<'a>(threshold: &'a Threshold, group: &[&'a Cell]) -> Vec<Outcome<'a>> {
+    let outcome = |metric, figure: Result<f64, String>| {
+        let value = figure.as_ref().ok().copied();
+        Outcome {
+            threshold,
+            cell: Some(&group[0].key),
+            repeats: group.len(),
+            metric,
+            value,
+            held: value.is_some_and(|v| threshold.bound.holds(v, threshold.value)),
+            why: figure.err(),
+        }
+    };
+    if let Some(why) = group.iter().find_map(|cell| unusable(cell)) {
+        return vec![outcome(threshold.metric, Err(why))];
+    }
+    let counted = Counted::of(group.iter().copied());
+    let figures = counted.figures(threshold.metric);
+    figures.into_iter().map(|metric| outcome(metric, counted.value(metric))).collect()
+}
+
+/// Why a cell's figures must not be used; None where they may.
+pub fn unusable(cell: &Cell) -> Option<String> {
+    let codes: Vec<&str> = cell
+        .verdicts
+        .iter()
+        .filter(|v| v.level == Level::Invalid)
+        .map(|v| v.code.as_str())
+        .collect();
+    if !codes.is_empty() {
+        return Some(format!("it is INVALID ({})", codes.join(", ")));
+    }
+    match cell.ended {
+        Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled => None,
+        Ended::Interrupted => Some("it was interrupted".to_owned()),
+        Ended::Errors => Some("it was stopped by errors".to_owned()),
+        Ended::Crashed => Some("the process died in it".to_owned()),
+        Ended::Running => Some("it is still running".to_owned()),
+    }
+}
+
+/// The cells of a run with their repeats beside them, in the order in which each first ran.
+pub fn with_repeats(cells: &[Cell]) -> Vec<Vec<&Cell>> {
+    let mut groups: Vec<(CellKey, Vec<&Cell>)> = Vec::new();
+    for cell in cells {
+        let coordinates = cell.key.coordinates();
+        // A list may hold a cell twice; only what was asked for as a repeat is one.
+        let is_of = |(key, group): &(CellKey, Vec<&Cell>)| {
+            *key == coordinates && group.iter().all(|c| c.key.repeat != cell.key.repeat)
+        };
+        match groups.iter_mut().find(|group| is_of(group)) {
+            Some((_, group)) => group.push(cell),
+            None => groups.push((coordinates, vec![cell])),
+        }
+    }
+    groups.into_iter().map(|group| group.1).collect()
+}
+
+/// Whether `name` is like a pattern in which `*` stands for any text and `?` for any character.
+pub fn is_like(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    // reach[i]: whether the pattern so far covers the first i characters of the name.
+    let mut reach = vec![false; name.len() + 1];
+    reach[0] = true;
+    for c in pattern {
+        let mut next = vec![false; name.len() + 1];
+        let mut any = false;
+        for i in 0..=name.len() {
+            any |= reach[i];
+            next[i] = match c {
+                '*' => any,
+                _ => i > 0 && reach[i - 1] && (c == '?' || c == name[i - 1]),
+            };
+        }
+        reach = next;
+    }
+    reach[name.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Interval, Verdict};
+    use iodyno_units::OpKind;
+
+    fn parse(text: &str) -> Threshold {
+        text.parse().unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn thresholds_are_read() {
+        let t = parse(" random-*: read.p99.9 <= 1ms500us ");
+        assert_eq!(t.cells.as_deref(), Some("random-*"));
+        assert_eq!(
+            (t.metric.to_string().as_str(), t.bound, t.value),
+            ("read.p99.9", Bound::AtMost, 1.5e6)
+        );
+        assert_eq!(t.to_string(), "random-*: read.p99.9 <= 1ms500us");
+        assert_eq!(parse("write: iops>100k").metric.kind, Some(OpKind::Write));
+        assert_eq!(
+            (parse("iops>100k/s").value, parse("bandwidth>=1GiB/s").value),
+            (1e5, 1_073_741_824.0)
+        );
+        let json = serde_json::to_string(&t).unwrap();
+        assert_eq!(serde_json::from_str::<Threshold>(&json).unwrap(), t);
+    }
+
+    /// Each error marks the part that is wrong.
+    #[test]
+    fn errors_point_at_their_place() {
+        for (text, part, says) in [
+            ("p99", "p99", "in quotes"),
+            ("p99=5ms", "p99=5ms", "never exactly"),
+            ("p99<500", "500", "no unit of time"),
+            ("p99<", "<", "no value"),
+            ("  p99us < 5ms", "p99us", "no metric"),
+            ("reed.p99<5ms", "reed.p99", "no kind of operation"),
+            ("iops>5ms", "5ms", "is not a rate"),
+            ("bandwidth>5GB", "5GB", "not a bandwidth"),
+            (":p99<5ms", ":", "before the colon"),
+            ("<5ms", "<", "no metric stands"),
+            ("read:write.p99<5ms", "read", "twice"),
+            ("max<0ns", "0ns", "above 0"),
+            ("p99<=>5ms", ">5ms", "not a duration"),
+            ("µ.p99<5ms", "µ.p99", "no kind"),
+        ] {
+            let e = text.parse::<Threshold>().unwrap_err();
+            assert_eq!(&text[e.span.clone()], part, "{text}");
+            assert!(e.why.contains(says), "{text}: {}", e.why);
+        }
+        let shown = "cell: p99<500".parse::<Threshold>().unwrap_err().to_string();
+        assert!(shown.ends_with("\n  cell: p99<500\n            ^^^"), "{shown}");
+    }
+
+    fn cell(name: &str, repeat: u32, kinds: &[(OpKind, u64, u64)]) -> Cell {
+        let mut interval = Interval::default();
+        for &(kind, ns, n) in kinds {
+            interval.class_mut(kind).service.record_n(ns, n);
+        }
+        Cell {
+            key: CellKey { name: name.to_owned(), repeat, ..CellKey::default() },
+            window_ns: 1_000_000_000,
+            series: vec![interval],
+            ..Cell::default()
+        }
+    }
+
+    fn outcomes(text: &str, cells: &[Cell]) -> Vec<(String, bool, Option<f64>, String)> {
+        judge(&[parse(text)], cells)
+            .into_iter()
+            .map(|o| {
+                let name = o.cell.map_or_else(String::new, |c| c.name.clone());
+                (format!("{name} {}", o.metric), o.held, o.value, o.why.unwrap_or_default())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn cells_are_judged() {
+        let cells = [
+            cell("a", 0, &[(OpKind::Read, 100_000, 2_000), (OpKind::Write, 900_000, 2_000)]),
+            cell("b", 0, &[(OpKind::Read, 100_000, 500)]),
+            cell("b", 1, &[(OpKind::Read, 100_000, 600)]),
+        ];
+        // A latency without a kind: each kind; a cell and its repeats: together.
+        let of = outcomes("p99<500us", &cells);
+        let held: Vec<_> = of.iter().map(|o| (o.0.as_str(), o.1)).collect();
+        assert_eq!(held, [("a read.p99", true), ("a write.p99", false), ("b read.p99", true)]);
+        let of = outcomes("iops>1k", &cells);
+        assert_eq!((of[1].1, of[1].2), (false, Some(550.0)), "the rate of both repeats");
+        // What the samples can't support is not held, whatever side it might be on.
+        for text in ["b: p99.9<500s", "b: p99.9>1ns"] {
+            let of = outcomes(text, &cells);
+            assert!(!of[0].1 && of[0].2.is_none() && of[0].3.contains("1100 read"), "{of:?}");
+        }
+        // Where nothing is meant, nothing is held.
+        assert_eq!(outcomes("write.mean<1ms", &cells).len(), 1, "b does not write");
+        assert!(outcomes("b: write.mean<1s", &cells)[0].3.contains("any write"));
+        assert!(outcomes("c*: mean<1s", &cells)[0].3.contains("c*"));
+        assert!(!outcomes("mean<1s", &[])[0].1);
+        assert_eq!(outcomes("?: max<=100us", &cells).iter().filter(|o| o.1).count(), 2);
+    }
+
+    #[test]
+    fn what_must_not_be_used_is_not_held() {
+        let mut bad = cell("a", 0, &[(OpKind::Read, 100_000, 2_000)]);
+        let (code, text) = ("ERRORS".to_owned(), String::new());
+        bad.verdicts.push(Verdict { code, level: Level::Invalid, text });
+        let of = outcomes("iops>1", &[bad]);
+        assert!(!of[0].1 && of[0].3.contains("ERRORS"), "{of:?}");
+        let cut = Cell { ended: Ended::Crashed, ..cell("a", 0, &[(OpKind::Read, 1_000, 2_000)]) };
+        assert!(!outcomes("iops>1", &[cut])[0].1);
+    }
+
+    /// Of several targets the merged cell speaks.
+    #[test]
+    fn merged_cells_speak() {
+        let mut cells: Vec<Cell> =
+            (0..3).map(|_| cell("a", 0, &[(OpKind::Read, 1_000, 1_000)])).collect();
+        for (cell, target) in cells.iter_mut().zip(["x", "y", "all (2 targets)"]) {
+            target.clone_into(&mut cell.key.target);
+        }
+        let of = judge(std::slice::from_ref(&parse("iops>1")), &cells).len();
+        assert_eq!(of, 1);
+        assert_eq!(with_repeats(&cells).len(), 3);
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, like) in [
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abb", false),
+            ("?", "µ", true),
+            ("**b*", "abc", true),
+            ("random-read", "random-reads", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(is_like(pattern, name), like, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What was not alike on the two sides. A difference between figures is a difference between targets
+//! only where all else was the same; what was not is told, and not judged: whoever compares two
+//! depths, or two kernels, wants it so.
+
+use super::pairing::Entry;
+use super::remark;
+use iodyno_measure::{Cell, Level, Verdict};
+use iodyno_notebook::Run;
+use iodyno_units::human;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something that both sides should have had in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// What: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
+    pub what: String,
+    /// What A's runs had, each value once.
+    pub a: Vec<String>,
+    /// What B's runs had.
+    pub b: Vec<String>,
+    /// Names of the cells in which it differs; empty where it is a matter of the whole run.
+    pub cells: Vec<String>,
+}
+
+/// Conditions by name, with their values.
+type Values = BTreeMap<String, BTreeSet<String>>;
+
+/// What differs between the sides, or within one: first what the whole runs have, then the cells.
+pub(super) fn conditions(runs: &[&[Run]; 2], pairs: &[[Entry; 2]]) -> Vec<Condition> {
+    let real = !all_virtual(pairs);
+    let sides = runs.map(|runs| {
+        let mut values = Values::new();
+        runs.iter().for_each(|run| of_run(run, real, &mut values));
+        values
+    });
+    let mut found: Vec<Condition> = differing(&sides, &[]);
+    for pair in pairs {
+        let sides = pair.each_ref().map(|entry| {
+            let mut values = Values::new();
+            for (run, cells) in &entry.runs {
+                cells.iter().for_each(|cell| of_cell(run, cell, &mut values));
+            }
+            values
+        });
+        for condition in differing(&sides, &[pair[0].key.name.as_str()]) {
+            let same = |c: &&mut Condition| {
+                !c.cells.is_empty()
+                    && (&c.what, &c.a, &c.b) == (&condition.what, &condition.a, &condition.b)
+            };
+            match found.iter_mut().find(same) {
+                Some(known) => known.cells.extend(condition.cells),
+                None => found.push(condition),
+            }
+        }
+    }
+    found
+}
+
+/// Conditions of which either side has several values, or the sides have different ones. What only
+/// one side tells anything about is unknown and not different.
+fn differing(sides: &[Values; 2], cells: &[&str]) -> Vec<Condition> {
+    let [a, b] = sides;
+    let mut found = Vec::new();
+    for (what, of_a) in a {
+        let Some(of_b) = b.get(what) else { continue };
+        if of_a != of_b || of_a.len() > 1 {
+            found.push(Condition {
+                what: what.clone(),
+                a: of_a.iter().cloned().collect(),
+                b: of_b.iter().cloned().collect(),
+                cells: cells.iter().map(|c| (*c).to_owned()).collect(),
+            });
+        }
+    }
+    found
+}
+
+fn put(values: &mut Values, what: &str, value: Option<String>) {
+    if let Some(value) = value.filter(|v| !v.is_empty()) {
+        values.entry(what.to_owned()).or_default().insert(value);
+    }
+}
+
+/// A value of JSON as people write it; nothing for null.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// What a whole run has. The machine is no condition of what only happened in virtual time.
+fn of_run(run: &Run, real: bool, values: &mut Values) {
+    put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
+    if !real {
+        return;
+    }
+    let machine = &run.head.machine;
+    for (key, what) in [
+        ("kernel", "kernel"),
+        ("cpu_model", "processor"),
+        ("cores_usable", "processors"),
+        ("governor", "frequency governor"),
+        ("turbo", "turbo"),
+        ("product", "machine"),
+    ] {
+        put(values, what, text(&machine[key]));
+    }
+    put(values, "memory", machine["ram_bytes"].as_u64().map(human::size));
+    for target in &run.head.targets {
+        let device = &target.facts["device"];
+        for (key, what) in [
+            ("scheduler", "I/O scheduler"),
+            ("nr_requests", "nr_requests"),
+            ("read_ahead_kib", "read-ahead (KiB)"),
+            ("nomerges", "nomerges"),
+            ("write_cache", "write cache"),
+        ] {
+            put(values, what, text(&device[key]));
+        }
+        let file_system = target.facts.pointer("/file_system/fs_type");
+        put(values, "file system", file_system.and_then(text));
+    }
+}
+
+/// What a cell has.
+fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
+    let key = &cell.key;
+    put(values, "threads", Some(key.threads.to_string()));
+    put(values, "depth", Some(key.depth.to_string()));
+    let block = |(bytes, share): &(u32, f64)| {
+        let size = human::size(u64::from(*bytes));
+        let percent = human::three_digits(share * 100.0);
+        if key.blocks.len() == 1 { size } else { format!("{percent} % {size}") }
+    };
+    put(values, "block", Some(key.blocks.iter().map(block).collect::<Vec<_>>().join(", ")));
+    let offered = key
+        .offered_iops
+        .map_or("closed loop".to_owned(), |rate| format!("{}/s", human::count(rate)));
+    put(values, "rate", Some(offered));
+    put(values, "engine", Some(key.engine.clone()));
+    put(values, "state of the device", cell.facts.get("state").cloned());
+    let time = match (cell.evidence.virtual_time, cell.evidence.emulated_live) {
+        (true, _) => "emulated, virtual time",
+        (_, true) => "emulated, real time",
+        _ => "real",
+    };
+    put(values, "storage", Some(time.to_owned()));
+    let direct = cell.evidence.direct.map(|d| if d { "direct" } else { "buffered" }.to_owned());
+    put(values, "I/O", direct);
+    let targets = if key.is_of_all_targets() { run.head.targets.len() } else { 1 };
+    put(values, "targets", Some(targets.to_string()));
+    let warnings: Vec<&str> = cell
+        .verdicts
+        .iter()
+        .filter(|v| v.level == Level::Warning)
+        .map(|v| v.code.as_str())
+        .collect();
+    let warnings = if warnings.is_empty() { "none".to_owned() } else { warnings.join(", ") };
+    put(values, "warnings", Some(warnings));
+    let mut named = run.head.workloads.iter().filter(|w| w.name == key.workload);
+    if let (Some(workload), None) = (named.next(), named.next()) {
+        leaves(&workload.spec, "workload: ", values);
+    }
+}
+
+/// The values of a specification by their paths, without what is said of it above or is only about it.
+fn leaves(value: &Value, path: &str, values: &mut Values) {
+    const TOLD: [&str; 7] = ["about", "source", "schema", "depth", "threads", "block", "rate"];
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields.iter().filter(|f| !TOLD.contains(&f.0.as_str())) {
+                let dot = if path.ends_with(' ') { "" } else { "." };
+                leaves(field, &format!("{path}{dot}{name}"), values);
+            }
+        }
+        Value::Array(items) => {
+            // A list as a whole: its items belong together.
+            let text = serde_json::to_string(items).unwrap_or_default();
+            put(values, path, Some(text));
+        }
+        leaf => put(values, path, text(leaf).map(|text| in_words(&text))),
+    }
+}
+
+/// Times are kept in nanoseconds.
+fn in_words(text: &str) -> String {
+    let ns = text.strip_suffix("ns").and_then(|n| n.parse::<u64>().ok());
+    ns.map_or_else(|| text.to_owned(), |ns| human::time_ns(ns as f64))
+}
+
+fn all_virtual(pairs: &[[Entry; 2]]) -> bool {
+    pairs.iter().flatten().flat_map(Entry::cells).all(|c| c.evidence.virtual_time)
+}
+
+/// Says that conditions differ, and that the sides were not interleaved in time.
+pub(super) fn remarks(
+    runs: &[&[Run]; 2],
+    pairs: &[[Entry; 2]],
+    conditions: &[Condition],
+    remarks: &mut Vec<Verdict>,
+) {
+    if !conditions.is_empty() {
+        let mut whats: Vec<&str> = conditions.iter().map(|c| c.what.as_str()).collect();
+        whats.dedup();
+        remarks.push(remark(
+            "CONDITIONS_DIFFER",
+            Level::Warning,
+            format!(
+                "more than the target may differ ({}): what is compared is all of it together",
+                whats.join(", ")
+            ),
+        ));
+    }
+    // The times of repeats within a run are not known by themselves, and they can't alternate with
+    // those of another run.
+    let [a, b] = runs;
+    let times = |side: &[Run]| {
+        let started = side.iter().map(|r| r.started);
+        started.clone().min().zip(started.max())
+    };
+    let apart = times(a).zip(times(b)).is_some_and(|(a, b)| a.1 < b.0 || b.1 < a.0);
+    if apart && a.len() + b.len() > 2 && !pairs.is_empty() && !all_virtual(pairs) {
+        remarks.push(remark(
+            "NOT_INTERLEAVED",
+            Level::Warning,
+            "all runs of one side were made before all of the other: what changed meanwhile (heat, wear, other load) is compared too; make them alternately".to_owned(),
+        ));
+    }
+}

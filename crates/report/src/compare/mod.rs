@@ -1,0 +1,295 @@
+//! Runs compared with runs, cell by cell: which of B's figures are better than A's, which are worse,
+//! which are the same, and what the runs can't show.
+//!
+//! What is compared with what is decided in `pairing.rs`, from which values in `values.rs`, and under
+//! which conditions in `conditions.rs`; the judgement itself is [`iodyno_measure::statistics::compare`].
+//! The unit of inference is the run. Where each side is one run with repeats of its cells, the repeats
+//! are compared, and it is said that the interval covers no more than those. Nothing is dropped in
+//! silence: what is not compared is listed, with its reason.
+//!
+//! Like everything in this room it is a pure function of stored runs.
+
+mod conditions;
+mod json;
+mod pairing;
+mod terminal;
+mod values;
+
+pub use conditions::Condition;
+pub use json::{SCHEMA, document};
+pub use terminal::show;
+
+use iodyno_measure::statistics::compare::{self, Comparison, Criteria, Difference, Pair};
+use iodyno_measure::statistics::rank;
+use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
+use iodyno_notebook::Run;
+use iodyno_units::human;
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// As somebody named it.
+    pub asked: &'a str,
+    /// Its runs.
+    pub runs: &'a [Run],
+}
+
+/// How to compare.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The figures.
+    pub metrics: Vec<Metric>,
+    /// A shift smaller than this share of A's median does not matter; above 0.
+    pub threshold_share: f64,
+    /// Of runs on several targets: the cells of each target too, and not only the merged ones.
+    pub each_target: bool,
+}
+
+impl Default for Options {
+    /// The rate and the 99th percentile, shifts of 2 % and more.
+    fn default() -> Self {
+        Self {
+            metrics: [Quantity::Iops, Quantity::Quantile(0.99)].map(Metric::of_all).to_vec(),
+            threshold_share: Criteria::default().threshold_share,
+            each_target: false,
+        }
+    }
+}
+
+/// What the values of a comparison are, and so what its interval covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covers {
+    /// One value a run: what varies between runs on these targets.
+    Runs,
+    /// One value a repeat of the cell within one run: nothing of what varies between runs.
+    Repeats,
+    /// One value a side: nothing.
+    Nothing,
+}
+
+/// One figure of one cell, compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The cell as A has it.
+    pub a_key: CellKey,
+    /// The cell as B has it.
+    pub b_key: CellKey,
+    /// The figure, with its kind of operation.
+    pub metric: Metric,
+    /// What the values are.
+    pub covers: Covers,
+    /// The values of A, in the unit of the metric.
+    pub a: Vec<f64>,
+    /// The values of B.
+    pub b: Vec<f64>,
+    /// The judgement.
+    pub comparison: Comparison,
+}
+
+/// Something that was not compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Omission {
+    /// Name of the cell.
+    pub cell: String,
+    /// The cell's coordinates where the name does not tell it apart.
+    pub key: CellKey,
+    /// `a`, `b`, or `both`.
+    pub side: &'static str,
+    /// The figure; None for the whole cell.
+    pub metric: Option<Metric>,
+    /// Why.
+    pub why: String,
+    /// Whether something is lost by it. Not so for the cells of single targets, for which merged
+    /// cells speak, nor for kinds of operation that neither side did.
+    pub is_loss: bool,
+}
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Something is slower.
+    Slower,
+    /// Nothing is shown to be slower, but not everything could be judged.
+    Open,
+    /// Everything is the same or faster.
+    Clear,
+}
+
+/// Runs, compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared<'a> {
+    /// The sides.
+    pub sides: [SideFacts<'a>; 2],
+    /// What is claimed, and on what grounds.
+    pub criteria: Criteria,
+    /// The figures, by cell.
+    pub rows: Vec<Row>,
+    /// What was left out.
+    pub omissions: Vec<Omission>,
+    /// What was not alike, other than the target.
+    pub conditions: Vec<Condition>,
+    /// What is to be known of the whole.
+    pub remarks: Vec<Verdict>,
+}
+
+/// A side in a few words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SideFacts<'a> {
+    /// As somebody named it.
+    pub asked: &'a str,
+    /// Ids of its runs.
+    pub runs: Vec<&'a str>,
+    /// Names of its runs, each once.
+    pub names: Vec<&'a str>,
+    /// Names of its targets, each once.
+    pub targets: Vec<&'a str>,
+}
+
+impl<'a> SideFacts<'a> {
+    fn of(side: Side<'a>) -> Self {
+        fn once<'t>(words: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+            let mut found = Vec::new();
+            words.for_each(|w| {
+                if !found.contains(&w) {
+                    found.push(w)
+                }
+            });
+            found
+        }
+        Self {
+            asked: side.asked,
+            runs: side.runs.iter().map(|r| r.id.as_str()).collect(),
+            names: once(side.runs.iter().map(|r| r.head.name.as_str())),
+            targets: once(side.runs.iter().flat_map(|r| &r.head.targets).map(|t| t.name.as_str())),
+        }
+    }
+}
+
+impl Compared<'_> {
+    /// What it came to.
+    pub fn finding(&self) -> Finding {
+        let has =
+            |of: fn(&Difference) -> bool| self.rows.iter().any(|r| of(&r.comparison.difference));
+        if has(|d| matches!(d, Difference::Slower)) {
+            Finding::Slower
+        } else if self.rows.is_empty()
+            || self.omissions.iter().any(|o| o.is_loss)
+            || has(|d| matches!(d, Difference::Inconclusive { .. } | Difference::TooFewRuns { .. }))
+        {
+            Finding::Open
+        } else {
+            Finding::Clear
+        }
+    }
+
+    /// How many rows have a verdict: slower, faster, same, inconclusive.
+    pub fn counts(&self) -> [usize; 4] {
+        let mut counts = [0; 4];
+        for row in &self.rows {
+            counts[match row.comparison.difference {
+                Difference::Slower => 0,
+                Difference::Faster => 1,
+                Difference::Same => 2,
+                Difference::Inconclusive { .. } | Difference::TooFewRuns { .. } => 3,
+            }] += 1;
+        }
+        counts
+    }
+}
+
+/// Compares B's runs with A's. The error says what can't be compared at all.
+pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
+    if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
+        return Err(format!(
+            "the run {} stands on both sides: compare it with other runs (`iodyno ls` lists them)",
+            run.id
+        ));
+    }
+    if let Some(metric) = options.metrics.iter().find(|m| m.quantity == Quantity::Max) {
+        return Err(format!(
+            "{metric} can't be compared: the longest of all latencies grows with their number; take a percentile"
+        ));
+    }
+    let mut omissions = Vec::new();
+    let sides = [a, b].map(|side| pairing::entries(side.runs));
+    let pairs = pairing::pair(sides, options.each_target, &mut omissions);
+    let mut remarks = Vec::new();
+    let mut drafts = Vec::new();
+    for pair in &pairs {
+        drafts.extend(values::drafts(pair, &options.metrics, &mut omissions));
+    }
+    let criteria = Criteria { threshold_share: options.threshold_share, ..Criteria::default() };
+    let cells: Vec<Pair> = drafts.iter().map(values::Draft::pair).collect();
+    let compared = compare::compare(&cells, &criteria).map_err(|e| e.to_string())?;
+    let rows: Vec<Row> =
+        drafts.into_iter().zip(compared).map(|(draft, compared)| draft.row(compared)).collect();
+    let conditions = conditions::conditions(&[a.runs, b.runs], &pairs);
+    few_runs(&[a, b], &rows, &criteria, &mut remarks);
+    values::copies(&pairs, &mut remarks);
+    conditions::remarks(&[a.runs, b.runs], &pairs, &conditions, &mut remarks);
+    let sides = [SideFacts::of(a), SideFacts::of(b)];
+    Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
+}
+
+fn remark(code: &str, level: Level, text: String) -> Verdict {
+    Verdict { code: code.to_owned(), level, text }
+}
+
+/// A row that is inconclusive because with so many figures no difference in it alone could be shown, and
+/// how many values of each side could.
+fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<(&'r Row, u32)> {
+    let needed = compare::runs_for(rows.len(), criteria.alpha)?;
+    let is_hidden = |row: &&Row| {
+        matches!(row.comparison.difference, Difference::Inconclusive { .. })
+            && rank::smallest_p(row.a.len(), row.b.len()) * rows.len() as f64 > criteria.alpha
+    };
+    rows.iter().find(is_hidden).map(|row| (row, needed))
+}
+
+/// Says what so few runs are worth, and how many would do.
+fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut Vec<Verdict>) {
+    let fewest = sides.iter().map(|s| s.runs.len()).min().unwrap_or(0);
+    let too_few = rows.iter().find_map(|row| match row.comparison.difference {
+        Difference::TooFewRuns { p_min, runs_needed } => Some((row, p_min, runs_needed)),
+        _ => None,
+    });
+    if let Some((row, p_min, needed)) = too_few {
+        let [n, m] = [row.a.len(), row.b.len()];
+        let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
+        let s = if n.max(m) == 1 { "" } else { "s" };
+        let count = if n == m {
+            format!("{n} {what}{s} a side")
+        } else {
+            format!("{n} against {m} {what}s")
+        };
+        let of_several = compare::runs_for(rows.len(), criteria.alpha).filter(|n| *n > needed);
+        let several = of_several.map_or(String::new(), |n| {
+            format!(" ({n} to find a difference in one of these {} figures)", rows.len())
+        });
+        let p = human::three_digits(p_min);
+        remarks.push(remark(
+            "FEW_RUNS",
+            Level::Warning,
+            format!(
+                "{count} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after"
+            ),
+        ));
+    } else if let Some((row, needed)) = hidden(rows, criteria) {
+        let n = row.a.len().min(row.b.len());
+        remarks.push(remark(
+            "FEW_RUNS",
+            Level::Warning,
+            format!(
+                "{n} of each can show a difference in a single figure, but not in one of these {}, for p is corrected for their number: make at least {needed} of each, or compare fewer figures (--metric)",
+                rows.len()
+            ),
+        ));
+    } else if fewest < 3 && !rows.is_empty() {
+        let text = if rows.iter().any(|r| r.covers == Covers::Repeats) {
+            "each side is one run: its intervals cover repeats of the cell within that run, not other runs or devices; what differs from one run to the next (state, heat, placement) may be all that is seen here"
+        } else {
+            "fewer than 3 runs on a side: one odd run decides"
+        };
+        remarks.push(remark("FEW_RUNS", Level::Warning, text.to_owned()));
+    }
+}

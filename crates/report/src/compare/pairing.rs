@@ -1,0 +1,149 @@
+//! Which cell of A is compared with which cell of B.
+//!
+//! Cells are told apart by their coordinates (name, workload, threads, depth, blocks, offered rate).
+//! The target is not among them, for that it differs may be the very question: where a run has one
+//! target its cell stands for the run, and where it has several their merged cell does. A cell that has
+//! no counterpart by its coordinates is paired by its name, if both sides have just one of that name
+//! left; what differs is then told as a condition.
+
+use super::Omission;
+use iodyno_measure::threshold::{unusable, with_repeats};
+use iodyno_measure::{Cell, CellKey};
+use iodyno_notebook::Run;
+
+/// A cell in all the runs of a side.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    /// Its coordinates. The target is empty for the cell that stands for its run, and named for that of
+    /// one of several targets.
+    pub(super) key: CellKey,
+    /// For each run that has it and in which it may be used: the run, and the cell with its repeats.
+    pub(super) runs: Vec<(&'a Run, Vec<&'a Cell>)>,
+    /// Runs and repeats in which it must not be used, with the reason.
+    pub(super) unusable: Vec<(&'a Run, String)>,
+}
+
+impl<'a> Entry<'a> {
+    /// Any of its cells.
+    pub(super) fn first(&self) -> Option<&'a Cell> {
+        self.runs.first().and_then(|r| r.1.first()).copied()
+    }
+
+    /// All of its cells.
+    pub(super) fn cells(&self) -> impl Iterator<Item = &'a Cell> {
+        self.runs.iter().flat_map(|r| r.1.iter().copied())
+    }
+
+    fn is_of_one_target(&self) -> bool {
+        !self.key.target.is_empty()
+    }
+}
+
+/// The cells of a side.
+pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for run in runs {
+        let has_merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+        let mut of_run: Vec<CellKey> = Vec::new();
+        for group in with_repeats(&run.cells) {
+            let mut key = group[0].key.coordinates();
+            if !has_merged || key.is_of_all_targets() {
+                key.target.clear();
+            }
+            // A list that names a cell twice has two of them; the first stands for both.
+            if of_run.contains(&key) {
+                continue;
+            }
+            of_run.push(key.clone());
+            let i = entries.iter().position(|e| e.key == key).unwrap_or_else(|| {
+                entries.push(Entry { key, runs: Vec::new(), unusable: Vec::new() });
+                entries.len() - 1
+            });
+            let mut usable = Vec::new();
+            for cell in group {
+                match unusable(cell) {
+                    Some(why) => entries[i].unusable.push((run, why)),
+                    None => usable.push(cell),
+                }
+            }
+            if !usable.is_empty() {
+                entries[i].runs.push((run, usable));
+            }
+        }
+    }
+    entries
+}
+
+/// Pairs the sides' cells, in A's order, and says what has no counterpart.
+pub(super) fn pair<'a>(
+    [a, b]: [Vec<Entry<'a>>; 2],
+    each_target: bool,
+    omissions: &mut Vec<Omission>,
+) -> Vec<[Entry<'a>; 2]> {
+    let mut pairs = Vec::new();
+    let (mut left_a, mut left_b): (Vec<Entry>, Vec<Entry>) = (Vec::new(), b);
+    for entry in a {
+        match left_b.iter().position(|other| other.key == entry.key) {
+            Some(i) => pairs.push([entry, left_b.remove(i)]),
+            None => left_a.push(entry),
+        }
+    }
+    let mut only_a = Vec::new();
+    let names = |side: &[Entry], of: &Entry| {
+        let same = |e: &&Entry| e.key.name == of.key.name && e.key.target == of.key.target;
+        side.iter().filter(same).count()
+    };
+    let alone: Vec<bool> = left_a.iter().map(|e| names(&left_a, e) == 1).collect();
+    for (entry, alone) in left_a.into_iter().zip(alone) {
+        let same = |o: &Entry| o.key.name == entry.key.name && o.key.target == entry.key.target;
+        match left_b.iter().position(same) {
+            Some(i) if alone && names(&left_b, &entry) == 1 => {
+                pairs.push([entry, left_b.remove(i)]);
+            }
+            _ => only_a.push(entry),
+        }
+    }
+    for (side, other, only) in [("a", "B", only_a), ("b", "A", left_b)] {
+        for entry in only {
+            let is_loss = !entry.is_of_one_target() || each_target;
+            if is_loss {
+                omissions.push(omission(&entry, side, format!("{other} has no such cell")));
+            }
+        }
+    }
+    pairs.retain(|pair| {
+        if pair[0].is_of_one_target() && !each_target {
+            let why = "the merged cell of all targets speaks; --each-target compares this one too";
+            let of_target = omission(&pair[0], "both", why.to_owned());
+            omissions.push(Omission { is_loss: false, ..of_target });
+            return false;
+        }
+        for (entry, side) in pair.iter().zip(["a", "b"]) {
+            let mut whys: Vec<&str> = entry.unusable.iter().map(|u| u.1.as_str()).collect();
+            whys.sort_unstable();
+            whys.dedup();
+            if !whys.is_empty() {
+                let count = entry.unusable.len();
+                let all = count + entry.cells().count();
+                let mut why = whys.join(", ");
+                if all > 1 {
+                    why = format!("in {count} of {all}: {why}");
+                }
+                omissions.push(omission(entry, side, why));
+            }
+        }
+        pair.iter().all(|entry| !entry.runs.is_empty())
+    });
+    pairs
+}
+
+pub(super) fn omission(entry: &Entry, side: &'static str, why: String) -> Omission {
+    Omission {
+        cell: entry.key.name.clone(),
+        key: entry.key.clone(),
+        side,
+        metric: None,
+        why,
+        is_loss: true,
+    }
+}

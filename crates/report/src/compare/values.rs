@@ -1,0 +1,145 @@
+//! The values that a comparison is made from: one a run; or, where each side is a single run, one a
+//! repeat of the cell in it. Repeats within a run are alike in much that differs between runs, so the
+//! two are never put together as equals: with several runs the repeats of a run make one value, from
+//! their merged histograms and the sum of their times.
+
+use super::pairing::{Entry, omission};
+use super::{Covers, Omission, Row, remark};
+use iodyno_measure::metric::Counted;
+use iodyno_measure::statistics::compare::{Comparison, Pair};
+use iodyno_measure::{Cell, CellKey, Level, Metric, Verdict};
+
+/// A row before its judgement.
+pub(super) struct Draft {
+    keys: [CellKey; 2],
+    metric: Metric,
+    covers: Covers,
+    values: [Vec<f64>; 2],
+}
+
+impl Draft {
+    /// What the statistics take.
+    pub(super) fn pair(&self) -> Pair {
+        Pair {
+            name: format!("{} {}", self.keys[0].name, self.metric),
+            a: self.values[0].clone(),
+            b: self.values[1].clone(),
+            better: self.metric.quantity.better(),
+        }
+    }
+
+    /// With its judgement.
+    pub(super) fn row(self, comparison: Comparison) -> Row {
+        let ([a_key, b_key], [a, b]) = (self.keys, self.values);
+        Row { a_key, b_key, metric: self.metric, covers: self.covers, a, b, comparison }
+    }
+}
+
+/// The figures of a pair of cells. What has no value on both sides is left out and said.
+pub(super) fn drafts(
+    pair: &[Entry; 2],
+    metrics: &[Metric],
+    omissions: &mut Vec<Omission>,
+) -> Vec<Draft> {
+    let groups = pair.each_ref().map(|entry| groups(entry));
+    let by_runs = groups.iter().any(|side| side.len() > 1);
+    let counted: [Vec<Counted>; 2] = groups.map(|side| {
+        if by_runs {
+            side.into_iter().map(Counted::of).collect()
+        } else {
+            side.into_iter().flatten().map(|cell| Counted::of([cell])).collect()
+        }
+    });
+    let covers = match (by_runs, counted.iter().any(|side| side.len() > 1)) {
+        (true, _) => Covers::Runs,
+        (false, true) => Covers::Repeats,
+        (false, false) => Covers::Nothing,
+    };
+    let keys = pair.each_ref().map(|e| e.first().map_or_else(|| e.key.clone(), |c| c.key.clone()));
+    let mut drafts = Vec::new();
+    for &metric in metrics {
+        let mut leave_out = |side, metric, why: String, is_loss| {
+            let of_cell = omission(&pair[usize::from(side == "b")], side, why);
+            omissions.push(Omission { metric: Some(metric), is_loss, ..of_cell });
+        };
+        let figures = figures(&counted, metric);
+        if figures.is_empty() {
+            leave_out("both", metric, "neither did any such operation".to_owned(), false);
+        }
+        'figures: for metric in figures {
+            let mut values = [Vec::new(), Vec::new()];
+            for (side, name) in [(0, "a"), (1, "b")] {
+                let all = counted[side].iter().map(|c| c.value(metric));
+                let (found, missing): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
+                let zero = || "it is 0, of which no share can be taken".to_owned();
+                let found: Vec<f64> = found.into_iter().flatten().collect();
+                let why = missing.into_iter().find_map(Result::err);
+                let why = why.or_else(|| found.iter().any(|v| *v <= 0.0).then(zero));
+                if let Some(why) = why {
+                    leave_out(name, metric, why, true);
+                    continue 'figures;
+                }
+                values[side] = found;
+            }
+            drafts.push(Draft { keys: keys.clone(), metric, covers, values });
+        }
+    }
+    drafts
+}
+
+/// The single figures that a metric stands for on either side.
+fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
+    let mut figures: Vec<Metric> = Vec::new();
+    for figure in counted.iter().flatten().flat_map(|c| c.figures(metric)) {
+        if !figures.contains(&figure) {
+            figures.push(figure);
+        }
+    }
+    figures.sort_by_key(|m| m.kind);
+    figures
+}
+
+/// The cells of each run, copies left out.
+fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
+    let mut seen: Vec<&Cell> = Vec::new();
+    let mut groups = Vec::new();
+    for (_, cells) in &entry.runs {
+        let fresh: Vec<&Cell> =
+            cells.iter().copied().filter(|c| !seen.iter().any(|s| is_copy(s, c))).collect();
+        seen.extend(&fresh);
+        if !fresh.is_empty() {
+            groups.push(fresh);
+        }
+    }
+    groups
+}
+
+/// Whether two cells in virtual time are one and the same: the same seed gives the same events, and
+/// counting them twice would make certainty out of nothing.
+fn is_copy(one: &Cell, other: &Cell) -> bool {
+    one.evidence.virtual_time
+        && other.evidence.virtual_time
+        && one.key.seed == other.key.seed
+        && one.key.target == other.key.target
+        && one.series == other.series
+}
+
+/// Says where copies were left out.
+pub(super) fn copies(pairs: &[[Entry; 2]], remarks: &mut Vec<Verdict>) {
+    let copies: usize = pairs
+        .iter()
+        .flatten()
+        .map(|e| e.cells().count() - groups(e).iter().map(Vec::len).sum::<usize>())
+        .sum();
+    if copies > 0 {
+        let (cells, were) =
+            if copies == 1 { ("cell", "is a copy") } else { ("cells", "are copies") };
+        remarks.push(remark(
+            "SAME_SEED",
+            Level::Warning,
+            format!(
+                "{copies} {cells} in virtual time {were} of another on the same side, for the same seed gives the same run: they count once; give each run a --seed of its own, or take --repeat"
+            ),
+        ));
+    }
+}

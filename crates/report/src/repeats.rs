@@ -1,0 +1,68 @@
+//! What the repeats of a cell say together: the mean of their rates and latencies with its interval,
+//! and percentiles of all their operations. The interval covers repeats of the cell within one run,
+//! and nothing of what differs between runs or devices.
+
+use crate::figures::is_about_bandwidth;
+use iodyno_measure::metric::Counted;
+use iodyno_measure::statistics::repeats::{self, MeanOfRuns};
+use iodyno_measure::threshold::{unusable, with_repeats};
+use iodyno_measure::{Cell, CellKey, Metric, Quantity};
+use iodyno_notebook::Run;
+
+/// The words for what an interval of repeats covers.
+pub(crate) const COVERS: &str = "repeats of the cell within this run, not other runs or devices";
+
+/// Confidence of the intervals.
+const LEVEL: f64 = 0.95;
+
+/// One figure of a repeated cell.
+pub(crate) struct Repeated<'a> {
+    /// The first of the repeats.
+    pub key: &'a CellKey,
+    /// The figure.
+    pub metric: Metric,
+    /// How many repeats it is of: those that are INVALID or were cut short are left out.
+    pub count: usize,
+    /// Of rates and means the mean over the repeats, of percentiles that of all operations together.
+    pub value: f64,
+    /// The mean of repeats; None for percentiles, which are not averaged.
+    pub mean: Option<MeanOfRuns>,
+    /// The smallest and the largest value of a repeat.
+    pub range: (f64, f64),
+}
+
+/// The figures of all cells that were repeated.
+pub(crate) fn of(run: &Run) -> Vec<Repeated<'_>> {
+    let mut all = Vec::new();
+    for group in with_repeats(&run.cells).into_iter().filter(|group| group.len() > 1) {
+        let usable: Vec<&Cell> =
+            group.iter().copied().filter(|cell| unusable(cell).is_none()).collect();
+        let key = &group[0].key;
+        let together = Counted::of(usable.iter().copied());
+        let apart: Vec<Counted> = usable.iter().map(|cell| Counted::of([*cell])).collect();
+        let rate = if is_about_bandwidth(key.block_bytes()) {
+            Quantity::Bandwidth
+        } else {
+            Quantity::Iops
+        };
+        for quantity in [rate, Quantity::Mean, Quantity::Quantile(0.99)] {
+            for metric in together.figures(Metric::of_all(quantity)) {
+                let values = apart.iter().map(|c| c.value(metric)).collect::<Result<Vec<_>, _>>();
+                let (Ok(values), Ok(value)) = (values, together.value(metric)) else { continue };
+                let Ok(mean) = repeats::mean(&values, LEVEL) else { continue };
+                let is_percentile = matches!(quantity, Quantity::Quantile(_));
+                all.push(Repeated {
+                    key,
+                    metric,
+                    count: values.len(),
+                    value: if is_percentile { value } else { mean.mean },
+                    mean: (!is_percentile).then_some(mean),
+                    range: values
+                        .iter()
+                        .fold((f64::INFINITY, 0.0), |(low, high), v| (v.min(low), v.max(high))),
+                });
+            }
+        }
+    }
+    all
+}

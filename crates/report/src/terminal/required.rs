@@ -1,0 +1,58 @@
+//! What was required, and whether it was held; what failed comes first.
+
+use super::Style;
+use super::text::{Role, clean, paint, wrap};
+use crate::thresholds::outcomes;
+use iodyno_measure::Threshold;
+use iodyno_measure::threshold::Outcome;
+use iodyno_notebook::Run;
+use iodyno_units::OpKind;
+
+/// Columns before the text.
+const INDENT: usize = 13;
+
+pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<String> {
+    let mut outcomes = outcomes(run, thresholds);
+    outcomes.sort_by_key(|o| o.held);
+    let mut lines = Vec::new();
+    for outcome in &outcomes {
+        let (mark, word, role) = match (outcome.held, outcome.value, style.unicode) {
+            (true, _, true) => ("✓", "held", Role::Green),
+            (true, _, false) => ("+", "held", Role::Green),
+            (false, Some(_), true) => ("✗", "not held", Role::Red),
+            (false, Some(_), false) => ("x", "not held", Role::Red),
+            (false, None, true) => ("✗", "not shown", Role::Red),
+            (false, None, false) => ("x", "not shown", Role::Red),
+        };
+        let text = clean(&text(run, outcome), 1000, style);
+        for (i, line) in wrap(&text, style.columns() - INDENT).iter().enumerate() {
+            let head = if i == 0 { format!("{mark} {word:<11}") } else { " ".repeat(INDENT) };
+            lines.push(paint(&head, role, style) + line);
+        }
+    }
+    lines
+}
+
+/// `p99<500us: random-read: read p99 412 µs`
+fn text(run: &Run, outcome: &Outcome) -> String {
+    let mut parts = vec![outcome.threshold.to_string()];
+    if let Some(cell) = outcome.cell.filter(|_| run.cells.len() > 1) {
+        let on =
+            if cell.is_of_all_targets() { format!(" on {}", cell.target) } else { String::new() };
+        let repeats = match outcome.repeats {
+            1 => String::new(),
+            n => format!(", {n} repeats together"),
+        };
+        parts.push(format!("{}{on}{repeats}", cell.name));
+    }
+    let metric = outcome.metric;
+    let kind = metric.kind.map_or(String::new(), |kind: OpKind| format!("{} ", kind.name()));
+    parts.push(match (outcome.value, &outcome.why) {
+        (Some(value), _) => {
+            format!("{kind}{} is {}", metric.quantity, metric.quantity.human(value))
+        }
+        (None, Some(why)) => why.clone(),
+        (None, None) => String::new(),
+    });
+    parts.join(": ")
+}
