@@ -10,8 +10,8 @@ mod transmission;
 
 use super::counters::Tally;
 use super::later::Link;
-use super::patience::Patience;
 use super::{Exports, Limits, Phase};
+use crate::patience::Patience;
 use crate::sys::{self, Span};
 use crate::tls::{ServerTls, TlsStream};
 use crate::wire::Violation;
@@ -117,8 +117,6 @@ struct Connection<'a> {
     tally: Tally,
     /// For TLS: what others answered.
     queued: Vec<u8>,
-    /// Requests that the last receive brought.
-    at_once: u32,
     patience: Patience,
 }
 
@@ -131,7 +129,6 @@ impl<'a> Connection<'a> {
             input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
-            at_once: 0,
             patience: Patience::default(),
         }
     }

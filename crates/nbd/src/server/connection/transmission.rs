@@ -112,7 +112,6 @@ impl Connection<'_> {
             match work.rules.admit(&request) {
                 Admission::Run(command) if payload <= have => {
                     count(&mut self.tally, &command);
-                    self.at_once += 1;
                     let data = &rest[..payload];
                     work.session.submit(Io {
                         command,
@@ -251,17 +250,15 @@ impl Connection<'_> {
     /// Receives at least one byte into the input. Sends meanwhile what others answered.
     fn receive(&mut self) -> Result<(), End> {
         let fd = self.fd();
-        let alone = std::mem::take(&mut self.at_once) <= 1;
         loop {
             self.wait_readable()?;
             let block = !self.start.link.used();
             let room = self.input.room();
             debug_assert!(!room.is_empty());
             let received = match &mut self.pipe {
-                Pipe::Plain if block && alone => {
-                    self.patience.get(|wait| sys::receive_into(fd, room, wait))?
+                Pipe::Plain => {
+                    self.patience.get(block, |wait| sys::receive_into(fd, room, wait))?
                 }
-                Pipe::Plain => sys::receive_into(fd, room, block)?,
                 Pipe::Tls(tls) => tls.receive(fd, room)?,
             };
             match received {

@@ -1,8 +1,9 @@
-//! How long a connection's thread looks for the next request before it sleeps.
+//! How long either end of a connection looks for what comes next before it sleeps.
 //!
-//! A client with one request at a time answers a reply within microseconds, and to be woken takes longer
-//! than that, on a virtual machine several times as long. So where the last waits were short, the
-//! thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
+//! The other end answers within microseconds, and to be woken takes longer than that, on a virtual
+//! machine several times as long; the other end pays for it too, for it has to do the waking. With many
+//! requests in flight two ends that sleep take turns, while two that look work at the same time. So where
+//! the last waits were short, the thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
 //! (`virt/kvm/kvm_main.c`): a wait that looking would have covered makes it longer, one far beyond makes
 //! it none. Threads that look are never more than half of the processors, and give way to others.
 
@@ -39,16 +40,21 @@ impl Drop for Place {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     look: Duration,
 }
 
 impl Patience {
-    /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`.
-    pub(super) fn get(
+    /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`. With `block`
+    /// false, what is there at once.
+    pub(crate) fn get(
         &mut self,
+        block: bool,
         mut get: impl FnMut(bool) -> io::Result<Option<usize>>,
     ) -> io::Result<Option<usize>> {
+        if !block {
+            return get(false);
+        }
         let since = Instant::now();
         if !self.look.is_zero()
             && let Some(_place) = Place::take()
@@ -102,7 +108,7 @@ mod tests {
         }
         let mut patience = Patience { look: Duration::from_secs(1000) };
         let mut looks = 0;
-        let got = patience.get(|wait| {
+        let got = patience.get(true, |wait| {
             assert!(!wait);
             looks += 1;
             Ok((looks == 3).then_some(28))
