@@ -5,7 +5,9 @@
 //! requests in flight two ends that sleep take turns, while two that look work at the same time. So where
 //! the last waits were short, the thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
 //! (`virt/kvm/kvm_main.c`): a wait that looking would have covered makes it longer, one far beyond makes
-//! it none. Threads that look are never more than half of the processors, and give way to others.
+//! it none. Threads that look are never more than half of the
+//! processors, and give way to others; one that may not look gives way once and looks once, for where
+//! processors are few the other end has more to say when it has had its turn.
 
 use std::io;
 use std::sync::LazyLock;
@@ -66,6 +68,10 @@ impl Patience {
                 std::thread::yield_now();
             }
         }
+        std::thread::yield_now();
+        if let Some(got) = get(false)? {
+            return Ok(Some(got));
+        }
         let got = get(true)?;
         self.waited(since.elapsed());
         Ok(got)
@@ -101,6 +107,16 @@ mod tests {
     fn what_comes_while_it_looks_is_taken_without_waiting() {
         LOOKING.store(*LOOKING_MAX, Ordering::Relaxed);
         assert!(Place::take().is_none());
+        let mut asked = Vec::new();
+        let mut patience = Patience { look: LOOK_MAX };
+        for (block, all) in [(true, &[false, true][..]), (false, &[false])] {
+            asked.clear();
+            let got = patience.get(block, |wait| {
+                asked.push(wait);
+                Ok(wait.then_some(1))
+            });
+            assert_eq!((got.unwrap(), &asked[..]), (block.then_some(1), all));
+        }
         // Who got no place gives none back.
         assert_eq!(LOOKING.swap(0, Ordering::Relaxed), *LOOKING_MAX);
         if *LOOKING_MAX == 0 {
