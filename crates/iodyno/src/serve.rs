@@ -295,6 +295,16 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
     if flags.speed != Speed::Native {
         return Ok(());
     }
+    match of_the_model(flags) {
+        Some(flag) => Err(Failure::input(format!(
+            "{flag} is about the model's times, and --speed native has none: leave one of them out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The first flag given that means something only where a model is served.
+fn of_the_model(flags: &Serve) -> Option<&'static str> {
     let given = [
         ("--dilate", flags.dilate.is_some()),
         ("--record", flags.record.is_some()),
@@ -303,12 +313,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
         ("--fuse", flags.fuse.is_some()),
         ("--ublk", flags.ublk),
     ];
-    match given.iter().find(|g| g.1) {
-        Some((flag, _)) => Err(Failure::input(format!(
-            "{flag} is about the model's times, and --speed native has none: leave one of them out"
-        ))),
-        None => Ok(()),
-    }
+    given.iter().find(|g| g.1).map(|g| g.0)
 }
 
 /// What a control socket answers for a machine.

@@ -45,6 +45,19 @@ pub enum Errno {
     Gone,
 }
 
+impl Errno {
+    /// Its number on Linux, above 0.
+    pub fn number(self) -> i32 {
+        let errno = match self {
+            Self::Io => rustix::io::Errno::IO,
+            Self::Range => rustix::io::Errno::INVAL,
+            Self::NoSpace => rustix::io::Errno::NOSPC,
+            Self::Gone => rustix::io::Errno::NODEV,
+        };
+        errno.raw_os_error()
+    }
+}
+
 /// Who waits for an operation.
 pub trait Sink: Send {
     /// It is done. Called with no lock held, in the order of completion.

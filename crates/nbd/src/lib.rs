@@ -12,6 +12,7 @@
 
 pub mod client;
 pub mod export;
+mod patience;
 pub mod ram;
 pub mod server;
 mod sys;

@@ -583,6 +583,56 @@ fn our_client_on_nbdkit() {
     assert!(client.read(1, &mut [0; 512]).is_err());
 }
 
+/// nbdkit as a client of ours: what it finds it offers to others, who see and change what we hold.
+#[test]
+fn nbdkit_passes_on_what_we_serve() {
+    let bench = Bench::new();
+    let socket = format!("socket={}", bench.lab.uri().address);
+    let between = |words: &[&str]| {
+        Other::start("nbdkit", &[&["-f", "-U", "s", "nbd", &socket][..], words].concat())
+    };
+    let one = between(&[]);
+    let other = one.uri("").to_string();
+    let told = bench.run("nbdinfo", &["--json", &other]);
+    for fact in [
+        &format!("\"export-size\": {SIZE}"),
+        "\"is_read_only\": false",
+        "\"can_flush\": true",
+        "\"can_fua\": true",
+        "\"can_trim\": true",
+        "\"can_zero\": true",
+        "\"can_fast_zero\": true",
+        "\"can_cache\": true",
+        "\"can_multi_conn\": true",
+        "base:allocation",
+    ] {
+        assert!(told.contains(fact), "{fact} in\n{told}");
+    }
+    let (a, b) = (bench.file("a"), bench.file("b"));
+    let mut content = pattern_at(5, SIZE as usize);
+    content[20 << 20..44 << 20].fill(0);
+    fs::write(&a, &content).unwrap();
+    // In through it, and seen by us; with our holes, which are told.
+    bench.run("qemu-img", &["convert", "-n", "-W", "-f", "raw", "-O", "raw", &a, &other]);
+    for uri in [&bench.uri, &other] {
+        bench.run("qemu-img", &["compare", "-f", "raw", "-F", "raw", &a, uri]);
+    }
+    let map = |uri: &str| bench.run("nbdinfo", &["--map", uri]);
+    let ours = map(&bench.uri);
+    assert!(ours.contains("hole"), "{ours}");
+    assert_eq!(map(&other), ours);
+    // Out through it, over several connections, each of which is one of ours.
+    let shared = between(&["shared=false"]);
+    let many = ["--connections=4", "--requests=16"];
+    bench.run("nbdcopy", &[&many[..], &[&shared.uri("").to_string(), &b]].concat());
+    assert!(fs::read(&b).unwrap() == content);
+    bench.run("qemu-io", &["-f", "raw", "-c", "write -f -P 9 4k 64k", "-c", "flush", &other]);
+    bench.qemu_io(&["read -P 9 4k 64k"]);
+    // What is refused by us is refused by it.
+    let read_only = between(&["export=ro"]);
+    bench.run("nbdinfo", &["--is", "readonly", &read_only.uri("").to_string()]);
+}
+
 #[test]
 fn our_client_on_qemu_nbd() {
     let folder = tempfile::tempdir().unwrap();

@@ -410,9 +410,14 @@ fn late(live: &Live<Slip>, cells: &mut [Cell]) {
         let lateness = &counts.lateness;
         cell.evidence.emulated_live = true;
         cell.evidence.late_share = Some(counts.late as f64 / lateness.count().max(1) as f64);
-        let ns = |q| lateness.supported_quantile_ns(q).map_or(f64::NAN, |ns| ns as f64);
-        let (p50, p99) = (human::time_ns(ns(0.5)), human::time_ns(ns(0.99)));
-        cell.facts.insert("late".to_owned(), format!("p50 {p50}, p99 {p99} after the model"));
+        let told = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
+            let ns = lateness.supported_quantile_ns(q)?;
+            Some(format!("{name} {}", human::time_ns(ns as f64)))
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        if !told.is_empty() {
+            cell.facts.insert("late".to_owned(), format!("{told} after the model"));
+        }
     }
 }
 

@@ -37,10 +37,7 @@ impl Sink for Slip {
     fn done(self, result: Result<(), Errno>) {
         let result = match result {
             Ok(()) => self.len_bytes as i32,
-            Err(Errno::Io) => -libc::EIO,
-            Err(Errno::Range) => -libc::EINVAL,
-            Err(Errno::NoSpace) => -libc::ENOSPC,
-            Err(Errno::Gone) => -libc::ENODEV,
+            Err(errno) => -errno.number(),
         };
         self.to.done.lock().unwrap_or_else(PoisonError::into_inner).push((self.slot, result));
         self.to.count.fetch_add(1, Ordering::Release);

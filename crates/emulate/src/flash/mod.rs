@@ -8,6 +8,7 @@
 mod collect;
 mod content;
 mod guard;
+mod made;
 mod power;
 mod program;
 mod read;
@@ -15,15 +16,16 @@ mod usage;
 mod write;
 
 use crate::core::Core;
-use crate::ftl::{self, Ftl, Shape};
+use crate::ftl::{self, Ftl};
 use crate::machine::Failure;
 use crate::request::{List, NIL, State};
 use crate::sabotage::Sabotage;
-use crate::server::{PerByte, Server, ticks, transfer_ticks};
-use crate::spec::{self, Attach, Precondition, Written};
+use crate::server::{PerByte, Server};
+use crate::spec;
 use crate::usage::Gauge;
 use iodyno_units::OpKind;
-use iodyno_units::rng::{self, Generator};
+use iodyno_units::rng::Generator;
+pub(crate) use made::{Site, shape};
 use std::collections::VecDeque;
 
 /// The unit of mapping, bytes.
@@ -270,213 +272,12 @@ impl Counts {
     }
 }
 
-/// Most pages that the represented form keeps for one machine, all its devices together.
-const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
-/// No less than this is represented of one device, for blocks enough.
-const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 /// No program has said on which die a unit lies.
 const UNPLACED: u16 = u16::MAX;
 /// One, in credits.
 pub(crate) const ONE: i64 = 1 << 16;
 
-/// A translation layer as it was made, and of what: devices that are alike start out alike.
-pub(crate) type Made = (Shape, ftl::State, u64, Ftl);
-
-/// What a flash device is built with beside its specification.
-pub(crate) struct Site {
-    pub volume: u32,
-    /// Flash devices in the machine.
-    pub devices: u64,
-    pub seed: u64,
-    /// Driver thread, for flash DIMMs.
-    pub thread: usize,
-    /// ns a byte of the memory channel.
-    pub channel_ns_per_byte: f64,
-    pub remote_factor: f64,
-    /// One logical page in so many goes through the map; None: by the device's size.
-    pub represent: Option<u32>,
-}
-
-impl Site {
-    /// What a driver thread's copy at this rate costs: its own time, and the memory channel's.
-    fn copy(&self, bytes_per_s: f64) -> PerByte {
-        PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
-    }
-}
-
 impl FlashDevice {
-    pub(crate) fn new(
-        spec: &spec::Flash,
-        before: &Precondition,
-        site: &Site,
-        core: &mut Core,
-        made: &mut Vec<Made>,
-    ) -> Result<Self, String> {
-        let n = &spec.nand;
-        let die_count = n.channels * n.dies_per_channel;
-        let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
-        let logical_pages = spec.capacity_bytes / UNIT_BYTES;
-        let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
-        let represent = site.represent.unwrap_or_else(|| {
-            let share = (REPRESENTED_PAGES_MAX / site.devices.max(1)).max(REPRESENTED_PAGES_MIN);
-            Shape::auto_represent(logical_pages, share)
-        });
-        let shape = shape(spec, represent);
-        shape.check()?;
-        let written_units = match before.how {
-            Written::Random { block_bytes } => unit_of(u64::from(block_bytes)) as u32,
-            _ => 1,
-        };
-        let state = match before.how {
-            Written::Fresh => ftl::State::Fresh,
-            Written::Sequential => ftl::State::Sequential,
-            Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
-        };
-        let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
-        let number = u64::from(site.volume);
-        let alike = made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
-        let mut ftl = if let Some((.., ftl)) = alike {
-            ftl.twin(site.seed, number)
-        } else {
-            let ftl = Ftl::new(shape, state, 0..written, site.seed, number);
-            if site.devices > 1 {
-                made.push((shape, state, written, ftl.clone()));
-            }
-            ftl
-        };
-        // In steady state a collection is always under way.
-        let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
-        let ftl_slots = ftl.slots();
-        let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
-        let front = match &spec.attach {
-            Attach::MemoryChannel {
-                command_ns,
-                read_copy_bytes_per_s,
-                write_copy_bytes_per_s,
-                ..
-            } => Front::Channel {
-                thread: site.thread,
-                ready: List::default(),
-                poll: {
-                    let poll = core.add(site.volume);
-                    core.slab[poll].state = State::Waiting;
-                    poll
-                },
-                polling: false,
-                command_ticks: ticks(*command_ns),
-                read_copy: site.copy(*read_copy_bytes_per_s),
-                write_copy: site.copy(*write_copy_bytes_per_s),
-            },
-            Attach::Link {
-                read_bytes_per_s,
-                write_bytes_per_s,
-                full_duplex,
-                command_ns,
-                latency_ns,
-                queue_max,
-                ..
-            } => Front::Link {
-                down: Server::default(),
-                up: Server::default(),
-                full_duplex: *full_duplex,
-                read: PerByte::new(1e9 / read_bytes_per_s),
-                write: PerByte::new(1e9 / write_bytes_per_s),
-                command_ticks: ticks(*command_ns),
-                latency_ns: *latency_ns,
-                outstanding: 0,
-                queue_max: *queue_max,
-                waiting: List::default(),
-                reads: Server::default(),
-                writes: Server::default(),
-                read_command_ticks: ticks(spec.controller.read_command_ns),
-                write_command_ticks: ticks(spec.controller.write_command_ns),
-            },
-        };
-        let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
-        let buffer_units = unit_of(spec.buffer.bytes).max(u64::from(program_units)) as u32;
-        let slc_units = n.slc.map_or(0, |s| s.bytes / UNIT_BYTES);
-        Ok(Self {
-            volume: site.volume,
-            front,
-            dies: vec![Die::default(); die_count as usize],
-            slow: vec![SLOW; die_count as usize],
-            channels: vec![Server::default(); n.channels as usize],
-            contexts_max: unlimited(spec.controller.read_contexts),
-            contexts: Gauge::default(),
-            context_waiting: List::default(),
-            lanes: spec.controller.lanes.max(1),
-            split: share_of_u64(spec.controller.page_split),
-            units_per_page: unit_of(u64::from(n.page_bytes)) as u32,
-            written_units,
-            read_latency_ns: spec.controller.read_latency_ns,
-            read_ns: n.read_ns,
-            program_ns: [n.program_fast_ns, n.program_slow_ns],
-            erase_ns: n.erase_ns,
-            suspend_ns: n.suspend_ns,
-            reads_first: n.reads_first,
-            unit_ticks: transfer_ticks(UNIT_BYTES, n.channel_bytes_per_s),
-            buffer_free: buffer_units,
-            buffer_units,
-            buffer_protected: spec.buffer.protected,
-            buffer_waiting: List::default(),
-            accept_ns: spec.buffer.accept_ns,
-            drain: VecDeque::with_capacity(buffer_units as usize),
-            units_in: 0,
-            units_out: 0,
-            flushes: VecDeque::new(),
-            program_units,
-            programs_max: unlimited(n.programs_max).min(2 * die_count),
-            programs: Gauge::default(),
-            copy_programs: 0,
-            copy_programs_max: unlimited(spec.translation.collection.map_or(0, |c| c.programs_max)),
-            next_die: 0,
-            batches: Vec::new(),
-            batches_free: Vec::new(),
-            copies_ready: List::default(),
-            copies_reading: 0,
-            erases_due: 0,
-            programs_since_erase: 0,
-            // What was preconditioned has filled it.
-            slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
-            slc_folding_units: 0,
-            slc_units,
-            slc_program_ns: n.slc.map_or(0, |s| s.program_ns),
-            ftl,
-            unit_dies: if represent == 1 {
-                vec![UNPLACED; (ftl_slots / program_units + 1) as usize]
-            } else {
-                Vec::new()
-            },
-            represent,
-            copy_credit: 0,
-            pace: 0,
-            paced: false,
-            copy_phase: 0,
-            sense_credit: 0,
-            map_credit: 0,
-            map_per_page: (spec.translation.map_writes_per_page * ONE as f64) as i64,
-            collecting,
-            yields: spec.translation.collection.is_some_and(|c| c.yields),
-            reads_inside: 0,
-            pages_per_erase: block_units,
-            erase_credit: 0.0,
-            erases_seen: 0,
-            erases_per_map_erase,
-            stall: spec.translation.stall,
-            stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
-            rng: rng::stream(site.seed, "collection", number),
-            capacity_bytes: spec.capacity_bytes,
-            key: rng::key(site.seed, "placement", number),
-            raw_units: n.raw_bytes / UNIT_BYTES,
-            parity_stripe: n.parity_stripe,
-            damage: None,
-            content: None,
-            sabotage: Sabotage::Nothing,
-            phases: Phases::default(),
-            counts: Counts::default(),
-        })
-    }
-
     /// A request of this device acts.
     #[inline]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
@@ -629,30 +430,4 @@ impl FlashDevice {
             Front::Link { latency_ns, .. } => *latency_ns,
         }
     }
-}
-
-/// Pages of 4 KiB in so many bytes, at least one.
-fn unit_of(bytes: u64) -> u64 {
-    (bytes / UNIT_BYTES).max(1)
-}
-
-/// The translation layer of a device: erased by rows of one block on every plane, and without what
-/// is reserved.
-pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
-    let n = &spec.nand;
-    let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes));
-    let dies = u64::from(n.channels) * u64::from(n.dies_per_channel);
-    let row = u64::from(n.pages_per_block) * program_units * dies;
-    let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
-    Shape {
-        logical_pages: spec.capacity_bytes / UNIT_BYTES,
-        raw_pages: (usable as u64 / UNIT_BYTES) / row * row,
-        pages_per_block: row as u32,
-        represent,
-    }
-}
-
-/// A probability as a threshold for 64 random bits.
-fn share_of_u64(share: f64) -> u64 {
-    if share >= 1.0 { u64::MAX } else { (share.max(0.0) * 18_446_744_073_709_551_616.0) as u64 }
 }

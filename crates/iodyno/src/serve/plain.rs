@@ -1,7 +1,7 @@
 //! `serve ram:4GiB`: plain memory over NBD, without a model: what a client and its transport can do at
 //! most.
 
-use super::{config, control, endpoints, insert, start, uri, wait};
+use super::{config, control, endpoints, insert, of_the_model, start, uri, wait};
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, signals};
@@ -48,18 +48,11 @@ fn answer(line: &str, stop: &AtomicBool) -> Value {
 
 /// Only what is about the doors of NBD means something here.
 fn nothing_more(flags: &Serve) -> Result<(), Failure> {
-    let given = [
-        ("--backing", !flags.backing.is_empty()),
-        ("--memory", flags.memory.is_some()),
-        ("--dilate", flags.dilate.is_some()),
-        ("--record", flags.record.is_some()),
-        ("--scenario", flags.scenario.is_some()),
-        ("--metrics", flags.metrics.is_some()),
-        ("--fuse", flags.fuse.is_some()),
-        ("--ublk", flags.ublk),
-    ];
-    match given.iter().find(|g| g.1) {
-        Some((flag, _)) => Err(Failure::input(format!(
+    let of_a_device =
+        [("--backing", !flags.backing.is_empty()), ("--memory", flags.memory.is_some())];
+    let given = of_a_device.iter().find(|g| g.1).map(|g| g.0).or_else(|| of_the_model(flags));
+    match given {
+        Some(flag) => Err(Failure::input(format!(
             "{flag} is for emulated storage, such as ramdisk-ddr3-16g; {} is plain memory",
             flags.device
         ))),

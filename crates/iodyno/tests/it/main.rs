@@ -17,6 +17,7 @@ mod folder;
 mod forms;
 mod input;
 mod interruption;
+mod live;
 mod measuring;
 mod nbd;
 #[path = "../../../nbd/tests/common/pki.rs"]

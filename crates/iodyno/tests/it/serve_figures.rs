@@ -216,3 +216,27 @@ fn dilated_time_is_so_much_longer() {
         place.iodyno(&format!("serve exflash-400g --dilate={k}")).exits(2);
     }
 }
+
+/// What the transport takes is measured before anything is served, told, and taken off; unless that is not
+/// wanted.
+#[test]
+fn the_transport_s_time_is_told() {
+    let place = Place::new();
+    let server = Served::start(&place, "exflash-400g");
+    let told = server.announced("time");
+    let (_, floor) = told.split_once("this machine's transport takes ").expect(&told);
+    let (floor, rest) = floor.split_once(" a round trip").expect(&told);
+    assert!(rest.contains("is taken off"), "{told}");
+    let (figure, unit) = floor.split_once(' ').expect(&told);
+    let unit_us = match unit {
+        "ns" => 1e-3,
+        "µs" => 1.0,
+        _ => panic!("{told}"),
+    };
+    let floor_us = figure.parse::<f64>().unwrap() * unit_us;
+    assert!(floor_us > 0.0 && floor_us <= 100.0, "{told}");
+    server.stop();
+    let server = Served::start(&place, "exflash-400g --no-floor");
+    assert_eq!(server.announced("time"), "the model's times");
+    server.stop();
+}

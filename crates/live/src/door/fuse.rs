@@ -75,12 +75,7 @@ impl Drop for Pieces {
 }
 
 fn code(errno: Errno) -> Code {
-    match errno {
-        Errno::Io => Code::EIO,
-        Errno::Range => Code::EINVAL,
-        Errno::NoSpace => Code::ENOSPC,
-        Errno::Gone => Code::ENODEV,
-    }
+    Code::from_i32(errno.number())
 }
 
 impl Sink for Reply {

@@ -30,33 +30,25 @@ pub enum Reply {
     Done(Later),
 }
 
-const ERRNOS: [NbdErrno; 4] =
-    [NbdErrno::Io, NbdErrno::Inval, NbdErrno::NoSpace, NbdErrno::Shutdown];
-
-fn errno(errno: Errno) -> u8 {
-    match errno {
-        Errno::Io => 1,
-        Errno::Range => 2,
-        Errno::NoSpace => 3,
-        Errno::Gone => 4,
-    }
-}
-
-/// What is answered, where it is not bytes.
-fn plain(failed: u8) -> Answer<'static> {
-    match failed {
-        0 => Answer::Done,
-        n => Answer::Failed(ERRNOS[n as usize - 1]),
-    }
+/// The protocol's own errors: a device that is gone is to it a server that shuts down.
+fn failed(errno: Errno) -> Answer<'static> {
+    Answer::Failed(match errno {
+        Errno::Io => NbdErrno::Io,
+        Errno::Range => NbdErrno::Inval,
+        Errno::NoSpace => NbdErrno::NoSpace,
+        Errno::Gone => NbdErrno::Shutdown,
+    })
 }
 
 impl Reply {
     /// As [`Sink::done`], but sent with the others of the batch.
     pub(super) fn done_with(self, result: Result<(), Errno>, batch: &mut Batch) {
-        let failed = result.err().map_or(0, errno);
-        match self {
-            Self::Read(later, bytes) if failed == 0 => batch.answer(later, &Answer::Data(&bytes)),
-            Self::Read(later, _) | Self::Done(later) => batch.answer(later, &plain(failed)),
+        match (self, result) {
+            (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
+            (Self::Done(later), Ok(())) => batch.answer(later, &Answer::Done),
+            (Self::Read(later, _) | Self::Done(later), Err(errno)) => {
+                batch.answer(later, &failed(errno));
+            }
         }
     }
 }
@@ -70,10 +62,10 @@ impl core::fmt::Debug for Reply {
 
 impl Sink for Reply {
     fn done(self, result: Result<(), Errno>) {
-        let failed = result.err().map_or(0, errno);
-        match self {
-            Self::Read(later, bytes) if failed == 0 => later.answer(&Answer::Data(&bytes)),
-            Self::Read(later, _) | Self::Done(later) => later.answer(&plain(failed)),
+        match (self, result) {
+            (Self::Read(later, bytes), Ok(())) => later.answer(&Answer::Data(&bytes)),
+            (Self::Done(later), Ok(())) => later.answer(&Answer::Done),
+            (Self::Read(later, _) | Self::Done(later), Err(errno)) => later.answer(&failed(errno)),
         }
     }
 

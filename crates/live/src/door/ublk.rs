@@ -43,10 +43,7 @@ impl Sink for Reply {
     fn done(self, result: Result<(), Errno>) {
         let result = match result {
             Ok(()) => self.len_bytes as i32,
-            Err(Errno::Io) => -libc::EIO,
-            Err(Errno::Range) => -libc::EINVAL,
-            Err(Errno::NoSpace) => -libc::ENOSPC,
-            Err(Errno::Gone) => -libc::ENODEV,
+            Err(errno) => -errno.number(),
         };
         self.to.put(self.tag, result, self.bytes);
     }

@@ -15,6 +15,7 @@ mod uri;
 pub use blocking::Blocking;
 pub use uri::{Address, Uri, UriError};
 
+use crate::patience::Patience;
 use crate::sys::{self, Span};
 use crate::tls::{ClientTls, TlsError, TlsStream};
 use crate::wire::{
@@ -124,6 +125,7 @@ pub struct Connection {
     buffers: Box<[*mut u8]>,
     /// Where announced payload goes: slot, bytes from its start.
     taking: (u32, u32),
+    patience: Patience,
     /// Reads in flight whose payload is large.
     large_reads: u32,
     done: Vec<(u32, Result<(), Errno>)>,
@@ -317,6 +319,7 @@ impl Connection {
             end: rest.len(),
             buffers: vec![std::ptr::null_mut(); depth as usize].into(),
             taking: (0, 0),
+            patience: Patience::default(),
             large_reads: 0,
             done: Vec::with_capacity(depth as usize),
             extents: Vec::new(),
@@ -463,9 +466,13 @@ impl Connection {
                     let mut spans = [Span::new(place, left), Span::new(room.as_ptr(), room.len())];
                     // SAFETY: the place is the rest of a read's buffer, writable by the promise of
                     // `queue`; the room is ours and not used during the call.
-                    (unsafe { sys::receive(fd, &mut spans, block) }?, left)
+                    let get = |wait| unsafe { sys::receive(fd, &mut spans, wait) };
+                    (self.patience.get(block, get)?, left)
                 }
-                Pipe::Plain => (sys::receive_into(fd, room, block)?, 0),
+                Pipe::Plain => {
+                    let get = |wait| sys::receive_into(fd, room, wait);
+                    (self.patience.get(block, get)?, 0)
+                }
             };
             let n = match received {
                 None => return Ok(()),

@@ -12,7 +12,6 @@ mod counters;
 mod later;
 mod listen;
 mod outgoing;
-mod patience;
 
 pub use counters::{Counters, Snapshot};
 pub(crate) use later::Link;

@@ -1,10 +1,13 @@
-//! How long a connection's thread looks for the next request before it sleeps.
+//! How long either end of a connection looks for what comes next before it sleeps.
 //!
-//! A client with one request at a time answers a reply within microseconds, and to be woken takes longer
-//! than that, on a virtual machine several times as long. So where the last waits were short, the
-//! thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
+//! The other end answers within microseconds, and to be woken takes longer than that, on a virtual
+//! machine several times as long; the other end pays for it too, for it has to do the waking. With many
+//! requests in flight two ends that sleep take turns, while two that look work at the same time. So where
+//! the last waits were short, the thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
 //! (`virt/kvm/kvm_main.c`): a wait that looking would have covered makes it longer, one far beyond makes
-//! it none. Threads that look are never more than half of the processors, and give way to others.
+//! it none. Threads that look are never more than half of the
+//! processors, and give way to others; one that may not look gives way once and looks once, for where
+//! processors are few the other end has more to say when it has had its turn.
 
 use std::io;
 use std::sync::LazyLock;
@@ -39,16 +42,21 @@ impl Drop for Place {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     look: Duration,
 }
 
 impl Patience {
-    /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`.
-    pub(super) fn get(
+    /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`. With `block`
+    /// false, what is there at once.
+    pub(crate) fn get(
         &mut self,
+        block: bool,
         mut get: impl FnMut(bool) -> io::Result<Option<usize>>,
     ) -> io::Result<Option<usize>> {
+        if !block {
+            return get(false);
+        }
         let since = Instant::now();
         if !self.look.is_zero()
             && let Some(_place) = Place::take()
@@ -59,6 +67,10 @@ impl Patience {
                 }
                 std::thread::yield_now();
             }
+        }
+        std::thread::yield_now();
+        if let Some(got) = get(false)? {
+            return Ok(Some(got));
         }
         let got = get(true)?;
         self.waited(since.elapsed());
@@ -95,6 +107,16 @@ mod tests {
     fn what_comes_while_it_looks_is_taken_without_waiting() {
         LOOKING.store(*LOOKING_MAX, Ordering::Relaxed);
         assert!(Place::take().is_none());
+        let mut asked = Vec::new();
+        let mut patience = Patience { look: LOOK_MAX };
+        for (block, all) in [(true, &[false, true][..]), (false, &[false])] {
+            asked.clear();
+            let got = patience.get(block, |wait| {
+                asked.push(wait);
+                Ok(wait.then_some(1))
+            });
+            assert_eq!((got.unwrap(), &asked[..]), (block.then_some(1), all));
+        }
         // Who got no place gives none back.
         assert_eq!(LOOKING.swap(0, Ordering::Relaxed), *LOOKING_MAX);
         if *LOOKING_MAX == 0 {
@@ -102,7 +124,7 @@ mod tests {
         }
         let mut patience = Patience { look: Duration::from_secs(1000) };
         let mut looks = 0;
-        let got = patience.get(|wait| {
+        let got = patience.get(true, |wait| {
             assert!(!wait);
             looks += 1;
             Ok((looks == 3).then_some(28))

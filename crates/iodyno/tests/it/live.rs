@@ -1,0 +1,92 @@
+//! Emulated storage in real time (`live:`): what a run says about it, and that it says when this machine
+//! did not keep the model's times. Nothing here asserts that the machine does.
+
+use crate::contract::{RUN_SCHEMA, assert_valid};
+use crate::place::{Place, cells, codes, number, whole};
+use serde_json::Value;
+use std::time::Duration;
+
+/// What a live cell says about its times, whatever they were. Gives the share that was late.
+#[track_caller]
+fn late_share(cell: &Value) -> f64 {
+    let evidence = &cell["evidence"];
+    assert_eq!(evidence["emulated_live"], true, "{evidence}");
+    assert_ne!(evidence["virtual_time"], true);
+    let share = number(&evidence["late_share"]);
+    assert!((0.0..=1.0).contains(&share), "{share}");
+    let verdicts = cell["verdicts"].as_array().unwrap();
+    let emulated = verdicts.iter().find(|v| v["code"] == "EMULATED").expect("it is emulated");
+    assert!(emulated["text"].as_str().unwrap().contains("in real time"), "{emulated}");
+    let told = codes(cell);
+    assert_eq!(told.contains(&"LATE"), share > 0.02, "{share} {told:?}");
+    assert!(!(told.contains(&"LATE") && told.contains(&"VALID")), "{told:?}");
+    // How late, where there are completions enough for it to be said.
+    let late = &cell["facts"]["late"];
+    assert!(late.as_str().is_none_or(|late| !late.contains("NaN")), "{late}");
+    share
+}
+
+/// Bytes are there, and verified; and the clock is this machine's.
+#[test]
+fn what_is_written_live_is_read_back() {
+    let place = Place::new();
+    // (So few blocks that most of what is read was written by the run.)
+    let limits = "--ops 4000 --ramp 0s --threads 2 --depth 4 --active 0..4MiB";
+    let words = format!("run db-oltp --on live:exflash-400g --content verifiable {limits}");
+    let document = place.document(&words);
+    assert_valid(RUN_SCHEMA, &document);
+    let target = &document["run"]["targets"][0];
+    assert_eq!(target["facts"]["emulated"]["live"], true, "{target}");
+    assert_ne!(document["run"]["plan"]["virtual_time"], true);
+    let cell = &cells(&document)[0];
+    late_share(cell);
+    let late = cell["facts"]["late"].as_str().unwrap();
+    assert!(late.starts_with("p50 ") && late.ends_with(" after the model"), "{late}");
+    assert_eq!(cell["engine"], "live");
+    for kind in ["read", "write"] {
+        assert_eq!(cell[kind]["errors"], 0, "{cell}");
+        assert!(whole(&cell[kind]["ops"]) > 1000, "{cell}");
+    }
+    assert!(cell["evidence"]["first_corruption"].is_null());
+}
+
+/// No read is faster than the model has it, to the histogram's resolution.
+#[test]
+fn no_live_time_is_shorter_than_the_model_s() {
+    let place = Place::new();
+    let p50_ns = |speed: &str| {
+        let words = "--ops 1000 --ramp 0s --threads 1 --depth 1";
+        let document =
+            place.document(&format!("run random-read --on {speed}:exflash-400g {words}"));
+        let cell = &cells(&document)[0];
+        if speed == "live" {
+            late_share(cell);
+        }
+        number(&cell["read"]["latency_ns"]["p50"])
+    };
+    let (model, live) = (p50_ns("model"), p50_ns("live"));
+    assert!(live >= 0.98 * model, "{live} {model}");
+}
+
+/// A process that is stopped most of the time is late with most of what a disk completes.
+#[test]
+fn a_machine_that_is_late_is_told() {
+    let place = Place::new();
+    let words =
+        "run random-read --on live:hdd-nearline-20t*2 --time 1s --ramp 0s --threads 1 --depth 1";
+    let mut running = place.start(&format!("{words} --json"));
+    while running.is_running() {
+        running.signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(60));
+        running.signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    let document = running.finish().json();
+    let cells = cells(&document);
+    let shares: Vec<f64> = cells.iter().map(late_share).collect();
+    assert!(shares[..2].iter().all(|share| *share > 0.2), "{shares:?}");
+    assert!(cells[..2].iter().all(|cell| cell["level"] == "warning"));
+    // Together they are as late as the worst of them.
+    let (each, all) = (&shares[..2], shares[2]);
+    assert!(each.contains(&all) && each.iter().all(|share| *share <= all), "{shares:?}");
+}

@@ -1,0 +1,111 @@
+//! Negotiation: plain blocking steps under a deadline, up to an export that is open and agreed.
+
+use super::{Connection, End, Pipe};
+use crate::export::{Peer, Session};
+use crate::sys;
+use crate::wire::{Handshake, Negotiated, Refusal, Step, TlsPolicy, WINDOW_BYTES};
+use std::io;
+use std::time::Instant;
+
+impl Connection<'_> {
+    pub(super) fn serve(mut self) -> Result<End, End> {
+        let deadline = Instant::now() + self.start.limits.handshake;
+        let policy = if self.start.tls.is_some() { TlsPolicy::Required } else { TlsPolicy::Absent };
+        let mut machine = Handshake::new(policy);
+        let mut out = Vec::with_capacity(256);
+        Handshake::greeting(&mut out);
+        let (agreed, session) = loop {
+            let exports = &*self.start.exports;
+            let (taken, step) = machine.step(self.input.bytes(), exports, &mut out);
+            self.input.start += taken;
+            match step {
+                Step::More if taken > 0 && out.len() < WINDOW_BYTES => {}
+                Step::More => {
+                    self.send_handshake(&mut out, deadline)?;
+                    if taken == 0 {
+                        self.receive_handshake(deadline)?;
+                    }
+                }
+                Step::Open(name) => match self.open(&name, &mut machine, &mut out) {
+                    Ok(opened) => break opened,
+                    Err(Step::Drop(violation)) => return Ok(End::Violation(violation)),
+                    Err(_) => {}
+                },
+                Step::StartTls => {
+                    self.send_handshake(&mut out, deadline)?;
+                    self.begin_tls(deadline)?;
+                    machine.secured();
+                }
+                Step::Leave => {
+                    // The client may have gone without waiting for the farewell.
+                    let _ = self.send_handshake(&mut out, deadline);
+                    return Ok(End::Left);
+                }
+                Step::Drop(violation) => return Ok(End::Violation(violation)),
+            }
+        };
+        // Before the client can know it: from here on it does not make room for others.
+        self.start.phase.agreed();
+        self.send_handshake(&mut out, deadline)?;
+        self.transmit(agreed, session)
+    }
+
+    fn open(
+        &mut self,
+        name: &str,
+        machine: &mut Handshake,
+        out: &mut Vec<u8>,
+    ) -> Result<(Negotiated, Box<dyn Session>), Step> {
+        let peer = Peer { address: self.start.address.clone(), secure: machine.is_secure() };
+        let why = if self.stopping() {
+            Refusal::Shutdown
+        } else if let Some(export) = self.start.exports.get(name) {
+            let info = export.info();
+            match (info.check(), export.open(&peer)) {
+                (Ok(()), Ok(session)) => return Ok((machine.opened(&info, out), session)),
+                _ => Refusal::Policy,
+            }
+        } else {
+            Refusal::Unknown
+        };
+        Err(machine.refused(why, out))
+    }
+
+    fn send_handshake(&mut self, out: &mut Vec<u8>, deadline: Instant) -> Result<(), End> {
+        self.send_bytes(out, Some(deadline))?;
+        out.clear();
+        Ok(())
+    }
+
+    fn receive_handshake(&mut self, deadline: Instant) -> Result<(), End> {
+        let fd = self.fd();
+        loop {
+            let room = self.input.room();
+            let received = match &mut self.pipe {
+                Pipe::Plain => sys::receive_into(fd, room, false)?,
+                Pipe::Tls(tls) => tls.receive(fd, room)?,
+            };
+            match received {
+                Some(0) => return Err(End::Gone),
+                Some(n) => {
+                    self.input.end += n;
+                    return Ok(());
+                }
+                None if sys::wait(fd, true, false, None, Some(deadline))?.nothing() => {
+                    return Err(End::Failed(io::ErrorKind::TimedOut.into()));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// What is still in the input belongs to TLS: options that were sent in the clear together with
+    /// STARTTLS, to be taken for part of the protected conversation, are no TLS and end it.
+    fn begin_tls(&mut self, deadline: Instant) -> Result<(), End> {
+        let Some(tls) = &self.start.tls else { return Err(End::Gone) };
+        let early = self.input.bytes().to_vec();
+        (self.input.start, self.input.end) = (0, 0);
+        self.pipe = Pipe::Tls(Box::new(tls.accept(self.fd(), &early, deadline)?));
+        Ok(())
+    }
+}
