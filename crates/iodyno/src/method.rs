@@ -96,9 +96,17 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         return Err(Failure::input("the cells of a sweep end by time: give --time"));
     }
     let quoted = |text: &str| format!("\"{}\"", text.replace(['"', '\\', '\n'], ""));
-    let lists = |values: &str| values.split(',').map(|v| quoted(v.trim())).collect::<Vec<_>>().join(", ");
-    let mut text = format!("schema = 1\nabout = {}\n\n[[stages]]\nname = \"sweep\"\ndo = \"cells\"\n", quoted(&format!("a sweep of {name}")));
-    let _ = writeln!(text, "workload = [{}]", workloads.keys().map(|n| quoted(n)).collect::<Vec<_>>().join(", "));
+    let lists =
+        |values: &str| values.split(',').map(|v| quoted(v.trim())).collect::<Vec<_>>().join(", ");
+    let mut text = format!(
+        "schema = 1\nabout = {}\n\n[[stages]]\nname = \"sweep\"\ndo = \"cells\"\n",
+        quoted(&format!("a sweep of {name}"))
+    );
+    let _ = writeln!(
+        text,
+        "workload = [{}]",
+        workloads.keys().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")
+    );
     let _ = writeln!(text, "time = \"{time_ns}ns\"\nramp = \"{ramp_ns}ns\"");
     for vary in &flags.vary {
         let Some((axis, values)) = vary.split_once('=') else {
@@ -106,7 +114,8 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
                 "--vary {vary}: say what varies and how, such as `depth=1,2,4,8`"
             )));
         };
-        let known = iodyno_method::AxisKind::ALL.iter().map(|k| k.name()).filter(|k| *k != "workload");
+        let known =
+            iodyno_method::AxisKind::ALL.iter().map(|k| k.name()).filter(|k| *k != "workload");
         let known: Vec<&str> = known.collect();
         if !known.contains(&axis) {
             return Err(Failure::input(format!(
@@ -203,7 +212,11 @@ fn targets_of(name: &iodyno_target::TargetName) -> u32 {
 
 /// All that a method may issue.
 pub(crate) fn cells(method: &Method) -> Vec<CellRequest> {
-    method.all_cells().into_iter().map(|(name, spec)| CellRequest { name, spec, fill_passes: None }).collect()
+    method
+        .all_cells()
+        .into_iter()
+        .map(|(name, spec)| CellRequest { name, spec, fill_passes: None })
+        .collect()
 }
 
 /// The first error at its place; what is wrong with a choice has none.

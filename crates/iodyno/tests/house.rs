@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("measure", 1),
     ("workload", 1),
     ("live", 2),
+    ("method", 2),
     ("notebook", 2),
     ("target", 2),
     ("drive", 3),
@@ -33,6 +34,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("target", &["workload", "measure", "catalog"]),
     ("drive", &["notebook", "catalog", "target"]),
     ("report", &["workload", "catalog", "target", "drive", "run"]),
+    ("method", &["catalog", "emulate"]),
     ("run", &["catalog"]),
 ];
 

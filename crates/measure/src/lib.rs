@@ -20,7 +20,8 @@ pub mod threshold;
 pub mod verdict;
 
 pub use cell::{
-    Cell, CellKey, Ended, FAILURE_FACT, Place, Resources, Role, SETTLED_FACT, SKIPPED_FACT, StampQuality,
+    Cell, CellKey, Ended, FAILURE_FACT, Place, Resources, Role, SETTLED_FACT, SKIPPED_FACT,
+    StampQuality,
 };
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};

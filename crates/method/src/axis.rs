@@ -1,9 +1,7 @@
 //! The axes of a grid, and what each of their values makes of a workload.
 
 use core::fmt;
-use iodyno_units::{
-    human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size,
-};
+use iodyno_units::{human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use iodyno_workload::{Block, Percent, Spec};
 
 /// What is varied.

@@ -47,11 +47,15 @@ impl Budget {
                 }
                 Act::Rounds(Rounds { grid, before, limits, .. }) => {
                     let n = grid.len() as u64 + u64::from(before.is_some());
-                    let time = grid.len() as u64 * grid.time_ns + before.as_ref().map_or(0, |b| b.1);
-                    let (least, most) = (u64::from(limits.window_rounds), u64::from(limits.rounds_max));
+                    let time =
+                        grid.len() as u64 * grid.time_ns + before.as_ref().map_or(0, |b| b.1);
+                    let (least, most) =
+                        (u64::from(limits.window_rounds), u64::from(limits.rounds_max));
                     ((n * least, n * most), (time * least, time * most))
                 }
-                Act::Series(Series { grid, samples_max, wait_ns, steady_every, limits, .. }) => {
+                Act::Series(Series {
+                    grid, samples_max, wait_ns, steady_every, limits, ..
+                }) => {
                     let most = u64::from(*samples_max);
                     let least = steady_every
                         .map_or(most, |every| u64::from(every * limits.window_rounds).min(most));

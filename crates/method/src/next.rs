@@ -1,8 +1,8 @@
 //! A method, and what it does next. The answer follows from the steps that were done, in their order, and
 //! from nothing else: so it is the same after a crash as before.
 
-use crate::axis::{AxisKind, Value};
 use crate::act::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
+use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::done::{Done, Figures};
 use crate::grid::{Grid, StateWish};
@@ -74,7 +74,8 @@ impl Method {
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
         for stage in &mut self.stages {
-            let (Act::Cells(Cells { grid, .. }) | Act::Rounds(Rounds { grid, .. })) = &mut stage.act
+            let (Act::Cells(Cells { grid, .. }) | Act::Rounds(Rounds { grid, .. })) =
+                &mut stage.act
             else {
                 continue;
             };
@@ -124,7 +125,9 @@ impl Method {
                 at: Vec::new(),
             };
             let step = match &stage.act {
-                Act::Purge if mine.is_empty() => Some(Step::Purge { place: at(0, 0, Role::Prepare) }),
+                Act::Purge if mine.is_empty() => {
+                    Some(Step::Purge { place: at(0, 0, Role::Prepare) })
+                }
                 Act::Wait { ns } if mine.is_empty() => {
                     Some(Step::Wait { place: at(0, 0, Role::Prepare), ns: *ns })
                 }
@@ -171,9 +174,15 @@ impl Method {
                 .fold(0.0, f64::max);
             if most <= 0.0 {
                 let stage = &self.stages[of].name;
-                return Err(format!("{}: nothing completed in `{stage}`, whose IOPS are 100 %", step.name));
+                return Err(format!(
+                    "{}: nothing completed in `{stage}`, whose IOPS are 100 %",
+                    step.name
+                ));
             }
-            step.spec = step.spec.with_rate(most * share, None).map_err(|e| format!("{}: {e}", step.name))?;
+            step.spec = step
+                .spec
+                .with_rate(most * share, None)
+                .map_err(|e| format!("{}: {e}", step.name))?;
         }
         Ok(Some(Step::Cell(Box::new(step))))
     }
@@ -235,7 +244,10 @@ impl Method {
         let (indices, load): (Vec<usize>, Vec<LoadPoint>) = load.into_iter().unzip();
         let limits: Vec<f64> = points.ceilings.iter().map(|c| c.ns as f64).collect();
         let nothing = || {
-            format!("`{}` has no point under the ceiling: raise it, or leave the point out", stage.name)
+            format!(
+                "`{}` has no point under the ceiling: raise it, or leave the point out",
+                stage.name
+            )
         };
         let place = match (which, optimum(&load, &limits)) {
             (_, Optimum::NoPoints) => return Err(format!("`{}` measured nothing", stage.name)),
@@ -343,14 +355,15 @@ pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, St
     let each = per_round(rounds);
     for round in done.chunks_exact(each) {
         let value = |track: &Track| {
-            let at = round.iter().find(|d| {
-                d.place.role == Role::Measure && d.place.index as usize == track.point
-            });
+            let at = round
+                .iter()
+                .find(|d| d.place.role == Role::Measure && d.place.index as usize == track.point);
             at.and_then(|d| d.figures.as_ref()).and_then(|f| f.get(track.quantity))
         };
         let values: Option<Vec<f64>> = rounds.track.iter().map(value).collect();
         let Some(values) = values else {
-            let what = rounds.track.iter().find(|t| value(t).is_none()).map_or("", |t| t.name.as_str());
+            let what =
+                rounds.track.iter().find(|t| value(t).is_none()).map_or("", |t| t.name.as_str());
             return Err(format!("the tracking variable, {what}, could not be measured"));
         };
         steady.push_round(&values).map_err(|e| e.to_string())?;
@@ -385,7 +398,10 @@ fn rounds_next(
 }
 
 /// The samples of a series that its steady state is judged by.
-pub(crate) fn series_steady(series: &Series, done: &[&Done]) -> Result<Option<SteadyState>, String> {
+pub(crate) fn series_steady(
+    series: &Series,
+    done: &[&Done],
+) -> Result<Option<SteadyState>, String> {
     let Some(every) = series.steady_every else { return Ok(None) };
     let variable = vec!["iops".to_owned()];
     let mut steady = SteadyState::new(series.limits, variable).map_err(|e| e.to_string())?;
@@ -406,7 +422,8 @@ fn series_next(
 ) -> Result<Option<Step>, String> {
     let n = mine.len() as u32;
     let capacity_bytes = mine.last().and_then(|d| d.figures.as_ref()).map_or(0, |f| f.active_bytes);
-    let written: u64 = mine.iter().filter_map(|d| d.figures.as_ref()).map(|f| f.written_bytes).sum();
+    let written: u64 =
+        mine.iter().filter_map(|d| d.figures.as_ref()).map(|f| f.written_bytes).sum();
     let filled = series
         .fills_max
         .is_some_and(|fills| capacity_bytes > 0 && written as f64 >= fills * capacity_bytes as f64);

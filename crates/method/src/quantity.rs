@@ -30,7 +30,9 @@ impl FromStr for Quantity {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("`{text}` is no quantity: use iops, bandwidth, mean, max, or a percentile such as p99 or p99.999")
+            format!(
+                "`{text}` is no quantity: use iops, bandwidth, mean, max, or a percentile such as p99 or p99.999"
+            )
         };
         Ok(match text {
             "iops" => Self::Iops,

@@ -108,8 +108,7 @@ fn defaults(
         Some(name) => {
             let known = settings.iter().find(|s| s.name.get_ref() == name);
             if known.is_none() {
-                let names: Vec<&str> =
-                    settings.iter().map(|s| s.name.get_ref().as_str()).collect();
+                let names: Vec<&str> = settings.iter().map(|s| s.name.get_ref().as_str()).collect();
                 let message = format!("the method has no settings called `{name}`");
                 let help = if names.is_empty() {
                     "it has none at all: leave --setting out".to_owned()
@@ -168,9 +167,8 @@ fn workload(
     all: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, Spec)>, SpecError> {
     let fail = |why: String| wrong(0..0, format!("the workload `{name}`: {why}"));
-    let said = |errors: Vec<SpecError>| {
-        errors.first().map_or_else(String::new, ToString::to_string)
-    };
+    let said =
+        |errors: Vec<SpecError>| errors.first().map_or_else(String::new, ToString::to_string);
     match Workload::from_toml(text).map_err(|e| fail(said(e)))? {
         Workload::Single(spec) => Ok(vec![(name.to_owned(), *spec)]),
         Workload::Group(group) => {

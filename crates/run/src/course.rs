@@ -1,8 +1,8 @@
 //! What a run does, one task after the other: a list of cells, or a method's steps. Remembers what was
 //! done, and holds the emulated system that steps hand on to one another.
 
-use crate::request::{MethodRequest, Request, RunError};
 use crate::Emulated;
+use crate::request::{MethodRequest, Request, RunError};
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError};
 use iodyno_emulate::System;
@@ -90,7 +90,15 @@ pub(crate) struct Course<'a> {
 
 impl<'a> Course<'a> {
     pub(crate) fn new(request: &'a Request, targets: usize) -> Self {
-        Self { request, targets, done: Vec::new(), count: 0, carried: None, written: None, calibrations: Vec::new() }
+        Self {
+            request,
+            targets,
+            done: Vec::new(),
+            count: 0,
+            carried: None,
+            written: None,
+            calibrations: Vec::new(),
+        }
     }
 
     fn method(&self) -> Option<(&'a MethodRequest, &'a Method)> {
@@ -118,7 +126,9 @@ impl<'a> Course<'a> {
         let cells = &self.request.cells;
         let repeat = (self.count / cells.len().max(1)) as u32;
         let cell = cells.get(self.count % cells.len().max(1));
-        let Some(cell) = cell.filter(|_| repeat < self.request.repeats) else { return Next::Finished };
+        let Some(cell) = cell.filter(|_| repeat < self.request.repeats) else {
+            return Next::Finished;
+        };
         Next::Measure(Box::new(Task {
             name: cell.name.clone(),
             workload: cell.name.clone(),
@@ -142,7 +152,9 @@ impl<'a> Course<'a> {
         match step {
             Step::Finished => Next::Finished,
             Step::Purge { place } => Next::Prepare { place, how: Prepare::Purge, targets: all },
-            Step::Wait { place, ns } => Next::Prepare { place, how: Prepare::Wait { ns }, targets: all },
+            Step::Wait { place, ns } => {
+                Next::Prepare { place, how: Prepare::Wait { ns }, targets: all }
+            }
             Step::Fill { place, spec, passes } => {
                 Next::Prepare { place, how: Prepare::Fill { spec, passes }, targets: all }
             }
@@ -268,7 +280,8 @@ pub fn whole_steps(cells: &[Cell]) -> usize {
         let place = &cells[start].key.place;
         let same = cells[start..].iter().take_while(|c| c.key.place == *place).count();
         let step = &cells[start..start + same];
-        let merged = step.last().is_some_and(|c| c.key.target.starts_with(crate::execute::ALL_TARGETS));
+        let merged =
+            step.last().is_some_and(|c| c.key.target.starts_with(crate::execute::ALL_TARGETS));
         let alone = step.len() == 1 && place.is_some();
         // A step of several targets begins the cells of all of them, and ends with the merged one.
         if !(merged || alone) || step.iter().any(|c| !is_whole(c)) {

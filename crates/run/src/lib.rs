@@ -17,11 +17,9 @@ mod request;
 mod stage;
 mod surroundings;
 
-pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use course::whole_steps;
+pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use execute::{WRITES_SEEN, execute};
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
-pub use request::{
-    CellRequest, MethodRequest, Outcome, Phase, Request, Resume, RunError, Watch,
-};
+pub use request::{CellRequest, MethodRequest, Outcome, Phase, Request, Resume, RunError, Watch};

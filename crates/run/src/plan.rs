@@ -141,7 +141,11 @@ impl Plan {
         let (least, most) = (long(budget.time_min_ns), long(budget.time_max_ns));
         let time = if least == most { most } else { format!("{least} to {most}") };
         let cells = several(budget.cells_min * subjects, budget.cells_max * subjects);
-        let of_time = if self.virtual_time { " of virtual time, of which proven steady states need less" } else { "" };
+        let of_time = if self.virtual_time {
+            " of virtual time, of which proven steady states need less"
+        } else {
+            ""
+        };
         words.push(format!("{cells} steps, {time}{of_time}"));
         if self.cell_write_bytes > 0 {
             words.push(format!("fills write {}", human::size(self.cell_write_bytes)));

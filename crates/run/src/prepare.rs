@@ -3,9 +3,9 @@
 
 use crate::course::{Course, Next, Prepare, Task, record};
 use crate::execute::{ALL_TARGETS, run_cell};
+use crate::fill::FillShape;
 use crate::request::{Phase, Request, RunError, Watch};
 use crate::stage::Prop;
-use crate::fill::FillShape;
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;

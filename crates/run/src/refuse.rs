@@ -32,7 +32,10 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
         engine(request, prop)?;
         // What does not fit of a method is left out and shown so; none of it would be a mistake.
         if request.method.is_some()
-            && request.cells.iter().any(|c| misfit(request, &c.spec, core::slice::from_ref(prop)).is_none())
+            && request
+                .cells
+                .iter()
+                .any(|c| misfit(request, &c.spec, core::slice::from_ref(prop)).is_none())
         {
             continue;
         }
@@ -53,7 +56,11 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
 }
 
 /// Why a method's cell can't be issued on these targets; None if it can.
-pub(crate) fn misfit(request: &Request, spec: &iodyno_workload::Spec, props: &[Prop]) -> Option<String> {
+pub(crate) fn misfit(
+    request: &Request,
+    spec: &iodyno_workload::Spec,
+    props: &[Prop],
+) -> Option<String> {
     props.iter().find_map(|prop| {
         let cell = CellRequest { name: String::new(), spec: spec.clone(), fill_passes: None };
         if let Err(e) = nbd(&cell, prop) {

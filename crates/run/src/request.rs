@@ -1,9 +1,9 @@
 //! What a caller asks of a run, what it hears meanwhile, and what it gets.
 
 use crate::{Emulated, Plan};
-use iodyno_method::Method;
 use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
 use iodyno_measure::{Cell, Threshold};
+use iodyno_method::Method;
 use iodyno_notebook as notebook;
 use iodyno_target::{TargetError, TargetName};
 use iodyno_workload::Spec;

@@ -73,8 +73,10 @@ impl Spec {
         match &mut self.arrivals {
             ArrivalKind::Closed { think_time_ns, .. } => *think_time_ns = ns,
             ArrivalKind::Open { .. } => {
-                return Err("an open loop has no think time: its arrivals don't wait for completions"
-                    .to_owned());
+                return Err(
+                    "an open loop has no think time: its arrivals don't wait for completions"
+                        .to_owned(),
+                );
             }
         }
         self.checked()

@@ -19,6 +19,7 @@ mod input;
 mod interruption;
 mod live;
 mod measuring;
+mod methods;
 mod nbd;
 #[path = "../../../nbd/tests/common/pki.rs"]
 mod pki;

@@ -171,9 +171,9 @@ fn finding(
         Act::Points(_) => "points",
     };
     let showed = (!steps.is_empty()).then(|| match &of.act {
-        Act::Purge | Act::Fill(_) | Act::Wait { .. } => Showed::Preparation {
-            facts: steps[0].cell.facts.clone().into_iter().collect(),
-        },
+        Act::Purge | Act::Fill(_) | Act::Wait { .. } => {
+            Showed::Preparation { facts: steps[0].cell.facts.clone().into_iter().collect() }
+        }
         Act::Cells(cells) => Showed::Sweep(sweep::sweep(cells, steps)),
         Act::Rounds(rounds) => {
             let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
@@ -183,7 +183,9 @@ fn finding(
             let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
             Showed::Series(series::series(series, &mine, steps))
         }
-        Act::Points(points) => Showed::Points { points: points::points(method, points, subject, steps, done) },
+        Act::Points(points) => {
+            Showed::Points { points: points::points(method, points, subject, steps, done) }
+        }
     });
     StageFinding { name: of.name.clone(), act, showed }
 }

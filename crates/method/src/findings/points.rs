@@ -34,10 +34,10 @@ pub(super) fn points(
         let chosen = method.chosen(points, *which, subject, done).ok()?;
         let name = chosen.0.point(chosen.1).ok()?.name;
         let figures: Option<&Figures> = mine.clone().next()?.done.figures.as_ref();
-        let keeps = |c: &Ceiling| {
-            figures.and_then(|f| f.get(c.of)).is_some_and(|ns| ns <= c.ns as f64)
-        };
-        let words = |c: &Ceiling| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64));
+        let keeps =
+            |c: &Ceiling| figures.and_then(|f| f.get(c.of)).is_some_and(|ns| ns <= c.ns as f64);
+        let words =
+            |c: &Ceiling| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64));
         Some(PointFinding {
             which: which.name(),
             chosen: name,

@@ -88,9 +88,5 @@ fn scaling(cells: &Cells, table: &Table) -> Option<Scaling> {
         Some(ScalePoint { n, throughput: row.iops.filter(|x| *x > 0.0)? })
     });
     let points: Vec<ScalePoint> = points.collect();
-    Some(Scaling {
-        of: axis.kind.name(),
-        points: scaled(&points).ok()?,
-        law: fit(&points).ok(),
-    })
+    Some(Scaling { of: axis.kind.name(), points: scaled(&points).ok()?, law: fit(&points).ok() })
 }

@@ -75,8 +75,10 @@ impl Row {
         let (mut felt, mut all) = (Histogram::default(), Vec::<&Figures>::new());
         for step in steps {
             let cell = step.cell;
-            row.skipped =
-                row.skipped.take().or_else(|| cell.facts.get(iodyno_measure::SKIPPED_FACT).cloned());
+            row.skipped = row
+                .skipped
+                .take()
+                .or_else(|| cell.facts.get(iodyno_measure::SKIPPED_FACT).cloned());
             let Some(figures) = &step.done.figures else { continue };
             all.push(figures);
             felt.merge(&figures.felt);
@@ -93,7 +95,8 @@ impl Row {
             return row;
         }
         let iops: Vec<f64> = all.iter().map(|f| f.iops).collect();
-        let mean = |of: &dyn Fn(&Figures) -> f64| all.iter().map(|f| of(f)).sum::<f64>() / row.n as f64;
+        let mean =
+            |of: &dyn Fn(&Figures) -> f64| all.iter().map(|f| of(f)).sum::<f64>() / row.n as f64;
         row.oio = all[0].oio;
         row.iops = Some(mean(&|f| f.iops));
         row.iops_half_width = repeats::mean(&iops, 0.95).ok().and_then(|m| m.half_width_share());

@@ -1,9 +1,7 @@
 //! One stage: its act, its grid, its limits.
 
 use super::{Defaults, active_range, wrong, wrong_because};
-use crate::act::{
-    Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which,
-};
+use crate::act::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 use crate::axis::{Axis, AxisKind};
 use crate::grid::{Grid, Order, StateWish};
 use crate::quantity::Quantity;
@@ -32,7 +30,9 @@ pub(super) fn stage(
 ) -> Result<Stage, SpecError> {
     let verb = raw.act.get_ref().as_str();
     let reader = Reader { raw, defaults, before };
-    only_known_keys(raw, verb)?;
+    if ACTS.contains(&verb) {
+        only_known_keys(raw, verb)?;
+    }
     let act = match verb {
         "purge" => Act::Purge,
         "fill" => reader.fill()?,
@@ -74,8 +74,14 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
     macro_rules! note {
         ($($key:ident),+) => { $(if let Some(value) = &raw.$key { given.push((stringify!($key), value.span())); })+ };
     }
-    note!(io, addresses, active, state, workload, read, block, threads, depth, rate, think, targets, fill);
-    note!(time, ramp, order, repeats, passes, rounds, window, range, slope, before, samples, wait, fills);
+    note!(
+        io, addresses, active, state, workload, read, block, threads, depth, rate, think, targets,
+        fill
+    );
+    note!(
+        time, ramp, order, repeats, passes, rounds, window, range, slope, before, samples, wait,
+        fills
+    );
     note!(steady_every, of, choose, settle);
     given.extend(raw.track.first().map(|track| ("track", track.span())));
     given.extend(raw.ceiling.values().next().map(|ceiling| ("ceiling", ceiling.span())));
@@ -87,7 +93,11 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
         None => Ok(()),
         Some((key, span)) => {
             let message = format!("`{key}` has no effect in a stage that does `{verb}`");
-            Err(wrong_because(span, message, "take it out, or move it to the stage that it is meant for"))
+            Err(wrong_because(
+                span,
+                message,
+                "take it out, or move it to the stage that it is meant for",
+            ))
         }
     }
 }
@@ -101,13 +111,18 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn missing(&self, key: &str, example: &str) -> SpecError {
         let message = format!("`{key}` is missing");
-        wrong_because(self.raw.act.span(), message, format!("say, for example, `{key} = {example}`"))
+        wrong_because(
+            self.raw.act.span(),
+            message,
+            format!("say, for example, `{key} = {example}`"),
+        )
     }
 
     /// A duration, scaled.
     fn time(&self, given: Option<&Spanned<String>>, key: &str) -> Result<u64, SpecError> {
         let given = given.ok_or_else(|| self.missing(key, "\"60s\""))?;
-        let ns = parse_duration_ns(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
+        let ns =
+            parse_duration_ns(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
         if ns == 0 {
             return Err(wrong(given.span(), "a time is above 0"));
         }
@@ -128,10 +143,16 @@ impl Reader<'_> {
         let raw = self.raw;
         let mut all = match (&raw.workload, &raw.io, &raw.addresses) {
             (Some(_), Some(other), _) => {
-                return Err(wrong(other.span(), "`io` and `workload` both say what is issued: keep one"));
+                return Err(wrong(
+                    other.span(),
+                    "`io` and `workload` both say what is issued: keep one",
+                ));
             }
             (Some(_), _, Some(other)) | (None, Some(_), Some(other)) => {
-                return Err(wrong(other.span(), "the workload says how addresses are chosen: take this out"));
+                return Err(wrong(
+                    other.span(),
+                    "the workload says how addresses are chosen: take this out",
+                ));
             }
             (Some(named), None, None) => {
                 let mut all = Vec::new();
@@ -148,7 +169,8 @@ impl Reader<'_> {
                 table.entry("schema").or_insert(toml::Value::Integer(1));
                 let spec = Spec::from_toml(&table.to_string()).map_err(|errors| {
                     let first = errors.into_iter().next();
-                    let (message, help) = first.map_or((String::new(), None), |e| (e.message, e.help));
+                    let (message, help) =
+                        first.map_or((String::new(), None), |e| (e.message, e.help));
                     SpecError { span: io.span(), message, help }
                 })?;
                 vec![("io".to_owned(), spec)]
@@ -160,7 +182,11 @@ impl Reader<'_> {
                     Some(other) => {
                         let at = addresses.as_ref().map_or(0..0, Spanned::span);
                         let help = "`random` or `sequential`; others in a table `io`".to_owned();
-                        return Err(wrong_because(at, format!("unknown addresses `{other}`"), help));
+                        return Err(wrong_because(
+                            at,
+                            format!("unknown addresses `{other}`"),
+                            help,
+                        ));
                     }
                 };
                 let spec = Spec::from_toml(text).map_err(|errors| {
@@ -179,8 +205,11 @@ impl Reader<'_> {
             let mut changed = spec.clone();
             // A workload of the catalog has its own threads and depth.
             if !named && raw.io.is_none() {
-                changed = changed.with_threads(self.defaults.threads).map_err(|e| wrong(at.clone(), e))?;
-                changed = changed.with_depth(self.defaults.depth).map_err(|e| wrong(at.clone(), e))?;
+                changed = changed
+                    .with_threads(self.defaults.threads)
+                    .map_err(|e| wrong(at.clone(), e))?;
+                changed =
+                    changed.with_depth(self.defaults.depth).map_err(|e| wrong(at.clone(), e))?;
             }
             if let Some(active) = active {
                 changed = changed.with_active(active).map_err(|e| wrong(at.clone(), e))?;
@@ -219,7 +248,8 @@ impl Reader<'_> {
         let mut all = Vec::new();
         for (kind, texts) in listed {
             let values = texts.get_ref().values.iter().map(|text| kind.value(&text.0));
-            let values = values.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(texts.span(), e))?;
+            let values =
+                values.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(texts.span(), e))?;
             if values.is_empty() {
                 return Err(wrong(texts.span(), "the list is empty"));
             }
@@ -238,19 +268,23 @@ impl Reader<'_> {
             all.insert(place.min(all.len()), axis);
         }
         if let Some(ramp) = &raw.ramp {
-            let ns = parse_duration_ns(ramp.get_ref()).map_err(|e| wrong(ramp.span(), e.to_string()))?;
+            let ns =
+                parse_duration_ns(ramp.get_ref()).map_err(|e| wrong(ramp.span(), e.to_string()))?;
             let ns = (ns as f64 * self.defaults.scale) as u64;
             for (_, spec) in &mut base {
                 *spec = spec.clone().with_ramp(ns).map_err(|e| wrong(ramp.span(), e))?;
             }
         }
-        let shares = all.iter().any(|axis| {
-            axis.values.iter().any(|v| matches!(v, crate::axis::Value::RateShare(_)))
-        });
+        let shares = all
+            .iter()
+            .any(|axis| axis.values.iter().any(|v| matches!(v, crate::axis::Value::RateShare(_))));
         let rate_of = match (&raw.of, shares) {
             (Some(of), true) => Some(self.earlier(of)?),
             (Some(of), false) => {
-                return Err(wrong(of.span(), "`of` says which stage's IOPS are 100 % of a rate, and no rate is a share"));
+                return Err(wrong(
+                    of.span(),
+                    "`of` says which stage's IOPS are 100 % of a rate, and no rate is a share",
+                ));
             }
             (None, true) => {
                 let help = "say `of = \"NAME\"`, a stage before this one whose most IOPS is 100 %";
@@ -267,7 +301,11 @@ impl Reader<'_> {
                 "carried" => StateWish::Carried,
                 other => {
                     let help = "`own` (what the workload makes of the device after long), `fresh`, or `carried` (as the cell before left it)";
-                    return Err(wrong_because(given.span(), format!("unknown state `{other}`"), help));
+                    return Err(wrong_because(
+                        given.span(),
+                        format!("unknown state `{other}`"),
+                        help,
+                    ));
                 }
             },
         };
@@ -300,9 +338,13 @@ impl Reader<'_> {
         let one = |(name, given): (&String, &Spanned<String>)| {
             let of: Quantity = name.parse().map_err(|e: String| wrong(given.span(), e))?;
             if !of.is_latency() {
-                return Err(wrong(given.span(), format!("a ceiling is over a latency, and {name} is none")));
+                return Err(wrong(
+                    given.span(),
+                    format!("a ceiling is over a latency, and {name} is none"),
+                ));
             }
-            let ns = parse_duration_ns(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
+            let ns = parse_duration_ns(given.get_ref())
+                .map_err(|e| wrong(given.span(), e.to_string()))?;
             Ok(Ceiling { of, ns })
         };
         self.raw.ceiling.iter().map(one).collect()
@@ -319,8 +361,13 @@ impl Reader<'_> {
         }
         let share = |given: &Given<String>| -> Result<Option<f64>, SpecError> {
             let Some(given) = given else { return Ok(None) };
-            let share = parse_percent(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
-            if share > 0.0 { Ok(Some(share)) } else { Err(wrong(given.span(), "a limit is above 0 %")) }
+            let share =
+                parse_percent(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
+            if share > 0.0 {
+                Ok(Some(share))
+            } else {
+                Err(wrong(given.span(), "a limit is above 0 %"))
+            }
         };
         if let Some(share) = share(&raw.range)? {
             limits.range_share_max = share;
@@ -363,19 +410,24 @@ impl Reader<'_> {
         let at = raw.act.span();
         // What can be proven afterwards: a map counts to three.
         let passes = Self::whole(&raw.passes, 1, 3)?.unwrap_or(2) as u8;
-        let first = |given: &Given<Texts>| -> Result<Option<(String, core::ops::Range<usize>)>, SpecError> {
-            let Some(given) = given else { return Ok(None) };
-            match given.get_ref().values.as_slice() {
-                [one] => Ok(Some((one.0.clone(), given.span()))),
-                _ => Err(wrong(given.span(), "a fill has one value here")),
-            }
-        };
+        let first =
+            |given: &Given<Texts>| -> Result<Option<(String, core::ops::Range<usize>)>, SpecError> {
+                let Some(given) = given else { return Ok(None) };
+                match given.get_ref().values.as_slice() {
+                    [one] => Ok(Some((one.0.clone(), given.span()))),
+                    _ => Err(wrong(given.span(), "a fill has one value here")),
+                }
+            };
         let spec = Spec::from_toml(PLAIN_SEQUENTIAL);
         let mut spec = spec.map_err(|_| wrong(at.clone(), "no workload"))?;
         spec = spec.with_read_share(Percent::ZERO).map_err(|e| wrong(at.clone(), e))?;
         spec = spec.with_threads(self.defaults.threads).map_err(|e| wrong(at.clone(), e))?;
         spec = spec.with_depth(self.defaults.depth).map_err(|e| wrong(at.clone(), e))?;
-        let each = [(AxisKind::Block, &raw.block), (AxisKind::Threads, &raw.threads), (AxisKind::Depth, &raw.depth)];
+        let each = [
+            (AxisKind::Block, &raw.block),
+            (AxisKind::Threads, &raw.threads),
+            (AxisKind::Depth, &raw.depth),
+        ];
         for (kind, given) in each {
             if let Some((text, span)) = first(given)? {
                 let value = kind.value(&text).map_err(|e| wrong(span.clone(), e))?;
@@ -420,7 +472,9 @@ impl Reader<'_> {
         let time_ns = self.time(self.raw.time.as_ref(), "time")?;
         let grid = self.grid(time_ns, StateWish::Own)?;
         if self.raw.track.is_empty() {
-            return Err(self.missing("track", "[{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]"));
+            return Err(
+                self.missing("track", "[{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]")
+            );
         }
         let track = self.raw.track.iter().map(|t| track(&grid, t)).collect::<Result<_, _>>()?;
         Ok(Act::Rounds(Rounds {
@@ -437,10 +491,13 @@ impl Reader<'_> {
         let time_ns = self.time(raw.time.as_ref(), "time")?;
         let grid = self.grid(time_ns, StateWish::Carried)?;
         if grid.len() != 1 {
-            return Err(wrong(raw.act.span(), "a series is of one workload: give one value on each axis"));
+            return Err(wrong(
+                raw.act.span(),
+                "a series is of one workload: give one value on each axis",
+            ));
         }
-        let samples_max =
-            Self::whole(&raw.samples, 1, SAMPLES_MAX)?.ok_or_else(|| self.missing("samples", "60"))?;
+        let samples_max = Self::whole(&raw.samples, 1, SAMPLES_MAX)?
+            .ok_or_else(|| self.missing("samples", "60"))?;
         let wait_ns = match &raw.wait {
             Some(_) => self.time(raw.wait.as_ref(), "wait")?,
             None => 0,
@@ -507,7 +564,11 @@ fn track(
         let Some(kind) = kind.filter(|k| grid.axes.iter().any(|axis| axis.kind == *k)) else {
             let axes: Vec<&str> = grid.axes.iter().map(|axis| axis.kind.name()).collect();
             let help = format!("the axes are {}, and `measure` says which figure", axes.join(", "));
-            return Err(wrong_because(value.span(), format!("`{key}` is no axis of this stage"), help));
+            return Err(wrong_because(
+                value.span(),
+                format!("`{key}` is no axis of this stage"),
+                help,
+            ));
         };
         let parsed = kind.value(&value.get_ref().0).map_err(|e| wrong(value.span(), e))?;
         wanted.push((kind, parsed));

@@ -288,7 +288,11 @@ fn heading(run: &Run, cell: &Cell, style: Style) -> String {
     line
 }
 
-fn with_remark(mut lines: Vec<String>, left_out: &[Cow<'static, str>], style: Style) -> Vec<String> {
+fn with_remark(
+    mut lines: Vec<String>,
+    left_out: &[Cow<'static, str>],
+    style: Style,
+) -> Vec<String> {
     // A sparkline is no figure that anybody misses.
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {

@@ -13,8 +13,9 @@ const MATRIX_COLUMNS_MAX: usize = 9;
 
 pub(super) fn lines(table: &Table, style: Style) -> Vec<String> {
     let across = table.axes.first().map(|_| values(table, 0).len()).unwrap_or_default();
-    let is_matrix =
-        table.axes.len() == 2 && (2..=MATRIX_COLUMNS_MAX).contains(&across) && values(table, 1).len() > 1;
+    let is_matrix = table.axes.len() == 2
+        && (2..=MATRIX_COLUMNS_MAX).contains(&across)
+        && values(table, 1).len() > 1;
     if !is_matrix {
         let name = table.axes.join(" ");
         let rows: Vec<(String, &Row)> =
@@ -22,11 +23,16 @@ pub(super) fn lines(table: &Table, style: Style) -> Vec<String> {
         return figures(if name.is_empty() { "cell" } else { &name }, &rows, style);
     }
     let mut lines = matrix(table, "IOPS", &|row| row.iops.map(human::count), style);
-    let has_large = values(table, 1)
-        .iter()
-        .any(|v| table.axes[1] == "block" && parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32)));
+    let has_large = values(table, 1).iter().any(|v| {
+        table.axes[1] == "block" && parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32))
+    });
     if has_large {
-        lines.extend(matrix(table, "throughput", &|row| row.bytes_per_s.map(human::throughput), style));
+        lines.extend(matrix(
+            table,
+            "throughput",
+            &|row| row.bytes_per_s.map(human::throughput),
+            style,
+        ));
     }
     lines.extend(matrix(table, "mean latency", &|row| row.mean_ns.map(human::time_ns), style));
     lines
@@ -107,7 +113,8 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
         if row.skipped.is_some() {
             iops.fields.push(Field::Text("n/a".to_owned(), Role::Dim));
         } else {
-            iops.fields.push(row.iops.map_or(Field::Missing, |x| Field::figure(&human::count(x), role)));
+            iops.fields
+                .push(row.iops.map_or(Field::Missing, |x| Field::figure(&human::count(x), role)));
         }
         half_width.fields.push(row.iops_half_width.map_or(Field::Empty, |share| {
             Field::figure(&format!("{} %", human::three_digits(share * 100.0)), Role::Dim)

@@ -98,8 +98,13 @@ fn sweep_lines(sweep: &SweepFinding, style: Style) -> Vec<String> {
 fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     let name = |point: usize| {
         let row = &sweep.table.rows[load.rows[point]];
-        let words: Vec<String> =
-            sweep.table.axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}")).collect();
+        let words: Vec<String> = sweep
+            .table
+            .axes
+            .iter()
+            .zip(&row.at)
+            .map(|(axis, value)| format!("{axis} {value}"))
+            .collect();
         words.join(", ")
     };
     let under = if load.ceilings.is_empty() {
@@ -137,7 +142,8 @@ fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
     let text = format!("speed-up (efficiency): {}", words.collect::<Vec<_>>().join(", "));
     let mut lines = wrap(&clean(&text, 1000, style), style.columns());
     if let Some(law) = &scaling.law {
-        let peak = law.peak().map_or(String::new(), |n| format!(", most at {}", human::three_digits(n)));
+        let peak =
+            law.peak().map_or(String::new(), |n| format!(", most at {}", human::three_digits(n)));
         let text = format!(
             "universal scalability law: contention {:.3}, coherency {:.5}{peak}; off by {:.1} % at most",
             law.contention,
@@ -159,12 +165,20 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
             let (text, role) = match steady.progress {
                 Progress::Reached => {
                     let windows = if tried == 1 { "first window" } else { "window" };
-                    (format!("steady state reached in the {windows} of {tried} tried ({of_window})"), Role::Green)
+                    (
+                        format!(
+                            "steady state reached in the {windows} of {tried} tried ({of_window})"
+                        ),
+                        Role::Green,
+                    )
                 }
-                Progress::NotReached => {
-                    (format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"), Role::Red)
+                Progress::NotReached => (
+                    format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"),
+                    Role::Red,
+                ),
+                Progress::Running => {
+                    (format!("{n} rounds so far, no steady state yet"), Role::Yellow)
                 }
-                Progress::Running => (format!("{n} rounds so far, no steady state yet"), Role::Yellow),
             };
             lines.push(paint(&text, role, style));
             for (name, window) in &steady.windows {
@@ -181,11 +195,19 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
                 lines.push(paint(&clean(&text, style.columns(), style), role, style));
             }
             if !steady.limits.is_pts() {
-                lines.push(paint(&clean(&rounds.limits, style.columns(), style), Role::Yellow, style));
+                lines.push(paint(
+                    &clean(&rounds.limits, style.columns(), style),
+                    Role::Yellow,
+                    style,
+                ));
             }
         }
         None => lines.push(paint(
-            &clean(rounds.trouble.as_deref().unwrap_or("no round is whole"), style.columns(), style),
+            &clean(
+                rounds.trouble.as_deref().unwrap_or("no round is whole"),
+                style.columns(),
+                style,
+            ),
             Role::Red,
             style,
         )),
@@ -215,7 +237,8 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
         } else {
             format!(", over the ceiling {}", point.ceilings.join(" and "))
         };
-        let text = format!("{}: {} ({} outstanding){over}", point.which, point.chosen, point.row.oio);
+        let text =
+            format!("{}: {} ({} outstanding){over}", point.which, point.chosen, point.row.oio);
         let role = if point.keeps { Role::Green } else { Role::Yellow };
         lines.push(paint(&clean(&text, style.columns(), style), role, style));
     }
@@ -251,7 +274,11 @@ pub(super) fn verdicts(run: &Run, style: Style) -> Vec<String> {
             n if n == run.cells.len() => format!("all {n} cells"),
             n => format!("{n} of {} cells, such as", run.cells.len()),
         };
-        let code = if verdict.level == Level::Valid { String::new() } else { format!(" ({})", verdict.code) };
+        let code = if verdict.level == Level::Valid {
+            String::new()
+        } else {
+            format!(" ({})", verdict.code)
+        };
         let text = clean(&format!("{which}: {}{code}", verdict.text), 600, style);
         let indent = width(&head) + 2;
         for (i, line) in wrap(&text, style.columns().saturating_sub(indent)).iter().enumerate() {

@@ -33,7 +33,7 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
                 (format!("steady state NOT REACHED in {} rounds", steady.rounds), Role::Red)
             }
             Progress::Running => (
-                format!("no steady state: ended before enough rounds ({}) were done", steady.rounds),
+                format!("no steady state in the {} rounds before it ended", steady.rounds),
                 Role::Yellow,
             ),
         };

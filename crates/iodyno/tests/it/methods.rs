@@ -1,0 +1,237 @@
+//! Methods from the command line: sweeps by flags, SNIA's tests on emulated and on real storage, what is
+//! told of a run that was made shorter, and runs that are killed and taken up again.
+
+use crate::contract::{RUN_SCHEMA, assert_valid};
+use crate::place::{Place, number};
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const DEVICE: &str = "model:ssd-sata3-mlc-200g";
+
+fn stage<'a>(document: &'a Value, name: &str) -> &'a Value {
+    let stages = document["findings"]["subjects"][0]["stages"].as_array().unwrap();
+    &stages.iter().find(|s| s["name"] == name).unwrap_or_else(|| panic!("{name}"))["showed"]
+}
+
+#[test]
+fn a_sweep_by_flags() {
+    let place = Place::new();
+    let words = format!(
+        "run random-read --on {DEVICE} --vary depth=1,4,16,64 --vary block=4KiB,16KiB --time 50ms --ceiling p99=2ms --json -q"
+    );
+    let told = place.iodyno(&words);
+    let document = told.succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    let table = &stage(&document, "sweep")["table"];
+    assert_eq!(table["axes"], serde_json::json!(["depth", "block"]));
+    assert_eq!(table["rows"].as_array().unwrap().len(), 8);
+    let iops = |row: usize| number(&table["rows"][row]["iops"]);
+    assert!(iops(4) > 2.0 * iops(0), "depth 16 is faster than depth 1: {table:#}");
+    // Over one axis of load there is a best point; here the blocks differ too.
+    assert!(stage(&document, "sweep")["load"].is_null());
+    let words = format!(
+        "run random-read --on {DEVICE} --vary depth=1,4,16,64 --time 50ms --ceiling p99=2ms"
+    );
+    let shown = place.iodyno(&words);
+    let shown = &shown.succeeds().stdout;
+    assert!(shown.contains("best point under p99"), "{shown}");
+    let csv = place.iodyno("export last --format csv");
+    assert_eq!(csv.succeeds().stdout.lines().count(), 1 + 4);
+}
+
+#[test]
+fn flags_that_would_have_no_effect_are_refused() {
+    let place = Place::new();
+    for (words, told) in [
+        ("run pts-iops --on null: --block 4KiB", "--block has no effect on a method"),
+        ("run pts-iops --on null: --vary depth=1,2", "take --vary out"),
+        ("run random-read --on null: --scale 0.5", "--scale is for methods"),
+        ("run random-read --on null: --vary deep=1,2", "no axis"),
+        ("run pts-iops --on null: --setting home", "enterprise and client"),
+        ("run pts-iops --on null: --scale 2", "at most 1"),
+    ] {
+        let refused = place.iodyno(words);
+        assert!(refused.exits(2).stderr.contains(told), "{words}");
+    }
+    let missing = place.iodyno("resume last");
+    assert_ne!(missing.code, Some(0));
+}
+
+/// SNIA's latency test to the letter, in virtual time, and much shortened on real memory: the one may bear its
+/// name, the other says what it is everywhere.
+#[test]
+fn a_shortened_test_never_bears_the_name_alone() {
+    let place = Place::new();
+    let told = place.iodyno(&format!("run pts-lat --on {DEVICE} --json -q"));
+    let document = told.succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    let findings = &document["findings"];
+    assert_eq!(findings["complete"], true);
+    assert_eq!(findings["deviations"], serde_json::json!([]));
+    let rounds = stage(&document, "latency");
+    assert_eq!(rounds["steady"]["progress"], "reached");
+    assert_eq!(rounds["table"]["rows"].as_array().unwrap().len(), 9);
+    // 20 minutes of one write at a time: five nines are supported, for it did not end early.
+    let long = &stage(&document, "long")["table"]["rows"][0];
+    assert_eq!(long["settled"], false);
+    assert!(number(&long["ops"]) > 1e6);
+
+    let words = "run pts-lat --on ram:32MiB --scale 0.0003 -q";
+    let shown = place.iodyno(words);
+    let shown = &shown.succeeds().stdout;
+    assert!(shown.contains("NON-CONFORMANT: every time is 0.0003"), "{shown}");
+    let again = place.iodyno("show last");
+    assert!(again.succeeds().stdout.contains("NON-CONFORMANT"));
+    let document = place.iodyno("show last --json").succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    let cells = document["cells"].as_array().unwrap();
+    let fill = cells.iter().find(|c| c["name"] == "fill").unwrap();
+    assert_eq!(fill["place"]["role"], "prepare");
+    assert_eq!(number(&fill["write"]["bytes"]), 2.0 * f64::from(32 << 20));
+}
+
+/// A sector of the file system that is larger than a block of the method: left out, and shown so.
+#[test]
+fn what_does_not_fit_is_shown_as_not_available() {
+    let place = Place::new();
+    let file = "schema = 1\n[[stages]]\nname = \"m\"\ndo = \"cells\"\nblock = [\"1000KiB\", \"4KiB\"]\ntime = \"20ms\"\n";
+    place.write("m.toml", file);
+    // Smaller than one of the blocks.
+    let told = place.iodyno("run ./m.toml --on ram:64KiB --json -q");
+    let document = told.succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    let rows = &stage(&document, "m")["table"]["rows"];
+    assert!(rows[0]["skipped"].is_string() && rows[0]["iops"].is_null(), "{rows:#}");
+    assert!(number(&rows[1]["iops"]) > 0.0);
+}
+
+/// Write saturation from fresh out of the box: fast at first, slower in the end, on one device whose state
+/// each sample leaves to the next.
+#[test]
+fn a_saturated_device_falls_to_its_steady_state() {
+    let place = Place::new();
+    let file = "schema = 1\n[[stages]]\ndo = \"purge\"\n[[stages]]\nname = \"s\"\ndo = \"series\"\nread = \"0%\"\nblock = \"4KiB\"\nthreads = 4\ndepth = 32\ntime = \"4s\"\nsamples = 400\nfills = 2.5\n";
+    place.write("s.toml", file);
+    let device = small_ssd(&place);
+    let told = place.iodyno(&format!("run ./s.toml --on {device} --json -q"));
+    let document = told.succeeds().json();
+    let series = stage(&document, "s");
+    let (first, end) = (number(&series["first"]["iops"]), number(&series["end"]["iops"]));
+    assert!(end < 0.6 * first, "from {first} to {end}");
+    let samples = series["samples"].as_array().unwrap();
+    let fills = number(&samples.last().unwrap()["fills"]);
+    assert!((2.5..2.7).contains(&fills), "{fills}");
+}
+
+/// What makes it small: its capacity and its flash.
+const SHRINK: [(&str, &str); 3] = [
+    ("\"128GB\"", "\"960000KiB\""),
+    ("\"128GiB\"", "\"1GiB\""),
+    ("pages_per_block = { is = 256", "pages_per_block = { is = 32"),
+];
+
+/// A device of the catalog, of 1 GB: so that a test can fill it.
+fn small_ssd(place: &Place) -> String {
+    let device = place.iodyno("catalog ssd-msata-mlc-128g");
+    let text = device.succeeds().stdout.clone();
+    let small = SHRINK.iter().fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "the device file says {from}\n{text}");
+        text.replacen(from, to, 1)
+    });
+    place.write("small.toml", small);
+    "model:./small.toml".to_owned()
+}
+
+const METHOD: &str = r#"
+schema = 1
+[[stages]]
+do = "purge"
+[[stages]]
+do = "fill"
+[[stages]]
+name = "rounds"
+do = "rounds"
+read = ["100%", "0%"]
+block = ["16KiB", "4KiB"]
+depth = 16
+time = "300ms"
+track = [{ read = "0%", block = "4KiB", measure = "iops" }]
+settle = false
+[[stages]]
+name = "carried"
+do = "series"
+read = "0%"
+depth = 16
+time = "200ms"
+wait = "50ms"
+samples = 12
+[[stages]]
+name = "points"
+do = "points"
+of = "rounds"
+choose = ["max", "min"]
+time = "300ms"
+"#;
+
+/// Killed without warning, over and over, at whatever it does, and taken up again: the same final table as
+/// that of a run that nobody killed, and never a cell more than the one at work measured again.
+#[test]
+fn fifty_kills_and_the_same_final_table() {
+    let place = Place::new();
+    place.write("m.toml", METHOD);
+    let run = format!("run ./m.toml --on {DEVICE} -q");
+    let whole = place.iodyno(&format!("{run} --json"));
+    let whole = whole.succeeds().json();
+    let (mut kills, mut seed, mut lost) = (0_u32, 9_u64, 0_usize);
+    while kills < 50 {
+        let mut words = run.clone();
+        let mut before = 0;
+        loop {
+            // A simple generator is chance enough for a time to wait.
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let patience = Duration::from_millis(60 + (seed >> 33) % 500);
+            let mut child = place.command(&words).stdout(Stdio::null()).spawn().unwrap();
+            let begun = Instant::now();
+            let ended = loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    break Some(status);
+                }
+                if begun.elapsed() > patience {
+                    break None;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            if let Some(status) = ended {
+                assert!(status.success(), "{words}");
+                break;
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills += 1;
+            let shown = place.iodyno("show last --json");
+            if shown.code != Some(0) {
+                // Killed before there was a run at all, or a notebook.
+                continue;
+            }
+            let stored = shown.json();
+            if stored["run"]["status"] == "finished" {
+                // Killed after its end, on its way out; or before it began, and this is the one before.
+                break;
+            }
+            let finished = stored["cells"].as_array().unwrap().iter();
+            let finished = finished.filter(|c| c["ended"] != "crashed").count();
+            lost += usize::from(finished < before);
+            before = finished;
+            words = "resume last -q".to_owned();
+        }
+        let again = place.iodyno("show last --json").succeeds().json();
+        assert_eq!(again["run"]["status"], "finished");
+        assert_eq!(again["findings"], whole["findings"]);
+    }
+    assert_eq!(lost, 0, "a cell that was finished was measured again");
+    let refused = place.iodyno("resume last");
+    assert!(refused.exits(2).stderr.contains("nothing to take up"));
+}

@@ -1,0 +1,311 @@
+//! Methods played against storage that is made up: what they do next, when they end, what they choose, and
+//! what they find; and what a broken file is told.
+
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Place, Role};
+use iodyno_method::findings::Showed;
+use iodyno_method::{Choice, Done, Method, MethodSource, Step, findings};
+use iodyno_units::OpKind;
+use proptest::prelude::*;
+
+fn source(text: &str) -> MethodSource {
+    MethodSource { name: "m".to_owned(), text: text.to_owned(), ..MethodSource::default() }
+}
+
+fn method(text: &str) -> Method {
+    Method::new(source(text)).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+/// A second in which `iops` operations took `latency_ns` each.
+fn cell(step: &Step, iops: u64, latency_ns: u64) -> Cell {
+    let place = step.place().unwrap().clone();
+    let (name, threads, depth) = match step {
+        Step::Cell(cell) => (cell.name.clone(), cell.spec.threads(), cell.spec.depth()),
+        _ => (String::new(), 0, 0),
+    };
+    let key = CellKey { name, threads, depth, place: Some(place), ..CellKey::default() };
+    let mut cell =
+        Cell { key, window_ns: 1_000_000_000, interval_ns: 1_000_000_000, ..Cell::default() };
+    if let Step::Cell(_) = step {
+        let mut interval = Interval::default();
+        let class: &mut ClassStats = interval.class_mut(OpKind::Write);
+        class.bytes = iops * 4096;
+        class.service.record_n(latency_ns, iops);
+        cell.series.push(interval);
+        cell.evidence.active_bytes = 1 << 20;
+    }
+    cell
+}
+
+/// Plays a method to its end; `of` says how storage answers.
+fn play(method: &Method, seed: u64, of: impl Fn(&Step, usize) -> (u64, u64)) -> Vec<Cell> {
+    let (mut cells, mut done): (Vec<Cell>, Vec<Done>) = (Vec::new(), Vec::new());
+    loop {
+        let step = method.next(0, seed, &done).unwrap();
+        if step == Step::Finished {
+            return cells;
+        }
+        let (iops, latency_ns) = of(&step, cells.len());
+        let cell = cell(&step, iops, latency_ns);
+        done.extend(Done::of(&cell));
+        cells.push(cell);
+        assert!(cells.len() < 100_000, "it ends");
+    }
+}
+
+fn place(step: &Step) -> &Place {
+    step.place().unwrap()
+}
+
+const ROUNDS: &str = r#"
+schema = 1
+[[stages]]
+do = "rounds"
+name = "r"
+read = ["100%", "0%"]
+block = ["8KiB", "4KiB", "512B"]
+time = "60s"
+track = [{ read = "0%", block = "4KiB", measure = "iops" }, { read = "100%", block = "8KiB", measure = "iops" }]
+"#;
+
+/// The round in which the specification's rule holds first, written down anew.
+fn steady_round(values: &[[f64; 2]]) -> Option<usize> {
+    (5..=values.len().min(25)).find(|&n| {
+        (0..2).all(|v| {
+            let y: Vec<f64> = values[n - 5..n].iter().map(|r| r[v]).collect();
+            let mean = y.iter().sum::<f64>() / 5.0;
+            let slope: f64 =
+                y.iter().enumerate().map(|(i, y)| (i as f64 - 2.0) * (y - mean)).sum::<f64>()
+                    / 10.0;
+            let (high, low) =
+                y.iter().fold((f64::MIN, f64::MAX), |(h, l), y| (h.max(*y), l.min(*y)));
+            high - low <= 0.2 * mean && 4.0 * slope.abs() <= 0.1 * mean
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Rounds end at the first window in which every tracking variable is steady, and after 25 otherwise; what
+    /// is shown is the mean over that window, of every cell.
+    #[test]
+    fn rounds_end_where_the_rule_says(values in prop::collection::vec([800_u64..1200, 700_u64..1300], 25)) {
+        let method = method(ROUNDS);
+        let cells = play(&method, 1, |step, _| {
+            let p = place(step);
+            let values = values[p.round as usize];
+            // Point 0 is 100 % 8 KiB, point 4 is 0 % 4 KiB; the others wander and must not matter.
+            let iops = match p.index { 4 => values[0], 0 => values[1], i => 1 + u64::from(i * (p.round + 1)) * 500 };
+            (iops, 1_000_000)
+        });
+        let as_floats: Vec<[f64; 2]> = values.iter().map(|v| [v[0] as f64, v[1] as f64]).collect();
+        let expected = steady_round(&as_floats);
+        prop_assert_eq!(cells.len(), 6 * expected.unwrap_or(25));
+        let found = findings(&method, 1, &cells);
+        prop_assert!(found.complete);
+        let Some(Showed::Rounds(rounds)) = &found.subjects[0].stages[0].showed else { panic!() };
+        let progress = rounds.steady.as_ref().unwrap().progress;
+        prop_assert_eq!(progress == Progress::Reached, expected.is_some());
+        let n = expected.unwrap_or(25);
+        let mean = as_floats[n - 5..n].iter().map(|v| v[0]).sum::<f64>() / 5.0;
+        let row = &rounds.table.rows[4];
+        prop_assert_eq!(&row.at, &["0%".to_owned(), "4.00 KiB".replace(".00", "")]);
+        prop_assert!((row.iops.unwrap() - mean).abs() < 1e-6 * mean);
+        prop_assert_eq!(row.n, 5);
+    }
+
+    /// Whatever was done, the next step follows from it alone: a run that is cut anywhere goes on with the
+    /// same steps.
+    #[test]
+    fn a_run_goes_on_where_it_was_cut(seed in any::<u64>(), cut in 0_usize..40) {
+        let method = method(r#"
+schema = 1
+[[stages]]
+do = "purge"
+[[stages]]
+do = "fill"
+[[stages]]
+name = "sweep"
+do = "cells"
+read = ["100%", "0%"]
+depth = [1, 4, 16]
+time = "1s"
+order = "random"
+repeats = 3
+[[stages]]
+name = "points"
+do = "points"
+of = "sweep"
+choose = ["optimal", "min"]
+time = "5s"
+before = { time = "1s" }
+[[stages]]
+name = "series"
+do = "series"
+read = "0%"
+time = "1s"
+samples = 9
+wait = "1s"
+"#);
+        let answer = |step: &Step, _: usize| (1000 + u64::from(place(step).index) * 37, 5000);
+        let all = play(&method, seed, answer);
+        let cut = cut.min(all.len());
+        let done: Vec<Done> = all[..cut].iter().filter_map(Done::of).collect();
+        let next = method.next(0, seed, &done).unwrap();
+        prop_assert_eq!(next.place(), all.get(cut).and_then(|c| c.key.place.as_ref()));
+        prop_assert_eq!(all.len(), 2 + 18 + 4 + 9);
+        // Each repeat has every point once.
+        for round in 0..3 {
+            let mut points: Vec<u32> = all.iter().filter_map(|c| c.key.place.as_ref())
+                .filter(|p| p.stage == 2 && p.round == round).map(|p| p.index).collect();
+            points.sort_unstable();
+            prop_assert_eq!(points, (0..6).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn there_and_back_and_in_the_files_own_nesting() {
+    let method = method(
+        "schema = 1\n[[stages]]\ndo = \"cells\"\nblock = [\"4KiB\", \"8KiB\"]\ndepth = [1, 2]\ntime = \"1s\"\norder = \"abba\"\nrepeats = 2",
+    );
+    let cells = play(&method, 1, |_, _| (100, 1000));
+    let names: Vec<&str> = cells.iter().map(|c| c.key.name.as_str()).collect();
+    let there =
+        ["block=4KiB depth=1", "block=4KiB depth=2", "block=8KiB depth=1", "block=8KiB depth=2"];
+    let all: Vec<String> =
+        there.iter().chain(there.iter().rev()).map(|n| format!("random {n}")).collect();
+    assert_eq!(names, all);
+}
+
+/// The best point under a ceiling, of a device with a knee: 1000 an outstanding I/O up to 8.
+#[test]
+fn points_are_chosen_under_the_ceiling() {
+    let text = |ceiling: &str| {
+        format!(
+            "schema = 1\n[[stages]]\nname = \"d\"\ndo = \"cells\"\ndepth = [1, 2, 4, 8, 16, 32]\ntime = \"1s\"\nceiling = {{ mean = \"{ceiling}\" }}\n[[stages]]\ndo = \"points\"\nof = \"d\"\nchoose = [\"max\", \"optimal\", \"mid\", \"min\"]\ntime = \"1s\""
+        )
+    };
+    let answer = |step: &Step, _: usize| {
+        let Step::Cell(cell) = step else { panic!() };
+        let depth = u64::from(cell.spec.depth());
+        let iops = 1000 * depth.min(8) + depth;
+        (iops, depth * 1_000_000_000 / iops)
+    };
+    let chosen = |ceiling: &str| {
+        let cells = play(&method(&text(ceiling)), 1, answer);
+        let points = cells.iter().filter(|c| c.key.place.as_ref().unwrap().stage == 1);
+        points.map(|c| c.key.depth).collect::<Vec<u32>>()
+    };
+    assert_eq!(chosen("1s"), [32, 8, 4, 1], "the most, 98 % of it, half of it, the least");
+    // 4 ms are exceeded at depth 32 (8032 IOPS); 16 has the most below.
+    assert_eq!(chosen("3ms"), [16, 8, 4, 1]);
+}
+
+/// A rate in percent is of the most IOPS of the stage that it names.
+#[test]
+fn rates_are_shares_of_what_was_measured() {
+    let method = method(
+        "schema = 1\n[[stages]]\nname = \"top\"\ndo = \"cells\"\ndepth = [1, 8]\ntime = \"1s\"\n[[stages]]\ndo = \"cells\"\nrate = [\"50%\", \"90%\"]\nof = \"top\"\ntime = \"1s\"",
+    );
+    let mut offered = Vec::new();
+    let mut done: Vec<Done> = Vec::new();
+    while let Ok(step @ Step::Cell(_)) = method.next(0, 1, &done) {
+        let Step::Cell(it) = &step else { panic!() };
+        if let iodyno_workload::ArrivalKind::Open { rate_iops, .. } = it.spec.arrivals() {
+            offered.push(rate_iops);
+        }
+        done.extend(Done::of(&cell(&step, u64::from(it.spec.depth()) * 100, 1000)));
+    }
+    assert_eq!(offered, [400.0, 720.0]);
+}
+
+/// Saturation ends with what was written, with the steady state, or with the samples.
+#[test]
+fn a_series_ends_by_whichever_comes_first() {
+    let text = |more: &str| {
+        format!(
+            "schema = 1\n[[stages]]\ndo = \"series\"\nread = \"0%\"\ntime = \"1s\"\nsamples = 40\n{more}"
+        )
+    };
+    // 64 blocks of 4 KiB a sample are a quarter of the megabyte that is addressed.
+    let samples = |more: &str, drift: u64| {
+        play(&method(&text(more)), 1, |_, n| (64 + drift * n as u64, 1000)).len()
+    };
+    assert_eq!(samples("", 0), 40);
+    assert_eq!(samples("fills = 2.0", 0), 8);
+    assert_eq!(samples("steady_every = 3", 0), 15);
+    assert_eq!(samples("steady_every = 3", 30), 40, "what rises is not steady");
+}
+
+#[test]
+fn a_scaled_run_says_so() {
+    let text = format!("{}\nstandard = \"S\"", "schema = 1") + &ROUNDS.replace("\nschema = 1", "");
+    let scaled =
+        MethodSource { choice: Choice { scale: Some(0.1), ..Choice::default() }, ..source(&text) };
+    let scaled = Method::new(scaled).unwrap();
+    assert_eq!(scaled.deviations(), ["every time is 0.1 of what the method says"]);
+    let Step::Cell(first) = scaled.next(0, 1, &[]).unwrap() else { panic!() };
+    assert_eq!(first.spec.limits().time_ns, Some(6_000_000_000));
+    assert_eq!(first.place.role, Role::Measure);
+    assert!(Method::new(source(&text)).unwrap().deviations().is_empty());
+}
+
+/// Each mistake is told at its place, with what would be right.
+#[test]
+fn broken_files_are_told_where_and_what() {
+    let stage = |lines: &str| format!("schema = 1\n[[stages]]\n{lines}\n");
+    let cells = |lines: &str| stage(&format!("do = \"cells\"\ntime = \"1s\"\n{lines}"));
+    for (text, place, words) in [
+        ("schema = 2\n[[stages]]\ndo = \"purge\"".to_owned(), "2", "schema 2"),
+        (stage("do = \"purge\""), "", "does no I/O"),
+        (stage("do = \"sweep\"\ntime = \"1s\""), "\"sweep\"", "can't `sweep`"),
+        (cells("depth = [1, 0]"), "[1, 0]", "starts at 1"),
+        (cells("depth = []"), "[]", "empty"),
+        (cells("block = \"4KB!\""), "\"4KB!\"", "4KB!"),
+        (cells("samples = 5"), "5", "no effect"),
+        (cells("order = \"down\""), "\"down\"", "unknown order"),
+        (cells("rate = [\"50%\"]"), "[\"50%\"]", "of what"),
+        (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "over a latency"),
+        (cells("state = \"used\""), "\"used\"", "unknown state"),
+        (cells("workload = \"nope\""), "\"nope\"", "no workload"),
+        (
+            stage("do = \"points\"\nof = \"x\"\nchoose = \"max\"\ntime = \"1s\""),
+            "\"x\"",
+            "no stage before",
+        ),
+        (
+            stage("do = \"rounds\"\ndepth = [1, 2]\ntime = \"1s\"\ntrack = [{ block = \"4KiB\" }]"),
+            "\"4KiB\"",
+            "no axis",
+        ),
+        (
+            stage(
+                "do = \"rounds\"\ndepth = [1, 2]\ntime = \"1s\"\ntrack = [{ measure = \"iops\" }]",
+            ),
+            "{ measure = \"iops\" }",
+            "several cells",
+        ),
+        (
+            stage("do = \"rounds\"\ndepth = [1, 2]\ntime = \"1s\"\ntrack = [{ depth = 3 }]"),
+            "{ depth = 3 }",
+            "no cell",
+        ),
+        (
+            stage("do = \"series\"\ndepth = [1, 2]\ntime = \"1s\"\nsamples = 2"),
+            "\"series\"",
+            "one workload",
+        ),
+        (stage("do = \"fill\"\npasses = 4"), "4", "1 to 3"),
+        (stage("do = \"cells\""), "\"cells\"", "`time` is missing"),
+    ] {
+        let errors = Method::new(source(&text)).expect_err(&text);
+        let first = &errors[0];
+        let told = format!("{} {}", first.message, first.help.clone().unwrap_or_default());
+        assert!(told.contains(words), "{text}\n{told}");
+        if !place.is_empty() {
+            assert_eq!(&text[first.span.clone()], place, "{text}\n{told}");
+        }
+    }
+}
