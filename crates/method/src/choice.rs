@@ -28,7 +28,7 @@ impl Choice {
 
     /// The active range, if one was chosen.
     pub(crate) fn active(&self) -> Result<Option<ActiveRange>, String> {
-        self.active.as_deref().map(str::parse::<ActiveRange>).transpose().map_err(|e| e.to_string())
+        self.active.as_deref().map(str::parse::<ActiveRange>).transpose()
     }
 }
 

@@ -39,7 +39,8 @@ pub struct Figures {
     pub active_bytes: u64,
     /// The measured window, ns.
     pub window_ns: u64,
-    /// Outstanding operations that were asked for, over all workers of a target.
+    /// Outstanding operations over all workers of a target: asked for in a closed loop, the mean of those
+    /// that there were in an open one.
     pub oio: u32,
     /// No verdict forbids their use.
     pub sound: bool,
@@ -67,7 +68,11 @@ impl Figures {
             written_bytes: (moved as f64 * written_share) as u64,
             active_bytes: cell.evidence.active_bytes,
             window_ns: cell.window_ns,
-            oio: cell.key.threads.saturating_mul(cell.key.depth),
+            // In an open loop the depth is only a cap.
+            oio: match cell.key.offered_iops {
+                Some(_) => cell.oio_mean().ceil() as u32,
+                None => cell.key.threads.saturating_mul(cell.key.depth),
+            },
             sound: cell.verdicts.iter().all(|v| v.level < iodyno_measure::Level::Invalid),
             felt,
         }

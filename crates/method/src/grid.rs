@@ -3,6 +3,7 @@
 use crate::axis::{Axis, AxisKind, Value, applied};
 use iodyno_units::rng;
 use iodyno_workload::Spec;
+use std::fmt::Write as _;
 
 /// In which order a grid's points come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,9 +116,8 @@ impl Grid {
     pub fn ordered(&self, order: Order, seed: u64, repeat: u32, position: usize) -> usize {
         let n = self.len();
         match order {
-            Order::Given => position,
             Order::Abba if repeat % 2 == 1 => n - 1 - position,
-            Order::Abba => position,
+            Order::Given | Order::Abba => position,
             Order::Random => {
                 // Fisher and Yates, of whom only the places up to `position` are wanted.
                 let mut random = rng::stream(seed, "order", u64::from(repeat));
@@ -139,7 +139,7 @@ fn name(base: &str, words: &[(String, String)]) -> String {
         if axis == AxisKind::Workload.name() {
             continue;
         }
-        name.push_str(&format!(" {axis}={}", value.replace(' ', "")));
+        let _ = write!(name, " {axis}={}", value.replace(' ', ""));
     }
     name
 }

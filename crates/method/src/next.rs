@@ -46,13 +46,17 @@ impl Method {
                 Act::Purge | Act::Wait { .. } => {}
                 Act::Fill(fill) => add(stage.name.clone(), &fill.spec),
                 Act::Cells(Cells { grid, .. }) | Act::Series(Series { grid, .. }) => {
-                    points(grid).into_iter().for_each(|(name, spec)| add(name, &spec));
+                    for (name, spec) in points(grid) {
+                        add(name, &spec);
+                    }
                 }
                 Act::Rounds(Rounds { grid, before, .. }) => {
                     if let Some((spec, _)) = before {
                         add(before_name(number), spec);
                     }
-                    points(grid).into_iter().for_each(|(name, spec)| add(name, &spec));
+                    for (name, spec) in points(grid) {
+                        add(name, &spec);
+                    }
                 }
                 Act::Points(Points { before, .. }) => {
                     if let Some((spec, _)) = before {
@@ -304,7 +308,9 @@ pub(crate) fn load_points(
         }
         let iops = of.iter().map(|f| f.iops).sum::<f64>() / of.len() as f64;
         let mut felt = iodyno_measure::Histogram::default();
-        of.iter().for_each(|f| felt.merge(&f.felt));
+        for figures in &of {
+            felt.merge(&figures.felt);
+        }
         let together = Figures { felt, ..Figures::default() };
         all.push((
             index,

@@ -157,7 +157,7 @@ fn defaults(
 }
 
 pub(crate) fn active_range(given: &Spanned<String>) -> Result<ActiveRange, SpecError> {
-    given.get_ref().parse::<ActiveRange>().map_err(|e| wrong(given.span(), e.to_string()))
+    given.get_ref().parse::<ActiveRange>().map_err(|e| wrong(given.span(), e))
 }
 
 /// The single workloads of a file: itself, or its members, whose texts are there too.

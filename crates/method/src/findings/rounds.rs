@@ -49,10 +49,10 @@ impl RoundsFinding {
 pub(super) fn rounds(of: &Rounds, done: &[&Done], steps: &[&Step<'_>]) -> RoundsFinding {
     let per_round = of.grid.len();
     let count = |round: u32| measured(steps).filter(|s| s.done.place.round == round).count();
-    let rounds = (0..).take_while(|&r| count(r) == per_round).count() as u32;
+    let rounds = (0..u32::MAX).take_while(|&r| count(r) == per_round).count() as u32;
     let first = rounds.saturating_sub(of.limits.window_rounds);
     let window = measured(steps).filter(|s| (first..rounds).contains(&s.done.place.round));
-    let table = Table::of(&of.grid, window);
+    let table = Table::of(&of.grid, &window);
     let variables = of.track.iter().map(|track| {
         let at = |round: u32| {
             done.iter().find(|d| {

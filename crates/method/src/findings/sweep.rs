@@ -50,7 +50,7 @@ pub struct Scaling {
 }
 
 pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
-    let table = Table::of(&cells.grid, measured(steps));
+    let table = Table::of(&cells.grid, &measured(steps));
     let is_load = |kind| matches!(kind, AxisKind::Depth | AxisKind::Threads | AxisKind::Rate);
     let axes = &cells.grid.axes;
     let about_load = !axes.is_empty() && axes.iter().all(|axis| is_load(axis.kind));

@@ -55,7 +55,10 @@ pub struct Row {
 
 impl Table {
     /// Of the steps that count.
-    pub(crate) fn of<'a>(grid: &Grid, steps: impl Iterator<Item = &'a Step<'a>> + Clone) -> Self {
+    pub(crate) fn of<'a>(
+        grid: &Grid,
+        steps: &(impl Iterator<Item = &'a Step<'a>> + Clone),
+    ) -> Self {
         let rows = (0..grid.len()).map(|index| {
             let mine = steps.clone().filter(|s| s.done.place.index as usize == index);
             let words = grid.point(index).map(|p| p.words).unwrap_or_default();

@@ -129,7 +129,11 @@ impl Reader<'_> {
         Ok(((ns as f64 * self.defaults.scale) as u64).max(1))
     }
 
-    fn whole(given: &Given<i64>, least: i64, most: i64) -> Result<Option<u32>, SpecError> {
+    fn whole(
+        given: Option<&Spanned<i64>>,
+        least: i64,
+        most: i64,
+    ) -> Result<Option<u32>, SpecError> {
         let Some(given) = given else { return Ok(None) };
         let n = *given.get_ref();
         if !(least..=most).contains(&n) {
@@ -353,10 +357,10 @@ impl Reader<'_> {
     fn limits(&self) -> Result<SteadyLimits, SpecError> {
         let raw = self.raw;
         let mut limits = SteadyLimits::PTS;
-        if let Some(n) = Self::whole(&raw.window, 2, 1000)? {
+        if let Some(n) = Self::whole(raw.window.as_ref(), 2, 1000)? {
             limits.window_rounds = n;
         }
-        if let Some(n) = Self::whole(&raw.rounds, 2, 10_000)? {
+        if let Some(n) = Self::whole(raw.rounds.as_ref(), 2, 10_000)? {
             limits.rounds_max = n;
         }
         let share = |given: &Given<String>| -> Result<Option<f64>, SpecError> {
@@ -409,7 +413,7 @@ impl Reader<'_> {
         let raw = self.raw;
         let at = raw.act.span();
         // What can be proven afterwards: a map counts to three.
-        let passes = Self::whole(&raw.passes, 1, 3)?.unwrap_or(2) as u8;
+        let passes = Self::whole(raw.passes.as_ref(), 1, 3)?.unwrap_or(2) as u8;
         let first =
             |given: &Given<Texts>| -> Result<Option<(String, core::ops::Range<usize>)>, SpecError> {
                 let Some(given) = given else { return Ok(None) };
@@ -459,7 +463,7 @@ impl Reader<'_> {
                 return Err(wrong_because(span, format!("unknown order `{other}`"), help));
             }
         };
-        let repeats = Self::whole(&self.raw.repeats, 1, 1000)?.unwrap_or(1);
+        let repeats = Self::whole(self.raw.repeats.as_ref(), 1, 1000)?.unwrap_or(1);
         Ok(Act::Cells(Cells {
             grid: self.grid(time_ns, StateWish::Own)?,
             order,
@@ -496,7 +500,7 @@ impl Reader<'_> {
                 "a series is of one workload: give one value on each axis",
             ));
         }
-        let samples_max = Self::whole(&raw.samples, 1, SAMPLES_MAX)?
+        let samples_max = Self::whole(raw.samples.as_ref(), 1, SAMPLES_MAX)?
             .ok_or_else(|| self.missing("samples", "60"))?;
         let wait_ns = match &raw.wait {
             Some(_) => self.time(raw.wait.as_ref(), "wait")?,
@@ -512,7 +516,7 @@ impl Reader<'_> {
             samples_max,
             wait_ns,
             fills_max,
-            steady_every: Self::whole(&raw.steady_every, 1, 1000)?,
+            steady_every: Self::whole(raw.steady_every.as_ref(), 1, 1000)?,
             limits: self.limits()?,
         }))
     }
