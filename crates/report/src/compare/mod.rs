@@ -149,11 +149,11 @@ impl<'a> SideFacts<'a> {
     fn of(side: Side<'a>) -> Self {
         fn once<'t>(words: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
             let mut found = Vec::new();
-            words.for_each(|w| {
-                if !found.contains(&w) {
-                    found.push(w)
+            for word in words {
+                if !found.contains(&word) {
+                    found.push(word);
                 }
-            });
+            }
             found
         }
         Self {

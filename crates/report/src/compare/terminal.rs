@@ -256,7 +256,7 @@ fn omissions(compared: &Compared, style: Style) -> Vec<String> {
         match groups.iter_mut().find(|g| (g.0, g.1) == (of.side, of.why.as_str())) {
             Some(group) if group.3.contains(&name) => {}
             Some(group) => group.3.push(name),
-            None => groups.push((&of.side, &of.why, of.is_loss, vec![name])),
+            None => groups.push((of.side, &of.why, of.is_loss, vec![name])),
         }
     }
     let mut lines = Vec::new();
