@@ -107,9 +107,9 @@ fn what_is_required_decides_the_exit_code() {
     let words = format!("run random-read --on {DEVICE} {SHORT} -q");
     let with = |requires: &[&str]| {
         let mut command = place.command(&words);
-        requires.iter().for_each(|r| {
-            command.args(["--require", r]);
-        });
+        for threshold in requires {
+            command.args(["--require", threshold]);
+        }
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };

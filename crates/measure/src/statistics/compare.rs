@@ -191,17 +191,17 @@ fn conclude(
 
 fn too_few(cell: &Pair, alpha: f64) -> Difference {
     let p_min = rank::smallest_p(cell.a.len(), cell.b.len());
-    Difference::TooFewRuns { p_min, runs_needed: runs_for(1, alpha).unwrap_or(RUNS_MAX) }
+    Difference::TooFewRuns { p_min, runs_needed: runs_for(1, alpha) }
 }
 
 /// C(2n, n) grows fourfold a run: so many runs are beyond what a double can ask for.
 const RUNS_MAX: u32 = 600;
 
 /// Runs of each configuration that can show a difference in a single one of so many cells, after the
-/// correction for their number; None where no number of runs that fits would do.
-pub fn runs_for(cells: usize, alpha: f64) -> Option<u32> {
+/// correction for their number; at most 600.
+pub fn runs_for(cells: usize, alpha: f64) -> u32 {
     let enough = |n: &u32| rank::smallest_p(*n as usize, *n as usize) * cells as f64 <= alpha;
-    (2..=RUNS_MAX).find(enough)
+    (2..RUNS_MAX).find(enough).unwrap_or(RUNS_MAX)
 }
 
 #[cfg(test)]
@@ -294,10 +294,7 @@ mod tests {
         };
         assert!((p_min - 0.1).abs() < 1e-12 && runs_needed == 4);
         // 2/C(10, 5) × 6 is 0.0476, and one cell more is too many.
-        assert_eq!(
-            (runs_for(6, 0.05), runs_for(7, 0.05), runs_for(1, 0.0)),
-            (Some(5), Some(6), None)
-        );
+        assert_eq!((runs_for(6, 0.05), runs_for(7, 0.05)), (5, 6));
         assert_eq!((c.interval, c.p_adjusted), (None, None));
         let c = one(pair(vec![1.0, 1.1, 1.2, 1.3], vec![9.0, 9.1, 9.2, 9.3], Better::Lower));
         assert_eq!(c.difference, Difference::Slower);

@@ -31,7 +31,9 @@ pub(super) fn conditions(runs: &[&[Run]; 2], pairs: &[[Entry; 2]]) -> Vec<Condit
     let real = !all_virtual(pairs);
     let sides = runs.map(|runs| {
         let mut values = Values::new();
-        runs.iter().for_each(|run| of_run(run, real, &mut values));
+        for run in runs {
+            of_run(run, real, &mut values);
+        }
         values
     });
     let mut found: Vec<Condition> = differing(&sides, &[]);
@@ -39,7 +41,9 @@ pub(super) fn conditions(runs: &[&[Run]; 2], pairs: &[[Entry; 2]]) -> Vec<Condit
         let sides = pair.each_ref().map(|entry| {
             let mut values = Values::new();
             for (run, cells) in &entry.runs {
-                cells.iter().for_each(|cell| of_cell(run, cell, &mut values));
+                for cell in cells {
+                    of_cell(run, cell, &mut values);
+                }
             }
             values
         });

@@ -149,11 +149,11 @@ impl<'a> SideFacts<'a> {
     fn of(side: Side<'a>) -> Self {
         fn once<'t>(words: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
             let mut found = Vec::new();
-            words.for_each(|w| {
-                if !found.contains(&w) {
-                    found.push(w)
+            for word in words {
+                if !found.contains(&word) {
+                    found.push(word);
                 }
-            });
+            }
             found
         }
         Self {
@@ -238,7 +238,7 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
 /// A row that is inconclusive because with so many figures no difference in it alone could be shown, and
 /// how many values of each side could.
 fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<(&'r Row, u32)> {
-    let needed = compare::runs_for(rows.len(), criteria.alpha)?;
+    let needed = compare::runs_for(rows.len(), criteria.alpha);
     let is_hidden = |row: &&Row| {
         matches!(row.comparison.difference, Difference::Inconclusive { .. })
             && rank::smallest_p(row.a.len(), row.b.len()) * rows.len() as f64 > criteria.alpha
@@ -262,7 +262,8 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
         } else {
             format!("{n} against {m} {what}s")
         };
-        let of_several = compare::runs_for(rows.len(), criteria.alpha).filter(|n| *n > needed);
+        let of_several =
+            Some(compare::runs_for(rows.len(), criteria.alpha)).filter(|n| *n > needed);
         let several = of_several.map_or(String::new(), |n| {
             format!(" ({n} to find a difference in one of these {} figures)", rows.len())
         });

@@ -233,8 +233,11 @@ fn sum(compared: &Compared, style: Style) -> String {
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
-        "faster or slower: shown (exact Mann-Whitney test, p corrected for {} figures, at most {}) and a shift of at least {threshold} %; same: the shift shown to be smaller than that.",
-        compared.rows.len(),
+        "faster or slower: shown (exact Mann-Whitney test, p corrected for {}, at most {}) and a shift of at least {threshold} %; same: the shift shown to be smaller than that.",
+        match compared.rows.len() {
+            1 => "1 figure".to_owned(),
+            n => format!("{n} figures"),
+        },
         compared.criteria.alpha
     );
     let shown = compared.rows.iter().filter(|r| r.comparison.interval.is_some());
@@ -256,7 +259,7 @@ fn omissions(compared: &Compared, style: Style) -> Vec<String> {
         match groups.iter_mut().find(|g| (g.0, g.1) == (of.side, of.why.as_str())) {
             Some(group) if group.3.contains(&name) => {}
             Some(group) => group.3.push(name),
-            None => groups.push((&of.side, &of.why, of.is_loss, vec![name])),
+            None => groups.push((of.side, &of.why, of.is_loss, vec![name])),
         }
     }
     let mut lines = Vec::new();
