@@ -14,6 +14,7 @@ use iodyno_workload::SpecError;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What a run is called whose method came from `--vary`.
@@ -51,7 +52,7 @@ pub(crate) fn file(name: &str) -> Result<Option<File>, Failure> {
     if list(Kind::Method).any(|(n, _)| n == name) {
         return Ok(Some(find(Kind::Method, name)?));
     }
-    let is_path = name.contains('/') || name.ends_with(".toml");
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
     if !is_path {
         return Ok(None);
     }
