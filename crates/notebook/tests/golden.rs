@@ -49,6 +49,7 @@ fn begun() -> Cell {
             offered_iops: Some(50_000.0),
             seed: u64::MAX,
             repeat: 0,
+            place: None,
         },
         interval_ns: 1_000_000_000,
         evidence: Evidence { written_share: Some(0.1), ..Evidence::default() },

@@ -3,7 +3,7 @@
 use iodyno_measure::cell::StampQuality;
 use iodyno_measure::{
     Cell, CellKey, ClassStats, Ended, ErrorCounts, ErrorKind, Evidence, Histogram, Interval, Level,
-    Resources, Verdict,
+    Place, Resources, Role, Verdict,
 };
 use iodyno_notebook::{Notebook, Outcome, RunHead, Status, TargetRecord, WorkloadRecord};
 use iodyno_units::OpKind;
@@ -70,12 +70,18 @@ fn interval() -> impl Strategy<Value = Interval> {
 fn key() -> impl Strategy<Value = CellKey> {
     let counts = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u32>());
     let blocks = vec((any::<u32>(), finite()), 0..4);
-    ((text(), text(), text(), text()), counts, blocks, of(finite())).prop_map(
+    let place = (any::<(u32, u32, u32, u32)>(), any::<bool>(), vec((text(), text()), 0..3))
+        .prop_map(|((subject, stage, round, index), prepares, at)| {
+            let role = if prepares { Role::Prepare } else { Role::Measure };
+            Place { subject, stage, round, index, role, at }
+        });
+    ((text(), text(), text(), text()), counts, blocks, of(finite()), of(place)).prop_map(
         |(
             (name, target, workload, engine),
             (threads, depth, seed, repeat),
             blocks,
             offered_iops,
+            place,
         )| {
             CellKey {
                 name,
@@ -88,6 +94,7 @@ fn key() -> impl Strategy<Value = CellKey> {
                 offered_iops,
                 seed,
                 repeat,
+                place,
             }
         },
     )

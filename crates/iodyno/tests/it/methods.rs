@@ -2,7 +2,7 @@
 //! told of a run that was made shorter, and runs that are killed and taken up again.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
-use crate::place::{Place, number};
+use crate::place::{Place, number, whole};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ fn a_shortened_test_never_bears_the_name_alone() {
     let cells = document["cells"].as_array().unwrap();
     let fill = cells.iter().find(|c| c["name"] == "fill").unwrap();
     assert_eq!(fill["place"]["role"], "prepare");
-    assert_eq!(number(&fill["write"]["bytes"]), 2.0 * f64::from(32 << 20));
+    assert_eq!(whole(&fill["write"]["bytes"]), 2 * (32 << 20));
 }
 
 /// A sector of the file system that is larger than a block of the method: left out, and shown so.

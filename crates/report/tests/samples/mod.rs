@@ -61,6 +61,7 @@ pub(crate) fn cell(ask: &Ask) -> Cell {
             offered_iops: None,
             seed: 42,
             repeat: 0,
+            place: None,
         },
         window_ns: ask.seconds * 1_000_000_000,
         interval_ns: 1_000_000_000,
