@@ -4,7 +4,7 @@
 //!
 //! The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
-use crate::cell::{Cell, Ended, FAILURE_FACT, SETTLED_FACT};
+use crate::cell::{Cell, Ended, FAILURE_FACT, Role, SETTLED_FACT, SKIPPED_FACT};
 use crate::coverage::FillProof;
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::{ClassStats, Interval};
@@ -62,6 +62,10 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     let mut say = |code: &str, level: Level, text: String| {
         found.push(Verdict { code: code.to_owned(), level, text });
     };
+    if let Some((code, text)) = not_measured(cell) {
+        say(code, Level::Note, text);
+        return found;
+    }
     emulated(cell, &mut say);
     completeness(cell, &total, &mut say);
     accounting(cell, &total, &mut say);
@@ -112,6 +116,19 @@ fn emulated(cell: &Cell, say: &mut Say) {
             ),
         );
     }
+}
+
+/// A step of a method that has nothing to judge: what was left out, and what only prepared.
+fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
+    let place = cell.key.place.as_ref()?;
+    if let Some(why) = cell.facts.get(SKIPPED_FACT) {
+        return Some(("SKIPPED", why.clone()));
+    }
+    if place.role == Role::Prepare && cell.series.is_empty() && cell.window_ns == 0 {
+        let words: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
+        return Some(("PREPARATION", words.join("; ")));
+    }
+    None
 }
 
 /// More late completions than this make a live run's times doubtful.

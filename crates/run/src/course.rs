@@ -7,7 +7,8 @@ use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::Written;
-use iodyno_measure::{Cell, CellKey, Level, Place, Role, SKIPPED_FACT, Verdict};
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, CellKey, Place};
 use iodyno_method::{Done, Method, StateWish, Step};
 use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
@@ -317,7 +318,6 @@ pub(crate) fn record(
     place: Place,
     facts: BTreeMap<String, String>,
 ) -> Cell {
-    let role = place.role;
     let key = CellKey {
         name: name.to_owned(),
         target: target.to_owned(),
@@ -325,14 +325,6 @@ pub(crate) fn record(
         ..CellKey::default()
     };
     let mut cell = Cell { key, facts, ..Cell::default() };
-    let (code, level, text) = match cell.facts.get(SKIPPED_FACT) {
-        Some(why) => ("SKIPPED", Level::Note, why.clone()),
-        None if role == Role::Prepare => {
-            let words: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
-            ("PREPARATION", Level::Note, words.join("; "))
-        }
-        None => ("PREPARATION", Level::Note, String::new()),
-    };
-    cell.verdicts = vec![Verdict { code: code.to_owned(), level, text }];
+    cell.verdicts = judge(&cell);
     cell
 }

@@ -22,7 +22,11 @@ fn catalog() -> BTreeMap<String, Workload> {
 
 /// FNV-1a of the first 20,000 operations of each of two workers on 64 GiB, from seed 1.
 fn stream_hash(spec: &Spec) -> u64 {
-    let geometry = Geometry { capacity_bytes: 64 << 30, align_bytes: 4096, workers: 2 };
+    let geometry = Geometry {
+        capacity_bytes: 64 << 30,
+        align_bytes: spec.align_bytes().min(4096),
+        workers: 2,
+    };
     let shared = Shared::new(spec, 1, &geometry).unwrap();
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for worker in 0..2 {
@@ -81,6 +85,7 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 const PINNED: &[(&str, u64)] = &[
+    ("composite-block", 0xcb96_dd1a_b38f_2097),
     ("db-oltp", 0x9628_b391_9655_05da),
     ("log-80-20", 0x5951_e6a5_65bd_547c),
     ("log-write", 0x1c83_e5ec_0f02_3e25),
