@@ -252,7 +252,7 @@ fn purge_tells_first_and_takes_only_what_is_named() {
     let before = state(&file);
     for wrong in ["", "--destroy other", "--destroy note"] {
         let told = place.iodyno(&format!("purge notes {wrong}"));
-        told.fails(3, &["purge of notes", "discard", "did not make", "--destroy notes"]);
+        told.exits(3).says(&["purge of notes", "discard", "did not make", "--destroy notes"]);
     }
     for method in ["nvme-sanitize-block", "nvme-format", "ata-erase"] {
         let told = place.iodyno(&format!("purge notes --method {method} --destroy notes"));
@@ -266,11 +266,11 @@ fn purge_tells_first_and_takes_only_what_is_named() {
     let record = &document["record"];
     assert_eq!((&record["method"], &record["verified"]), (&json!("discard"), &json!("yes")));
     assert!(std::fs::read(&file).unwrap().iter().all(|&byte| byte == 0));
-    // What iodyno made needs no name, and is laid out again by the next run.
+    // What iodyno made needs no name, and is laid out again by the next run that writes.
     place.document(&format!("run random-write --on mine?size=2MiB {SHORT}"));
     let told = place.iodyno("purge mine");
     assert!(told.succeeds().stdout.contains("verified   yes"), "{told:?}");
-    let again = place.document(&format!("run random-read --on mine {SHORT}"));
+    let again = place.document(&format!("run random-write --on mine {SHORT}"));
     assert_eq!(again["run"]["plan"]["lay_out_bytes"], 2 << 20);
     // Memory is new in any case; what keeps nothing can't be purged.
     place.iodyno("purge ram:1MiB").succeeds();
