@@ -13,6 +13,12 @@ use iodyno_measure::statistics::steady::{Progress, SteadyState};
 use iodyno_measure::{Place, Role, Threshold};
 use iodyno_workload::Spec;
 
+/// Operations of a cell at least: enough for a 99.9th percentile.
+const SETTLE_OPS: u64 = 12_000;
+/// Operations of an operating point at least, whose tail is what it is measured for: a hundred beyond the
+/// 99.999th percentile.
+const TAIL_OPS: u64 = 10_000_000;
+
 /// A method that can't be wrong, with what was chosen beside its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
@@ -221,8 +227,7 @@ impl Method {
             fill: chosen.fill,
             targets: chosen.targets,
             then_wait_ns: 0,
-            // The tail is what it is made for.
-            may_settle: false,
+            settle_ops: (grid.state == StateWish::Own).then_some(TAIL_OPS),
         }))))
     }
 
@@ -337,7 +342,7 @@ fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String>
         fill: point.fill,
         targets: point.targets,
         then_wait_ns: 0,
-        may_settle: grid.settles && grid.state == StateWish::Own,
+        settle_ops: (grid.settles && grid.state == StateWish::Own).then_some(SETTLE_OPS),
     })
 }
 
@@ -350,7 +355,7 @@ fn before_step(spec: &Spec, place: Place) -> Step {
         fill: None,
         targets: None,
         then_wait_ns: 0,
-        may_settle: true,
+        settle_ops: Some(SETTLE_OPS),
     }))
 }
 

@@ -64,6 +64,7 @@ pub struct CellStep {
     pub targets: Option<u32>,
     /// Nothing to do after it for so long, ns.
     pub then_wait_ns: u64,
-    /// It may end early where its steady state is proven: a cell of a state that does not change.
-    pub may_settle: bool,
+    /// In virtual time it may end early once its steady state is proven and it has so many operations: a
+    /// cell of a state that does not change. None for one that runs its time.
+    pub settle_ops: Option<u64>,
 }

@@ -38,8 +38,8 @@ pub(crate) struct Task {
     pub(crate) state: Option<StateWish>,
     /// Which share of emulated devices was written before, where the method says it.
     pub(crate) fill: Option<f64>,
-    /// It may end early where its steady state is proven (virtual time).
-    pub(crate) may_settle: bool,
+    /// In virtual time it may end early once its steady state is proven and it has so many operations.
+    pub(crate) settle_ops: Option<u64>,
     /// Nothing to do after it for so long, ns.
     pub(crate) then_wait_ns: u64,
     /// Its place among the run's cells, and how many there are; 0 for not known.
@@ -141,7 +141,7 @@ impl<'a> Course<'a> {
             targets: 0..self.targets,
             state: None,
             fill: None,
-            may_settle: false,
+            settle_ops: None,
             then_wait_ns: 0,
             position: (self.count, cells.len() * self.request.repeats as usize),
         }))
@@ -172,7 +172,7 @@ impl<'a> Course<'a> {
                     targets: all.start..end,
                     state: Some(cell.state),
                     fill: cell.fill,
-                    may_settle: cell.may_settle,
+                    settle_ops: cell.settle_ops,
                     then_wait_ns: cell.then_wait_ns,
                     position: (self.count, 0),
                 }))

@@ -34,14 +34,16 @@ pub const WRITES_SEEN: &str = "writes_seen";
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// When a method's cell in virtual time is known well enough: rate and mean latency to 1 %, and samples enough
-/// for a 99th percentile.
-const SETTLE: Settle = Settle {
-    half_width_share_max: 0.01,
-    time_min_ns: 200_000_000,
-    batches_min: Settle::BATCHES,
-    ops_min: 12_000,
-};
+/// When a method's cell in virtual time is known well enough: rate and mean latency to 1 %, with so many
+/// operations.
+fn settle(ops_min: u64) -> Settle {
+    Settle {
+        half_width_share_max: 0.01,
+        time_min_ns: 200_000_000,
+        batches_min: Settle::BATCHES,
+        ops_min,
+    }
+}
 
 /// Makes a run. What was measured before an error is in the notebook, with the error as reason.
 pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
@@ -343,7 +345,7 @@ pub(crate) fn run_cell(
         fill_passes: task.fill_passes,
         clock: request.clock,
         options: request.options,
-        settle: (task.may_settle && emulated.is_some_and(|e| !e.live)).then_some(SETTLE),
+        settle: task.settle_ops.filter(|_| emulated.is_some_and(|e| !e.live)).map(settle),
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));

@@ -166,7 +166,7 @@ fn fill(
         targets: on.targets,
         state: None,
         fill: None,
-        may_settle: false,
+        settle_ops: None,
         then_wait_ns: 0,
         position: (on.first_index, 0),
     };

@@ -1,6 +1,7 @@
 //! What the cells of a method show: a pure function of a method and its stored cells, in figures that can
 //! be printed, drawn and kept.
 
+mod own;
 mod points;
 mod rounds;
 mod series;
@@ -14,6 +15,7 @@ use iodyno_measure::{Cell, Role};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
+pub use own::Stalls;
 pub use points::PointFinding;
 pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
@@ -107,7 +109,7 @@ pub fn findings(method: &Method, seed: u64, cells: &[Cell]) -> Findings {
                 .iter()
                 .filter(|s| s.done.place.subject == subject && s.done.place.stage as usize == stage)
                 .collect();
-            finding(method, stage, subject, &mine, &done)
+            finding(method, seed, (stage, subject), &mine, &done)
         });
         all.push(Subject { target, stages: stages.collect() });
     }
@@ -155,8 +157,8 @@ fn steps(cells: &[Cell]) -> Vec<Step<'_>> {
 
 fn finding(
     method: &Method,
-    stage: usize,
-    subject: u32,
+    seed: u64,
+    (stage, subject): (usize, u32),
     steps: &[&Step<'_>],
     done: &[Done],
 ) -> StageFinding {
@@ -177,11 +179,11 @@ fn finding(
         Act::Cells(cells) => Showed::Sweep(sweep::sweep(cells, steps)),
         Act::Rounds(rounds) => {
             let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
-            Showed::Rounds(rounds::rounds(rounds, &mine, steps))
+            Showed::Rounds(rounds::rounds(rounds, seed, &mine, steps))
         }
         Act::Series(series) => {
             let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
-            Showed::Series(series::series(series, &mine, steps))
+            Showed::Series(series::series(series, seed, &mine, steps))
         }
         Act::Points(points) => {
             Showed::Points { points: points::points(method, points, subject, steps, done) }

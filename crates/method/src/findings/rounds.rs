@@ -2,11 +2,12 @@
 //! over the measurement window.
 
 use super::table::Table;
-use super::{Step, measured};
+use super::{Step, measured, own};
 use crate::act::Rounds;
 use crate::done::Done;
 use crate::next::tracked;
 use iodyno_measure::Role;
+use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::{Progress, SteadyReport};
 use serde::Serialize;
 
@@ -37,6 +38,9 @@ pub struct Variable {
     pub name: String,
     /// Its value in each round, in its own unit (operations or bytes a second, or ns).
     pub values: Vec<Option<f64>>,
+    /// Our own verdict beside the specification's, on the rate within its cells over the measurement
+    /// window, interval by interval; None where there are too few.
+    pub drift: Option<Drift>,
 }
 
 impl RoundsFinding {
@@ -46,7 +50,7 @@ impl RoundsFinding {
     }
 }
 
-pub(super) fn rounds(of: &Rounds, done: &[&Done], steps: &[&Step<'_>]) -> RoundsFinding {
+pub(super) fn rounds(of: &Rounds, seed: u64, done: &[&Done], steps: &[&Step<'_>]) -> RoundsFinding {
     let per_round = of.grid.len();
     let count = |round: u32| measured(steps).filter(|s| s.done.place.round == round).count();
     let rounds = (0..u32::MAX).take_while(|&r| count(r) == per_round).count() as u32;
@@ -62,7 +66,14 @@ pub(super) fn rounds(of: &Rounds, done: &[&Done], steps: &[&Step<'_>]) -> Rounds
             })
         };
         let value = |round| at(round)?.figures.as_ref()?.get(track.quantity);
-        Variable { name: track.name.clone(), values: (0..rounds).map(value).collect() }
+        let of_track = measured(steps)
+            .filter(|s| (first..rounds).contains(&s.done.place.round))
+            .filter(|s| s.done.place.index as usize == track.point);
+        Variable {
+            name: track.name.clone(),
+            values: (0..rounds).map(value).collect(),
+            drift: own::drift(of_track, seed),
+        }
     });
     let variables = variables.collect();
     let (steady, trouble) = match tracked(of, done) {

@@ -1,10 +1,12 @@
 //! A series: one workload over time, in samples.
 
+use super::own::{self, Stalls};
 use super::table::Row;
 use super::{Step, measured};
 use crate::act::Series;
 use crate::done::Done;
 use crate::next::series_steady;
+use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::SteadyReport;
 use serde::Serialize;
 
@@ -15,6 +17,10 @@ pub struct SeriesFinding {
     pub samples: Vec<Sample>,
     /// The verdict by the specification's rule on every n-th sample, where the method asks for it.
     pub steady: Option<SteadyReport>,
+    /// Our own verdict beside it, on the rate interval by interval; None where there are too few.
+    pub drift: Option<Drift>,
+    /// Intervals in which less than a tenth of the usual was done.
+    pub stalls: Stalls,
     /// Over the last fifth of the samples, ten at least.
     pub end: Row,
     /// Over the first sample.
@@ -40,7 +46,7 @@ pub struct Sample {
     pub max_ns: Option<f64>,
 }
 
-pub(super) fn series(of: &Series, done: &[&Done], steps: &[&Step<'_>]) -> SeriesFinding {
+pub(super) fn series(of: &Series, seed: u64, done: &[&Done], steps: &[&Step<'_>]) -> SeriesFinding {
     use crate::quantity::Quantity as Q;
     let (mut at_ns, mut written) = (0_u64, 0_u64);
     let mut samples = Vec::new();
@@ -65,6 +71,8 @@ pub(super) fn series(of: &Series, done: &[&Done], steps: &[&Step<'_>]) -> Series
     SeriesFinding {
         samples,
         steady: series_steady(of, done).ok().flatten().map(|s| s.report()),
+        drift: own::drift(all.iter().copied(), seed),
+        stalls: own::stalls(all.iter().copied()),
         end: Row::of(Vec::new(), all[all.len() - last..].iter().copied()),
         first: Row::of(Vec::new(), all.iter().take(1).copied()),
     }

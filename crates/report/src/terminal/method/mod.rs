@@ -7,6 +7,7 @@ mod series;
 use super::Style;
 use super::text::{Role, clean, paint, width, wrap};
 use super::verdicts::sign;
+use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Level, Verdict};
@@ -30,6 +31,7 @@ pub(super) fn lines(findings: &Findings, style: Style) -> Vec<String> {
             lines.extend(stage_lines(stage, style));
         }
     }
+    lines.extend(side_by_side(findings, style));
     lines
 }
 
@@ -193,6 +195,14 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
                 );
                 let role = if window.steady() { Role::Dim } else { Role::Yellow };
                 lines.push(paint(&clean(&text, style.columns(), style), role, style));
+                let own = rounds
+                    .variables
+                    .iter()
+                    .find(|v| v.name == *name)
+                    .and_then(|v| v.drift.as_ref());
+                if let Some(drift) = own {
+                    lines.extend(drift_lines("its rate within the window", drift, style));
+                }
             }
             if !steady.limits.is_pts() {
                 lines.push(paint(
@@ -213,6 +223,69 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
         )),
     }
     lines.extend(grid::lines(&rounds.table, style));
+    lines
+}
+
+/// Our own verdict beside the specification's.
+fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
+    let trend = match (drift.share_per_hour, drift.interval) {
+        (Some(share), Some(interval)) => format!(
+            " ({:+.2} % an hour, {:+.2} to {:+.2})",
+            share * 100.0,
+            interval.low * 100.0,
+            interval.high * 100.0
+        ),
+        _ => String::new(),
+    };
+    let seconds = |s: f64| human::duration_ns((s * 1e9) as u64);
+    let (text, role) = match drift.steadiness {
+        Steadiness::Steady => (format!("steady{trend}"), Role::Green),
+        Steadiness::Drifting => (format!("drifts{trend}"), Role::Yellow),
+        Steadiness::Oscillating { period_s } => {
+            (format!("swings with a period of {}", seconds(period_s)), Role::Yellow)
+        }
+        Steadiness::TooShort { needed_s } => {
+            (format!("too short to tell: it takes {}", seconds(needed_s)), Role::Dim)
+        }
+        Steadiness::Inconclusive { needed_s: Some(s) } => {
+            (format!("not shown to be steady{trend}; about {} would tell", seconds(s)), Role::Dim)
+        }
+        Steadiness::Inconclusive { needed_s: None } => {
+            (format!("not shown to be steady{trend}"), Role::Dim)
+        }
+    };
+    let breaks = match drift.breaks_s.len() {
+        0 => String::new(),
+        1 => format!("; a break after {}", seconds(drift.breaks_s[0])),
+        n => format!("; {n} breaks, the last after {}", seconds(drift.breaks_s[n - 1])),
+    };
+    let text = clean(&format!("our own verdict: {what} is {text}{breaks}"), 300, style)
+        .replace("is drifts", "drifts")
+        .replace("is swings", "swings");
+    wrap(&text, style.columns()).iter().map(|l| paint(l, role, style)).collect()
+}
+
+/// Operating points of several targets, each at its own: the confidence levels side by side.
+fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
+    let mut rows = Vec::new();
+    for subject in &findings.subjects {
+        for stage in &subject.stages {
+            let Some(Showed::Points { points }) = &stage.showed else { continue };
+            rows.extend(
+                points.iter().map(|p| {
+                    (format!("{} {} (OIO {})", subject.target, p.which, p.row.oio), &p.row)
+                }),
+            );
+        }
+    }
+    if findings.subjects.len() < 2 || rows.is_empty() {
+        return Vec::new();
+    }
+    // The same kind of point together.
+    let kind = |name: &str| name.rsplit(' ').nth(2).unwrap_or_default().to_owned();
+    rows.sort_by_key(|(name, _)| kind(name));
+    let mut lines = titled("confidence levels side by side", Vec::new(), style);
+    lines.extend(grid::figures("target at its point", &rows, style));
     lines
 }
 

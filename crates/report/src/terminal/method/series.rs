@@ -39,6 +39,18 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
         };
         lines.push(paint(&text, role, style));
     }
+    if let Some(drift) = &series.drift {
+        lines.extend(super::drift_lines("the rate", drift, style));
+    }
+    if series.stalls.count > 0 {
+        let text = format!(
+            "{} stalls, the longest {} (intervals of {} with less than a tenth of the usual)",
+            series.stalls.count,
+            human::duration_ns((series.stalls.longest_s * 1e9) as u64),
+            human::duration_ns((series.stalls.interval_s * 1e9) as u64)
+        );
+        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
+    }
     if n > 1 && style.unicode {
         let iops: Vec<f64> = series.samples.iter().map(|s| s.iops).collect();
         let highest = iops.iter().copied().fold(0.0, f64::max);

@@ -1,0 +1,75 @@
+//! Our own look at what happens within cells, beside the verdict of the specification: whether the rate is
+//! steady interval by interval, and how often it stalled.
+
+use super::Step;
+use iodyno_measure::Interval;
+use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
+use serde::Serialize;
+
+/// Points that a series is averaged to before it is judged, whose cost grows with their square.
+const POINTS_MAX: usize = 600;
+/// Fewer say nothing of a trend.
+const POINTS_MIN: usize = 20;
+/// An interval with less than this share of the median is a stall.
+const STALL_SHARE: f64 = 0.1;
+
+/// Intervals in which next to nothing was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Stalls {
+    /// Stalls: runs of neighbouring intervals below a tenth of the median.
+    pub count: usize,
+    /// The longest, s.
+    pub longest_s: f64,
+    /// Length of an interval, s: shorter stalls are not seen.
+    pub interval_s: f64,
+}
+
+/// The rates of the whole intervals of some cells, one after the other, and the length of an interval, s. The
+/// last interval of a cell may be shorter and is left out; cells of unequal intervals can't be joined.
+fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64)> {
+    let mut interval_ns = None;
+    let mut all = Vec::new();
+    for step in steps {
+        let cell = step.cell;
+        if *interval_ns.get_or_insert(cell.interval_ns) != cell.interval_ns || cell.interval_ns == 0
+        {
+            return None;
+        }
+        let whole = (cell.window_ns / cell.interval_ns) as usize;
+        let seconds = cell.interval_ns as f64 / 1e9;
+        all.extend(cell.series.iter().take(whole).map(|i: &Interval| i.ops() as f64 / seconds));
+    }
+    Some((all, interval_ns? as f64 / 1e9))
+}
+
+/// Whether the rate is steady; None for too few intervals, and where nothing was done.
+pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) -> Option<Drift> {
+    let (rates, interval_s) = rates(steps)?;
+    if rates.len() < POINTS_MIN {
+        return None;
+    }
+    let each = rates.len().div_ceil(POINTS_MAX);
+    let means: Vec<f64> =
+        rates.chunks_exact(each).map(|c| c.iter().sum::<f64>() / each as f64).collect();
+    judge(&means, interval_s * each as f64, &DriftLimits::default(), seed).ok()
+}
+
+/// How often the rate broke down.
+pub(super) fn stalls<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Stalls {
+    let Some((rates, interval_s)) = rates(steps) else { return Stalls::default() };
+    let mut sorted = rates.clone();
+    sorted.sort_by(f64::total_cmp);
+    let usual = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    let is_stall = |rate: &f64| *rate < STALL_SHARE * usual;
+    let (mut count, mut longest, mut current) = (0, 0, 0);
+    for rate in &rates {
+        if is_stall(rate) {
+            count += usize::from(current == 0);
+            current += 1;
+            longest = longest.max(current);
+        } else {
+            current = 0;
+        }
+    }
+    Stalls { count, longest_s: longest as f64 * interval_s, interval_s }
+}
