@@ -37,6 +37,8 @@ pub struct CellKey {
     pub before: Before,
     /// Measured for longer, so that rare things are in it.
     pub long: bool,
+    /// Time before the measurement, in place of the workload's and the system's, ns.
+    pub ramp_ns: Option<u64>,
 }
 
 impl CellKey {

@@ -42,6 +42,8 @@ const BATCHES: u64 = 40;
 const OPS_MIN: f64 = 64.0;
 /// The ramp lasts at least as long as an operation, so often: then no queue remembers the start.
 const RESIDENCES: f64 = 3.0;
+/// The most that is outstanding in a pilot; more makes no device much faster.
+const PILOT_OIO_MAX: u32 = 128;
 /// Rounds of the measurement window.
 const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
 /// A cell in rounds holds as many times what is outstanding, at least: each of its batches is then
@@ -153,9 +155,11 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// The pilot that says how fast one device is in a cell.
+/// The pilot that says how fast one device is in a cell. It is short, and has no more outstanding than
+/// it can turn over in that time.
 fn pilot_of(key: &CellKey) -> CellKey {
-    CellKey { devices: 1, long: false, ..*key }
+    let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
+    CellKey { devices: 1, depth, long: false, ..*key }
 }
 
 /// The cell that says how fast a long one is.
@@ -227,7 +231,7 @@ impl Lab<'_> {
         let residence_ns = f64::from(key.oio()) / rate_iops * 1e9;
         let of_system_ns = self.study.systems[key.system].ramp_ns;
         let of_system_ns = if workload.read < 1.0 { of_system_ns } else { 0 };
-        let remembers_ns = workload.ramp_ns.max(of_system_ns);
+        let remembers_ns = key.ramp_ns.unwrap_or(workload.ramp_ns.max(of_system_ns));
         let ramp_ns = remembers_ns as f64 * self.options.ramp_share;
         let ramp_ns = ramp_ns.max(RESIDENCES * residence_ns);
         // A ramp is as long as the system remembers; a shorter window would see one mood of it.

@@ -92,7 +92,14 @@ pub(crate) fn panel(
                         RawWritten::Fresh => Before::Fresh,
                         RawWritten::Sequential => Before::Sequential,
                     };
-                    let at = CellKey { system, workload: set[0], before, long: raw.long, ..point };
+                    let at = CellKey {
+                        system,
+                        workload: set[0],
+                        before,
+                        long: raw.long,
+                        ramp_ns: raw.ramp.map(|ramp| ramp.0),
+                        ..point
+                    };
                     let row = row(raw, index, metric, (at, set), systems, workloads);
                     rows.push(row.ok_or_else(|| {
                         let message = format!("`{}` can't be told here", metric.name());
@@ -138,6 +145,7 @@ fn points(
                             devices,
                             before: Before::Own,
                             long: false,
+                            ramp_ns: None,
                         });
                     }
                 }

@@ -96,6 +96,7 @@ pub(crate) struct RawPanel {
     pub(crate) written: RawWritten,
     #[serde(default)]
     pub(crate) long: bool,
+    pub(crate) ramp: Option<Duration>,
     pub(crate) optimum_within: Option<Duration>,
     #[serde(default)]
     pub(crate) together: bool,
