@@ -99,6 +99,7 @@ fn matches(entry: &RawBasis, row: &Wanted) -> bool {
         && text(&entry.metric, &key.metric)
         && number(entry.block.map(|size| size.0), key.block_bytes)
         && number(entry.depth.map(u64::from), key.queue_depth)
+        && number(entry.threads.map(u64::from), key.threads)
         && number(entry.devices.map(u64::from), key.devices)
 }
 

@@ -19,6 +19,11 @@ pub struct Bench {
     pub host: Host,
     /// One device.
     pub device: Device,
+    /// Time before the measurement of a workload that writes, at least, ns: as long as it remembers what
+    /// was written.
+    pub ramp_ns: u64,
+    /// What has to be known of it, in words; mostly nothing.
+    pub note: String,
     /// What the study sets that differs from the files, in words; empty where nothing does.
     pub options: String,
 }
@@ -76,6 +81,8 @@ pub(crate) fn bench(file: &File, raw: &RawSystem, all: &mut Vec<Owned>) -> Resul
         host_name: host.name.clone(),
         host: host.host,
         device,
+        ramp_ns: raw.ramp.as_ref().map_or(0, |ramp| ramp.get_ref().0),
+        note: raw.note.clone(),
         options,
     })
 }

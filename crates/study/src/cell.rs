@@ -1,7 +1,20 @@
 //! One cell of a study: which system does which workload, at which point of the axes; and what came
 //! of it, as a few numbers.
 
+use core::ops::Range;
 use iodyno_measure::{Cell, Histogram};
+
+/// What was written to the devices before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Before {
+    /// The workload itself, until steady state.
+    #[default]
+    Own,
+    /// Nothing: fresh out of the box.
+    Fresh,
+    /// Everything, in order.
+    Sequential,
+}
 
 /// Which cell. Systems and workloads by their place in the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,10 +27,25 @@ pub struct CellKey {
     pub think_ns: u64,
     /// Of one operation.
     pub block_bytes: u32,
-    /// Outstanding operations of each device.
+    /// Threads of each device.
+    pub threads: u32,
+    /// Outstanding operations of each thread.
     pub depth: u32,
     /// How many devices work at once.
     pub devices: u32,
+    /// What the devices hold.
+    pub before: Before,
+    /// Measured for longer, so that rare things are in it.
+    pub long: bool,
+    /// Time before the measurement, in place of the workload's and the system's, ns.
+    pub ramp_ns: Option<u64>,
+}
+
+impl CellKey {
+    /// Outstanding operations of each device.
+    pub const fn oio(&self) -> u32 {
+        self.threads * self.depth
+    }
 }
 
 /// One figure of a cell.
@@ -31,6 +59,23 @@ pub enum Measure {
     MeanNs,
     /// 99th percentile of the latency of all operations, ns.
     P99Ns,
+    /// 99.9th.
+    P999Ns,
+    /// 99.99th.
+    P9999Ns,
+    /// 99.999th.
+    P99999Ns,
+    /// The longest latency, ns.
+    MaxNs,
+}
+
+/// What the method of rounds said of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// Rounds that were run.
+    pub run: u32,
+    /// The last of them were steady.
+    pub steady: bool,
 }
 
 /// What a cell gave, over all devices.
@@ -44,10 +89,16 @@ pub struct Taken {
     pub mean_ns: f64,
     /// 99th percentile of the latency, ns; None where the samples do not support it.
     pub p99_ns: Option<f64>,
+    /// The 99.9th, 99.99th and 99.999th percentile in the same way.
+    pub tail_ns: [Option<f64>; 3],
+    /// The longest latency, ns.
+    pub max_ns: f64,
     /// Relative standard error of the rate.
     pub iops_error: f64,
     /// Relative standard error of the mean latency.
     pub mean_error: f64,
+    /// Where the cell was measured in rounds, what they said.
+    pub rounds: Option<Rounds>,
     /// Operations that were simulated, those of the ramp included.
     pub simulated: u64,
 }
@@ -60,6 +111,10 @@ impl Taken {
             Measure::BytesPerS => (self.bytes_per_s, Some(self.iops_error)),
             Measure::MeanNs => (self.mean_ns, Some(self.mean_error)),
             Measure::P99Ns => (self.p99_ns?, None),
+            Measure::P999Ns => (self.tail_ns[0]?, None),
+            Measure::P9999Ns => (self.tail_ns[1]?, None),
+            Measure::P99999Ns => (self.tail_ns[2]?, None),
+            Measure::MaxNs => (self.max_ns, None),
         })
     }
 
@@ -70,14 +125,24 @@ impl Taken {
     /// cuts; the taper gives its edges no weight. It costs half as many operations again for the
     /// same standard error where there are no waves.
     pub fn of(cells: &[Cell], simulated: u64) -> Self {
-        let mut latency = Histogram::new();
-        for cell in cells {
-            cell.total().iter().for_each(|(_, class)| latency.merge(&class.service));
-        }
         let batches = batches(cells);
-        let weights = taper(batches.len());
+        Self::weighted(cells, 0..batches.len(), &taper(batches.len()), simulated)
+    }
+
+    /// The same over some of the intervals alone, all of the same weight.
+    pub fn over(cells: &[Cell], intervals: Range<usize>, simulated: u64) -> Self {
+        let weights = vec![1.0; intervals.len()];
+        Self::weighted(cells, intervals, &weights, simulated)
+    }
+
+    fn weighted(cells: &[Cell], of: Range<usize>, weights: &[f64], simulated: u64) -> Self {
+        let mut latency = Histogram::new();
+        for interval in cells.iter().flat_map(|cell| cell.series.get(of.clone()).unwrap_or(&[])) {
+            interval.iter().for_each(|(_, class)| latency.merge(&class.service));
+        }
+        let batches = &batches(cells)[of];
         let mean = |of: &dyn Fn(&Batch) -> f64| {
-            let sum: f64 = batches.iter().zip(&weights).map(|(batch, w)| of(batch) * w).sum();
+            let sum: f64 = batches.iter().zip(weights).map(|(batch, w)| of(batch) * w).sum();
             sum / weights.iter().sum::<f64>()
         };
         let interval_s = cells.first().map_or(f64::INFINITY, |c| c.interval_ns as f64 / 1e9);
@@ -85,18 +150,28 @@ impl Taken {
         let mean_ns = if ops > 0.0 { sum_ns / ops } else { 0.0 };
         let error = |of: &dyn Fn(&Batch) -> f64, mean: f64| {
             let residuals: Vec<f64> = batches.iter().map(of).collect();
-            standard_error(&residuals, &weights) / mean
+            standard_error(&residuals, weights) / mean
         };
+        let quantile = |q: f64| latency.supported_quantile_ns(q).map(|ns| ns as f64);
         Self {
             iops: ops / interval_s,
             bytes_per_s: bytes / interval_s,
             mean_ns,
-            p99_ns: latency.supported_quantile_ns(0.99).map(|ns| ns as f64),
+            p99_ns: quantile(0.99),
+            tail_ns: [0.999, 0.9999, 0.99999].map(quantile),
+            max_ns: latency.max_ns().unwrap_or(0) as f64,
             iops_error: error(&|b| b.ops - ops, ops),
             mean_error: error(&|b| b.sum_ns - mean_ns * b.ops, sum_ns),
+            rounds: None,
             simulated,
         }
     }
+}
+
+/// Operations over all devices in each of so many rounds of equal length.
+pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
+    let batches = batches(cells);
+    batches.chunks_exact(intervals_a_round).map(|round| round.iter().map(|b| b.ops).sum()).collect()
 }
 
 /// One interval over all devices.

@@ -5,20 +5,32 @@
 //! number the queue would run empty, and of several devices the fastest would end first. How long a
 //! window holds the operations that the study asks for is found by a pilot: a short cell on one
 //! device. It decides the length and nothing else.
+//!
+//! A study may ask for the rounds of SNIA's specification. Then the window is five rounds, and is longer
+//! than the pilot says until rate and mean latency are known well enough ([`Settle`]). What those five
+//! rounds do not show to be steady is run again, for 25 rounds at most; the figures are those of the last
+//! five. A round is a part of a window in virtual time, not the specification's minute: a device that is
+//! constructed in its steady state needs no minutes to come there.
+//!
+//! Long cells come last: how long they are depends on what the short ones gave, and which cell is the
+//! optimum of a map of demand is known only when the map is.
 
-use crate::cell::{CellKey, Taken};
+use crate::cell::{self, Before, CellKey, Rounds, Taken};
+use crate::metric::{Optimum, Recipe};
 use crate::outcome::Outcome;
 use crate::study::Study;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, TargetPlan, Unobserved,
-    drive_model,
+    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Settle, TargetPlan,
+    Unobserved, drive_model,
 };
-use iodyno_emulate::System;
+use iodyno_emulate::{System, spec};
+use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
 use iodyno_units::rng;
 use iodyno_workload::Spec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +42,17 @@ const BATCHES: u64 = 40;
 const OPS_MIN: f64 = 64.0;
 /// The ramp lasts at least as long as an operation, so often: then no queue remembers the start.
 const RESIDENCES: f64 = 3.0;
+/// The most that is outstanding in a pilot; more makes no device much faster.
+const PILOT_OIO_MAX: u32 = 128;
+/// Rounds of the measurement window.
+const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
+/// A cell in rounds holds as many times what is outstanding, at least: each of its batches is then
+/// longer than an operation.
+const TURNS: f64 = 40.0;
+/// How many times the shortest window a cell in rounds may last.
+const LONGER_MAX: u64 = 8;
+/// Lengths of windows in rounds are multiples of it, ns: they divide into intervals and batches.
+const WINDOW_STEP_NS: u64 = 320;
 /// The most simulated time of a cell, ns: an hour.
 const WINDOW_MAX_NS: f64 = 3.6e12;
 
@@ -44,13 +67,17 @@ pub struct Options {
     pub ops_share: f64,
     /// Share of the ramps that the study asks for.
     pub ramp_share: f64,
+    /// Cells in rounds go on until the 95 % intervals of rate and mean latency are this share of them to
+    /// either side.
+    pub half_width_share: f64,
 }
 
 impl Options {
     /// What the study asks for.
-    pub const FULL: Self = Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0 };
+    pub const FULL: Self =
+        Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0, half_width_share: 0.01 };
     /// A tenth of the operations: the standard errors are up to three times as large.
-    pub const QUICK: Self = Self { ops_share: 0.1, ..Self::FULL };
+    pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 
 /// How far a study is.
@@ -90,41 +117,76 @@ pub fn run<'a>(
     stop: &AtomicBool,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Outcome<'a>, StudyError> {
-    let mut cells: Vec<CellKey> = study.rows.iter().flat_map(|row| row.recipe.cells()).collect();
-    cells.sort_unstable();
-    cells.dedup();
-    let mut pilots: Vec<CellKey> = cells.iter().map(|c| CellKey { devices: 1, ..*c }).collect();
-    pilots.dedup();
-    pilots.sort_unstable();
-    pilots.dedup();
-
+    let wanted: BTreeSet<CellKey> = study.rows.iter().flat_map(|row| row.recipe.cells()).collect();
+    let cells: BTreeSet<CellKey> = wanted.iter().map(short).collect();
+    let pilots: BTreeSet<CellKey> = cells.iter().map(pilot_of).collect();
+    let known = pilots.len() + cells.len();
     let lab = Lab {
         study,
         options,
         stop,
         progress,
         done: AtomicUsize::new(0),
-        total: pilots.len() + cells.len(),
+        total: AtomicUsize::new(known),
         units_done: AtomicU64::new(0),
         units_total: AtomicU64::new(u64::MAX),
     };
     let jobs = pilots.iter().map(|key| lab.pilot(key)).collect();
     let rate = |m: &Modelled| m.cells.iter().map(|c| c.per_second(c.total().ops() as f64)).sum();
-    let rates: BTreeMap<CellKey, f64> = lab.work(jobs, &rate)?;
-    let jobs: Vec<Job> =
-        cells.iter().map(|key| lab.measured(key, rates[&CellKey { devices: 1, ..*key }])).collect();
-    lab.units_total.store(jobs.iter().map(|job| job.units).sum(), Ordering::Relaxed);
-    let taken = lab.work(jobs, &|m| Taken::of(&m.cells, m.completions))?;
+    let rates: BTreeMap<CellKey, f64> = lab.work(jobs, &|job| Ok(rate(&lab.cell(job)?)))?;
+    let jobs: Vec<Job> = cells.iter().map(|key| lab.measured(key, rates[&pilot_of(key)])).collect();
+    let units = |jobs: &[Job]| jobs.iter().map(|job| job.units).sum::<u64>();
+    let later = wanted.iter().filter(|key| key.long).copied().chain(lab.first_optima());
+    let later: BTreeSet<CellKey> = later.collect();
+    let later = later.iter().map(|key| lab.measured(key, rates[&pilot_of(key)]).units).sum::<u64>();
+    lab.units_total.store(units(&jobs) + later, Ordering::Relaxed);
+    let mut taken = lab.work(jobs, &|job| lab.taken(job))?;
+
+    let at_optima = study.rows.iter().flat_map(|row| row.recipe.long_cells(&taken));
+    let long: BTreeSet<CellKey> =
+        at_optima.chain(wanted.into_iter().filter(|key| key.long)).collect();
+    let rate = |key: &CellKey| taken[&short(key)].iops / f64::from(key.devices);
+    let jobs: Vec<Job> = long.iter().map(|key| lab.measured(key, rate(key))).collect();
+    let so_far = lab.units_done.load(Ordering::Relaxed);
+    lab.units_total.store(so_far + units(&jobs), Ordering::Relaxed);
+    lab.total.store(known + jobs.len(), Ordering::Relaxed);
+    let found = lab.work(jobs, &|job| lab.taken(job))?;
+    taken.extend(found);
     Ok(Outcome::new(study, &taken))
 }
 
+/// The pilot that says how fast one device is in a cell. It is short, and has no more outstanding than
+/// it can turn over in that time.
+fn pilot_of(key: &CellKey) -> CellKey {
+    let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
+    CellKey { devices: 1, depth, long: false, ..*key }
+}
+
+/// The cell that says how fast a long one is.
+fn short(key: &CellKey) -> CellKey {
+    CellKey { long: false, ..*key }
+}
+
+/// The optima that a recipe tells of.
+fn optima(recipe: &Recipe) -> Vec<&Optimum> {
+    match recipe {
+        Recipe::AtOptimum(_, optimum) => vec![optimum],
+        _ => recipe.ingredients().into_iter().flat_map(optima).collect(),
+    }
+}
+
 /// A cell to run.
+#[derive(Clone, Copy)]
 struct Job {
     key: CellKey,
     ramp_ns: u64,
     /// Of virtual time, or else of operations.
     window_ns: Option<u64>,
     ops: u64,
+    /// Of the series.
+    interval_ns: u64,
+    /// It may last up to [`LONGER_MAX`] times as long, until enough is known.
+    settles: bool,
     /// What it is expected to cost, in operations of 4 KiB.
     units: u64,
 }
@@ -135,7 +197,7 @@ struct Lab<'a> {
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(Progress) + Sync),
     done: AtomicUsize,
-    total: usize,
+    total: AtomicUsize,
     units_done: AtomicU64,
     units_total: AtomicU64,
 }
@@ -146,34 +208,104 @@ impl Lab<'_> {
         let workload = &self.study.workloads[key.workload];
         let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
         let ops = 200 + 8 * u64::from(key.depth);
-        Job { key: *key, ramp_ns, window_ns: None, ops, units: 0 }
+        let ops = ops.max(2 * u64::from(key.oio()));
+        Job {
+            key: *key,
+            ramp_ns,
+            window_ns: None,
+            ops,
+            interval_ns: u64::MAX / 2,
+            settles: false,
+            units: 0,
+        }
     }
 
     /// The cell itself, for a device that does about so many operations a second.
     fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
         let workload = &self.study.workloads[key.workload];
         let block = u64::from(key.block_bytes).max(1);
-        let asked = workload.ops.min(workload.bytes_max / block) as f64 * self.options.ops_share;
+        let wanted = if key.long { workload.long_ops } else { workload.ops };
+        let asked = wanted.min(workload.bytes_max / block) as f64 * self.options.ops_share;
         let devices = f64::from(key.devices);
         let ops = (asked / devices).max(OPS_MIN);
-        let residence_ns = f64::from(key.depth) / rate_iops * 1e9;
-        let ramp_ns = workload.ramp_ns as f64 * self.options.ramp_share;
+        let residence_ns = f64::from(key.oio()) / rate_iops * 1e9;
+        let of_system_ns = self.study.systems[key.system].ramp_ns;
+        let of_system_ns = if workload.read < 1.0 { of_system_ns } else { 0 };
+        let remembers_ns = key.ramp_ns.unwrap_or(workload.ramp_ns.max(of_system_ns));
+        let ramp_ns = remembers_ns as f64 * self.options.ramp_share;
         let ramp_ns = ramp_ns.max(RESIDENCES * residence_ns);
         // A ramp is as long as the system remembers; a shorter window would see one mood of it.
-        let window_ns = (ops / rate_iops * 1e9).max(ramp_ns).min(WINDOW_MAX_NS);
-        let window_ns = (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES;
+        let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
+        let window_ns = if self.study.in_rounds {
+            let turns_ns = TURNS * residence_ns;
+            let stalls_ns = if key.long { self.rounds_of_stalls_ns(key, rate_iops) } else { 0.0 };
+            let window_ns = window_ns.max(turns_ns).max(stalls_ns).min(WINDOW_MAX_NS);
+            (window_ns as u64 + 1).next_multiple_of(WINDOW_STEP_NS)
+        } else {
+            let window_ns = window_ns.min(WINDOW_MAX_NS);
+            (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES
+        };
         let ramp_ns = ramp_ns as u64;
         let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * devices;
         let units = (operations * block.div_ceil(4096) as f64) as u64;
-        Job { key: *key, ramp_ns, window_ns: Some(window_ns), ops: 0, units }
+        let interval_ns = window_ns / BATCHES;
+        let settles = self.study.in_rounds && !key.long;
+        Job { key: *key, ramp_ns, window_ns: Some(window_ns), ops: 0, interval_ns, settles, units }
+    }
+
+    /// How long the rounds of a measurement window are if a device that stalls after so many bytes of
+    /// writes does so once in each, ns; 0 where there are no stalls.
+    fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
+        let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
+            return 0.0;
+        };
+        let written = 1.0 - self.study.workloads[key.workload].read;
+        let Some(stall) = flash.translation.stall.filter(|_| written > 0.0) else { return 0.0 };
+        let writes = stall.every_bytes as f64 / f64::from(key.block_bytes);
+        ROUNDS as f64 * (writes / written / rate_iops * 1e9 + stall.for_ns as f64)
+    }
+
+    /// A long cell for each optimum, to guess by what those at the optima will cost.
+    fn first_optima(&self) -> impl Iterator<Item = CellKey> {
+        let all = self.study.rows.iter().flat_map(|row| optima(&row.recipe));
+        all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
+    }
+
+    /// Runs a cell, in rounds where the study asks for them, and sums it up.
+    fn taken(&self, job: &Job) -> Result<Taken, StudyError> {
+        let modelled = self.cell(job)?;
+        let cells = &modelled.cells;
+        if !self.study.in_rounds {
+            return Ok(Taken::of(cells, modelled.completions));
+        }
+        let window_ns = cells.first().map_or(0, |cell| cell.window_ns);
+        let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
+        let whole = Taken::over(cells, 0..a_round * ROUNDS, modelled.completions);
+        // A fresh device is measured while it is one; steady state comes later.
+        if job.key.before == Before::Fresh {
+            return Ok(whole);
+        }
+        let (run, steady) = search(&cell::rounds(cells, a_round));
+        if steady {
+            return Ok(Taken { rounds: Some(Rounds { run, steady }), ..whole });
+        }
+        let most = SteadyLimits::PTS.rounds_max;
+        let window_ns = a_round as u64 * job.interval_ns * u64::from(most);
+        let again = Job { window_ns: Some(window_ns), settles: false, ..*job };
+        let modelled = self.cell(&again)?;
+        let (run, steady) = search(&cell::rounds(&modelled.cells, a_round));
+        let end = run as usize * a_round;
+        let last = end - ROUNDS * a_round..end;
+        let taken = Taken::over(&modelled.cells, last, whole.simulated + modelled.completions);
+        Ok(Taken { rounds: Some(Rounds { run, steady }), ..taken })
     }
 
     /// Runs the jobs, the largest first, so that no thread is left with one at the end.
-    /// Keeps of each cell what `keep` takes.
+    /// Gives what `take` makes of each.
     fn work<T: Send>(
         &self,
         mut jobs: Vec<Job>,
-        keep: &(dyn Fn(&Modelled) -> T + Sync),
+        take: &(dyn Fn(&Job) -> Result<T, StudyError> + Sync),
     ) -> Result<BTreeMap<CellKey, T>, StudyError> {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.units));
         let next = AtomicUsize::new(0);
@@ -187,9 +319,8 @@ impl Lab<'_> {
             for _ in 0..threads.min(jobs.len()) {
                 scope.spawn(|| {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        match self.cell(job) {
-                            Ok(modelled) => {
-                                let kept = keep(&modelled);
+                        match take(job) {
+                            Ok(kept) => {
                                 let mut all = taken.lock().unwrap_or_else(PoisonError::into_inner);
                                 all.insert(job.key, kept);
                             }
@@ -215,7 +346,7 @@ impl Lab<'_> {
         let cells = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let units = self.units_done.fetch_add(job.units, Ordering::Relaxed) + job.units;
         let share = units as f64 / self.units_total.load(Ordering::Relaxed).max(1) as f64;
-        (self.progress)(Progress { cells, cells_total: self.total, share });
+        (self.progress)(Progress { cells, cells_total: self.total.load(Ordering::Relaxed), share });
     }
 
     /// Runs one cell.
@@ -224,12 +355,17 @@ impl Lab<'_> {
         let fail = |why: String| StudyError::Cell { cell: name.clone(), why };
         let workload = &self.study.workloads[job.key.workload];
         let bench = &self.study.systems[job.key.system];
-        let written = workload.written(job.key.block_bytes);
+        let written = workload.written(&job.key);
         let system = bench.system(job.key.devices, written).map_err(fail)?;
         let spec = workload.spec(&job.key).and_then(|spec| limited(spec, job)).map_err(fail)?;
-        let interval_ns = job.window_ns.map_or(u64::MAX / 2, |window| window / BATCHES);
         let seed = rng::key(self.options.seed, &name, 0);
-        let plan = plan(&name, &workload.name, &spec, seed, &system, interval_ns);
+        let mut plan = plan(&name, &workload.name, &spec, seed, &system, job.interval_ns);
+        plan.settle = job.window_ns.filter(|_| job.settles).map(|time_min_ns| Settle {
+            half_width_share_max: self.options.half_width_share,
+            time_min_ns,
+            batches_min: Settle::BATCHES,
+            ops_min: 0,
+        });
         let modelled = drive_model(&plan, self.stop, &mut Unobserved);
         let modelled = modelled.map_err(|e: DriveError| fail(e.to_string()))?;
         if self.stop.load(Ordering::Relaxed) {
@@ -244,7 +380,7 @@ impl Lab<'_> {
 
     /// A name that tells cells apart; their seeds follow from it.
     fn name(&self, key: &CellKey) -> String {
-        format!(
+        let mut name = format!(
             "{} {} block {} depth {} think {} devices {}",
             self.study.systems[key.system].name,
             self.study.workloads[key.workload].name,
@@ -252,7 +388,14 @@ impl Lab<'_> {
             key.depth,
             key.think_ns,
             key.devices
-        )
+        );
+        if key.threads > 1 {
+            let _ = write!(name, " threads {}", key.threads);
+        }
+        if key.before != Before::Own {
+            let _ = write!(name, " {:?}", key.before);
+        }
+        name
     }
 }
 
@@ -260,9 +403,20 @@ impl Lab<'_> {
 fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
     let spec = spec.with_ramp(job.ramp_ns)?;
     match job.window_ns {
-        Some(window_ns) => spec.with_time(window_ns),
+        Some(window_ns) => spec.with_time(window_ns * if job.settles { LONGER_MAX } else { 1 }),
         None => spec.with_ops(job.ops)?.without_time(),
     }
+}
+
+/// How many rounds it takes until the specification calls them steady, by their rates; and whether they
+/// are.
+fn search(rounds: &[f64]) -> (u32, bool) {
+    let Ok(mut state) = SteadyState::new(SteadyLimits::PTS, vec!["rate".to_owned()]) else {
+        return (0, false);
+    };
+    let ended = |rate: &f64| state.push_round(&[*rate]).is_ok_and(|p| p != Steadiness::Running);
+    let run = rounds.iter().position(ended).map_or(rounds.len(), |at| at + 1);
+    (run as u32, state.report().progress == Steadiness::Reached)
 }
 
 fn plan<'a>(

@@ -30,9 +30,9 @@ mod unit;
 
 pub use basis::Basis;
 pub use bench::{Bench, Owned};
-pub use cell::{CellKey, Measure, Taken};
+pub use cell::{Before, CellKey, Measure, Rounds, Taken};
 pub use lab::{Options, Progress, StudyError, run};
-pub use metric::{Metric, Recipe};
+pub use metric::{AtOptimum, Metric, Optimum, Recipe};
 pub use null::NullModel;
 pub use outcome::{Nearer, Null, Outcome, Row};
 pub use panel::Panel;

@@ -1,8 +1,9 @@
 //! The metrics of the studies: what each is called, its unit, and from which cells it is got.
 
-use crate::cell::{CellKey, Measure};
+use crate::cell::{Before, CellKey, Measure, Taken};
 use crate::unit::{Dimension, Unit};
 use serde::{Deserialize, Deserializer, de};
+use std::collections::BTreeMap;
 
 /// What is told of a combination of a panel's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,30 @@ pub enum Metric {
     BandwidthVsOne,
     /// [`Self::LatencyMean`] over that of one device.
     LatencyVsOne,
+    /// Operations a second, fresh out of the box.
+    IopsFresh,
+    /// Operations a second in steady state.
+    IopsSteady,
+    /// The lowest rate of the panel's workloads, which are told together.
+    IopsLow,
+    /// The highest.
+    IopsHigh,
+    /// The longest time from submission to completion.
+    LatencyMax,
+    /// 99.9th percentile of the same.
+    LatencyP999,
+    /// 99.99th.
+    LatencyP9999,
+    /// 99.999th.
+    LatencyP99999,
+    /// Mean latency of one thread that has one operation outstanding.
+    LatencyMeanAlone,
+    /// Outstanding operations at the panel's optimum.
+    OioBest,
+    /// Threads there.
+    ThreadsBest,
+    /// Outstanding operations of each thread there.
+    DepthBest,
 }
 
 /// Which share of the largest rate [`Metric::Depth95`] asks for.
@@ -50,13 +75,70 @@ pub enum Recipe {
     /// The depth at which the rate of these cells, in the order of their depths, first reaches this
     /// share of its largest; on straight lines between them.
     DepthReached(f64, Vec<CellKey>),
+    /// One figure at the best of these points of demand.
+    AtOptimum(AtOptimum, Optimum),
+    /// The lowest of several.
+    Lowest(Vec<Recipe>),
+    /// The highest.
+    Highest(Vec<Recipe>),
+    /// Their mean.
+    Mean(Vec<Recipe>),
     /// A number that is taken from the paper into the model.
     Given(f64),
 }
 
+/// The point of demand with the fewest outstanding operations that comes near to the largest rate
+/// within a limit of the mean latency.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimum {
+    /// The points.
+    pub cells: Vec<CellKey>,
+    /// The longest mean latency that is accepted, ns.
+    pub ceiling_ns: u64,
+}
+
+/// What is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOptimum {
+    /// A figure of a long cell there.
+    Of(Measure),
+    /// Outstanding operations.
+    Oio,
+    /// Threads.
+    Threads,
+    /// Outstanding operations of each thread.
+    Depth,
+}
+
+/// How near to the largest rate the optimum comes.
+const OPTIMUM_SHARE: f64 = 0.98;
+
+impl Optimum {
+    /// Which point it is; where none is within the limit, the one with the fewest outstanding operations.
+    /// Of points with as many, the faster one.
+    ///
+    /// # Panics
+    /// Where there are no points, or one of them is not in `taken`.
+    pub fn find(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
+        let within = |cell: &&CellKey| taken[*cell].mean_ns <= self.ceiling_ns as f64;
+        let rate = |cell: &CellKey| taken[cell].iops;
+        let best = self.cells.iter().filter(within).map(rate).fold(0.0, f64::max);
+        let is_near = |cell: &&CellKey| within(cell) && rate(cell) >= OPTIMUM_SHARE * best;
+        let fewest =
+            |a: &&CellKey, b: &&CellKey| a.oio().cmp(&b.oio()).then(rate(b).total_cmp(&rate(a)));
+        let found = self.cells.iter().filter(is_near).min_by(fewest);
+        *found.or_else(|| self.cells.iter().min_by(fewest)).expect("there are points")
+    }
+
+    /// The long cell there.
+    pub fn long(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
+        CellKey { long: true, ..self.find(taken) }
+    }
+}
+
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 24] = [
         Self::IopsMax,
         Self::Iops,
         Self::Bandwidth,
@@ -69,6 +151,18 @@ impl Metric {
         Self::IopsMaxVsOne,
         Self::BandwidthVsOne,
         Self::LatencyVsOne,
+        Self::IopsFresh,
+        Self::IopsSteady,
+        Self::IopsLow,
+        Self::IopsHigh,
+        Self::LatencyMax,
+        Self::LatencyP999,
+        Self::LatencyP9999,
+        Self::LatencyP99999,
+        Self::LatencyMeanAlone,
+        Self::OioBest,
+        Self::ThreadsBest,
+        Self::DepthBest,
     ];
 
     /// As files write it.
@@ -86,6 +180,18 @@ impl Metric {
             Self::IopsMaxVsOne => "iops_max_vs_one_device",
             Self::BandwidthVsOne => "bandwidth_vs_one_device",
             Self::LatencyVsOne => "latency_mean_vs_one_device",
+            Self::IopsFresh => "iops_fob",
+            Self::IopsSteady => "iops_steady",
+            Self::IopsLow => "iops_low",
+            Self::IopsHigh => "iops_high",
+            Self::LatencyMax => "latency_max",
+            Self::LatencyP999 => "latency_p99.9",
+            Self::LatencyP9999 => "latency_p99.99",
+            Self::LatencyP99999 => "latency_p99.999",
+            Self::LatencyMeanAlone => "latency_mean_T1Q1",
+            Self::OioBest => "oio",
+            Self::ThreadsBest => "oio_threads",
+            Self::DepthBest => "oio_queue_depth",
         }
     }
 
@@ -104,6 +210,18 @@ impl Metric {
             Self::IopsMaxVsOne => "I/Os a second (the most), against one device",
             Self::BandwidthVsOne => "bandwidth, against one device",
             Self::LatencyVsOne => "mean latency, against one device",
+            Self::IopsFresh => "I/Os a second, fresh out of the box",
+            Self::IopsSteady => "I/Os a second in steady state",
+            Self::IopsLow => "I/Os a second, the lower",
+            Self::IopsHigh => "I/Os a second, the higher",
+            Self::LatencyMax => "longest latency",
+            Self::LatencyP999 => "99.9th percentile of latency",
+            Self::LatencyP9999 => "99.99th percentile of latency",
+            Self::LatencyP99999 => "99.999th percentile of latency",
+            Self::LatencyMeanAlone => "mean latency at T1Q1",
+            Self::OioBest => "outstanding I/Os at the optimum",
+            Self::ThreadsBest => "threads at the optimum",
+            Self::DepthBest => "queue depth at the optimum",
         }
     }
 
@@ -115,49 +233,120 @@ impl Metric {
     /// The unit in which it is told where the paper prints nothing.
     pub const fn unit(self) -> Unit {
         match self {
-            Self::IopsMax | Self::Iops => Unit::PerSecond,
+            Self::IopsMax
+            | Self::Iops
+            | Self::IopsFresh
+            | Self::IopsSteady
+            | Self::IopsLow
+            | Self::IopsHigh => Unit::PerSecond,
             Self::Bandwidth => Unit::MegabytesPerSecond,
-            Self::LatencyMean | Self::LatencyP99 => Unit::Microseconds,
+            Self::LatencyMean
+            | Self::LatencyP99
+            | Self::LatencyMax
+            | Self::LatencyP999
+            | Self::LatencyP9999
+            | Self::LatencyP99999
+            | Self::LatencyMeanAlone => Unit::Microseconds,
             Self::IopsVsNoThink
             | Self::LatencyVsNoThink
             | Self::IopsMaxVsOne
             | Self::BandwidthVsOne
             | Self::LatencyVsOne => Unit::Ratio,
-            Self::Knee | Self::Depth95 => Unit::One,
+            Self::Knee | Self::Depth95 | Self::OioBest | Self::ThreadsBest | Self::DepthBest => {
+                Unit::One
+            }
         }
     }
 
     /// Whether one value stands for all depths of the panel.
     pub const fn over_depths(self) -> bool {
-        matches!(self, Self::IopsMax | Self::Knee | Self::Depth95 | Self::IopsMaxVsOne)
+        matches!(
+            self,
+            Self::IopsMax
+                | Self::Knee
+                | Self::Depth95
+                | Self::IopsMaxVsOne
+                | Self::LatencyMeanAlone
+        )
     }
 
-    /// How it is got at `cell`; `depths` are those of the panel, ascending.
-    pub fn recipe(self, cell: CellKey, depths: &[u32]) -> Recipe {
+    /// Whether it is told only of workloads together, or of an optimum.
+    pub const fn needs(self) -> Option<&'static str> {
+        match self {
+            Self::IopsLow | Self::IopsHigh => Some("together"),
+            Self::OioBest | Self::ThreadsBest | Self::DepthBest => Some("optimum_within"),
+            Self::IopsVsNoThink | Self::LatencyVsNoThink => Some("think"),
+            _ => None,
+        }
+    }
+
+    /// The figure of one cell that it is; None for what is got from several.
+    pub const fn measure(self) -> Option<Measure> {
+        Some(match self {
+            Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
+                Measure::Iops
+            }
+            Self::Bandwidth => Measure::BytesPerS,
+            Self::LatencyMean => Measure::MeanNs,
+            Self::LatencyP99 => Measure::P99Ns,
+            Self::LatencyP999 => Measure::P999Ns,
+            Self::LatencyP9999 => Measure::P9999Ns,
+            Self::LatencyP99999 => Measure::P99999Ns,
+            Self::LatencyMax => Measure::MaxNs,
+            _ => return None,
+        })
+    }
+
+    /// What it tells of an optimum; None where it tells nothing of one.
+    pub const fn at_optimum(self) -> Option<AtOptimum> {
+        match self {
+            Self::OioBest => Some(AtOptimum::Oio),
+            Self::ThreadsBest => Some(AtOptimum::Threads),
+            Self::DepthBest => Some(AtOptimum::Depth),
+            _ => match self.measure() {
+                Some(measure) => Some(AtOptimum::Of(measure)),
+                None => None,
+            },
+        }
+    }
+
+    /// How it is got at `cell`; `depths` are those of the panel, ascending. None for what is told of an
+    /// optimum only.
+    pub fn recipe(self, cell: CellKey, depths: &[u32]) -> Option<Recipe> {
         let all = |cell: CellKey| depths.iter().map(|&depth| CellKey { depth, ..cell }).collect();
         let max = |cell: CellKey| Recipe::MaxIops(all(cell));
         let of = Recipe::Of;
         let ratio = |a: Recipe, b: Recipe| Recipe::Ratio(Box::new(a), Box::new(b));
         let one = CellKey { devices: 1, ..cell };
         let no_think = CellKey { think_ns: 0, ..cell };
-        let alone = CellKey { depth: 1, ..cell };
-        match self {
+        let shallow = CellKey { depth: 1, ..cell };
+        Some(match self {
             Self::IopsMax => max(cell),
-            Self::Iops => of(Measure::Iops, cell),
-            Self::Bandwidth => of(Measure::BytesPerS, cell),
-            Self::LatencyMean => of(Measure::MeanNs, cell),
-            Self::LatencyP99 => of(Measure::P99Ns, cell),
+            Self::IopsFresh => of(Measure::Iops, CellKey { before: Before::Fresh, ..cell }),
+            Self::LatencyMeanAlone => of(Measure::MeanNs, CellKey { threads: 1, ..shallow }),
             Self::IopsVsNoThink => ratio(of(Measure::Iops, cell), of(Measure::Iops, no_think)),
             Self::LatencyVsNoThink => {
                 ratio(of(Measure::MeanNs, cell), of(Measure::MeanNs, no_think))
             }
-            Self::Knee => Recipe::Little(Box::new(of(Measure::MeanNs, alone)), Box::new(max(cell))),
+            Self::Knee => {
+                Recipe::Little(Box::new(of(Measure::MeanNs, shallow)), Box::new(max(cell)))
+            }
             Self::Depth95 => Recipe::DepthReached(REACHED_SHARE, all(cell)),
             Self::IopsMaxVsOne => ratio(max(cell), max(one)),
             Self::BandwidthVsOne => {
                 ratio(of(Measure::BytesPerS, cell), of(Measure::BytesPerS, one))
             }
             Self::LatencyVsOne => ratio(of(Measure::MeanNs, cell), of(Measure::MeanNs, one)),
+            _ => of(self.measure()?, cell),
+        })
+    }
+
+    /// How it is got of several workloads that are told together.
+    pub fn together(self, each: Vec<Recipe>) -> Recipe {
+        match self {
+            Self::IopsLow => Recipe::Lowest(each),
+            Self::IopsHigh => Recipe::Highest(each),
+            _ => Recipe::Mean(each),
         }
     }
 }
@@ -180,13 +369,25 @@ impl<'de> Deserialize<'de> for Metric {
 }
 
 impl Recipe {
-    /// The cells that it needs.
+    /// The cells that it needs, without the long ones of an optimum that is still to be found.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
             Self::Of(_, cell) => vec![*cell],
             Self::MaxIops(cells) | Self::DepthReached(_, cells) => cells.clone(),
             Self::Ratio(a, b) | Self::Little(a, b) => [a.cells(), b.cells()].concat(),
+            Self::AtOptimum(_, optimum) => optimum.cells.clone(),
+            Self::Lowest(all) | Self::Highest(all) | Self::Mean(all) => {
+                all.iter().flat_map(Self::cells).collect()
+            }
             Self::Given(_) => Vec::new(),
+        }
+    }
+
+    /// The long cells at its optima.
+    pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
+        match self {
+            Self::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
+            _ => self.ingredients().iter().flat_map(|i| i.long_cells(taken)).collect(),
         }
     }
 
@@ -194,6 +395,7 @@ impl Recipe {
     pub fn ingredients(&self) -> Vec<&Self> {
         match self {
             Self::Ratio(a, b) | Self::Little(a, b) => vec![a, b],
+            Self::Lowest(all) | Self::Highest(all) | Self::Mean(all) => all.iter().collect(),
             _ => Vec::new(),
         }
     }

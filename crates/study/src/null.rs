@@ -4,13 +4,18 @@
 //! * Several devices: the printed figure of one × n for rates, the same for latencies.
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
 //!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
+//! * Threads on memory: the printed latency of one thread that has one operation outstanding; rates as
+//!   many times as there are threads, or cores at the optimum.
 //! * Think time: each operation takes as long as without.
 //!
 //! Where an ingredient is not printed there is no null model.
 
-use crate::metric::Metric;
+use crate::cell::CellKey;
+use crate::metric::{Metric, Recipe};
 use crate::published::{Figure, Key};
 use crate::study::{Study, Wanted};
+use crate::unit::Dimension;
+use iodyno_emulate::spec::Kind;
 
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub enum NullModel {
     TimeSharing,
     /// As without think time.
     NoThink,
+    /// One thread × n.
+    Threads,
 }
 
 impl NullModel {
@@ -30,6 +37,7 @@ impl NullModel {
             Self::Devices => "one device times n",
             Self::TimeSharing => "time-sharing of reads and writes",
             Self::NoThink => "as without think time",
+            Self::Threads => "one thread times n",
         }
     }
 }
@@ -41,6 +49,16 @@ pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
         (NullModel::Devices, several(study, row, metric, at.devices)?)
     } else if at.think_ns > 0 {
         (NullModel::NoThink, thinking(study, row, metric, at.think_ns as f64)?)
+    } else if matches!(study.systems[at.system].device.kind, Kind::Memory(_))
+        && row.key.threads != Some(1)
+        && !metric.over_depths()
+        && (row.key.threads.is_some()
+            || matches!(
+                row.recipe,
+                Recipe::AtOptimum(..) | Recipe::Lowest(_) | Recipe::Highest(_) | Recipe::Mean(_)
+            ))
+    {
+        (NullModel::Threads, threads(study, row, metric, &at)?)
     } else {
         (NullModel::TimeSharing, mixed(study, row, metric)?)
     };
@@ -69,6 +87,7 @@ fn several(study: &Study, row: &Wanted, metric: Metric, devices: u32) -> Option<
         | Metric::LatencyVsNoThink => one(),
         Metric::IopsMaxVsOne | Metric::BandwidthVsOne => Some(n),
         Metric::LatencyVsOne => Some(1.0),
+        _ => None,
     }
 }
 
@@ -89,6 +108,28 @@ fn thinking(study: &Study, row: &Wanted, metric: Metric, think_ns: f64) -> Optio
     }
 }
 
+/// So many threads, each as fast as one alone.
+fn threads(study: &Study, row: &Wanted, metric: Metric, at: &CellKey) -> Option<f64> {
+    let alone = Metric::LatencyMeanAlone.name();
+    let first = study.workloads[at.workload].name.clone();
+    let key = Key {
+        workload: first,
+        metric: alone.to_owned(),
+        queue_depth: None,
+        threads: None,
+        ..row.key.clone()
+    };
+    let latency_ns = printed(study, &key)?;
+    let host = &study.systems[at.system].host;
+    let n = row.key.threads.unwrap_or(host.sockets * host.cores_per_socket);
+    match metric.dimension() {
+        Dimension::Rate => Some(f64::from(n) * 1e9 / latency_ns),
+        Dimension::Throughput => Some(f64::from(n) * f64::from(at.block_bytes) * 1e9 / latency_ns),
+        Dimension::Time if metric == Metric::LatencyMean => Some(latency_ns),
+        _ => None,
+    }
+}
+
 fn mixed(study: &Study, row: &Wanted, metric: Metric) -> Option<f64> {
     let mix = &study.workloads[row.at?.workload];
     if mix.read <= 0.0 || mix.read >= 1.0 {
@@ -103,9 +144,11 @@ fn mixed(study: &Study, row: &Wanted, metric: Metric) -> Option<f64> {
     };
     let (reads, writes) = (pure(1.0)?, pure(0.0)?);
     match metric {
-        Metric::IopsMax | Metric::Iops | Metric::Bandwidth => {
-            Some(1.0 / (mix.read / reads + (1.0 - mix.read) / writes))
-        }
+        Metric::IopsMax
+        | Metric::Iops
+        | Metric::IopsSteady
+        | Metric::IopsFresh
+        | Metric::Bandwidth => Some(1.0 / (mix.read / reads + (1.0 - mix.read) / writes)),
         Metric::LatencyMean => Some(mix.read * reads + (1.0 - mix.read) * writes),
         _ => None,
     }

@@ -1,8 +1,8 @@
 //! What a study gives: every row with our value, how far it is from the print, what the null model
 //! says, and the errors by strata. A pure function of the study and of what its cells gave.
 
-use crate::cell::{CellKey, Measure, Taken};
-use crate::metric::Recipe;
+use crate::cell::{CellKey, Measure, Rounds, Taken};
+use crate::metric::{AtOptimum, Recipe};
 use crate::null::{NullModel, null};
 use crate::published::Figure;
 use crate::score::{Score, score};
@@ -22,6 +22,10 @@ pub struct Outcome<'a> {
     pub strata: Vec<Stratum>,
     /// How many cells were simulated.
     pub cells: usize,
+    /// How many of them were measured in rounds, and how many of these were steady.
+    pub in_rounds: (usize, usize),
+    /// The most rounds that one of them took.
+    pub rounds_max: u32,
     /// How many operations were simulated, ramps included.
     pub simulated: u64,
     /// The largest relative standard error of a cell's rate.
@@ -37,6 +41,8 @@ pub struct Row {
     pub ours: Option<f64>,
     /// Its relative standard error, where one is known.
     pub standard_error: Option<f64>,
+    /// Where it was measured in rounds: whether all its cells were steady.
+    pub steady: Option<bool>,
     /// How far it is from the print; None where nothing is printed.
     pub score: Option<Score>,
     /// The printed figure can't be right: it is not scored.
@@ -99,12 +105,15 @@ impl<'a> Outcome<'a> {
         let rows: Vec<Row> = study.rows.iter().map(|wanted| row(study, wanted, taken)).collect();
         let strata = strata(study, &rows);
         let simulated = taken.values().map(|t| t.simulated).sum();
+        let rounds = || taken.values().filter_map(|t| t.rounds);
         let largest = |of: &dyn Fn(&Taken) -> f64| taken.values().map(of).fold(0.0, f64::max);
         Self {
             study,
             rows,
             strata,
             cells: taken.len(),
+            in_rounds: (rounds().count(), rounds().filter(|r| r.steady).count()),
+            rounds_max: rounds().map(|r| r.run).max().unwrap_or(0),
             simulated,
             rate_error_max: largest(&|t| t.iops_error),
             latency_error_max: largest(&|t| t.mean_error),
@@ -133,10 +142,25 @@ fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row 
     Row {
         ours,
         standard_error: value.and_then(|(_, error)| error),
+        steady: steady(&wanted.recipe, taken),
         score: ours.and_then(|ours| Some(score(ours, printed?))),
         flagged: printed.is_some_and(Figure::is_flagged),
         null,
     }
+}
+
+/// Whether the cells that give a figure were steady.
+fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
+    let cells = match recipe {
+        Recipe::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
+        Recipe::Lowest(all) | Recipe::Highest(all) | Recipe::Mean(all) => {
+            let each: Option<Vec<bool>> = all.iter().map(|r| steady(r, taken)).collect();
+            return each.map(|all| all.into_iter().all(|s| s));
+        }
+        _ => recipe.cells(),
+    };
+    let rounds: Option<Vec<Rounds>> = cells.iter().map(|cell| taken[cell].rounds).collect();
+    rounds.filter(|all| !all.is_empty()).map(|all| all.iter().all(|r| r.steady))
 }
 
 /// The value of a recipe in the program's own unit, with its relative standard error where one is
@@ -152,6 +176,21 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
         Recipe::MaxIops(cells) => {
             let rates = cells.iter().filter_map(|cell| taken[cell].get(Measure::Iops));
             rates.max_by(|a, b| a.0.total_cmp(&b.0))
+        }
+        Recipe::AtOptimum(what, optimum) => match what {
+            AtOptimum::Of(measure) => taken[&optimum.long(taken)].get(*measure),
+            AtOptimum::Oio => Some((f64::from(optimum.find(taken).oio()), None)),
+            AtOptimum::Threads => Some((f64::from(optimum.find(taken).threads), None)),
+            AtOptimum::Depth => Some((f64::from(optimum.find(taken).depth), None)),
+        },
+        Recipe::Lowest(all) => several(all, taken)?.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)),
+        Recipe::Highest(all) => several(all, taken)?.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)),
+        Recipe::Mean(all) => {
+            let all = several(all, taken)?;
+            let n = all.len() as f64;
+            let mean = all.iter().map(|v| v.0).sum::<f64>() / n;
+            let squares: Option<f64> = all.iter().map(|v| Some((v.1? * v.0).powi(2))).sum();
+            Some((mean, squares.map(|s| s.sqrt() / n / mean)))
         }
         // A figure against itself has no error.
         Recipe::Ratio(a, b) if a == b => value(a, taken).map(|_| (1.0, Some(0.0))),
@@ -170,6 +209,11 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
         }
         Recipe::Given(value) => Some((*value, None)),
     }
+}
+
+/// The values of several recipes; None where one of them is not known.
+fn several(all: &[Recipe], taken: &BTreeMap<CellKey, Taken>) -> Option<Vec<(f64, Option<f64>)>> {
+    all.iter().map(|recipe| value(recipe, taken)).collect()
 }
 
 /// Where straight lines through the points first reach a share of the largest y.

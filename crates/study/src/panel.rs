@@ -2,10 +2,10 @@
 
 use crate::basis::Basis;
 use crate::bench::Bench;
-use crate::cell::CellKey;
-use crate::metric::Metric;
+use crate::cell::{Before, CellKey};
+use crate::metric::{Metric, Optimum, Recipe};
 use crate::published::Key;
-use crate::raw::RawPanel;
+use crate::raw::{RawPanel, RawWritten};
 use crate::study::{Wanted, Workload};
 use core::ops::Range;
 use iodyno_catalog::{File, Problem};
@@ -26,8 +26,8 @@ pub struct Panel {
     pub metrics: Vec<Metric>,
 }
 
-/// The panel and its rows: for each metric, system, workload, block size, think time, depth and
-/// number of devices.
+/// The panel and its rows: for each metric, system, workload, block size, think time, threads,
+/// depth and number of devices.
 pub(crate) fn panel(
     file: &File,
     raw: &RawPanel,
@@ -64,32 +64,49 @@ pub(crate) fn panel(
     let metrics: Vec<Metric> = raw.metrics.get_ref().iter().map(|m| *m.get_ref()).collect();
     axis(file, &raw.metrics.span(), "metrics", &metrics)?;
 
+    let threads = raw.threads.as_ref().map(|list| list.get_ref().as_slice());
+    if let Some(list) = &raw.threads {
+        axis(file, &list.span(), "threads", list.get_ref())?;
+    }
+    for metric in raw.metrics.get_ref() {
+        check_metric(file, raw, metric)?;
+    }
+
+    let sets: Vec<&[usize]> = if raw.together {
+        vec![named_workloads.as_slice()]
+    } else {
+        named_workloads.chunks(1).collect()
+    };
     let mut rows = Vec::new();
     for &metric in &metrics {
-        let row_depths = if metric.over_depths() { &depths[..1] } else { depths };
+        let is_best = raw.optimum_within.is_some();
+        let over_depths = is_best || metric.over_depths();
+        let row_depths = if over_depths { &depths[..1] } else { depths };
+        let row_threads = threads.map_or(&[1][..], |all| if is_best { &all[..1] } else { all });
+        let thinks = thinks.as_deref().unwrap_or(&[0]);
         for &system in &named_systems {
-            for &workload in &named_workloads {
-                for &block_bytes in &blocks {
-                    for &think_ns in thinks.as_deref().unwrap_or(&[0]) {
-                        for &depth in row_depths {
-                            for &devices in devices {
-                                let at = CellKey {
-                                    system,
-                                    workload,
-                                    think_ns,
-                                    block_bytes: u32::try_from(block_bytes).unwrap_or(u32::MAX),
-                                    depth,
-                                    devices,
-                                };
-                                let think = thinks.is_some().then_some(think_ns);
-                                let names = (
-                                    systems[system].name.as_str(),
-                                    workloads[workload].name.as_str(),
-                                );
-                                rows.push(row(raw, index, metric, at, think, names));
-                            }
-                        }
-                    }
+            for &set in &sets {
+                for point in points(&blocks, thinks, row_threads, row_depths, devices) {
+                    let before = match raw.written {
+                        RawWritten::Workload => Before::Own,
+                        RawWritten::Fresh => Before::Fresh,
+                        RawWritten::Sequential => Before::Sequential,
+                    };
+                    let at = CellKey {
+                        system,
+                        workload: set[0],
+                        before,
+                        long: raw.long,
+                        ramp_ns: raw.ramp.map(|ramp| ramp.0),
+                        ..point
+                    };
+                    let row = row(raw, index, metric, (at, set), systems, workloads);
+                    rows.push(row.ok_or_else(|| {
+                        let message = format!("`{}` can't be told here", metric.name());
+                        let help = "an optimum has rates, bandwidths, latencies and what is \
+                                    outstanding there";
+                        Problem::at(file, raw.metrics.span(), message, Some(help.to_owned()))
+                    })?);
                 }
             }
         }
@@ -104,39 +121,107 @@ pub(crate) fn panel(
     Ok((panel, rows))
 }
 
-/// One combination.
+/// Every combination of the axes, without system and workload.
+fn points(
+    blocks: &[u64],
+    thinks: &[u64],
+    threads: &[u32],
+    depths: &[u32],
+    devices: &[u32],
+) -> Vec<CellKey> {
+    let mut all = Vec::new();
+    for &block in blocks {
+        for &think_ns in thinks {
+            for &threads in threads {
+                for &depth in depths {
+                    for &devices in devices {
+                        all.push(CellKey {
+                            system: 0,
+                            workload: 0,
+                            think_ns,
+                            block_bytes: u32::try_from(block).unwrap_or(u32::MAX),
+                            threads,
+                            depth,
+                            devices,
+                            before: Before::Own,
+                            long: false,
+                            ramp_ns: None,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// One combination; None for a metric that can't be told in such a panel.
 fn row(
     raw: &RawPanel,
     panel: usize,
     metric: Metric,
-    at: CellKey,
-    think_ns: Option<u64>,
-    (system, workload): (&str, &str),
-) -> Wanted {
-    let thinking = think_ns.map(|ns| {
+    (at, set): (CellKey, &[usize]),
+    systems: &[Bench],
+    workloads: &[Workload],
+) -> Option<Wanted> {
+    let depths = raw.depth.get_ref();
+    let threads = raw.threads.as_ref().map(|list| list.get_ref().as_slice());
+    let recipe_of = |workload: usize| {
+        let cell = CellKey { workload, ..at };
+        let Some(ceiling) = raw.optimum_within else { return metric.recipe(cell, depths) };
+        let at_depths =
+            |threads: u32| depths.iter().map(move |&depth| CellKey { threads, depth, ..cell });
+        let cells = threads.unwrap_or(&[1]).iter().flat_map(|&n| at_depths(n)).collect();
+        let optimum = Optimum { cells, ceiling_ns: ceiling.0 };
+        Some(Recipe::AtOptimum(metric.at_optimum()?, optimum))
+    };
+    let recipe = match set {
+        [one] => recipe_of(*one)?,
+        several => metric.together(several.iter().map(|&w| recipe_of(w)).collect::<Option<_>>()?),
+    };
+    let thinking = raw.think.as_ref().map(|_| {
+        let ns = at.think_ns;
         let (whole, unit) = if ns.is_multiple_of(1000) { (ns / 1000, "us") } else { (ns, "ns") };
         format!("+thinktime{whole}{unit}")
     });
-    Wanted {
+    let names: Vec<&str> = set.iter().map(|&w| workloads[w].name.as_str()).collect();
+    let is_best = raw.optimum_within.is_some();
+    Some(Wanted {
         key: Key {
             figure: raw.figure.get_ref().clone(),
-            system: system.to_owned(),
-            workload: workload.to_owned() + &thinking.unwrap_or_default(),
+            system: systems[at.system].name.clone(),
+            workload: names.join("/") + &thinking.unwrap_or_default(),
             block_bytes: Some(at.block_bytes),
-            queue_depth: (!metric.over_depths()).then_some(at.depth),
-            threads: None,
+            queue_depth: (!is_best && !metric.over_depths()).then_some(at.depth),
+            threads: threads.filter(|_| !is_best).map(|_| at.threads),
             devices: Some(at.devices),
             metric: metric.name().to_owned(),
         },
         panel: Some(panel),
         metric: Some(metric),
         at: Some(at),
-        recipe: metric.recipe(at, raw.depth.get_ref()),
+        recipe,
         unit: metric.unit(),
         printed: None,
         basis: Basis::Predicted,
         by: Vec::new(),
+    })
+}
+
+/// A metric that says something of an axis or a rule needs it.
+fn check_metric(file: &File, raw: &RawPanel, metric: &Spanned<Metric>) -> Result<(), Problem> {
+    let Some(key) = metric.get_ref().needs() else { return Ok(()) };
+    let is_there = match key {
+        "think" => raw.think.is_some(),
+        "together" => raw.together,
+        _ => raw.optimum_within.is_some(),
+    };
+    if is_there {
+        return Ok(());
     }
+    let what = if key == "think" { "an axis `think`" } else { &format!("`{key}`") };
+    let message = format!("`{}` needs {what}", metric.get_ref().name());
+    Err(Problem::at(file, metric.span(), message, None))
 }
 
 /// Which of `all` is named.
@@ -163,7 +248,7 @@ fn axis<T: Ord>(file: &File, span: &Range<usize>, name: &str, values: &[T]) -> R
         format!("`{name}` has 1 to {AXIS_MAX} values, not {}", values.len())
     } else if values.iter().collect::<BTreeSet<_>>().len() < values.len() {
         format!("`{name}` has a value twice")
-    } else if matches!(name, "depth" | "devices" | "think") && !values.is_sorted() {
+    } else if matches!(name, "threads" | "depth" | "devices" | "think") && !values.is_sorted() {
         format!("`{name}` goes from small to large")
     } else {
         return Ok(());
@@ -179,14 +264,6 @@ fn check(
     systems: &[Bench],
     workloads: &[Workload],
 ) -> Result<(), Problem> {
-    for metric in raw.metrics.get_ref() {
-        let needs_think =
-            matches!(metric.get_ref(), Metric::IopsVsNoThink | Metric::LatencyVsNoThink);
-        if needs_think && raw.think.is_none() {
-            let message = format!("`{}` needs an axis `think`", metric.get_ref().name());
-            return Err(Problem::at(file, metric.span(), message, None));
-        }
-    }
     let cells: BTreeSet<CellKey> = rows.iter().flat_map(|row| row.recipe.cells()).collect();
     for cell in &cells {
         let workload = &workloads[cell.workload];
@@ -201,7 +278,7 @@ fn check(
     }
     let most = raw.devices.get_ref().iter().copied().max().unwrap_or(1);
     let (any, workload) = (cells.first(), |cell: &CellKey| &workloads[cell.workload]);
-    let written = any.map(|cell| workload(cell).written(cell.block_bytes));
+    let written = any.map(|cell| workload(cell).written(cell));
     for system in cells.iter().map(|cell| cell.system).collect::<BTreeSet<_>>() {
         let Some(written) = written else { continue };
         if let Err(why) = systems[system].system(most, written) {

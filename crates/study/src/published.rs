@@ -121,6 +121,8 @@ pub struct Figure {
     pub place: Place,
     /// What has to be known about it; may be empty.
     pub note: String,
+    /// Why the study does not score it; empty where it does.
+    pub flag: String,
     /// The bytes of its line in the file.
     pub span: Range<usize>,
 }
@@ -131,9 +133,12 @@ impl Figure {
         self.resolution.unwrap_or(self.half_digit)
     }
 
-    /// The note says that the figure can't be right: it is shown, and neither fitted nor scored.
+    /// The note says that the figure can't be right, or the study says why it is none of what was tested:
+    /// it is shown, and neither fitted nor scored.
     pub fn is_flagged(&self) -> bool {
-        self.note.contains("implausible") || self.note.starts_with("printed so")
+        !self.flag.is_empty()
+            || self.note.contains("implausible")
+            || self.note.starts_with("printed so")
     }
 }
 
@@ -293,6 +298,7 @@ fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
         unit: one_of(file, unit, "unit", &Unit::ALL, Unit::name)?,
         place: one_of(file, kind, "kind", &[Place::Table, Place::Prose], Place::name)?,
         note: note.text.clone(),
+        flag: String::new(),
         span,
     })
 }

@@ -14,6 +14,8 @@ pub(crate) struct RawStudy {
     pub(crate) title: String,
     pub(crate) source: String,
     pub(crate) published: Spanned<String>,
+    #[serde(default)]
+    pub(crate) method: Method,
     pub(crate) systems: Vec<RawSystem>,
     pub(crate) workloads: Vec<RawWorkload>,
     pub(crate) panels: Vec<RawPanel>,
@@ -21,6 +23,8 @@ pub(crate) struct RawStudy {
     pub(crate) inputs: Vec<RawInput>,
     #[serde(default)]
     pub(crate) basis: Vec<RawBasis>,
+    #[serde(default)]
+    pub(crate) flagged: Vec<RawFlag>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -30,6 +34,20 @@ pub(crate) struct RawSystem {
     pub(crate) host: Spanned<String>,
     pub(crate) device: Spanned<String>,
     pub(crate) occupancy: Option<Spanned<Occupancy>>,
+    pub(crate) ramp: Option<Spanned<Duration>>,
+    #[serde(default)]
+    pub(crate) note: String,
+}
+
+/// How a cell is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Method {
+    /// Over one window.
+    #[default]
+    Window,
+    /// In rounds, until the steady state of SNIA's specification.
+    Pts,
 }
 
 /// The flash DIMM driver's threads.
@@ -49,6 +67,7 @@ pub(crate) struct RawWorkload {
     pub(crate) read: Spanned<Share>,
     pub(crate) addresses: Spanned<Addresses>,
     pub(crate) ops: Spanned<u64>,
+    pub(crate) long_ops: Option<Spanned<u64>>,
     pub(crate) bytes: Option<Spanned<Size>>,
     pub(crate) ramp: Spanned<Duration>,
 }
@@ -69,10 +88,32 @@ pub(crate) struct RawPanel {
     pub(crate) systems: Option<Vec<Spanned<String>>>,
     pub(crate) workloads: Spanned<Vec<Spanned<String>>>,
     pub(crate) block: Spanned<Vec<Size>>,
+    pub(crate) threads: Option<Spanned<Vec<u32>>>,
     pub(crate) depth: Spanned<Vec<u32>>,
     pub(crate) devices: Spanned<Vec<u32>>,
     pub(crate) think: Option<Spanned<Vec<Duration>>>,
+    #[serde(default)]
+    pub(crate) written: RawWritten,
+    #[serde(default)]
+    pub(crate) long: bool,
+    pub(crate) ramp: Option<Duration>,
+    pub(crate) optimum_within: Option<Duration>,
+    #[serde(default)]
+    pub(crate) together: bool,
     pub(crate) metrics: Spanned<Vec<Spanned<Metric>>>,
+}
+
+/// What was written before the cells of a panel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawWritten {
+    /// The workload itself.
+    #[default]
+    Workload,
+    /// Nothing.
+    Fresh,
+    /// Everything, in order.
+    Sequential,
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,8 +136,20 @@ pub(crate) struct RawBasis {
     pub(crate) workload: Option<String>,
     pub(crate) block: Option<Size>,
     pub(crate) depth: Option<u32>,
+    pub(crate) threads: Option<u32>,
     pub(crate) devices: Option<u32>,
     pub(crate) metric: Option<String>,
+}
+
+/// A printed figure that is not scored.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawFlag {
+    pub(crate) figure: Spanned<String>,
+    pub(crate) system: String,
+    pub(crate) workload: String,
+    pub(crate) metric: String,
+    pub(crate) why: Spanned<String>,
 }
 
 /// What a study file may say of a printed figure.

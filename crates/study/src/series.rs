@@ -14,6 +14,10 @@ pub enum Axis {
     Depth,
     /// Think time, µs.
     Think,
+    /// Number of threads.
+    Threads,
+    /// Bytes of one operation.
+    Block,
     /// There is only one point.
     None,
 }
@@ -25,6 +29,8 @@ impl Axis {
             Self::Devices => Some("devices"),
             Self::Depth => Some("queue_depth"),
             Self::Think => Some("think_time_us"),
+            Self::Threads => Some("threads"),
+            Self::Block => Some("block_bytes"),
             Self::None => None,
         }
     }
@@ -83,7 +89,7 @@ pub fn series(study: &Study) -> Vec<Series> {
     all
 }
 
-/// The first of devices, depth and think time that has more than one value.
+/// The first of devices, depth, think time, threads and block size that has more than one value.
 fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
     let varies = |axis: Axis| {
         let mut all = rows.iter().map(|(_, row)| position(row, axis));
@@ -96,6 +102,10 @@ fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
         Axis::Depth
     } else if varies(Axis::Think) {
         Axis::Think
+    } else if varies(Axis::Threads) {
+        Axis::Threads
+    } else if varies(Axis::Block) {
+        Axis::Block
     } else {
         Axis::None
     }
@@ -107,13 +117,15 @@ fn position(row: &Wanted, axis: Axis) -> f64 {
         Axis::Devices => f64::from(at.devices),
         Axis::Depth => f64::from(at.depth),
         Axis::Think => at.think_ns as f64 / 1e3,
+        Axis::Threads => f64::from(at.threads),
+        Axis::Block => f64::from(at.block_bytes),
         Axis::None => 0.0,
     }
 }
 
 /// What a line's rows have in common.
 fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
-    let (Some(at), Some(metric)) = (row.at, row.metric) else { return row.key.workload.clone() };
+    let Some(at) = row.at else { return row.key.workload.clone() };
     let mut words = Vec::new();
     if study.systems.len() > 1 {
         words.push(row.key.system.clone());
@@ -123,10 +135,15 @@ fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
         _ => &row.key.workload,
     };
     words.push(workload.clone());
-    words.push(human::size(u64::from(at.block_bytes)));
-    if axis != Axis::Depth && !metric.over_depths() {
-        words.push(format!("Q{}", at.depth));
+    if axis != Axis::Block {
+        words.push(human::size(u64::from(at.block_bytes)));
     }
+    let threads = row.key.threads.filter(|_| axis != Axis::Threads);
+    let depth = row.key.queue_depth.filter(|_| axis != Axis::Depth);
+    let demand = [("T", threads), ("Q", depth)];
+    let demand = demand.map(|(letter, n)| n.map_or(String::new(), |n| format!("{letter}{n}")));
+    words.push(demand.concat());
+    words.retain(|word| !word.is_empty());
     if axis != Axis::Devices && at.devices > 1 {
         words.push(format!("{} devices", at.devices));
     }

@@ -71,10 +71,8 @@ type Name = (Basis, bool, String, String);
 pub(crate) fn strata(study: &Study, rows: &[Row]) -> Vec<Stratum> {
     let mut groups: BTreeMap<Name, Vec<(&Wanted, &Row)>> = BTreeMap::new();
     for (wanted, row) in study.rows.iter().zip(rows).filter(|(w, _)| w.printed.is_some()) {
-        let workload = match wanted.at {
-            Some(at) => study.workloads[at.workload].name.clone(),
-            None => wanted.key.workload.clone(),
-        };
+        let name = wanted.key.workload.as_str();
+        let workload = name.split_once("+thinktime").map_or(name, |(name, _)| name).to_owned();
         let several = wanted.key.devices.is_some_and(|n| n > 1);
         let key = (wanted.basis, several, wanted.key.metric.clone(), workload);
         groups.entry(key).or_default().push((wanted, row));

@@ -4,11 +4,11 @@
 
 use crate::basis::{self, Basis};
 use crate::bench::{self, Bench, Owned};
-use crate::cell::CellKey;
+use crate::cell::{Before, CellKey};
 use crate::metric::{Metric, Recipe};
 use crate::panel::{Panel, panel};
 use crate::published::{self, Figure, Key};
-use crate::raw::{Addresses, RawInput, RawStudy, RawWorkload};
+use crate::raw::{Addresses, Method, RawFlag, RawInput, RawStudy, RawWorkload};
 use crate::unit::{Dimension, Unit};
 use iodyno_catalog::{File, Kind, Problem, find, parse};
 use iodyno_emulate::spec::{Host, Written};
@@ -29,6 +29,8 @@ pub struct Study {
     pub title: String,
     /// Where it was published.
     pub source: String,
+    /// Cells are measured in rounds, until the steady state of SNIA's specification.
+    pub in_rounds: bool,
     /// The systems that were tested.
     pub systems: Vec<Bench>,
     /// What was issued.
@@ -54,6 +56,8 @@ pub struct Workload {
     pub random: bool,
     /// Operations that are measured in each cell, over all devices.
     pub ops: u64,
+    /// The same in each long cell.
+    pub long_ops: u64,
     /// Bytes that are measured in each cell, at most.
     pub bytes_max: u64,
     /// Time before the measurement, ns.
@@ -85,9 +89,13 @@ pub struct Wanted {
 }
 
 impl Workload {
-    /// How the device was written before, for cells of this block size.
-    pub fn written(&self, block_bytes: u32) -> Written {
-        if self.random { Written::Random { block_bytes } } else { Written::Sequential }
+    /// How the devices of a cell were written before.
+    pub fn written(&self, cell: &CellKey) -> Written {
+        match cell.before {
+            Before::Own if self.random => Written::Random { block_bytes: cell.block_bytes },
+            Before::Own | Before::Sequential => Written::Sequential,
+            Before::Fresh => Written::Fresh,
+        }
     }
 
     /// The workload of a cell, with the limits that a workload has by default.
@@ -100,6 +108,9 @@ impl Workload {
             "schema = 1\ndepth = {}\nblock = {}\nall = {{ addresses = \"{addresses}\" }}\n",
             cell.depth, cell.block_bytes
         );
+        if cell.threads > 1 {
+            let _ = writeln!(text, "threads = {}", cell.threads);
+        }
         if cell.think_ns > 0 {
             let think = format!("think_time = \"{}ns\"", cell.think_ns);
             let _ = writeln!(text, "arrivals = {{ kind = \"closed\", {think} }}");
@@ -160,7 +171,10 @@ pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study
         let message = format!("this is no study: `kind` is \"{}\"", raw.kind.get_ref());
         return Err(Problem::at(file, raw.kind.span(), message, None));
     }
-    let printed = published::read(figures)?;
+    let mut printed = published::read(figures)?;
+    for raw in &raw.flagged {
+        flag(file, raw, &mut printed)?;
+    }
     let mut parameters = Vec::new();
     let mut systems: Vec<Bench> = Vec::new();
     for system in &raw.systems {
@@ -196,6 +210,7 @@ pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study
         name: file.name.clone(),
         title: raw.title.clone(),
         source: raw.source.clone(),
+        in_rounds: raw.method == Method::Pts,
         systems,
         workloads,
         panels,
@@ -223,14 +238,46 @@ fn workload(file: &File, raw: &RawWorkload) -> Result<Workload, Problem> {
         let message = format!("`ops` is a whole number from 100 to 10^9, not {ops}");
         return Err(Problem::at(file, raw.ops.span(), message, None));
     }
+    let long_ops = raw.long_ops.as_ref().map_or(ops, |n| *n.get_ref());
+    if let Some(raw) =
+        raw.long_ops.as_ref().filter(|n| !(ops..=1_000_000_000).contains(n.get_ref()))
+    {
+        let message = format!("`long_ops` is a whole number from `ops` to 10^9, not {long_ops}");
+        return Err(Problem::at(file, raw.span(), message, None));
+    }
     Ok(Workload {
         name: raw.name.get_ref().clone(),
         read: raw.read.get_ref().0,
         random: *raw.addresses.get_ref() == Addresses::Random,
         ops,
+        long_ops,
         bytes_max: raw.bytes.as_ref().map_or(u64::MAX, |bytes| bytes.get_ref().0),
         ramp_ns: raw.ramp.get_ref().0,
     })
+}
+
+/// Takes printed figures out of the scores.
+fn flag(file: &File, raw: &RawFlag, printed: &mut [Figure]) -> Result<(), Problem> {
+    if raw.why.get_ref().trim().is_empty() {
+        let message = "`why` says nothing: a figure is not left out without a reason";
+        return Err(Problem::at(file, raw.why.span(), message, None));
+    }
+    let is_meant = |figure: &&mut Figure| {
+        let key = &figure.key;
+        (key.figure.as_str(), key.system.as_str()) == (raw.figure.get_ref(), &raw.system)
+            && (key.workload.as_str(), key.metric.as_str()) == (&raw.workload, &raw.metric)
+    };
+    let mut found = false;
+    for figure in printed.iter_mut().filter(is_meant) {
+        figure.flag.clone_from(raw.why.get_ref());
+        found = true;
+    }
+    if found {
+        return Ok(());
+    }
+    let message = "no printed figure is meant by this entry";
+    let help = "its keys are those of a line in the file of figures".to_owned();
+    Err(Problem::at(file, raw.figure.span(), message, Some(help)))
 }
 
 /// A row that the model took from the paper: what is printed went into a server's file.

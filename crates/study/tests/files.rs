@@ -100,6 +100,20 @@ fn studies_are_refused_at_their_place() {
         ("figure = \"Figure 4\"", "figure = \"Table 1\"\ndepth2 = 1", 63, "unknown key `depth2`"),
         ("\"unbalanced_memory_slowdown\"", "\"speed\"", 83, "no parameter of a server is `speed`"),
         ("is = \"fitted\"\nby = [\"memory.read\"]", "is = \"fitted\"", 86, "`by` is missing"),
+        ("metrics = [\"latency_mean\"]", "metrics = [\"iops_low\"]", 49, "needs `together`"),
+        ("metrics = [\"latency_mean\"]", "metrics = [\"oio\"]", 49, "needs `optimum_within`"),
+        (
+            "metrics = [\"latency_mean\"]",
+            "optimum_within = \"1ms\"\nmetrics = [\"iops_max\"]",
+            50,
+            "can't be told here",
+        ),
+        (
+            "devices = [1, 2]\nmetrics = [\"latency_mean\"]",
+            "devices = [1, 2]\nthreads = [2, 1]\nmetrics = [\"latency_mean\"]",
+            49,
+            "`threads` goes from small to large",
+        ),
         ("[\"memory.read\"]", "[\"memory.reed\"]", 87, "has a parameter `memory.reed`"),
         ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 86, "no printed figure is meant"),
     ] {

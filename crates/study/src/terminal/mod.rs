@@ -54,6 +54,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
         lines.extend(metric(outcome, table, style));
     }
     lines.extend(inputs(outcome, style));
+    lines.extend(flags(outcome, style));
     lines.push(String::new());
     lines.extend(strata(&outcome.strata, style));
     lines.push(String::new());
@@ -66,6 +67,14 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
         outcome.latency_error_max * 100.0
     );
     lines.extend(dim(&simulated, style));
+    if let (cells @ 1.., steady) = outcome.in_rounds {
+        let rounds = format!(
+            "{cells} cells were measured in rounds by SNIA's specification; {steady} were steady, after {} \
+             rounds at the most",
+            outcome.rounds_max
+        );
+        lines.extend(dim(&rounds, style));
+    }
     let mut out = String::new();
     for line in lines {
         out.push_str(line.trim_end());
@@ -92,7 +101,8 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     for bench in &study.systems {
         let options =
             if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
-        note("system", &format!("{} in {}{options}", bench.device.name, bench.host_name));
+        let more = if bench.note.is_empty() { String::new() } else { format!("; {}", bench.note) };
+        note("system", &format!("{} in {}{options}{more}", bench.device.name, bench.host_name));
     }
     let free = outcome.parameters(Source::Fitted);
     let others: Vec<String> = Source::ALL
@@ -113,8 +123,8 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
          d derived from such; all others are predicted. Errors are relative to the print; the part \
          outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
-         model's is in the line below. The null model is one device × n, time-sharing of pure reads and writes, or no change by think \
-         time. ! marks figures that can't be right: not scored.",
+         model's is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
+         change by think time. ! marks figures that can't be right: not scored.",
     );
     lines
 }
@@ -129,15 +139,26 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     let values = rows().filter_map(|row| {
         outcome.rows[row].ours.map(|ours| ours * outcome.study.rows[row].unit.scale())
     });
-    let scale = Scale::of(first.metric.unit(), values);
+    let mut printed =
+        rows().filter_map(|row| outcome.printed(&outcome.study.rows[row]).map(|f| f.unit));
+    let unit = match printed.next() {
+        Some(unit) if printed.all(|other| other == unit) => unit,
+        _ => first.metric.unit(),
+    };
+    let scale = Scale::of(unit, values);
     let by = match first.axis {
         Axis::Devices => ", by number of devices",
         Axis::Depth => ", by queue depth",
         Axis::Think => ", by think time in µs",
+        Axis::Threads => ", by threads",
+        Axis::Block => ", by block size",
         Axis::None => "",
     };
     let in_unit = if scale.name.is_empty() { String::new() } else { format!(" in {}", scale.name) };
     let title = clean(&format!("{}{in_unit}{by}", first.metric.title()), style);
+    if first.axis == Axis::None && table.len() > 1 {
+        return points(outcome, table, &title, &scale, style);
+    }
     let mut labels = Column::left(if first.axis == Axis::None { "" } else { "  " });
     let mut kinds = Column::left("");
     let mut columns: Vec<Column> =
@@ -156,13 +177,55 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     lines
 }
 
+/// Single points, one below the other: what is told of each stands in columns. What all labels end
+/// with stands in the title.
+fn points(
+    outcome: &Outcome<'_>,
+    table: &[Series],
+    title: &str,
+    scale: &Scale,
+    style: Style,
+) -> Vec<String> {
+    let kinds = [Line::Printed, Line::Ours, Line::Error, Line::Outside, Line::NullOutside];
+    let is_told = |kind: &Line| table.iter().any(|s| kinds_of(outcome, s).contains(kind));
+    let kinds: Vec<Line> = kinds.into_iter().filter(is_told).collect();
+    let mut names: Vec<Vec<&str>> = table.iter().map(|s| s.label.split(' ').collect()).collect();
+    let mut common: Vec<&str> = Vec::new();
+    while let Some(&last) = names.first().and_then(|words| words.last())
+        && names.iter().all(|words| words.len() > 1 && words.last() == Some(&last))
+    {
+        for words in &mut names {
+            words.pop();
+        }
+        common.insert(0, last);
+    }
+    let mut labels = Column::left("");
+    let mut columns: Vec<Column> = kinds.iter().map(|kind| Column::new(kind.name())).collect();
+    for (series, name) in table.iter().zip(names) {
+        let Some(&row) = series.rows.first() else { continue };
+        labels.push(Field::text(&clean(&format!("  {}", name.join(" ")), style), Role::Plain));
+        for (kind, column) in kinds.iter().zip(&mut columns) {
+            column.push(kind.field(outcome, row, scale));
+        }
+    }
+    let common = clean(&common.join(" "), style);
+    let title = if common.is_empty() { title.to_owned() } else { format!("{title}: {common}") };
+    let mut lines = dim(&title, style);
+    lines.extend(table::lines(&[labels], &columns, style));
+    lines
+}
+
 /// A text in the background, in lines that fit.
 fn dim(text: &str, style: Style) -> Vec<String> {
     wrap(text, style.columns()).iter().map(|line| paint(line, Role::Dim, style)).collect()
 }
 
 fn head_of(series: &Series, x: f64) -> String {
-    if series.axis == Axis::None { String::new() } else { format!("{x}") }
+    match series.axis {
+        Axis::None => String::new(),
+        Axis::Block => human::size(x as u64),
+        _ => format!("{x}"),
+    }
 }
 
 /// What a line of a table tells.
@@ -266,6 +329,25 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         lines.extend(
             wrap(&clean(&text, style), style.columns() - 2).iter().map(|l| format!("  {l}")),
         );
+    }
+    lines
+}
+
+/// Why figures are not scored, where the study says so.
+fn flags(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for figure in outcome.study.printed.iter().filter(|figure| !figure.flag.is_empty()) {
+        if lines.is_empty() {
+            lines.extend([String::new(), paint("Not scored", Role::Bold, style)]);
+        }
+        let key = &figure.key;
+        let (value, unit) = (figure.value, figure.unit.name());
+        let text = format!(
+            "{} {} {}, {value} {unit}: {}",
+            key.system, key.workload, key.metric, figure.flag
+        );
+        let wrapped = wrap(&clean(&text, style), style.columns() - 2);
+        lines.extend(wrapped.iter().map(|line| format!("  {line}")));
     }
     lines
 }

@@ -224,7 +224,10 @@ pub(super) fn lines(labels: &[Column], columns: &[Column], style: Style) -> Vec<
                 heading = Some(line(row).collect::<Vec<_>>().join(&gap));
                 continue;
             }
-            lines.extend(heading.take());
+            if let Some(heading) = heading.take() {
+                lines.push(heading);
+                before = None;
+            }
             let mut fields = Vec::new();
             for (i, column) in shown().enumerate() {
                 let told = i == 0 && before.is_some_and(|b| column.is_same_text(b, row));

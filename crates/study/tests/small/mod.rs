@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use iodyno_catalog::Problem;
-use iodyno_study::{CellKey, Study, Taken, load};
+use iodyno_study::{CellKey, Study, Taken, Wanted, load};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -148,7 +148,11 @@ pub(crate) fn small() -> Study {
 /// What every cell of a study gave, by a rule.
 pub(crate) fn taken(study: &Study, rule: impl Fn(&CellKey) -> Taken) -> BTreeMap<CellKey, Taken> {
     let cells = study.rows.iter().flat_map(|row| row.recipe.cells());
-    cells.map(|cell| (cell, rule(&cell))).collect()
+    let mut taken: BTreeMap<_, _> = cells.map(|cell| (cell, rule(&cell))).collect();
+    let long = |row: &Wanted| row.recipe.long_cells(&taken);
+    let long: Vec<CellKey> = study.rows.iter().flat_map(long).collect();
+    taken.extend(long.into_iter().map(|cell| (cell, rule(&cell))));
+    taken
 }
 
 /// A cell of this rate and latency.
@@ -158,6 +162,9 @@ pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
         bytes_per_s: iops * f64::from(key.block_bytes),
         mean_ns,
         p99_ns: Some(2.0 * mean_ns),
+        tail_ns: [Some(3.0 * mean_ns), Some(4.0 * mean_ns), Some(5.0 * mean_ns)],
+        max_ns: 6.0 * mean_ns,
+        rounds: None,
         iops_error: 0.002,
         mean_error: 0.001,
         simulated: 1000,
