@@ -272,9 +272,9 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
         for stage in &subject.stages {
             let Some(Showed::Points { points }) = &stage.showed else { continue };
             rows.extend(
-                points.iter().map(|p| {
-                    (format!("{} {} (OIO {})", subject.target, p.which, p.row.oio), &p.row)
-                }),
+                points
+                    .iter()
+                    .map(|p| (format!("{} OIO {} {}", p.which, p.row.oio, subject.target), &p.row)),
             );
         }
     }
@@ -282,10 +282,10 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
         return Vec::new();
     }
     // The same kind of point together.
-    let kind = |name: &str| name.rsplit(' ').nth(2).unwrap_or_default().to_owned();
+    let kind = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
     rows.sort_by_key(|(name, _)| kind(name));
     let mut lines = titled("confidence levels side by side", Vec::new(), style);
-    lines.extend(grid::figures("target at its point", &rows, style));
+    lines.extend(grid::figures("point of target", &rows, style));
     lines
 }
 
