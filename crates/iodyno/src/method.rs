@@ -10,6 +10,7 @@ use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_notebook::{Notebook, Status};
 use iodyno_report::terminal::Style;
 use iodyno_run::{CellRequest, MethodRequest, Resume, whole_steps};
+use iodyno_target::TargetName;
 use iodyno_workload::SpecError;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -204,9 +205,9 @@ pub(crate) fn request(
 }
 
 /// How many targets a name stands for.
-fn targets_of(name: &iodyno_target::TargetName) -> u32 {
+fn targets_of(name: &TargetName) -> u32 {
     match name {
-        iodyno_target::TargetName::Model(model) => model.count,
+        TargetName::Model(model) => model.count,
         _ => 1,
     }
 }
@@ -300,10 +301,22 @@ pub(crate) fn resume(
     let Command::Run(flags) = &began.command else {
         return Err(Failure::input(format!("{} was not made by `iodyno run`", run.id)));
     };
+    if let Some(gone) = flags.on.iter().find(|t| matches!(t, TargetName::Scratch { .. })) {
+        return Err(Failure::input(format!(
+            "{}: `{gone}` was a file for that process alone, and it is gone with all that was written to it: begin a new run, on a path if it is to be taken up",
+            run.id
+        )));
+    }
     let keep = whole_steps(&run.cells);
     let mut cells = run.cells;
     cells.truncate(keep);
-    let resume = Resume { id: run.id.clone(), cells };
+    let capacities_bytes = run
+        .head
+        .targets
+        .iter()
+        .map(|t| t.facts["opened"]["capacity_bytes"].as_u64().unwrap_or_default())
+        .collect();
+    let resume = Resume { id: run.id.clone(), cells, capacities_bytes };
     let method = request(source, flags, Some(resume))?;
     let all = self::cells(&method.method);
     let mut request = base(flags, cli, &words, (run.head.name, all, Some(method)))?;

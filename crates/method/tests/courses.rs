@@ -102,7 +102,7 @@ proptest! {
         let as_floats: Vec<[f64; 2]> = values.iter().map(|v| [v[0] as f64, v[1] as f64]).collect();
         let expected = steady_round(&as_floats);
         prop_assert_eq!(cells.len(), 6 * expected.unwrap_or(25));
-        let found = findings(&method, 1, &cells);
+        let found = findings(&method, 1, 1, &cells);
         prop_assert!(found.complete);
         let Some(Showed::Rounds(rounds)) = &found.subjects[0].stages[0].showed else { panic!() };
         let progress = rounds.steady.as_ref().unwrap().progress;

@@ -212,6 +212,7 @@ pub(crate) fn catch_up(
     cells: &[Cell],
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
+    same_targets(request, props)?;
     let again = request.emulated.is_some()
         && request.method.as_ref().is_some_and(|m| m.method.carries_state());
     let mut start = 0;
@@ -253,6 +254,25 @@ pub(crate) fn catch_up(
         }
         course.note(step);
         start += n;
+    }
+    Ok(())
+}
+
+/// Refuses to go on on something else than what the run began on.
+fn same_targets(request: &Request, props: &[Prop]) -> Result<(), RunError> {
+    let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) else {
+        return Ok(());
+    };
+    for (prop, &was) in props.iter().zip(&resume.capacities_bytes) {
+        let is = prop.medium.capacity_bytes();
+        if was != 0 && was != is {
+            return Err(RunError::Impossible(format!(
+                "{}: the run began on {}, and now there are {}: it is not the same target; begin a new run",
+                prop.name,
+                human::size(was),
+                human::size(is)
+            )));
+        }
     }
     Ok(())
 }

@@ -42,6 +42,8 @@ pub struct Resume {
     pub id: String,
     /// Its finished cells, in order.
     pub cells: Vec<Cell>,
+    /// How large its targets were, bytes; 0 where that was not known.
+    pub capacities_bytes: Vec<u64>,
 }
 
 /// Everything about a run.

@@ -235,3 +235,36 @@ fn fifty_kills_and_the_same_final_table() {
     let refused = place.iodyno("resume last");
     assert!(refused.exits(2).stderr.contains("nothing to take up"));
 }
+
+/// What is kept on real storage is there after a kill, and is not written again; a scratch file is gone.
+#[test]
+fn a_run_on_a_file_goes_on_and_one_on_a_scratch_file_does_not() {
+    let place = Place::new();
+    let file = "schema = 1\n[[stages]]\ndo = \"fill\"\n[[stages]]\nname = \"m\"\ndo = \"cells\"\ndepth = [1, 2, 4]\ntime = \"400ms\"\n";
+    place.write("m.toml", file);
+    let kill = |words: &str| {
+        let mut running = place.start(words);
+        place.wait_for_cells(&mut running, 2);
+        running.signal(libc::SIGKILL);
+        running.finish();
+    };
+    kill("run ./m.toml --on t?size=16MiB -q");
+    let told = place.iodyno("resume last --json -q");
+    let document = told.succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    assert_eq!(document["findings"]["complete"], true);
+    let cells = document["cells"].as_array().unwrap();
+    let fills: Vec<&Value> = cells.iter().filter(|c| c["place"]["role"] == "prepare").collect();
+    assert_eq!((fills.len(), cells.len()), (1, 4));
+    assert_eq!(whole(&fills[0]["write"]["bytes"]), 2 * (16 << 20));
+
+    // Another size is another target.
+    kill("run ./m.toml --on t?size=16MiB -q");
+    let longer = std::fs::OpenOptions::new().write(true).open(place.path("t")).unwrap();
+    longer.set_len(8 << 20).unwrap();
+    let refused = place.iodyno("resume last -q");
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+
+    kill("run ./m.toml --on scratch:16MiB -q");
+    place.iodyno("resume last").fails(2, &["gone with all that was written"]);
+}

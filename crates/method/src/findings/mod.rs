@@ -91,12 +91,14 @@ pub(crate) struct Step<'a> {
     pub(crate) cell: &'a Cell,
 }
 
-/// What the cells of a run show.
-pub fn findings(method: &Method, seed: u64, cells: &[Cell]) -> Findings {
+/// What the cells of a run show; `subjects` is the number of targets where the method was applied to each alone,
+/// else 1.
+pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
+    let expected = subjects as usize;
     let steps = steps(cells);
     let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
     let subjects: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
-    let mut complete = !subjects.is_empty();
+    let mut complete = subjects.len() == expected;
     let mut all = Vec::new();
     for subject in subjects {
         complete &= method.next(subject, seed, &done) == Ok(crate::Step::Finished);
