@@ -450,3 +450,19 @@ fn plan<'a>(
         settle: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The specification's rule on rates: what was steady first, and what never is.
+    #[test]
+    fn rounds_until_they_are_steady() {
+        assert_eq!(search(&[100.0; 5]), (5, true));
+        let settling = [200.0, 150.0, 100.0, 101.0, 99.0, 100.0, 102.0, 100.0];
+        assert_eq!(search(&settling), (7, true));
+        assert_eq!(search(&settling[..5]), (5, false));
+        let swinging: Vec<f64> = (0..40).map(|i| 100.0 + 50.0 * f64::from(i % 2)).collect();
+        assert_eq!(search(&swinging), (25, false));
+    }
+}

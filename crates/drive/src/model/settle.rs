@@ -236,9 +236,12 @@ mod tests {
             let mut noise = noise(trial, 0.005, 0.0);
             move |unit: u64| noise(unit) + rule(unit as f64)
         };
-        for trial in 0..3 {
+        for trial in 0..6 {
             // 10 % within the longest window: at each question there is a trend or too much noise.
             assert_eq!(search(noisy(trial, |t| 0.1 * t / 64.0)).1, None);
+            // A trend that noise hides from batch means: at 64 batches they would be content.
+            let mut hiding = noise(trial, 0.03, 0.0);
+            assert_eq!(search(|unit| hiding(unit) + 0.048 * unit as f64 / 64.0).1, None);
             // Ten % at the start are 1 % of the mean over 400 batches.
             let (time, ..) = search(noisy(trial, |t| if t < 40.0 { 0.1 } else { 0.0 }));
             assert!(time >= 400, "{time}");
