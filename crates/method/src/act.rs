@@ -1,7 +1,7 @@
 //! What a method does: its stages, checked.
 
 use crate::grid::{Grid, Order};
-use crate::quantity::Quantity;
+use iodyno_measure::metric::Quantity;
 use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_workload::Spec;
 

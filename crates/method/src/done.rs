@@ -1,6 +1,6 @@
 //! What was done so far, as far as a method has to know it.
 
-use crate::quantity::Quantity;
+use iodyno_measure::metric::Quantity;
 use iodyno_measure::{Cell, Histogram, Place, Role};
 use iodyno_units::OpKind;
 

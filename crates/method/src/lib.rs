@@ -20,7 +20,6 @@ mod done;
 pub mod findings;
 mod grid;
 mod next;
-mod quantity;
 mod raw;
 mod rules;
 mod step;
@@ -33,7 +32,6 @@ pub use done::{Done, Figures};
 pub use findings::{Findings, findings};
 pub use grid::{Grid, Order, Point, StateWish};
 pub use next::Method;
-pub use quantity::Quantity;
 pub use step::{CellStep, Step};
 
 /// Whether a file of this text is a method rather than a workload: it has stages.

@@ -245,7 +245,9 @@ impl<'a> Course<'a> {
         {
             // Its own seed: that of the first cell would tie the devices to its streams.
             let seed = rng::key(self.request.seed, "carried machine", 0);
-            self.carried = Some((Arc::clone(system), Carried::of(system, seed)?));
+            let threads = self.request.cells.iter().map(|c| c.spec.threads()).max();
+            let carried = Carried::of(system, seed, threads.unwrap_or(1))?;
+            self.carried = Some((Arc::clone(system), carried));
         }
         Ok(self.carried.as_mut().map(|(_, carried)| carried))
     }

@@ -63,6 +63,8 @@ pub(crate) fn prepare(
             course.rewrite(Written::Sequential);
             let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
             note("fill", words.to_owned());
+            let less = "preconditioning was constructed, not written";
+            note(iodyno_method::findings::DEVIATION_FACT, less.to_owned());
             Ok(vec![record("fill", &target, place, facts)])
         }
         Prepare::Fill { spec, passes } => fill(on, place, &spec, passes, course, watch),
@@ -98,6 +100,11 @@ fn purge(request: &Request, props: &[Prop]) -> Result<(String, Option<String>), 
         };
         words.push(format!("{name}: not purged: {why}"));
         less.push(format!("{name} was not purged"));
+    }
+    // Nobody sets it, and a specification does.
+    let of_standard = request.method.as_ref().is_some_and(|m| m.method.standard.is_some());
+    if of_standard && props.iter().any(|prop| !prop.inspection.physical.is_empty()) {
+        less.push("the devices' volatile write caches were left as they were".to_owned());
     }
     Ok((words.join("; "), (!less.is_empty()).then(|| less.join("; "))))
 }

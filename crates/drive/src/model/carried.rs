@@ -1,6 +1,7 @@
 //! An emulated system that goes on from cell to cell: its devices are as the cell before left them.
 
 use super::one_system;
+use crate::engine::Medium;
 use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
@@ -21,29 +22,42 @@ impl Carried {
     /// # Errors
     /// As [`super::drive_model`].
     pub fn new(plan: &CellPlan<'_>) -> Result<Self, DriveError> {
-        Self::of(&one_system(plan)?, plan.seed)
+        let mut threads = vec![0; one_system(plan)?.volumes.len()];
+        for target in &plan.targets {
+            if let Medium::Model { volume, .. } = target.medium {
+                threads[volume as usize] = plan.spec.threads();
+            }
+        }
+        Self::with_workers(&one_system(plan)?, plan.seed, &threads)
     }
 
-    /// A new machine for this system.
+    /// A new machine for this system, for cells of at most so many workers on each volume: a machine has its
+    /// workers before it has work.
     ///
     /// # Errors
     /// A system that can't be built.
-    pub fn of(system: &Arc<System>, seed: u64) -> Result<Self, DriveError> {
-        let machine = Machine::new(system, seed).map_err(|why| DriveError::DoesNotFit {
+    pub fn of(system: &Arc<System>, seed: u64, threads_max: u32) -> Result<Self, DriveError> {
+        Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()])
+    }
+
+    fn with_workers(system: &Arc<System>, seed: u64, threads: &[u32]) -> Result<Self, DriveError> {
+        let mut machine = Machine::new(system, seed).map_err(|why| DriveError::DoesNotFit {
             target: format!("the system {}", system.name),
             why,
         })?;
-        let (now_ns, volumes) = (machine.now_ns(), machine.volumes() as usize);
-        Ok(Self { machine, now_ns, workers: vec![Vec::new(); volumes] })
+        let workers = (0..).zip(threads);
+        let workers = workers.map(|(v, &n)| (0..n).map(|_| machine.add_worker(v)).collect());
+        let workers = workers.collect();
+        Ok(Self { now_ns: machine.now_ns(), machine, workers })
     }
 
     /// The machine's number of worker `number` of a volume.
-    pub(super) fn worker(&mut self, volume: u32, number: u32) -> u32 {
-        let of_volume = &mut self.workers[volume as usize];
-        while of_volume.len() <= number as usize {
-            of_volume.push(self.machine.add_worker(volume));
-        }
-        of_volume[number as usize]
+    pub(super) fn worker(&self, volume: u32, number: u32) -> Result<u32, DriveError> {
+        let of_volume = &self.workers[volume as usize];
+        of_volume.get(number as usize).copied().ok_or_else(|| DriveError::DoesNotFit {
+            target: self.machine.system().name.clone(),
+            why: format!("the machine was made for {} workers on a volume", of_volume.len()),
+        })
     }
 
     /// A cell ended at `end_ns` with so many operations in flight: they complete, and nobody counts

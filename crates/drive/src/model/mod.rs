@@ -106,7 +106,7 @@ fn drive_on(
         let seed = seed_of(plan.seed, target);
         let shared = shared(plan, at, seed)?;
         for number in 0..plan.spec.threads() {
-            let machine_number = carried.worker(volume, number);
+            let machine_number = carried.worker(volume, number)?;
             workers.push(Worker::new(
                 workers.len(),
                 (target, volume, machine_number),

@@ -11,7 +11,7 @@ mod table;
 use crate::act::Act;
 use crate::done::Done;
 use crate::next::{Method, of_stage};
-use iodyno_measure::{Cell, Role};
+use iodyno_measure::{Cell, Ended, Role};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -117,6 +117,9 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
     }
     let mut deviations = method.deviations();
     deviations.extend(noted(&steps));
+    if steps.iter().any(|s| s.cell.ended == Ended::Settled) {
+        deviations.push("cells ended early where their steady state was proven".to_owned());
+    }
     Findings {
         method: method.source.name.clone(),
         about: method.about.clone(),

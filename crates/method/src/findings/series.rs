@@ -47,7 +47,7 @@ pub struct Sample {
 }
 
 pub(super) fn series(of: &Series, seed: u64, done: &[&Done], steps: &[&Step<'_>]) -> SeriesFinding {
-    use crate::quantity::Quantity as Q;
+    use iodyno_measure::metric::Quantity as Q;
     let (mut at_ns, mut written) = (0_u64, 0_u64);
     let mut samples = Vec::new();
     for step in measured(steps) {

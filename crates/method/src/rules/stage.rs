@@ -4,8 +4,8 @@ use super::{Defaults, active_range, wrong, wrong_because};
 use crate::act::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 use crate::axis::{Axis, AxisKind};
 use crate::grid::{Grid, Order, StateWish};
-use crate::quantity::Quantity;
 use crate::raw::{Given, RawBefore, RawStage, Text, Texts};
+use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_units::{nearest, parse_duration_ns, parse_percent};
 use iodyno_workload::{Block, Percent, Spec, SpecError};
@@ -340,7 +340,8 @@ impl Reader<'_> {
 
     fn ceilings(&self) -> Result<Vec<Ceiling>, SpecError> {
         let one = |(name, given): (&String, &Spanned<String>)| {
-            let of: Quantity = name.parse().map_err(|e: String| wrong(given.span(), e))?;
+            let of: Quantity =
+                name.parse().map_err(|e: NoMetric| wrong(given.span(), e.to_string()))?;
             if !of.is_latency() {
                 return Err(wrong(
                     given.span(),
@@ -561,7 +562,11 @@ fn track(
     let mut wanted: Vec<(AxisKind, crate::axis::Value)> = Vec::new();
     for (key, value) in given.get_ref() {
         if key == "measure" {
-            quantity = value.get_ref().0.parse().map_err(|e: String| wrong(value.span(), e))?;
+            quantity = value
+                .get_ref()
+                .0
+                .parse()
+                .map_err(|e: NoMetric| wrong(value.span(), e.to_string()))?;
             continue;
         }
         let kind = AxisKind::ALL.into_iter().find(|kind| kind.name() == key);
