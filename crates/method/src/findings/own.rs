@@ -31,12 +31,13 @@ fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64
     let mut all = Vec::new();
     for step in steps {
         let cell = step.cell;
-        if *interval_ns.get_or_insert(cell.interval_ns) != cell.interval_ns || cell.interval_ns == 0
-        {
+        // A cell that is shorter than its interval has one, of its own length.
+        let length_ns = cell.interval_ns.min(cell.window_ns);
+        if *interval_ns.get_or_insert(length_ns) != length_ns || length_ns == 0 {
             return None;
         }
-        let whole = (cell.window_ns / cell.interval_ns) as usize;
-        let seconds = cell.interval_ns as f64 / 1e9;
+        let whole = (cell.window_ns / length_ns) as usize;
+        let seconds = length_ns as f64 / 1e9;
         all.extend(cell.series.iter().take(whole).map(|i: &Interval| i.ops() as f64 / seconds));
     }
     Some((all, interval_ns? as f64 / 1e9))
