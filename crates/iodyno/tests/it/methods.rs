@@ -335,3 +335,14 @@ fn each_target_by_itself() {
     assert!(busy["drift"]["steadiness"]["too_short"].is_object(), "{}", busy["drift"]);
     assert_eq!(busy["stalls"]["count"], 0);
 }
+
+/// A wait is waited: on real storage it takes its time, however busy the machine is.
+#[test]
+fn waits_take_their_time() {
+    let place = Place::new();
+    let file = "schema = 1\n[[stages]]\ndo = \"wait\"\ntime = \"1s\"\n[[stages]]\ndo = \"series\"\ntime = \"20ms\"\nwait = \"1s\"\nsamples = 2\n";
+    place.write("w.toml", file);
+    let begun = Instant::now();
+    place.iodyno("run ./w.toml --on null: -q").succeeds();
+    assert!(begun.elapsed() >= Duration::from_secs(3));
+}
