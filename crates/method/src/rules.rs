@@ -1,6 +1,7 @@
 //! From a method file to a method: every value is read, every name looked up, and everything that is
 //! wrong is said at its place.
 
+mod grid;
 mod stage;
 
 use crate::act::{Act, Stage};
