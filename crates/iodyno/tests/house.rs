@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("catalog", 1),
     ("emulate", 1),
     ("measure", 1),
+    ("page", 1),
     ("workload", 1),
     ("live", 2),
     ("method", 2),

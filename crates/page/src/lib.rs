@@ -1,0 +1,19 @@
+//! Documents with figures: what a report is made of, and how it is written as one HTML file, as
+//! Markdown, and figure by figure as SVG.
+//!
+//! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and says what is
+//! to be seen, not how it looks. Whoever has something to show (a stored run, a comparison, a study)
+//! makes a document of it; here it is drawn.
+//!
+//! **Invariant:** this room knows nothing of runs, reads no clock, no file and no environment. The same
+//! document gives the same bytes.
+
+pub mod document;
+pub mod figure;
+pub mod quantity;
+pub mod table;
+
+pub use document::{Block, Document, Embedded, Section};
+pub use figure::{Axis, Figure, Mark, Panel, Plot, Point, Scale, Series, Shape};
+pub use quantity::Quantity;
+pub use table::{Cell, Column, Row, Table, Tone};

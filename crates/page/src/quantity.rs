@@ -1,0 +1,74 @@
+//! What a number of a figure counts, which decides how it is written.
+
+use iodyno_units::human;
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Operations a second.
+    Iops,
+    /// Bytes a second.
+    Throughput,
+    /// Nanoseconds, of a latency.
+    LatencyNs,
+    /// Seconds, of the time that a run takes.
+    Seconds,
+    /// A share of 1, written in per cent.
+    Share,
+    /// A change as a share of 1, written in per cent with its sign.
+    Change,
+    /// Bytes.
+    Bytes,
+    /// A count of something (I/Os, threads, targets, rounds).
+    Count,
+    /// How often the whole target was written (drive fills), a speed-up, a ratio.
+    Ratio,
+    /// A quantile, 0 to 1, written in per cent: 0.999 is 99.9 %.
+    Quantile,
+    /// Degrees Celsius.
+    Celsius,
+}
+
+impl Quantity {
+    /// A value with its unit, in few digits, for people.
+    pub fn words(self, value: f64) -> String {
+        if !value.is_finite() {
+            return "–".to_owned();
+        }
+        match self {
+            Self::Iops => human::count(value),
+            Self::Throughput => human::throughput(value),
+            Self::LatencyNs => human::time_ns(value),
+            Self::Seconds => human::time_ns(value * 1e9),
+            Self::Share => format!("{} %", human::three_digits(value * 100.0)),
+            Self::Change => {
+                let sign = if value > 0.0 { "+" } else { "" };
+                format!("{sign}{} %", human::three_digits(value * 100.0))
+            }
+            Self::Bytes => human::size(value.max(0.0) as u64),
+            Self::Count => human::count(value),
+            Self::Ratio => human::three_digits(value),
+            Self::Quantile => quantile(value),
+            Self::Celsius => format!("{} °C", human::three_digits(value)),
+        }
+    }
+
+    /// The unit of values as they are stored, for the head of a column of a data file.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::Throughput => "bytes/s",
+            Self::LatencyNs => "ns",
+            Self::Seconds => "s",
+            Self::Bytes => "bytes",
+            Self::Share | Self::Change | Self::Ratio | Self::Count | Self::Quantile => "",
+            Self::Celsius => "°C",
+        }
+    }
+}
+
+/// A quantile in per cent with as many nines as it has.
+fn quantile(q: f64) -> String {
+    let percent = format!("{:.6}", q * 100.0);
+    format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+}
