@@ -209,27 +209,42 @@ fn read_class(row: &Row) -> rusqlite::Result<Result<(usize, OpKind, ClassStats),
     Ok(read())
 }
 
-/// The series of a cell that has `count` intervals.
+/// The series of a cell that has `count` intervals, `merge` neighbours made one.
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
     count: usize,
+    merge: usize,
 ) -> rusqlite::Result<Result<Vec<Interval>, Damage>> {
-    let mut series = Vec::new();
-    series.resize_with(count, Interval::default);
+    let mut series: Vec<Interval> = Vec::new();
+    series.resize_with(count.div_ceil(merge), Interval::default);
     let mut query = db.prepare_cached(
         "SELECT position, kind, bytes, errors, service, response FROM intervals
          WHERE cell = ?1 ORDER BY position",
     )?;
     let mut rows = query.query(params![cell])?;
+    let mut last = 0;
     while let Some(row) = rows.next()? {
-        match read_class(row)? {
-            Ok((position, kind, stats)) => match series.get_mut(position) {
-                Some(interval) => interval.classes[kind.index()] = Some(Box::new(stats)),
-                None => return Ok(Err(format!("interval {position} of {count}"))),
-            },
+        let (position, kind, stats) = match read_class(row)? {
+            Ok(read) => read,
             Err(damage) => return Ok(Err(damage)),
+        };
+        let at = position / merge;
+        if position >= count {
+            return Ok(Err(format!("interval {position} of {count}")));
         }
+        if at != last {
+            // Merged histograms hold all their buckets until they are trimmed.
+            series[last].trim();
+            last = at;
+        }
+        match &mut series[at].classes[kind.index()] {
+            Some(there) => there.merge(&stats),
+            empty => *empty = Some(Box::new(stats)),
+        }
+    }
+    if let Some(end) = series.get_mut(last) {
+        end.trim();
     }
     Ok(Ok(series))
 }

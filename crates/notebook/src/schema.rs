@@ -216,7 +216,7 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
 
 /// Whether the file is a notebook that this program knows (true) or empty (false). Anything else
 /// is an error.
-fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
+pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     let failed = |e| explain(path, "looking what it is", e);
     let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
     let application = number("PRAGMA application_id")?;
@@ -262,9 +262,14 @@ fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
     let failed = |e| explain(path, "making its tables", e);
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     if !check(&tx, path)? {
-        tx.execute_batch(TABLES).map_err(failed)?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-        tx.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+        create_tables(&tx).map_err(failed)?;
     }
     tx.commit().map_err(failed)
+}
+
+/// Makes the tables, and says whose they are.
+pub(crate) fn create_tables(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(TABLES)?;
+    db.pragma_update(None, "application_id", APPLICATION_ID)?;
+    db.pragma_update(None, "user_version", VERSION)
 }
