@@ -1,0 +1,132 @@
+//! Stored runs as a document: what stands on which page, which plot is drawn of which figures, and what
+//! is disclosed. How a document is written (HTML, Markdown, SVG) is in the room `page`.
+//!
+//! One run gives its own report; several give a comparison in which their curves overlay. The first
+//! section is what somebody reads who reads nothing else: what was measured on what, the headline numbers
+//! with their intervals, the verdicts in plain words, and the one plot that fits.
+
+mod cells;
+mod compare;
+mod disclosure;
+mod distribution;
+mod first;
+mod grid;
+mod method;
+mod points;
+mod rounds;
+mod series;
+mod time;
+mod words;
+
+use crate::compare::Compared;
+use iodyno_notebook::{Run, portable};
+use iodyno_page::{Block, Document, Embedded, Figure, Section};
+
+/// What a report holds beyond what it always does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Program and version, for the foot.
+    pub made_by: String,
+    /// Grids of two axes also as columns on a plane, as SNIA's test specification draws them.
+    pub columns: bool,
+    /// Without the runs themselves: nothing can be read back out of it.
+    pub without_data: bool,
+}
+
+/// Text of all embedded runs that a report may carry, bytes; what is over is left out, and that is said.
+const EMBEDDED_BYTES_MAX: usize = 48 << 20;
+
+/// The report on a run.
+pub fn document(run: &Run, options: &Options) -> Document {
+    let mut document = Document {
+        title: run.head.name.clone(),
+        about: words::about(run),
+        made_by: options.made_by.clone(),
+        ..Document::default()
+    };
+    let findings = crate::method::findings_of(run);
+    if let Some(findings) = &findings
+        && findings.standard.is_some()
+        && !findings.deviations.is_empty()
+    {
+        "NON-CONFORMANT".clone_into(&mut document.stamp);
+    }
+    let sections = match &findings {
+        Some(findings) => method::sections(run, findings, options.columns),
+        None => cells::sections(run),
+    };
+    document.sections = first::with(run, findings.as_ref(), sections);
+    document.sections.push(cells::all(run));
+    document.sections.extend(disclosure::sections(run, findings.as_ref()));
+    embed(&mut document, &[run], options);
+    document
+}
+
+/// The report on several runs: what `compared` says of them, and their curves in the same axes.
+pub fn comparison(compared: &Compared<'_>, sides: [&[Run]; 2], options: &Options) -> Document {
+    let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
+    let mut document = Document {
+        title: format!("{} against {}", compared.sides[1].asked, compared.sides[0].asked),
+        about: words::about_several(&runs),
+        made_by: options.made_by.clone(),
+        sections: compare::sections(compared, sides),
+        ..Document::default()
+    };
+    embed(&mut document, &runs, options);
+    document
+}
+
+/// Puts the runs into the document, and says how to read them back.
+fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
+    let mut text = String::new();
+    if options.without_data {
+        "The runs themselves are not in this file, as asked: `iodyno import` reads nothing out of it."
+            .clone_into(&mut text);
+    } else {
+        let mut bytes = 0;
+        let mut left_out = Vec::new();
+        for (number, run) in runs.iter().enumerate() {
+            match portable::to_text(run) {
+                Ok(portable) if bytes + portable.len() <= EMBEDDED_BYTES_MAX => {
+                    bytes += portable.len();
+                    document.embedded.push(Embedded {
+                        id: format!("iodyno-run-{}", number + 1),
+                        media_type: "application/json".to_owned(),
+                        text: portable,
+                    });
+                }
+                _ => left_out.push(run.id.clone()),
+            }
+        }
+        if !document.embedded.is_empty() {
+            "The runs are within this file, whole: `iodyno import FILE` puts them into a notebook."
+                .clone_into(&mut text);
+        }
+        if !left_out.is_empty() {
+            text = format!(
+                "{text} Too large to be within this file: {}; `iodyno export` writes them.",
+                left_out.join(", ")
+            );
+        }
+    }
+    if let Some(section) = document.sections.iter_mut().find(|s| s.id == disclosure::REPEAT) {
+        section.blocks.push(Block::Text(text.trim().to_owned()));
+    } else {
+        document.sections.push(Section {
+            id: "data".to_owned(),
+            title: "Data".to_owned(),
+            blocks: vec![Block::Text(text.trim().to_owned())],
+            folded: false,
+        });
+    }
+}
+
+/// A section of figures; None without any.
+fn figures(id: &str, title: &str, figures: Vec<Figure>) -> Option<Section> {
+    (!figures.is_empty()).then(|| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks: figures.into_iter().map(Block::Figure).collect(),
+        folded: false,
+    })
+}
