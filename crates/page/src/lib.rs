@@ -8,10 +8,16 @@
 //! **Invariant:** this room knows nothing of runs, reads no clock, no file and no environment. The same
 //! document gives the same bytes.
 
+pub mod chart;
+pub mod csv;
 pub mod document;
 pub mod figure;
+pub mod html;
+pub mod markdown;
+mod name;
 pub mod quantity;
 pub mod table;
+mod tone;
 
 pub use document::{Block, Document, Embedded, Section};
 pub use figure::{Axis, Figure, Mark, Panel, Plot, Point, Scale, Series, Shape};

@@ -1,0 +1,120 @@
+//! Tables as CSV (RFC 4180, UTF-8, lines end with LF): numbers as they are stored, in the unit that
+//! the head of their column names, and never as people read them.
+//!
+//! [`files`] gives a file for each figure and table, which is what spreadsheets and data frames want.
+//! [`text`] gives the whole document as one file in long form, a cell a line, for a pipe.
+//!
+//! Names come from outside (targets, jobs, hosts), and spreadsheets take a cell that begins with
+//! `=`, `+`, `-` or `@` for a formula. Such a cell that is no number gets a leading `'`. The script of
+//! the page writes the same bytes; `tests/html.rs` compares them.
+
+use crate::{Block, Cell, Document, Table};
+
+/// A table as one CSV file. Rows that head others become a first column, `group`.
+pub fn table(table: &Table) -> String {
+    let grouped = table.rows.iter().any(|row| row.is_heading);
+    let mut out = String::new();
+    let heads = table.columns.iter().map(|column| head(&column.title, &column.unit));
+    line(&mut out, grouped.then(|| "group".to_owned()).into_iter().chain(heads));
+    let mut group = String::new();
+    for row in &table.rows {
+        if row.is_heading {
+            group = row.cells.first().map(|cell| safe(&cell.text)).unwrap_or_default();
+            continue;
+        }
+        let cells = row.cells.iter().map(raw);
+        line(&mut out, grouped.then(|| group.clone()).into_iter().chain(cells));
+    }
+    out
+}
+
+/// A file for each figure (`ID.csv`) and table (`SECTION-table-N.csv`), in the order of the document.
+pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
+    tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
+}
+
+/// The whole document, a cell a line: section, figure or table, number of the row from 1, column,
+/// unit, what people read, and the value where it is a number.
+pub fn text(document: &Document) -> String {
+    let mut out = "section,of,row,column,unit,text,value\n".to_owned();
+    for (section, name, table) in tables(document) {
+        let rows = table.rows.iter().filter(|row| !row.is_heading);
+        for (number, row) in rows.enumerate() {
+            for (column, cell) in table.columns.iter().zip(&row.cells) {
+                let cells = [
+                    safe(&section),
+                    safe(&name),
+                    (number + 1).to_string(),
+                    safe(&column.title),
+                    safe(&column.unit),
+                    safe(&cell.text),
+                    value(cell).unwrap_or_default(),
+                ];
+                line(&mut out, cells.into_iter());
+            }
+        }
+    }
+    out
+}
+
+/// Everything that has rows: its section, its name, its table.
+fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> {
+    document.sections.iter().flat_map(|section| {
+        let mut number = 0;
+        let of_block = move |block: &Block| match block {
+            Block::Figure(figure) => vec![(figure.id.clone(), figure.table())],
+            Block::Gallery(figures) => {
+                figures.iter().map(|figure| (figure.id.clone(), figure.table())).collect()
+            }
+            Block::Table(table) => {
+                number += 1;
+                vec![(format!("{}-table-{number}", section.id), table.clone())]
+            }
+            _ => Vec::new(),
+        };
+        let found = section.blocks.iter().flat_map(of_block);
+        found.map(|(name, table)| (section.id.clone(), crate::name::safe(&name), table))
+    })
+}
+
+/// The head of a column with its unit.
+pub(crate) fn head(title: &str, unit: &str) -> String {
+    safe(&if unit.is_empty() { title.to_owned() } else { format!("{title} ({unit})") })
+}
+
+/// A cell as it is stored.
+fn raw(cell: &Cell) -> String {
+    value(cell).unwrap_or_else(|| safe(&cell.text))
+}
+
+/// Its number, where it is one: as short as it can be without losing a bit.
+pub(crate) fn value(cell: &Cell) -> Option<String> {
+    cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
+}
+
+/// Text that no spreadsheet runs.
+fn safe(text: &str) -> String {
+    let number = text.parse::<f64>().is_ok_and(f64::is_finite);
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !number {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A line of cells, quoted where they must be.
+fn line(out: &mut String, cells: impl Iterator<Item = String>) {
+    for (i, cell) in cells.enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        if cell.contains(['"', ',', '\n', '\r']) {
+            out.push('"');
+            out.push_str(&cell.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(&cell);
+        }
+    }
+    out.push('\n');
+}

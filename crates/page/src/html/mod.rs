@@ -1,0 +1,261 @@
+//! A document as one HTML file that stands alone: no request, no script needed to read it, vectors in
+//! print.
+//!
+//! In `templates/` `page.html` is the frame, `block.html`, `figure.html` and `table.html` what is in it; `page.css` is how
+//! it looks, `page.js` what can be done with it. What a chart looks like is in `chart/`; here it is only
+//! set into the page together with its data, so that the script can show values, zoom and hide series.
+//!
+//! uPlot (`web/`) is only in a page that has a figure of more than [`DENSE_POINTS`] points. There it
+//! draws the points on screen, over the axes of the SVG, which stays for print and for pages without
+//! scripts.
+//!
+//! The content security policy names the hash of each style and script of the page: nothing else
+//! runs, nothing is loaded, whatever the names of targets and jobs contain.
+
+mod sha256;
+
+use std::fmt::Write;
+
+use askama::Template;
+use askama::filters::{Html, escape};
+
+use crate::chart::{self, Look};
+use crate::figure::{Scale, Shape};
+use crate::{Block, Cell, Column, Document, Figure, Row, Table, Tone, csv, name, tone};
+
+/// Points of a figure above which the script has uPlot draw it: SVG of more is slow to zoom.
+pub const DENSE_POINTS: usize = 5000;
+
+/// Rows of the table behind a dense figure that the page shows. All are in its CSV.
+const DENSE_ROWS: usize = 500;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const DENSE_SCRIPT: &str = include_str!("dense.js");
+const UPLOT: &str = include_str!("../../web/uplot-1.6.32/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../../web/uplot-1.6.32/uPlot.min.css");
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    document: &'a Document,
+    title: &'a str,
+    policy: String,
+    chart_style: String,
+    style: String,
+    sections: Vec<SectionView<'a>>,
+    embedded: Vec<EmbeddedView<'a>>,
+    scripts: Vec<String>,
+}
+
+struct SectionView<'a> {
+    id: String,
+    title: &'a str,
+    folded: bool,
+    blocks: Vec<String>,
+}
+
+struct EmbeddedView<'a> {
+    id: String,
+    media_type: &'a str,
+    text: String,
+}
+
+#[derive(Template)]
+#[template(path = "block.html")]
+struct BlockView<'a> {
+    block: &'a Block,
+    stamp: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "figure.html")]
+struct FigureView<'a> {
+    figure: &'a Figure,
+    stamp: &'a str,
+    id: String,
+    /// Figures of one section whose links are the same share a cursor and a zoom.
+    link: String,
+    dense: bool,
+    svg: String,
+    scales: String,
+    table: String,
+    csv: String,
+}
+
+#[derive(Template)]
+#[template(path = "table.html")]
+struct TableView<'a> {
+    table: &'a Table,
+    rows: &'a [Row],
+    left_out: usize,
+}
+
+/// The page.
+pub fn page(document: &Document) -> String {
+    let dense = document.sections.iter().flat_map(|section| &section.blocks).any(has_dense);
+    let chart_style = slim(chart::style());
+    let mut style = slim(STYLE) + &stamp_style(&document.stamp);
+    let mut scripts = vec![slim(SCRIPT)];
+    if dense {
+        style += UPLOT_STYLE;
+        scripts = vec![UPLOT.to_owned(), slim(DENSE_SCRIPT), slim(SCRIPT)];
+    }
+    let sections = document.sections.iter().map(|section| SectionView {
+        id: name::safe(&section.id),
+        title: &section.title,
+        folded: section.folded,
+        blocks: section.blocks.iter().map(|it| block(it, &document.stamp)).collect(),
+    });
+    let embedded = document.embedded.iter().map(|it| EmbeddedView {
+        id: name::safe(&it.id),
+        // Whatever is no JSON type could be one that a browser runs.
+        media_type: if it.media_type.ends_with("json") { &it.media_type } else { "application/json" },
+        text: inert(&it.text),
+    });
+    rendered(&Page {
+        document,
+        title: if document.title.is_empty() { "Untitled" } else { &document.title },
+        policy: policy(&[&chart_style, &style], &scripts),
+        sections: sections.collect(),
+        embedded: embedded.collect(),
+        chart_style,
+        style,
+        scripts,
+    })
+}
+
+/// What a browser is to allow: these styles and scripts, and no request.
+fn policy(styles: &[&str], scripts: &[String]) -> String {
+    let hash = |text: &str| {
+        format!(" 'sha256-{}'", sha256::base64(&sha256::digest(text.as_bytes())))
+    };
+    let scripts: String = scripts.iter().map(|text| hash(text)).collect();
+    let styles: String = styles.iter().map(|text| hash(text)).collect();
+    format!(
+        "default-src 'none'; script-src{scripts}; style-src{styles}; img-src data:; base-uri 'none'; \
+         form-action 'none'"
+    )
+}
+
+/// Style or script without indentation, empty lines and lines that are comments.
+fn slim(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let keep = lines.filter(|line| !(line.is_empty() || line.starts_with("//") || line.starts_with("/*") && line.ends_with("*/")));
+    keep.fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// The stamp in the margin of each printed page.
+fn stamp_style(stamp: &str) -> String {
+    let mut text = String::new();
+    for c in stamp.chars() {
+        let _ = write!(text, "\\{:x} ", u32::from(c));
+    }
+    if text.is_empty() { text } else { format!("@page{{@top-right{{content:\"{text}\"}}}}\n") }
+}
+
+/// JSON in which nothing can end the element that it is in.
+fn inert(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+fn has_dense(block: &Block) -> bool {
+    match block {
+        Block::Figure(figure) => is_dense(figure),
+        Block::Gallery(figures) => figures.iter().any(is_dense),
+        _ => false,
+    }
+}
+
+fn is_dense(figure: &Figure) -> bool {
+    let Shape::Plot(plot) = &figure.shape else { return false };
+    let series = plot.panels.iter().flat_map(|panel| &panel.series);
+    series.map(|series| series.points.len()).sum::<usize>() > DENSE_POINTS
+}
+
+fn block(block: &Block, stamp: &str) -> String {
+    rendered(&BlockView { block, stamp })
+}
+
+fn figure(figure: &Figure, stamp: &str) -> String {
+    let dense = is_dense(figure);
+    let table = figure.table();
+    let csv = if dense && table.rows.len() > DENSE_ROWS {
+        inert(&serde_json::Value::from(csv::table(&table)).to_string())
+    } else {
+        String::new()
+    };
+    let shown = if csv.is_empty() { table.rows.len() } else { DENSE_ROWS };
+    rendered(&FigureView {
+        figure,
+        stamp,
+        id: name::safe(&figure.id),
+        link: link(figure),
+        dense,
+        svg: chart::svg(figure, Look::Embedded),
+        scales: inert(&chart::scales(figure)),
+        table: table_of(&table, shown),
+        csv,
+    })
+}
+
+/// What the horizontal axis shows, and how.
+fn link(figure: &Figure) -> String {
+    let Shape::Plot(plot) = &figure.shape else { return String::new() };
+    let kind = match &plot.x.scale {
+        Scale::Linear { .. } => "linear".to_owned(),
+        Scale::Log => "log".to_owned(),
+        Scale::Nines => "nines".to_owned(),
+        Scale::Categories(names) => names.join("|"),
+    };
+    format!("{:?} {kind}", plot.x.quantity)
+}
+
+fn table(table: &Table) -> String {
+    table_of(table, table.rows.len())
+}
+
+fn table_of(table: &Table, shown: usize) -> String {
+    rendered(&TableView { table, rows: &table.rows[..shown], left_out: table.rows.len() - shown })
+}
+
+/// A sign that says the tone, with its word for those who don't see it.
+fn mark(tone: Tone) -> String {
+    let (sign, word) = (tone::sign(tone), tone::word(tone));
+    if sign.is_empty() {
+        return String::new();
+    }
+    format!("<span class=\"sign {}\" role=\"img\" aria-label=\"{word}\">{sign}</span> ", tone::class(tone))
+}
+
+/// The attributes of a cell: how it is set, its value, what is shown when it is pointed at.
+fn attributes(cell: &Cell, column: Option<&Column>) -> String {
+    let mut classes = Vec::new();
+    if column.is_some_and(|column| column.is_number) {
+        classes.push("n".to_owned());
+    }
+    if cell.tone != Tone::Plain {
+        classes.push(tone::class(cell.tone).to_owned());
+    }
+    if let Some(heat) = cell.heat.filter(|heat| heat.is_finite()) {
+        classes.push(format!("h{}", (heat.clamp(0.0, 1.0) * 9.0).round()));
+    }
+    let mut out = String::new();
+    if !classes.is_empty() {
+        let _ = write!(out, " class=\"{}\"", classes.join(" "));
+    }
+    if let Some(value) = csv::value(cell).filter(|value| *value != cell.text) {
+        let _ = write!(out, " data-v=\"{value}\"");
+    }
+    if !cell.note.is_empty()
+        && let Ok(note) = escape(&cell.note, Html)
+    {
+        let _ = write!(out, " title=\"{note}\"");
+    }
+    out
+}
+
+/// A template of this room, filled.
+fn rendered(template: &impl Template) -> String {
+    template.render().expect("templates write into strings, which cannot fail")
+}

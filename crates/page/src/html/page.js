@@ -1,0 +1,672 @@
+// What can be done with a page that is whole without it: values under the cursor, zoom, series shown and
+// hidden, tables sorted, data and figures taken out, light and dark. It asks nobody for anything.
+(() => {
+"use strict";
+
+// Elements. Text is always text and never markup.
+const make = (name, attributes = {}, ...children) => {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+};
+const draw = (name, attributes, parent) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const key in attributes) node.setAttribute(key, attributes[key]);
+  parent?.append(node);
+  return node;
+};
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+const live = make("p", { class: "sr", role: "status", "aria-live": "polite" });
+const say = (text) => { live.textContent = text; };
+
+// Numbers in words, as Quantity::words writes them.
+const SI = [[1e9, " G"], [1e6, " M"], [1e3, " k"], [1, ""]];
+const TIME = [[1e9, " s"], [1e6, " ms"], [1e3, " µs"], [1, " ns"]];
+const RATE = [[1e12, " TB/s"], [1e9, " GB/s"], [1e6, " MB/s"], [1e3, " kB/s"], [1, " B/s"]];
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const threeDigits = (x) => {
+  const a = Math.abs(x);
+  return x.toFixed(a === 0 || a >= 99.95 ? 0 : a >= 9.995 ? 1 : a >= 0.9995 ? 2 : 3);
+};
+const scaled = (x, units) => {
+  const [scale, unit] = units.find(([scale]) => Math.abs(x) >= scale * 0.9995) ?? units.at(-1);
+  return threeDigits(x / scale) + unit;
+};
+const size = (bytes) => {
+  bytes = Math.max(0, Math.trunc(bytes));
+  if (bytes === 0) return "0 B";
+  let unit = 5;
+  while (bytes % 1024 ** unit) unit--;
+  if (bytes / 1024 ** unit < 10240) return `${bytes / 1024 ** unit} ${BINARY[unit]}`;
+  unit = Math.min(5, Math.floor(Math.log2(bytes) / 10));
+  return `${threeDigits(bytes / 1024 ** unit)} ${BINARY[unit]}`;
+};
+const trim = (number) => number.includes(".") ? number.replace(/\.?0+$/, "") : number;
+const WORDS = {
+  iops: (x) => scaled(x, SI),
+  throughput: (x) => scaled(x, RATE),
+  latency_ns: (x) => scaled(x, TIME),
+  seconds: (x) => scaled(x * 1e9, TIME),
+  share: (x) => `${threeDigits(x * 100)} %`,
+  change: (x) => `${x > 0 ? "+" : ""}${threeDigits(x * 100)} %`,
+  bytes: size,
+  count: (x) => scaled(x, SI),
+  ratio: threeDigits,
+  quantile: (x) => `${trim((x * 100).toFixed(6))} %`,
+  celsius: (x) => `${threeDigits(x)} °C`,
+};
+const words = (axis, value) =>
+  axis.kind === "categories" ? axis.categories?.[Math.round(value)] ?? String(value)
+  : Number.isFinite(value) ? WORDS[axis.quantity](value) : "–";
+
+// Scales: values are transformed, then mapped evenly.
+const LINEAR = [(v) => v, (t) => t];
+const SCALES = {
+  linear: LINEAR,
+  categories: LINEAR,
+  log: [(v) => v > 0 ? Math.log10(v) : NaN, (t) => 10 ** t],
+  nines: [(q) => -Math.log1p(-q) / Math.LN10, (t) => -Math.expm1(-t * Math.LN10)],
+};
+
+// Ticks of a zoomed axis between two transformed values: pairs of a transformed value and its label.
+const CLOCK = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+const nice = (raw) => {
+  const power = 10 ** Math.floor(Math.log10(raw));
+  return power * [1, 2, 5, 10].find((m) => m * power >= raw * (1 - 1e-9));
+};
+const stepOf = (quantity, raw) => {
+  if (quantity === "seconds" && raw > 1) return CLOCK.find((step) => step >= raw) ?? nice(raw / 86400) * 86400;
+  if (quantity === "bytes" && raw > 1) return 2 ** Math.ceil(Math.log2(raw));
+  return quantity === "count" ? Math.max(1, nice(raw)) : nice(raw);
+};
+const unitsOf = (quantity, step) => ({
+  iops: SI,
+  count: SI,
+  throughput: RATE,
+  latency_ns: TIME,
+  seconds: step >= 86400 ? [[86400, " d"]] : step >= 3600 ? [[3600, " h"]] : step >= 60 ? [[60, " min"]]
+    : step >= 1 ? [[1, " s"]] : [[1, " s"], [1e-3, " ms"], [1e-6, " µs"], [1e-9, " ns"]],
+  bytes: BINARY.map((unit, i) => [1024 ** i, ` ${unit}`]).reverse(),
+  ratio: [[1, ""]],
+  celsius: [[1, " °C"]],
+})[quantity] ?? [[0.01, " %"]];
+const tickLabel = (quantity, value, step, most) => {
+  const units = unitsOf(quantity, step);
+  const [scale, unit] = units.find(([scale]) => most >= scale) ?? units.at(-1);
+  const decimals = clamp(Math.ceil(-Math.log10(step / scale) - 1e-9), 0, 12);
+  const sign = quantity === "change" && value > 0 ? "+" : "";
+  return sign + trim((value / scale).toFixed(decimals)).replace(/^-0$/, "0") + unit;
+};
+const linearTicks = (quantity, low, high, wanted) => {
+  const step = stepOf(quantity, (high - low) / wanted);
+  const ticks = [];
+  for (let i = Math.ceil(low / step - 1e-6); i <= high / step + 1e-6 && ticks.length < 50; i++) {
+    ticks.push([i * step, tickLabel(quantity, i * step, step, Math.max(Math.abs(low), Math.abs(high)))]);
+  }
+  return ticks;
+};
+const ticksOf = (axis, low, high, pixels) => {
+  const [transform, restore] = SCALES[axis.kind];
+  const wanted = clamp(pixels / 95, 2, 12);
+  if (axis.kind === "categories") {
+    const stride = Math.ceil((high - low) / wanted / 1.5);
+    const ticks = (axis.categories ?? []).map((name, i) => [i, name]);
+    return ticks.filter(([i]) => i >= low && i <= high && i % stride === 0);
+  }
+  if (axis.kind === "linear" || high - low < 1) {
+    const ticks = linearTicks(axis.quantity, restore(low), restore(high), wanted);
+    return ticks.map(([value, label]) => [transform(value), label]);
+  }
+  const digits = high - low > wanted / 3 ? [1] : [1, 2, 5];
+  const stride = Math.ceil((high - low) / wanted);
+  const ticks = [];
+  for (let whole = Math.floor(low); whole <= high; whole += stride) {
+    for (const digit of digits) {
+      const t = axis.kind === "log" ? whole + Math.log10(digit) : whole + 1 - Math.log10([10, 5, 2][digits.indexOf(digit)]);
+      const value = axis.kind === "log" ? digit * 10 ** whole : restore(t);
+      if (t >= low && t <= high) ticks.push([t, tickLabel(axis.quantity, value, value, value)]);
+    }
+  }
+  return axis.kind === "log" ? ticks : ticks.map(([t]) => [t, WORDS.quantile(restore(t))]);
+};
+
+// Figures of one section whose horizontal axes show the same share the cursor, the zoom (a stretch of
+// the axis, transformed) and which series are hidden.
+class Group {
+  charts = [];
+  view = null;
+  hidden = new Set();
+  zoom(view) {
+    this.view = view;
+    for (const chart of this.charts) chart.zoomed();
+  }
+  toggle(name) {
+    if (!this.hidden.delete(name)) this.hidden.add(name);
+    for (const chart of this.charts) chart.filtered();
+  }
+  // Shows what is nearest to a place of the axis in each figure that is in sight.
+  point(from, panel, series, index) {
+    from.at = { panel, series, index };
+    const t = from.data.panels[panel].series[series].ts[index];
+    for (const chart of this.charts) if (chart === from || chart.inSight()) chart.show(t, chart === from);
+  }
+  leave() {
+    for (const chart of this.charts) chart.clear();
+  }
+}
+
+class Chart {
+  constructor(figure, group) {
+    Object.assign(this, { figure, group, frame: figure.querySelector(".frame"), svg: figure.querySelector("svg.chart") });
+    this.panels = all("g.panel", this.svg);
+    this.keys = [];
+    group.charts.push(this);
+    const title = figure.querySelector("h3").textContent;
+    if (!figure.dataset.link) return;
+    this.frame.tabIndex = 0;
+    this.frame.setAttribute("role", "application");
+    this.frame.setAttribute("aria-roledescription", "chart");
+    this.frame.setAttribute("aria-label", `${title}. Arrow keys read points, up and down change the series, plus and minus zoom, 0 resets.`);
+    this.listen();
+  }
+
+  // The numbers behind the picture, read when they are first asked for.
+  get data() {
+    const data = JSON.parse(this.figure.querySelector("script.scales").textContent);
+    const [transform] = SCALES[data.x?.kind ?? "linear"];
+    data.low = transform(data.x?.min ?? 0);
+    data.high = transform(data.x?.max ?? 1);
+    data.panels.forEach((panel, p) => {
+      const nodes = all("g.zoom > g.series", this.panels[p]);
+      const [rise] = SCALES[panel.y.kind];
+      panel.low = rise(panel.y.min);
+      panel.high = rise(panel.y.max);
+      if (panel.y.kind === "categories") [panel.low, panel.high] = [panel.high, panel.low];
+      panel.series.forEach((series, s) => {
+        series.node = nodes[s];
+        series.all = series.points.map(([x, y]) => [transform(x ?? NaN), rise(y ?? NaN)]);
+        const kept = series.all.map((_, i) => i).filter((i) => series.all[i].every(Number.isFinite));
+        series.points = kept.map((i) => series.points[i]);
+        series.ts = kept.map((i) => series.all[i][0]);
+        series.us = kept.map((i) => series.all[i][1]);
+      });
+    });
+    // Names in the order of the legend.
+    this.names = [...new Set(data.panels.flatMap((panel) => panel.series.map(({ name }) => name)))];
+    Object.defineProperty(this, "data", { value: data });
+    return data;
+  }
+
+  get view() { return this.group.view ?? [this.data.low, this.data.high]; }
+  shown(series) { return series.ts.length > 0 && !this.group.hidden.has(series.name); }
+  // All series that are shown, with their numbers.
+  list() {
+    return this.data.panels.flatMap((panel, p) => panel.series.map((series, s) => ({ panel, p, series, s })))
+      .filter(({ series }) => this.shown(series));
+  }
+  inSight() {
+    const { top, bottom } = this.figure.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight && Boolean(this.figure.dataset.link);
+  }
+  placeX(panel, t) {
+    const [low, high] = this.view, [x, , width] = panel.box;
+    return x + (t - low) / (high - low) * width;
+  }
+  placeY(panel, u) {
+    const [, y, , height] = panel.box;
+    return y + height * (1 - (u - panel.low) / (panel.high - panel.low));
+  }
+  unplaceX(panel, place) {
+    const [low, high] = this.view, [x, , width] = panel.box;
+    return low + (place - x) / width * (high - low);
+  }
+  // Where the pointer is, in the picture's own pixels.
+  where(event) {
+    const box = this.svg.getBoundingClientRect(), scale = this.svg.viewBox.baseVal.width / box.width;
+    return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+  }
+
+  nearest(series, t) {
+    let best = 0;
+    for (let i = 1; i < series.ts.length; i++) {
+      if (Math.abs(series.ts[i] - t) < Math.abs(series.ts[best] - t)) best = i;
+    }
+    return best;
+  }
+  // The point nearest to a place: by both axes, the horizontal one counting more, as the cursor is upright.
+  nearestTo([x, y]) {
+    let best = null, least = Infinity;
+    for (const { panel, p, series, s } of this.list()) {
+      const [, top, , height] = panel.box;
+      const away = Math.max(top - y, y - top - height, 0) * 1e3;
+      for (let i = 0; i < series.ts.length; i++) {
+        const dx = this.placeX(panel, series.ts[i]) - x, dy = this.placeY(panel, series.us[i]) - y;
+        const distance = Math.hypot(2 * dx, dy) + away;
+        if (distance < least) [best, least] = [[p, s, i], distance];
+      }
+    }
+    return best;
+  }
+
+  // Cursor, dots and the values of all series at one place of the axis.
+  show(t, isHere) {
+    const list = this.list();
+    this.clear();
+    if (!list.length) return;
+    this.cursor = draw("g", { class: "cursor" }, this.svg);
+    for (const panel of this.data.panels) {
+      const x = this.placeX(panel, t), [left, top, width, height] = panel.box;
+      if (x < left - 0.5 || x > left + width + 0.5) return;
+      draw("line", { x1: x, x2: x, y1: top, y2: top + height }, this.cursor);
+    }
+    const rows = list.map(({ panel, p, series, s }) => {
+      const here = isHere && this.at.panel === p && this.at.series === s;
+      const i = here ? this.at.index : this.nearest(series, t);
+      const x = this.placeX(panel, series.ts[i]), y = this.placeY(panel, series.us[i]);
+      const away = Math.abs(x - this.placeX(panel, t)) > 1;
+      const color = colorOf(series);
+      if (!/bars|stack|band/.test(series.mark) && x >= panel.box[0] - 1 && x <= panel.box[0] + panel.box[2] + 1) {
+        draw("circle", { cx: x, cy: y, r: here ? 5 : 3.5 }, this.cursor).style.stroke = color;
+      }
+      const [vx, vy, label] = series.points[i];
+      const note = [away && words(this.data.x, vx), label].filter(Boolean).join(", ");
+      const row = make("div", { class: here ? "row here" : "row" }, swatch(color, series.mark),
+        make("span", {}, series.name, note && make("small", {}, ` ${note}`)), make("span", {}, words(panel.y, vy)));
+      if (here) {
+        const where = `point ${i + 1} of ${series.ts.length}`;
+        this.spoken = `${series.name}: ${words(panel.y, vy)} at ${words(this.data.x, vx)}${label ? `, ${label}` : ""}; ${where}`;
+        this.anchor = [x, y];
+      }
+      return row;
+    });
+    const { x } = this.data, value = SCALES[x.kind][1](t);
+    this.tip = make("div", { class: isHere ? "tip" : "tip linked" }, make("div", { class: "at" }, words(x, value)), ...rows.slice(0, 16));
+    document.body.append(this.tip);
+    // Beside the cursor, on the side that has room.
+    const box = this.svg.getBoundingClientRect(), scale = box.width / this.svg.viewBox.baseVal.width;
+    const [panel] = this.data.panels;
+    const px = box.left + this.placeX(panel, t) * scale;
+    const py = box.top + (isHere ? this.anchor[1] : panel.box[1] + 12) * scale;
+    const { width, height } = this.tip.getBoundingClientRect();
+    const left = px + 16 + width > innerWidth - 8 ? px - 16 - width : px + 16;
+    this.tip.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(clamp(py - height / 2, 8, innerHeight - height - 8))}px)`;
+  }
+  clear() {
+    this.cursor?.remove();
+    this.tip?.remove();
+    this.cursor = this.tip = null;
+  }
+
+  // Zoom: the marks are scaled, the ticks written anew.
+  zoomed() {
+    this.clear();
+    const isZoomed = this.group.view !== null;
+    const { low, high, panels, x: axis } = this.data, [from, to] = this.view;
+    const factor = (high - low) / (to - from);
+    panels.forEach((panel, p) => {
+      const [x, , width] = panel.box, g = this.panels[p];
+      const shift = this.placeX(panel, low) - factor * x;
+      for (const node of all("g.zoom", g)) {
+        if (isZoomed) node.setAttribute("transform", `matrix(${factor} 0 0 1 ${shift} 0)`);
+        else node.removeAttribute("transform");
+      }
+      for (const node of all("g.labels > *", g)) {
+        const at = factor * placeOf(node) + shift;
+        node.classList.toggle("off", isZoomed && (at < x || at > x + width));
+        if (isZoomed) node.style.transform = `translate(${at - placeOf(node)}px, 0)`;
+        else node.style.removeProperty("transform");
+      }
+      const holder = g.querySelector("g.axis.x");
+      for (const node of all(".again", holder ?? g)) node.remove();
+      const ticks = all("g.tick", holder ?? g);
+      for (const node of ticks) node.classList.toggle("off", isZoomed);
+      const model = ticks.find((node) => node.querySelector("text")) ?? ticks[0];
+      if (!isZoomed || !holder || !model) return;
+      for (const [t, label] of ticksOf(axis, from, to, width)) {
+        const node = model.cloneNode(true), text = node.querySelector("text");
+        node.classList.remove("off");
+        node.classList.add("again");
+        if (text) {
+          text.textContent = label;
+          text.setAttribute("text-anchor", "middle");
+        }
+        node.setAttribute("transform", `translate(${this.placeX(panel, t) - placeOf(model)} 0)`);
+        holder.append(node);
+      }
+    });
+    this.canvas?.zoomed();
+  }
+  zoomAround(t, factor) {
+    const { low, high, x } = this.data, [from, to] = this.view;
+    const least = x.kind === "categories" ? 1 : (high - low) * 1e-5;
+    const span = Math.max((to - from) * factor, least);
+    if (span >= high - low) return this.group.zoom(null);
+    const begin = clamp(t - (t - from) / (to - from) * span, low, high - span);
+    this.group.zoom([begin, begin + span]);
+  }
+
+  filtered() {
+    this.clear();
+    for (const panel of this.data.panels) {
+      for (const series of panel.series) series.node?.classList.toggle("off", this.group.hidden.has(series.name));
+    }
+    for (const [name, key, entry] of this.keys) {
+      const isHidden = this.group.hidden.has(name);
+      key.setAttribute("aria-pressed", String(!isHidden));
+      entry.classList.toggle("faded", isHidden);
+    }
+    this.canvas?.filtered();
+  }
+
+  listen() {
+    const { frame, group } = this;
+    let brush = null, pending = null;
+    const hover = () => {
+      const found = pending && this.nearestTo(this.where(pending));
+      pending = null;
+      if (found) group.point(this, ...found);
+    };
+    frame.addEventListener("pointermove", (event) => {
+      if (brush) return this.brushed(brush, event);
+      if (!pending) requestAnimationFrame(hover);
+      pending = event;
+    });
+    frame.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse") {
+        pending = event;
+        hover();
+      } else if (event.button === 0) {
+        const [x, y] = this.where(event);
+        const panel = this.data.panels.find(({ box: [left, top, width, height] }) =>
+          x >= left && x <= left + width && y >= top && y <= top + height);
+        if (!panel) return;
+        frame.setPointerCapture(event.pointerId);
+        brush = { panel, from: x, to: x };
+      }
+    });
+    const drop = () => { brush?.node?.remove(); brush = null; };
+    frame.addEventListener("pointerup", () => {
+      if (!brush) return;
+      const { panel, from, to } = brush;
+      drop();
+      if (Math.abs(to - from) < 6) return;
+      const [a, b] = [from, to].sort((a, b) => a - b).map((place) => this.unplaceX(panel, place));
+      group.zoom([a, b]);
+    });
+    frame.addEventListener("pointercancel", drop);
+    frame.addEventListener("pointerleave", () => { pending = null; if (!brush) group.leave(); });
+    frame.addEventListener("dblclick", () => group.zoom(null));
+    frame.addEventListener("blur", () => group.leave());
+    frame.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      if (event.key === "Escape") drop();
+      if (this.key(event.key)) event.preventDefault();
+    });
+  }
+  brushed(brush, event) {
+    const [left, top, width, height] = brush.panel.box;
+    brush.to = clamp(this.where(event)[0], left, left + width);
+    brush.node ??= draw("rect", { class: "brush", y: top, height }, this.svg);
+    brush.node.setAttribute("x", Math.min(brush.from, brush.to));
+    brush.node.setAttribute("width", Math.abs(brush.to - brush.from));
+    this.group.leave();
+  }
+
+  key(key) {
+    const list = this.list();
+    if (!list.length) return false;
+    let at = list.findIndex(({ p, s }) => p === this.at?.panel && s === this.at?.series);
+    let index = this.at?.index ?? -1;
+    const t = at >= 0 ? list[at].series.ts[index] : (this.view[0] + this.view[1]) / 2;
+    if (key === "+" || key === "=") this.zoomAround(t, 0.5);
+    else if (key === "-") this.zoomAround(t, 2);
+    else if (key === "0") this.group.zoom(null);
+    else if (key === "Escape") return this.group.leave(), true;
+    if ("+=-0".includes(key)) {
+      say(this.group.view ? `From ${this.view.map((t) => words(this.data.x, SCALES[this.data.x.kind][1](t))).join(" to ")}` : "The whole axis");
+      return true;
+    }
+    const first = at < 0;
+    if (first) [at, index] = [0, -1];
+    const last = () => list[at].series.ts.length - 1;
+    if (key === "ArrowRight") index = Math.min(index + 1, last());
+    else if (key === "ArrowLeft") index = first ? last() : Math.max(index - 1, 0);
+    else if (key === "Home") index = 0;
+    else if (key === "End") index = last();
+    else if (key === "ArrowUp" || key === "ArrowDown") {
+      if (!first) at = (at + (key === "ArrowDown" ? 1 : list.length - 1)) % list.length;
+      index = first ? 0 : this.nearest(list[at].series, t);
+    } else return false;
+    // A point that the zoom hides is brought in sight.
+    const { p, s, series } = list[at], [from, to] = this.view, next = series.ts[index];
+    if (next < from || next > to) {
+      const span = to - from;
+      const begin = clamp(next - span / 2, this.data.low, this.data.high - span);
+      this.group.zoom([begin, begin + span]);
+    }
+    this.group.point(this, p, s, index);
+    say(this.spoken);
+    return true;
+  }
+
+  // Buttons: which series are shown; zoom; data and picture.
+  dress() {
+    const { figure, frame } = this;
+    const id = figure.dataset.id;
+    const tools = make("div", { class: "tools" });
+    const button = (text, label, onclick) => tools.append(make("button", { type: "button", "aria-label": label, title: label, onclick }, text));
+    if (figure.dataset.link && this.data.panels.length) {
+      this.legend();
+      const middle = () => (this.view[0] + this.view[1]) / 2;
+      button("+", "Zoom in", () => this.zoomAround(middle(), 0.5));
+      button("−", "Zoom out", () => this.zoomAround(middle(), 2));
+      button("Reset", "Reset the zoom", () => this.group.zoom(null));
+      tools.append(make("span", { class: "space" }));
+    }
+    button("Copy CSV", "Copy the data as CSV", () => copy(csvOf(figure)));
+    button("Save CSV", "Save the data as CSV", () => save(`${id}.csv`, "text/csv", csvOf(figure)));
+    button("Copy SVG", "Copy the picture as SVG", () => copy(this.picture()));
+    button("Save SVG", "Save the picture as SVG", () => save(`${id}.svg`, "image/svg+xml", this.picture()));
+    frame.after(tools);
+  }
+  // Buttons over the entries of the picture's legend, which say nothing anew to the eye.
+  legend() {
+    const { width, height } = this.svg.viewBox.baseVal;
+    const group = make("div", { class: "keys", role: "group", "aria-label": "Series" });
+    for (const entry of all(".legend [data-series]", this.svg)) {
+      const name = this.names[entry.dataset.series], box = entry.getBBox();
+      const key = make("button", { type: "button", class: "key", "aria-label": name, "aria-pressed": "true", onclick: () => this.group.toggle(name) });
+      key.style.left = `${(box.x - 3) / width * 100}%`;
+      key.style.top = `${(box.y - 3) / height * 100}%`;
+      key.style.width = `${(box.width + 6) / width * 100}%`;
+      key.style.height = `${(box.height + 6) / height * 100}%`;
+      this.keys.push([name, key, entry]);
+      group.append(key);
+    }
+    if (this.keys.length > 1) this.frame.append(group);
+  }
+  // The picture as a file that stands alone: with its style, title and conditions.
+  picture() {
+    const svg = this.svg.cloneNode(true), { x, y, width, height } = this.svg.viewBox.baseVal;
+    for (const node of all(".cursor, .brush, .off", svg)) node.remove();
+    for (const node of all(".drawn", svg)) node.classList.remove("drawn");
+    svg.setAttribute("viewBox", `${x} ${y - 52} ${width} ${height + 52}`);
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", height + 52);
+    draw("text", { x: x + 8, y: y - 30, "font-size": 16, "font-weight": 650 }, svg).textContent = this.figure.querySelector("h3").textContent;
+    draw("text", { x: x + 8, y: y - 11, "font-size": 12 }, svg).textContent = this.figure.querySelector(".conditions")?.textContent ?? "";
+    const style = draw("style", {});
+    style.textContent = document.getElementById("chart-style").textContent;
+    svg.prepend(style);
+    return new XMLSerializer().serializeToString(svg);
+  }
+}
+
+// The place of a tick or a label along the axis.
+const placeOf = (node) => {
+  const moved = /translate\(([-\d.]+)/.exec(node.getAttribute("transform") ?? "");
+  if (moved) return Number(moved[1]);
+  const part = node.matches("[x1], [x], [cx]") ? node : node.querySelector("[x1], [x], [cx]");
+  return Number(part?.getAttribute("x1") ?? part?.getAttribute("x") ?? part?.getAttribute("cx") ?? 0);
+};
+const colorOf = (series) => {
+  const part = series.node?.querySelector("path, line, polyline, circle, rect, use") ?? series.node;
+  if (!part) return "currentColor";
+  const { stroke, fill } = getComputedStyle(part);
+  return stroke === "none" || series.mark === "bars" || series.mark === "stack" ? fill : stroke;
+};
+const swatch = (color, mark) => {
+  const svg = draw("svg", { width: 18, height: 10, "aria-hidden": "true" });
+  const filled = /bars|stack|band/.test(mark);
+  const part = filled ? draw("rect", { width: 12, height: 10, x: 3 }, svg)
+    : mark === "dots" ? draw("circle", { cx: 9, cy: 5, r: 4 }, svg)
+    : draw("line", { x1: 0, x2: 18, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": mark === "dashed" ? "5 3" : "none" }, svg);
+  part.style[filled || mark === "dots" ? "fill" : "stroke"] = color;
+  return svg;
+};
+
+// Data as CSV, the same bytes as the command writes.
+const cellText = (cell) => {
+  const [sign] = all(".sign", cell);
+  return sign ? cell.textContent.slice(sign.textContent.length + 1) : cell.textContent;
+};
+const safeCell = (text) =>
+  /^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
+const csvLine = (cells) => cells.map((text) => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text).join(",") + "\n";
+const csvOf = (holder) => {
+  const whole = holder.querySelector("script.csv");
+  if (whole) return JSON.parse(whole.textContent);
+  const table = holder.querySelector("table");
+  const grouped = table.querySelector("tr.group") !== null;
+  let out = csvLine([...(grouped ? ["group"] : []), ...all("thead th", table).map((th) => th.dataset.csv)]);
+  let group = "";
+  for (const row of table.tBodies[0].rows) {
+    if (row.className === "group") group = safeCell(cellText(row.cells[0]));
+    else out += csvLine([...(grouped ? [group] : []), ...[...row.cells].map((cell) => cell.dataset.v ?? safeCell(cellText(cell)))]);
+  }
+  return out;
+};
+const save = (name, type, text) => {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+};
+const copy = async (text) => {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = make("textarea", { class: "sr" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  say("Copied");
+  toast.textContent = "Copied";
+  toast.hidden = false;
+  clearTimeout(copy.timer);
+  copy.timer = setTimeout(() => { toast.hidden = true; }, 1500);
+};
+const toast = make("div", { class: "toast", hidden: "", "aria-hidden": "true" });
+
+// Tables are sorted by a click on a head: rising, falling. Rows stay under the row that heads them.
+const sort = (table, column, head) => {
+  const falling = head.getAttribute("aria-sort") === "ascending";
+  for (const th of all("th[aria-sort]", table)) th.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+  const isNumber = head.classList.contains("n");
+  const key = (row) => {
+    const cell = row.cells[column], text = cell ? cellText(cell) : "";
+    return isNumber ? Number(cell?.dataset.v ?? (text || NaN)) : text;
+  };
+  const compare = (a, b) => {
+    if (isNumber && (Number.isNaN(a) || Number.isNaN(b))) return Number.isNaN(a) - Number.isNaN(b);
+    return (isNumber ? a - b : a.localeCompare(b, undefined, { numeric: true })) * (falling ? -1 : 1);
+  };
+  const groups = [[]];
+  for (const row of table.tBodies[0].rows) {
+    if (row.className === "group") groups.push([]);
+    groups.at(-1).push(row);
+  }
+  for (const rows of groups) {
+    const heads = rows.filter((row) => row.className === "group");
+    const sorted = rows.filter((row) => row.className !== "group").map((row) => [key(row), row]).sort(([a], [b]) => compare(a, b));
+    table.tBodies[0].append(...heads, ...sorted.map(([, row]) => row));
+  }
+};
+const dressTable = (table) => {
+  if (table.tBodies[0].rows.length < 2) return;
+  all("thead th", table).forEach((head, column) => {
+    const button = make("button", { type: "button", title: "Sort", onclick: () => sort(table, column, head) });
+    button.append(...head.childNodes);
+    head.append(button);
+  });
+};
+
+// Light and dark: the button overrules what the system prefers, in this page alone.
+const preference = matchMedia("(prefers-color-scheme: dark)");
+let isDark = preference.matches;
+const repaint = () => {
+  for (const chart of charts) chart.canvas?.recolored();
+};
+const themed = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+  .filter((rule) => rule.media?.mediaText.includes("prefers-color-scheme"))
+  .map((rule) => ({ rule, dark: rule.media.mediaText.includes("dark") }));
+const theme = make("button", { type: "button", class: "theme", "aria-pressed": String(isDark), onclick: () => {
+  isDark = !isDark;
+  for (const { rule, dark } of themed) rule.media.mediaText = dark === isDark ? "screen" : "not all";
+  document.documentElement.style.colorScheme = isDark ? "dark" : "light";
+  theme.setAttribute("aria-pressed", String(isDark));
+  repaint();
+} }, "Dark");
+preference.addEventListener("change", repaint);
+
+// Everything is dressed when it comes near the window.
+const groups = new Map();
+const charts = all("figure.figure").map((figure) => {
+  const section = figure.closest(".section");
+  const key = figure.dataset.link ? `${all(".section").indexOf(section)} ${figure.dataset.link}` : figure.id;
+  if (!groups.has(key)) groups.set(key, new Group());
+  return new Chart(figure, groups.get(key));
+});
+const chartOf = new Map(charts.map((chart) => [chart.figure, chart]));
+const near = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    const chart = chartOf.get(target);
+    if (!chart) {
+      dressTable(target);
+      continue;
+    }
+    chart.dress();
+    if (target.classList.contains("dense") && typeof Dense === "function") chart.canvas = new Dense(chart, make, colorOf);
+    if (chart.group.view) chart.zoomed();
+    if (chart.group.hidden.size) chart.filtered();
+  }
+}, { rootMargin: "600px" });
+for (const node of [...chartOf.keys(), ...all("table")]) near.observe(node);
+for (const code of all("figure.code")) {
+  code.append(make("button", { type: "button", class: "copy", onclick: () => copy(code.querySelector("code").textContent) }, "Copy"));
+}
+for (const block of all(".block")) {
+  block.append(make("div", { class: "tools" },
+    make("button", { type: "button", onclick: () => copy(csvOf(block)) }, "Copy CSV")));
+}
+document.querySelector("nav").append(theme);
+document.body.append(live, toast);
+document.documentElement.classList.add("scripted");
+document.addEventListener("pointerdown", (event) => {
+  if (event.pointerType !== "mouse" && !event.target.closest(".frame")) for (const group of groups.values()) group.leave();
+});
+addEventListener("scroll", () => { for (const tip of all(".tip")) tip.remove(); }, { passive: true });
+// For browsers whose style cannot open what is folded.
+addEventListener("beforeprint", () => { for (const node of all("details.section:not([open])")) { node.open = true; node.dataset.print = ""; } });
+addEventListener("afterprint", () => { for (const node of all("details[data-print]")) { node.open = false; delete node.dataset.print; } });
+})();

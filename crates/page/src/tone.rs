@@ -1,0 +1,37 @@
+//! Signs and words for tones, the same in HTML and in Markdown, so that none is told by colour alone.
+
+use crate::Tone;
+
+/// A sign of one character; empty where nothing is to be said.
+pub(crate) const fn sign(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain | Tone::Dim => "",
+        Tone::Good => "✓",
+        Tone::Note => "i",
+        Tone::Warning => "!",
+        Tone::Bad => "✗",
+    }
+}
+
+/// A word; empty where nothing is to be said.
+pub(crate) const fn word(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain | Tone::Dim => "",
+        Tone::Good => "Good",
+        Tone::Note => "Note",
+        Tone::Warning => "Warning",
+        Tone::Bad => "Failed",
+    }
+}
+
+/// The class of elements in a page.
+pub(crate) const fn class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "plain",
+        Tone::Dim => "dim",
+        Tone::Good => "good",
+        Tone::Note => "note",
+        Tone::Warning => "warning",
+        Tone::Bad => "bad",
+    }
+}
