@@ -6,6 +6,7 @@ use super::words;
 use crate::compare::{Compared, Covers, Finding, Row as Shifted};
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, Histogram, Level, Quantity as Of};
+use iodyno_method::findings::Showed;
 use iodyno_notebook::Run;
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::figure::{Rule, Span};
@@ -55,6 +56,70 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
         folded: false,
     });
     sections
+}
+
+/// Tells a section from those of other sides.
+pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
+    section.id = format!("{}-{number}", section.id);
+    section.title = format!("{}: {asked}", section.title);
+    for block in &mut section.blocks {
+        if let Block::Figure(figure) = block {
+            figure.id = format!("{}-{number}", figure.id);
+        }
+    }
+}
+
+/// Runs whose load curves are drawn.
+const LOADS_MAX: usize = 8;
+
+/// The load curves of all runs that have one, in the same axes: their median latency, and p99 dashed.
+pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
+    let mut series = Vec::new();
+    for run in runs {
+        let Some(findings) = crate::method::findings_of(run) else { continue };
+        let tables = findings.subjects.iter().flat_map(|s| &s.stages).filter_map(|s| match &s.showed {
+            Some(Showed::Sweep(sweep)) if sweep.load.is_some() => Some(&sweep.table),
+            _ => None,
+        });
+        for table in tables {
+            let color = series.len() / 2;
+            if color >= LOADS_MAX {
+                break;
+            }
+            for (i, mark, name) in [(0, Mark::Line, "p50"), (1, Mark::Dashed, "p99")] {
+                let points = table.rows.iter().filter_map(|row| {
+                    Some(Point {
+                        label: if i == 0 { row.oio.to_string() } else { String::new() },
+                        ..Point::at(row.iops?, row.nines_ns.get(i).copied().flatten()? as f64)
+                    })
+                });
+                let points: Vec<Point> = points.collect();
+                series.push(Series {
+                    name: format!("{} {} {name}", run.head.name, run.id),
+                    mark,
+                    color,
+                    points,
+                });
+            }
+        }
+    }
+    if series.len() < 4 {
+        return Vec::new();
+    }
+    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
+    panel.height = 1.4;
+    vec![Figure {
+        id: "loads".to_owned(),
+        title: "Latency and throughput under load".to_owned(),
+        summary: "The load curve of each run that has one.".to_owned(),
+        conditions: runs.iter().map(|r| r.id.as_str()).take(LOADS_MAX).collect::<Vec<_>>().join(", "),
+        shape: Shape::Plot(Plot {
+            x: Axis::from_zero("IOPS reached", Quantity::Iops),
+            panels: vec![panel],
+            spans: Vec::new(),
+        }),
+        notes: vec!["Beside the points: outstanding I/Os (OIO).".to_owned()],
+    }]
 }
 
 /// What it came to, in a sentence.

@@ -62,16 +62,30 @@ pub fn document(run: &Run, options: &Options) -> Document {
     document
 }
 
-/// The report on several runs: what `compared` says of them, and their curves in the same axes.
-pub fn comparison(compared: &Compared<'_>, sides: [&[Run]; 2], options: &Options) -> Document {
+/// The report on several runs: what is said of each side beside the first, and their curves in the same
+/// axes. `sides` are the runs that were compared, the first ones first.
+pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
     let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
+    let mut others: Vec<&str> = parts.iter().map(|p| p.sides[1].asked).collect();
+    others.dedup();
+    let against = parts.first().map_or("", |p| p.sides[0].asked);
     let mut document = Document {
-        title: format!("{} against {}", compared.sides[1].asked, compared.sides[0].asked),
+        title: format!("{} against {against}", others.join(", ")),
         about: words::about_several(&runs),
         made_by: options.made_by.clone(),
-        sections: compare::sections(compared, sides),
         ..Document::default()
     };
+    for (number, (part, other)) in parts.iter().zip(sides.iter().skip(1)).enumerate() {
+        let mut sections = compare::sections(part, [sides[0], other]);
+        if parts.len() > 1 {
+            for section in &mut sections {
+                compare::number(section, number + 1, part.sides[1].asked);
+            }
+        }
+        document.sections.extend(sections);
+    }
+    let curves = compare::loads(&runs);
+    document.sections.extend(figures("load", "Under load", curves));
     embed(&mut document, &runs, options);
     document
 }
