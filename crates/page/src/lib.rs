@@ -8,12 +8,14 @@
 //! **Invariant:** this room knows nothing of runs, reads no clock, no file and no environment. The same
 //! document gives the same bytes.
 
+pub mod chart;
 pub mod document;
 pub mod figure;
+mod figure_table;
 pub mod quantity;
 pub mod table;
 
 pub use document::{Block, Document, Embedded, Section};
-pub use figure::{Axis, Figure, Mark, Panel, Plot, Point, Scale, Series, Shape};
+pub use figure::{Axis, Figure, Mark, Matrix, Panel, Plot, Point, Scale, Series, Shape};
 pub use quantity::Quantity;
 pub use table::{Cell, Column, Row, Table, Tone};
