@@ -196,7 +196,7 @@ fn figure(figure: &Figure, stamp: &str) -> String {
         link: link(figure),
         dense,
         svg: chart::svg(figure, Look::Embedded),
-        scales: inert(&chart::scales(figure)),
+        scales: inert(&chart::scales(figure).to_string()),
         table: table_of(&table, shown),
         csv,
     })
