@@ -64,7 +64,7 @@ fn standing(run: &Run) -> Option<String> {
 
 /// The method, with the standard and all that deviates from it: never one without the other.
 fn what(findings: &Findings) -> String {
-    let mut words = vec![findings.about.clone()];
+    let mut words = vec![format!("{}.", sentence(&findings.about))];
     if let Some(standard) = &findings.standard {
         let setting = findings.setting.as_ref().map_or(String::new(), |s| format!(", {s} settings"));
         words.push(format!("By {standard}{setting}."));
@@ -77,6 +77,13 @@ fn what(findings: &Findings) -> String {
         words.push("Not finished: `iodyno resume` goes on with it.".to_owned());
     }
     words.join(" ")
+}
+
+/// With a capital, and without the full stop that it may have.
+fn sentence(text: &str) -> String {
+    let text = text.trim().trim_end_matches('.');
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }
 
 /// One headline for each cell, or for each group of repeats.
@@ -182,9 +189,9 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         } else {
                             format!(" under {}", load.ceilings.join(" and "))
                         };
-                        all.push(of_row(row, name(&format!("best point{under}"))));
+                        all.push(of_row(row, &sweep.table.axes, name(&format!("best point{under}"))));
                     } else if sweep.scaling.is_none() {
-                        all.extend(most(&sweep.table.rows).map(|r| of_row(r, name("most"))));
+                        all.extend(most(&sweep.table.rows).map(|r| of_row(r, &sweep.table.axes, name("most"))));
                     }
                     if let Some(scaling) = &sweep.scaling
                         && let Some(last) = scaling.points.last()
@@ -215,22 +222,22 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         beside: vec![rounds.limits.clone()],
                         tone,
                     });
-                    all.extend(most(&rounds.table.rows).map(|r| of_row(r, name("most"))));
+                    all.extend(most(&rounds.table.rows).map(|r| of_row(r, &rounds.table.axes, name("most"))));
                     all.extend(quickest(&rounds.table.rows).map(|r| Headline {
                         value: r.mean_ns.map_or(String::new(), human::time_ns),
                         interval: "mean".to_owned(),
-                        ..of_row(r, name("lowest latency"))
+                        ..of_row(r, &rounds.table.axes, name("lowest latency"))
                     }));
                 }
                 Showed::Series(series) => {
-                    all.push(of_row(&series.first, name("at first")));
+                    all.push(of_row(&series.first, &[], name("at first")));
                     if series.samples.len() > 1 {
-                        all.push(of_row(&series.end, name("at the end")));
+                        all.push(of_row(&series.end, &[], name("at the end")));
                     }
                 }
                 Showed::Points { points } => {
                     for point in points {
-                        let mut headline = of_row(&point.row, name(point.which));
+                        let mut headline = of_row(&point.row, &[], name(point.which));
                         if !point.keeps {
                             headline.tone = Tone::Warning;
                             headline
@@ -257,13 +264,14 @@ fn quickest(rows: &[Row]) -> Option<&Row> {
     })
 }
 
-fn of_row(row: &Row, name: String) -> Headline {
+fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
     let interval = row.iops_half_width.map_or(String::new(), |share| {
         format!("± {} % (95 %, over {} cells)", human::three_digits(share * 100.0), row.n)
     });
     let mut beside = Vec::new();
     if !row.at.is_empty() {
-        beside.push(row.at.join(", "));
+        let at = axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
+        beside.push(at.collect::<Vec<_>>().join(", "));
     }
     let p50 = row.nines_ns.first().copied().flatten();
     let p99 = row.nines_ns.get(1).copied().flatten();
@@ -332,10 +340,18 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
         if cells.len() == run.cells.len() && cells.len() > 1 {
             of.push(format!("all {} cells", cells.len()));
         } else if run.cells.len() > 1 {
-            of.extend(cells.iter().take(NAMES_MAX).map(|c| words::name(run, &c.key)));
-            of.dedup();
-            if cells.len() > NAMES_MAX {
-                of.push(format!("{} more of {} cells", cells.len() - NAMES_MAX, run.cells.len()));
+            let mut told = 0;
+            for cell in &cells {
+                let name = words::name(run, &cell.key);
+                if of.contains(&name) {
+                    told += 1;
+                } else if of.len() < NAMES_MAX {
+                    told += 1;
+                    of.push(name);
+                }
+            }
+            if told < cells.len() {
+                of.push(format!("{} more of {} cells", cells.len() - told, run.cells.len()));
             }
         }
         Verdict {

@@ -140,14 +140,13 @@ fn matrices(
             shape: Shape::Matrix(matrix.clone()),
             notes: Vec::new(),
         };
-        if stage.columns && is_first {
-            figures.push(Figure {
-                id: format!("{}-columns", figure.id),
-                shape: Shape::Columns(matrix),
-                ..figure.clone()
-            });
-        }
+        let columns = (stage.columns && is_first).then(|| Figure {
+            id: format!("{}-columns", figure.id),
+            shape: Shape::Columns(matrix),
+            ..figure.clone()
+        });
         figures.push(figure);
+        figures.extend(columns);
     };
     add("IOPS", Quantity::Iops, of(&|r| r.iops), true);
     let has_large = |axis: &String, values: &[String]| {
@@ -375,7 +374,6 @@ fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
         let fine: Vec<f64> = (0..=40).map(|i| f64::from(first) + (end - f64::from(first)) * f64::from(i) / 40.0).collect();
         speed.push(line("scalability law", Mark::Dashed, 2, &|n| law.at(n) / base, &fine));
     }
-    let names: Vec<String> = points.iter().map(|p| p.n.to_string()).collect();
     let last = points.last();
     let summary = last.map_or(String::new(), |p| {
         format!(
@@ -386,7 +384,6 @@ fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
             human::three_digits(p.efficiency * 100.0)
         )
     });
-    let _ = names;
     let efficiency = Series {
         name: "efficiency".to_owned(),
         mark: Mark::Line,

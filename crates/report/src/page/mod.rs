@@ -84,8 +84,10 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
         }
         document.sections.extend(sections);
     }
-    let curves = compare::loads(&runs);
-    document.sections.extend(figures("load", "Under load", curves));
+    // Curves of the same axes say at a glance what the tables say in numbers.
+    let after = document.sections.len().min(1);
+    let loads = figures("load", "Under load", compare::loads(&runs));
+    document.sections.splice(after..after, loads);
     embed(&mut document, &runs, options);
     document
 }

@@ -20,11 +20,8 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     let mut blocks: Vec<Block> =
         grid::of_table(stage, &rounds.table).into_iter().map(Block::Figure).collect();
     let converged = convergence(stage, rounds).map(Block::Figure);
-    if blocks.is_empty() {
-        blocks.extend(converged);
-    } else {
-        blocks.splice(1..1, converged);
-    }
+    let after_first = blocks.len().min(1);
+    blocks.splice(after_first..after_first, converged);
     if let Some(table) = windows(rounds) {
         blocks.push(Block::Table(table));
     }
@@ -92,7 +89,7 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
         }
         Panel {
             rules,
-            height: if rounds.variables.len() > 2 { 0.6 } else { 1.0 },
+            height: if rounds.variables.len() > 2 { 0.75 } else { 1.0 },
             ..Panel::new(Axis::from_zero(variable.name.clone(), quantity(&variable.name)), series)
         }
     });

@@ -4,6 +4,7 @@ use super::distribution::{self, of_cells};
 use super::method::Stage;
 use super::{cells, grid, words};
 use iodyno_measure::statistics::drift::Steadiness;
+use iodyno_measure::statistics::steady::Progress;
 use iodyno_method::findings::SeriesFinding;
 use iodyno_page::figure::Span;
 use iodyno_page::{
@@ -27,11 +28,14 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
         blocks.extend(courses.into_iter().map(Block::Figure));
     }
     blocks.push(Block::Text(said(series)));
-    let ends = |cells: &[&iodyno_measure::Cell]| of_cells(stage.run, cells.iter().copied());
     let of_end: Vec<_> = match stage.cells.as_slice() {
         [] => Vec::new(),
-        [one] => ends(&[one]),
-        [first, .., last] => ends(&[first, last]),
+        [one] => of_cells(stage.run, std::iter::once(*one)),
+        [first, .., last] => {
+            let mut both = distribution::curves("first sample", first);
+            both.extend(distribution::curves("last sample", last));
+            both
+        }
     };
     let mut figure =
         distribution::spectrum(&format!("{}-percentiles", stage.id), stage.line(), of_end);
@@ -117,7 +121,12 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
 fn said(series: &SeriesFinding) -> String {
     let mut words: Vec<String> = Vec::new();
     if let Some(steady) = &series.steady {
-        words.push(format!("By the specification's rule: {:?}.", steady.progress).replace("NotReached", "NOT REACHED"));
+        let progress = match steady.progress {
+            Progress::Reached => "the steady state was reached",
+            Progress::NotReached => "the steady state was NOT REACHED",
+            Progress::Running => "no steady state before it ended",
+        };
+        words.push(format!("By the specification's rule: {progress}."));
     }
     if let Some(drift) = &series.drift {
         let trend = match (drift.share_per_hour, drift.interval) {
