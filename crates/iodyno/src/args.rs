@@ -451,6 +451,15 @@ pub struct Study {
     /// Seed of all random streams.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Draw it as a page: each table and figure of the paper with ours beside it. study-NAME.html here, or
+    /// this file.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "")]
+    pub report: Option<PathBuf>,
+    /// With --report: lay this run over the figures (an id, the start of one, `last`, a name); may be
+    /// given again.
+    #[arg(long, value_name = "RUN", requires = "report")]
+    pub with: Vec<String>,
     /// Cells that are simulated at once. Default: one for each processor. The figures do not depend
     /// on it.
     #[arg(long, value_name = "N")]

@@ -71,7 +71,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
         Command::Replay(flags) => fault::replay(flags),
-        Command::Study(flags) => study::command(flags, style),
+        Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
         Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -6,8 +6,8 @@ use crate::{complain, print, print_bytes, print_json, stored};
 use iodyno_notebook::{Notebook, Run, portable};
 use iodyno_page::{Document, csv, html, markdown};
 use iodyno_report::compare::{self, Options as Criteria, Side};
-use iodyno_report::page::{self, Options};
 use iodyno_report::json;
+use iodyno_report::page::{self, Options};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ const INTERVALS_MAX: u64 = 250_000;
 const IMPORT_BYTES_MAX: u64 = 1 << 30;
 
 /// Program and version, for the foot of a page.
-fn made_by() -> String {
+pub(crate) fn made_by() -> String {
     format!("iodyno {}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -29,11 +29,8 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
         .iter()
         .map(|selector| notebook.load_several_merged(selector, Some(INTERVALS_MAX)))
         .collect::<Result<_, _>>()?;
-    let options = Options {
-        made_by: made_by(),
-        columns: flags.columns,
-        without_data: flags.without_data,
-    };
+    let options =
+        Options { made_by: made_by(), columns: flags.columns, without_data: flags.without_data };
     let name = match sides.as_slice() {
         [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
         [one] => {
@@ -104,24 +101,35 @@ fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, 
         out => {
             let path = out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")));
             put(&path, text.as_bytes())?;
-            complain(&format!("{} ({} KB)\n", path.display(), text.len().div_ceil(1000)));
+            told(&path, text.len());
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// The page of a run that was just made, beside where it ran.
+/// The page of a run that was just made.
 pub(crate) fn of_run(run: &Run, out: &Path) -> Result<(), Failure> {
     let options = Options { made_by: made_by(), ..Options::default() };
-    let text = html::page(&page::document(run, &options));
+    write(&page::document(run, &options), out)
+}
+
+/// Writes a page, and says where.
+pub(crate) fn write(document: &Document, out: &Path) -> Result<(), Failure> {
+    let text = html::page(document);
     fs::write(out, &text).map_err(|e| Failure::output(&out.display().to_string(), &e))?;
-    complain(&format!("{} ({} KB)\n", out.display(), text.len().div_ceil(1000)));
+    told(out, text.len());
     Ok(())
+}
+
+/// Says where a file is; standard output is for what was asked for.
+fn told(path: &Path, bytes: usize) {
+    complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
 }
 
 pub(crate) fn import(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let place = flags.file.display().to_string();
-    let size = fs::metadata(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?.len();
+    let size =
+        fs::metadata(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?.len();
     if size > IMPORT_BYTES_MAX {
         return Err(Failure::input(format!("{place} is larger than any report")));
     }
@@ -133,17 +141,23 @@ pub(crate) fn import(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode
             "{place} holds no run: reports hold theirs, unless they were made with --without-data"
         )));
     }
-    let runs: Vec<Run> =
-        found.iter().map(|text| portable::from_text(text, &flags.file)).collect::<Result<_, _>>()?;
+    let runs: Vec<Run> = found
+        .iter()
+        .map(|text| portable::from_text(text, &flags.file))
+        .collect::<Result<_, _>>()?;
     let mut notebook = Notebook::open(&stored::path(notebook)?)?;
     let mut lines = String::new();
     for run in &runs {
         let news = if notebook.import(run)? { "read in" } else { "is there already" };
-        lines.push_str(&format!("{}  {}  {news}\n", run.id, iodyno_report::terminal::text::clean(
-            &run.head.name,
-            60,
-            iodyno_report::terminal::Style { color: false, width: 80, unicode: true },
-        )));
+        lines.push_str(&format!(
+            "{}  {}  {news}\n",
+            run.id,
+            iodyno_report::terminal::text::clean(
+                &run.head.name,
+                60,
+                iodyno_report::terminal::Style { color: false, width: 80, unicode: true },
+            )
+        ));
     }
     print(&lines)
 }

@@ -1,3 +1,5 @@
 #[path = "../tests/browser/sample.rs"]
 mod sample;
-fn main() { print!("{}", iodyno_page::html::page(&sample::report())); }
+fn main() {
+    print!("{}", iodyno_page::html::page(&sample::report()));
+}

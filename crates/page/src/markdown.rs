@@ -67,7 +67,8 @@ fn block(out: &mut String, block: &Block, stamp: &str) {
         Block::Text(text) => paragraph(out, &plain(text)),
         Block::Headlines(headlines) => {
             for it in headlines {
-                let mut line = format!("- {}: {}**{}**", plain(&it.name), sign(it.tone), plain(&it.value));
+                let mut line =
+                    format!("- {}: {}**{}**", plain(&it.name), sign(it.tone), plain(&it.value));
                 for beside in std::iter::once(&it.interval).chain(&it.beside) {
                     if !beside.is_empty() {
                         let _ = write!(line, ", {}", plain(beside));

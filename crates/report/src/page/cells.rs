@@ -10,8 +10,8 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, Role};
 use iodyno_notebook::Run;
 use iodyno_page::{
-    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series,
-    Shape, Table, Tone,
+    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Section,
+    Series, Shape, Table, Tone,
 };
 use iodyno_units::human;
 
@@ -24,11 +24,7 @@ const ROWS_MAX: usize = 5000;
 pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
     let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
     let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
-    run.cells
-        .iter()
-        .filter(measures)
-        .filter(|c| !merged || c.key.is_of_all_targets())
-        .collect()
+    run.cells.iter().filter(measures).filter(|c| !merged || c.key.is_of_all_targets()).collect()
 }
 
 /// Sections of a run of plain cells.
@@ -45,8 +41,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     // Of one cell its course says more than its distribution.
     let of_time = figures("time", "Over time", over_time);
     let of_shape = figures("distribution", "Distribution of latencies", shape);
-    let ordered =
-        if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
+    let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
     let mut sections: Vec<Section> = ordered.into_iter().flatten().collect();
     let dots = run_dots(run);
     sections.extend(figures("repeats", "From repeat to repeat", dots));
@@ -112,7 +107,12 @@ fn run_dots(run: &Run) -> Vec<Figure> {
             }
         }
         let mut series = vec![
-            Series { name: "mean, 95 % interval".to_owned(), mark: Mark::Interval, color: 1, points: means },
+            Series {
+                name: "mean, 95 % interval".to_owned(),
+                mark: Mark::Interval,
+                color: 1,
+                points: means,
+            },
             Series { name: "repeat".to_owned(), mark: Mark::Dots, color: 0, points: dots },
         ];
         if !left_out.is_empty() {
@@ -182,8 +182,8 @@ pub(super) fn all(run: &Run) -> Section {
             Field::words(words::conditions(&cell.key)),
         ];
         let level = gravest(cell);
-        let verdict = Field::words(level.map_or("–", level_name))
-            .toned(level.map_or(Tone::Dim, words::tone));
+        let verdict =
+            Field::words(level.map_or("–", level_name)).toned(level.map_or(Tone::Dim, words::tone));
         if figures.kinds.is_empty() {
             head.push(Field::none());
             head.resize_with(columns - 1, Field::none);
@@ -197,7 +197,9 @@ pub(super) fn all(run: &Run) -> Section {
             row.push(words::iops(Some(kind.iops)));
             row.push(words::throughput(Some(kind.bytes_per_s)));
             row.push(words::time(kind.felt.mean_ns));
-            row.extend(kind.felt.percentiles_ns.iter().map(|ns| words::time(ns.map(|ns| ns as f64))));
+            row.extend(
+                kind.felt.percentiles_ns.iter().map(|ns| words::time(ns.map(|ns| ns as f64))),
+            );
             row.push(words::time(kind.felt.max_ns.map(|ns| ns as f64)));
             row.push(Field::number(human::count(kind.ops as f64), kind.ops as f64));
             let failed = kind.errors.total();

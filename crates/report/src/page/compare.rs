@@ -38,7 +38,11 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     }];
     let dots: Vec<Figure> = dots(compared);
     sections.extend(super::figures("runs", "From run to run", dots));
-    sections.extend(super::figures("overlay", "Distributions of both sides", overlays(compared, sides)));
+    sections.extend(super::figures(
+        "overlay",
+        "Distributions of both sides",
+        overlays(compared, sides),
+    ));
     let mut rows = vec![Block::Table(shifts(compared))];
     if !compared.omissions.is_empty() {
         rows.push(Block::Table(omitted(compared)));
@@ -77,10 +81,11 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     let mut series = Vec::new();
     for run in runs {
         let Some(findings) = crate::method::findings_of(run) else { continue };
-        let tables = findings.subjects.iter().flat_map(|s| &s.stages).filter_map(|s| match &s.showed {
-            Some(Showed::Sweep(sweep)) if sweep.load.is_some() => Some(&sweep.table),
-            _ => None,
-        });
+        let tables =
+            findings.subjects.iter().flat_map(|s| &s.stages).filter_map(|s| match &s.showed {
+                Some(Showed::Sweep(sweep)) if sweep.load.is_some() => Some(&sweep.table),
+                _ => None,
+            });
         for table in tables {
             let color = series.len() / 2;
             if color >= LOADS_MAX {
@@ -112,7 +117,12 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
         id: "loads".to_owned(),
         title: "Latency and throughput under load".to_owned(),
         summary: "The load curve of each run that has one.".to_owned(),
-        conditions: runs.iter().map(|r| r.id.as_str()).take(LOADS_MAX).collect::<Vec<_>>().join(", "),
+        conditions: runs
+            .iter()
+            .map(|r| r.id.as_str())
+            .take(LOADS_MAX)
+            .collect::<Vec<_>>()
+            .join(", "),
         shape: Shape::Plot(Plot {
             x: Axis::from_zero("IOPS reached", Quantity::Iops),
             panels: vec![panel],
@@ -175,7 +185,9 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
         all.push(Verdict {
             code: "NOT_COMPARED".to_owned(),
             tone: words::tone(Level::Warning),
-            text: format!("{lost} figures could not be compared; the table of all figures says why"),
+            text: format!(
+                "{lost} figures could not be compared; the table of all figures says why"
+            ),
             of: Vec::new(),
         });
     }
@@ -206,11 +218,12 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     }
     let kinds = ["slower", "faster", "same", "inconclusive", "too few runs"];
     let series = kinds.iter().enumerate().map(|(color, kind)| {
-        let points = rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == *kind).map(|(i, r)| Point {
-            interval: r.comparison.interval.map(|c| (c.low, c.high)),
-            tone: verdict(r).1,
-            ..Point::at(r.comparison.shift_share, i as f64)
-        });
+        let points =
+            rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == *kind).map(|(i, r)| Point {
+                interval: r.comparison.interval.map(|c| (c.low, c.high)),
+                tone: verdict(r).1,
+                ..Point::at(r.comparison.shift_share, i as f64)
+            });
         let color = [5, 2, 0, 7, 7][color];
         Series { name: (*kind).to_owned(), mark: Mark::Interval, color, points: points.collect() }
     });
@@ -310,7 +323,10 @@ fn dots(compared: &Compared<'_>) -> Vec<Figure> {
             }),
             notes: vec![match row.covers {
                 Covers::Runs => "One dot a run. The axis does not begin at 0.".to_owned(),
-                Covers::Repeats => "One dot a repeat of the cell within one run. The axis does not begin at 0.".to_owned(),
+                Covers::Repeats => {
+                    "One dot a repeat of the cell within one run. The axis does not begin at 0."
+                        .to_owned()
+                }
                 Covers::Nothing => "One value a side. The axis does not begin at 0.".to_owned(),
             }],
         });
@@ -331,17 +347,15 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
         let curve = |name: &str, runs: &[Run], key: &CellKey| {
             let mut histogram = Histogram::default();
             let wanted = key.coordinates();
-            for cell in runs.iter().flat_map(|r| &r.cells).filter(|c| c.key.coordinates() == wanted) {
+            for cell in runs.iter().flat_map(|r| &r.cells).filter(|c| c.key.coordinates() == wanted)
+            {
                 for (_, stats) in cell.total().iter() {
                     histogram.merge(stats.felt());
                 }
             }
             Curve { name: name.to_owned(), histogram }
         };
-        let curves = vec![
-            curve("A", sides[0], &row.a_key),
-            curve("B", sides[1], &row.b_key),
-        ];
+        let curves = vec![curve("A", sides[0], &row.a_key), curve("B", sides[1], &row.b_key)];
         let id = format!("overlay-{}", figures.len() + 1);
         if let Some(mut figure) = spectrum(&id, sides_line(compared), curves) {
             figure.title = format!("{}: latency by percentile", row.b_key.name);

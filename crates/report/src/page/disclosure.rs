@@ -30,12 +30,17 @@ pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
     groups.push(("F · Stimulus".to_owned(), stimulus(run)));
     groups.push(("G · Measurement".to_owned(), measurement(run)));
     groups.push(("H · Results".to_owned(), results(run, findings)));
-    groups.push(("I · Comparison".to_owned(), vec![row("compared with", "nothing: this report is of one run")]));
+    groups.push((
+        "I · Comparison".to_owned(),
+        vec![row("compared with", "nothing: this report is of one run")],
+    ));
     let disclosure = Section {
         id: "disclosure".to_owned(),
         title: "Full disclosure".to_owned(),
         blocks: vec![
-            Block::Text("“unknown” is what the machine did not tell or iodyno did not look at.".to_owned()),
+            Block::Text(
+                "“unknown” is what the machine did not tell or iodyno did not look at.".to_owned(),
+            ),
             Block::Facts(groups),
         ],
         folded: true,
@@ -62,7 +67,11 @@ fn text(key: &str, value: Option<&Value>) -> String {
             if key.ends_with("_bytes") && n.as_u64().is_some() {
                 let exact = n.as_u64().unwrap_or_default();
                 let short = human::size(exact);
-                if exact >= 1024 { format!("{short} ({exact} bytes)") } else { format!("{exact} bytes") }
+                if exact >= 1024 {
+                    format!("{short} ({exact} bytes)")
+                } else {
+                    format!("{exact} bytes")
+                }
             } else if key.ends_with("_ns") {
                 human::time_ns(x)
             } else {
@@ -157,7 +166,10 @@ fn device(target: &TargetRecord) -> Facts {
     let written = of(&target.health_after, "/nvme/data_units_written")
         .zip(of(&target.health_before, "/nvme/data_units_written"))
         .map(|(a, b)| human::size(((a - b) * 512_000.0).max(0.0) as u64));
-    all.push(row("host writes during the run, by the device", written.unwrap_or("unknown".to_owned())));
+    all.push(row(
+        "host writes during the run, by the device",
+        written.unwrap_or("unknown".to_owned()),
+    ));
     for name in ["power state", "over-provisioning", "protection of power loss", "encryption"] {
         all.push(row(name, "unknown"));
     }
@@ -189,9 +201,11 @@ fn host(run: &Run) -> Facts {
             ("mitigations", "/mitigations"),
         ],
     );
-    let steal = run.cells.iter().filter_map(|c| c.evidence.steal_share).fold(None, |m: Option<f64>, x| {
-        Some(m.map_or(x, |m| m.max(x)))
-    });
+    let steal = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.steal_share)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))));
     all.push(row(
         "time stolen by the hypervisor, at most in a cell",
         steal.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
@@ -265,9 +279,11 @@ fn preparation(run: &Run) -> Facts {
             seen.map_or("unknown".to_owned(), |v| text("", Some(v))),
         ));
     }
-    let written = run.cells.iter().filter_map(|c| c.evidence.written_share).fold(None, |m: Option<f64>, x| {
-        Some(m.map_or(x, |m| m.min(x)))
-    });
+    let written = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.written_share)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.min(x))));
     all.push(row(
         "share of the active range that had been written, at least in a cell",
         written.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
@@ -304,7 +320,8 @@ fn stimulus(run: &Run) -> Facts {
         },
     ));
     for (key, value) in run.cells.iter().flat_map(|c| &c.facts) {
-        let is_engine = key.starts_with("engine") || key.starts_with("uring") || key.starts_with("libaio");
+        let is_engine =
+            key.starts_with("engine") || key.starts_with("uring") || key.starts_with("libaio");
         if is_engine && !all.iter().any(|(k, v)| k == key && v == value) {
             all.push(row(key, value));
         }
@@ -321,23 +338,31 @@ fn measurement(run: &Run) -> Facts {
     let fact = |name: &str| {
         run.cells.iter().find_map(|c| c.facts.get(name)).cloned().unwrap_or("unknown".to_owned())
     };
-    let ceiling = run.cells.iter().filter_map(|c| c.evidence.generator_ceiling_iops).fold(None, |m: Option<f64>, x| {
-        Some(m.map_or(x, |m| m.min(x)))
-    });
+    let ceiling = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.generator_ceiling_iops)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.min(x))));
     let errors: u64 = run.cells.iter().map(|c| c.total().errors().total()).sum();
-    let foreign = run.cells.iter().filter_map(|c| c.evidence.foreign_share).fold(None, |m: Option<f64>, x| {
-        Some(m.map_or(x, |m| m.max(x)))
-    });
+    let foreign = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.foreign_share)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))));
     let share = |x: Option<f64>| {
         x.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0)))
     };
     let mut intervals: Vec<u64> = run.cells.iter().map(|c| c.interval_ns).collect();
     intervals.sort_unstable();
     intervals.dedup();
-    let intervals: Vec<String> = intervals.iter().take(6).map(|ns| human::duration_ns(*ns)).collect();
+    let intervals: Vec<String> =
+        intervals.iter().take(6).map(|ns| human::duration_ns(*ns)).collect();
     vec![
         row("clock", fact("clock")),
-        row("from and to", "submission (open loop: intended start) to completion, as the generator sees it"),
+        row(
+            "from and to",
+            "submission (open loop: intended start) to completion, as the generator sees it",
+        ),
         row("histogram", "128 buckets an octave: within 0.4 %; minimum, maximum, mean exact"),
         row("intervals", intervals.join(", ")),
         row(
@@ -373,7 +398,10 @@ fn results(run: &Run, findings: Option<&Findings>) -> Facts {
         row("invalid", codes(iodyno_measure::Level::Invalid)),
         row("warnings", codes(iodyno_measure::Level::Warning)),
         row("notes", codes(iodyno_measure::Level::Note)),
-        row("all of the method was done", findings.map_or("no method", |f| if f.complete { "yes" } else { "no" })),
+        row(
+            "all of the method was done",
+            findings.map_or("no method", |f| if f.complete { "yes" } else { "no" }),
+        ),
         row("figures", "in the table of cells; every one measured, failed ones too"),
     ]
 }
@@ -436,12 +464,7 @@ fn repeat(run: &Run) -> Section {
             });
         }
     }
-    Section {
-        id: REPEAT.to_owned(),
-        title: "Make it again".to_owned(),
-        blocks,
-        folded: false,
-    }
+    Section { id: REPEAT.to_owned(), title: "Make it again".to_owned(), blocks, folded: false }
 }
 
 /// A word for a shell.

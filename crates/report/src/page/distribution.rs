@@ -138,7 +138,8 @@ pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) ->
         let bars = bars(&curve.histogram);
         let found = peaks(&bars);
         modes.push((curve.name.clone(), found.clone()));
-        let points = bars.iter().map(|&(ns, n)| Point::at(ns, if n == 0 { f64::NAN } else { n as f64 }));
+        let points =
+            bars.iter().map(|&(ns, n)| Point::at(ns, if n == 0 { f64::NAN } else { n as f64 }));
         series.push(Series {
             name: curve.name.clone(),
             mark: Mark::Step,
@@ -152,10 +153,7 @@ pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) ->
                 color,
                 points: found
                     .iter()
-                    .map(|&(ns, n)| Point {
-                        label: human::time_ns(ns),
-                        ..Point::at(ns, n as f64)
-                    })
+                    .map(|&(ns, n)| Point { label: human::time_ns(ns), ..Point::at(ns, n as f64) })
                     .collect(),
             });
         }
@@ -174,7 +172,10 @@ pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) ->
         conditions,
         shape: Shape::Plot(Plot {
             x: Axis::log("latency", Quantity::LatencyNs),
-            panels: vec![Panel::new(Axis::log("I/Os in each eighth of an octave", Quantity::Count), series)],
+            panels: vec![Panel::new(
+                Axis::log("I/Os in each eighth of an octave", Quantity::Count),
+                series,
+            )],
             spans: Vec::new(),
         }),
         notes: Vec::new(),

@@ -56,8 +56,12 @@ fn standing(run: &Run) -> Option<String> {
     match &run.status {
         Status::Finished => None,
         Status::Running => Some("The run goes on: these are its figures so far.".to_owned()),
-        Status::Interrupted => Some("The run was interrupted: what was measured is here.".to_owned()),
-        Status::Crashed => Some("The process died before the run ended: what it had kept is here.".to_owned()),
+        Status::Interrupted => {
+            Some("The run was interrupted: what was measured is here.".to_owned())
+        }
+        Status::Crashed => {
+            Some("The process died before the run ended: what it had kept is here.".to_owned())
+        }
         Status::Failed(why) => Some(format!("The run could not go on: {why}")),
     }
 }
@@ -66,7 +70,8 @@ fn standing(run: &Run) -> Option<String> {
 fn what(findings: &Findings) -> String {
     let mut words = vec![format!("{}.", sentence(&findings.about))];
     if let Some(standard) = &findings.standard {
-        let setting = findings.setting.as_ref().map_or(String::new(), |s| format!(", {s} settings"));
+        let setting =
+            findings.setting.as_ref().map_or(String::new(), |s| format!(", {s} settings"));
         words.push(format!("By {standard}{setting}."));
     }
     if !findings.deviations.is_empty() {
@@ -189,9 +194,16 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         } else {
                             format!(" under {}", load.ceilings.join(" and "))
                         };
-                        all.push(of_row(row, &sweep.table.axes, name(&format!("best point{under}"))));
+                        all.push(of_row(
+                            row,
+                            &sweep.table.axes,
+                            name(&format!("best point{under}")),
+                        ));
                     } else if sweep.scaling.is_none() {
-                        all.extend(most(&sweep.table.rows).map(|r| of_row(r, &sweep.table.axes, name("most"))));
+                        all.extend(
+                            most(&sweep.table.rows)
+                                .map(|r| of_row(r, &sweep.table.axes, name("most"))),
+                        );
                     }
                     if let Some(scaling) = &sweep.scaling
                         && let Some(last) = scaling.points.last()
@@ -222,7 +234,10 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         beside: vec![rounds.limits.clone()],
                         tone,
                     });
-                    all.extend(most(&rounds.table.rows).map(|r| of_row(r, &rounds.table.axes, name("most"))));
+                    all.extend(
+                        most(&rounds.table.rows)
+                            .map(|r| of_row(r, &rounds.table.axes, name("most"))),
+                    );
                     all.extend(quickest(&rounds.table.rows).map(|r| Headline {
                         value: r.mean_ns.map_or(String::new(), human::time_ns),
                         interval: "mean".to_owned(),
@@ -240,9 +255,7 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         let mut headline = of_row(&point.row, &[], name(point.which));
                         if !point.keeps {
                             headline.tone = Tone::Warning;
-                            headline
-                                .beside
-                                .push(format!("over {}", point.ceilings.join(" and ")));
+                            headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
                         }
                         all.push(headline);
                     }
@@ -255,13 +268,15 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
 }
 
 fn most(rows: &[Row]) -> Option<&Row> {
-    rows.iter().filter(|r| r.iops.is_some()).max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(std::cmp::Ordering::Equal))
+    rows.iter()
+        .filter(|r| r.iops.is_some())
+        .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(std::cmp::Ordering::Equal))
 }
 
 fn quickest(rows: &[Row]) -> Option<&Row> {
-    rows.iter().filter(|r| r.mean_ns.is_some()).min_by(|a, b| {
-        a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(std::cmp::Ordering::Equal)
-    })
+    rows.iter()
+        .filter(|r| r.mean_ns.is_some())
+        .min_by(|a, b| a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(std::cmp::Ordering::Equal))
 }
 
 fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
@@ -299,9 +314,8 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     let mut all: Vec<Verdict> = required
         .iter()
         .map(|outcome| {
-            let value = outcome.value.map_or("unknown".to_owned(), |v| {
-                outcome.metric.quantity.human(v)
-            });
+            let value =
+                outcome.value.map_or("unknown".to_owned(), |v| outcome.metric.quantity.human(v));
             Verdict {
                 code: "THRESHOLD".to_owned(),
                 tone: if outcome.held { Tone::Good } else { Tone::Bad },

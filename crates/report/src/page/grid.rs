@@ -93,9 +93,10 @@ fn matrices(
     let skip = outer.len();
     let (columns, rows) = (values(table, skip), values(table, skip + 1));
     let at = |row: &String, column: &String| {
-        table.rows.iter().find(|r| {
-            r.at[..skip] == *outer && r.at[skip] == *column && r.at[skip + 1] == *row
-        })
+        table
+            .rows
+            .iter()
+            .find(|r| r.at[..skip] == *outer && r.at[skip] == *column && r.at[skip + 1] == *row)
     };
     let of = |get: &dyn Fn(&Row) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
         rows.iter().map(|r| columns.iter().map(|c| at(r, c).and_then(get)).collect()).collect()
@@ -110,47 +111,53 @@ fn matrices(
         let axes = table.axes.iter().zip(outer).map(|(axis, v)| format!("{axis} {v}"));
         format!(" at {}", axes.collect::<Vec<_>>().join(", "))
     };
-    let suffix = if outer.is_empty() { String::new() } else { format!("-{}", words::slug(&outer.join("-"))) };
-    let mut figures = Vec::new();
-    let mut add = |what: &str, quantity: Quantity, values: Vec<Vec<Option<f64>>>, is_first: bool| {
-        let all = values.iter().flatten().flatten().copied();
-        let (low, high) = all.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x)));
-        if high <= 0.0 {
-            return;
-        }
-        let matrix = Matrix {
-            columns_label: across.clone(),
-            columns: columns.clone(),
-            rows_label: down.clone(),
-            rows: rows.clone(),
-            quantity,
-            values,
-            notes: notes.clone(),
-        };
-        let figure = Figure {
-            id: format!("{}-{}{suffix}", stage.id, words::slug(what)),
-            title: stage.titled(&format!("{what} by {down} and {across}{where_}")),
-            summary: format!(
-                "{what} from {} to {} over {} points.",
-                quantity.words(low),
-                quantity.words(high),
-                rows.len() * columns.len()
-            ),
-            conditions: stage.line(),
-            shape: Shape::Matrix(matrix.clone()),
-            notes: Vec::new(),
-        };
-        let columns = (stage.columns && is_first).then(|| Figure {
-            id: format!("{}-columns", figure.id),
-            shape: Shape::Columns(matrix),
-            ..figure.clone()
-        });
-        figures.push(figure);
-        figures.extend(columns);
+    let suffix = if outer.is_empty() {
+        String::new()
+    } else {
+        format!("-{}", words::slug(&outer.join("-")))
     };
+    let mut figures = Vec::new();
+    let mut add =
+        |what: &str, quantity: Quantity, values: Vec<Vec<Option<f64>>>, is_first: bool| {
+            let all = values.iter().flatten().flatten().copied();
+            let (low, high) = all.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x)));
+            if high <= 0.0 {
+                return;
+            }
+            let matrix = Matrix {
+                columns_label: across.clone(),
+                columns: columns.clone(),
+                rows_label: down.clone(),
+                rows: rows.clone(),
+                quantity,
+                values,
+                notes: notes.clone(),
+            };
+            let figure = Figure {
+                id: format!("{}-{}{suffix}", stage.id, words::slug(what)),
+                title: stage.titled(&format!("{what} by {down} and {across}{where_}")),
+                summary: format!(
+                    "{what} from {} to {} over {} points.",
+                    quantity.words(low),
+                    quantity.words(high),
+                    rows.len() * columns.len()
+                ),
+                conditions: stage.line(),
+                shape: Shape::Matrix(matrix.clone()),
+                notes: Vec::new(),
+            };
+            let columns = (stage.columns && is_first).then(|| Figure {
+                id: format!("{}-columns", figure.id),
+                shape: Shape::Columns(matrix),
+                ..figure.clone()
+            });
+            figures.push(figure);
+            figures.extend(columns);
+        };
     add("IOPS", Quantity::Iops, of(&|r| r.iops), true);
     let has_large = |axis: &String, values: &[String]| {
-        axis == "block" && values.iter().any(|v| parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32)))
+        axis == "block"
+            && values.iter().any(|v| parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32)))
     };
     if has_large(down, &rows) || has_large(across, &columns) {
         add("throughput", Quantity::Throughput, of(&|r| r.bytes_per_s), false);
@@ -196,9 +203,9 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
         Some(Point { interval, tone: tone(row), ..Point::at(i as f64, y) })
     });
     let bars: Vec<Point> = bars.collect();
-    let (best, _) = bars.iter().fold((0, 0.0), |(at, most), p| {
-        if p.y > most { (p.x as usize, p.y) } else { (at, most) }
-    });
+    let (best, _) = bars
+        .iter()
+        .fold((0, 0.0), |(at, most), p| if p.y > most { (p.x as usize, p.y) } else { (at, most) });
     let (label, quantity) = if about_bandwidth {
         ("throughput", Quantity::Throughput)
     } else {
@@ -308,7 +315,10 @@ fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figur
         return None;
     }
     let most = table.rows.iter().filter_map(|r| r.iops).fold(0.0, f64::max);
-    let mut summary = format!("Latency over the rate that was reached, which is at most {} IOPS.", human::count(most));
+    let mut summary = format!(
+        "Latency over the rate that was reached, which is at most {} IOPS.",
+        human::count(most)
+    );
     if let Some(row) = best.map(|i| &table.rows[i]) {
         let at = table.axes.iter().zip(&row.at).map(|(axis, v)| format!("{axis} {v}"));
         summary = format!(
@@ -317,16 +327,15 @@ fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figur
             human::count(row.iops.unwrap_or_default())
         );
     }
-    let of = if table.axes.last().is_some_and(|a| a == "rate") { "the offered rate" } else { "the outstanding I/Os (OIO)" };
+    let of = if table.axes.last().is_some_and(|a| a == "rate") {
+        "the offered rate"
+    } else {
+        "the outstanding I/Os (OIO)"
+    };
     let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
     panel.height = 1.4;
     for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
-        panel.rules.push(Rule {
-            at: *ns,
-            upright: false,
-            name: name.clone(),
-            tone: Tone::Warning,
-        });
+        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Warning });
     }
     Some(Figure {
         id: format!("{}-load", stage.id),
@@ -371,7 +380,9 @@ fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     if let Some(law) = &scaling.law {
         let base = law.at(f64::from(first));
         let end = at.iter().copied().fold(1.0, f64::max);
-        let fine: Vec<f64> = (0..=40).map(|i| f64::from(first) + (end - f64::from(first)) * f64::from(i) / 40.0).collect();
+        let fine: Vec<f64> = (0..=40)
+            .map(|i| f64::from(first) + (end - f64::from(first)) * f64::from(i) / 40.0)
+            .collect();
         speed.push(line("scalability law", Mark::Dashed, 2, &|n| law.at(n) / base, &fine));
     }
     let last = points.last();
@@ -403,7 +414,10 @@ fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
             panels: vec![Panel::new(Axis::from_zero("speed-up", Quantity::Ratio), speed), below],
             spans: Vec::new(),
         }),
-        notes: vec!["Normalised to the smallest number; the absolute rates stand beside the points.".to_owned()],
+        notes: vec![
+            "Normalised to the smallest number; the absolute rates stand beside the points."
+                .to_owned(),
+        ],
     }
 }
 

@@ -73,9 +73,10 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
 
 fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {
     let mine = |c: &&Cell| {
-        c.key.place.as_ref().is_some_and(|p| {
-            p.subject == subject && p.stage == stage && p.role == Role::Measure
-        })
+        c.key
+            .place
+            .as_ref()
+            .is_some_and(|p| p.subject == subject && p.stage == stage && p.role == Role::Measure)
     };
     let all: Vec<&Cell> = run.cells.iter().filter(mine).collect();
     let merged = all.iter().any(|c| c.key.is_of_all_targets());

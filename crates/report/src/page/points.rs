@@ -19,7 +19,9 @@ pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
         points.iter().map(|p| (format!("{} (OIO {})", p.which, p.row.oio), &p.row)).collect();
     let mut blocks = Vec::new();
     let id = format!("{}-levels", stage.id);
-    blocks.extend(levels(&id, &stage.titled("Confidence levels"), stage.line(), &named).map(Block::Figure));
+    blocks.extend(
+        levels(&id, &stage.titled("Confidence levels"), stage.line(), &named).map(Block::Figure),
+    );
     let curves = of_cells(stage.run, stage.cells.iter().copied());
     let figure = distribution::histogram(&format!("{}-histogram", stage.id), stage.line(), curves);
     blocks.extend(figure.map(Block::Figure));
@@ -92,7 +94,8 @@ fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) ->
         all
     };
     let known: Vec<f64> = rows.iter().flat_map(|(_, r)| values(r)).flatten().collect();
-    let (low, high) = known.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
+    let (low, high) =
+        known.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
     if known.is_empty() {
         return None;
     }

@@ -156,15 +156,18 @@ fn windows(rounds: &RoundsFinding) -> Option<Table> {
         .into()
     });
     Some(Table {
-        caption: format!(
-            "The measurement window; {} windows were tried",
-            steady.windows_tried
-        ),
+        caption: format!("The measurement window; {} windows were tried", steady.windows_tried),
         columns: vec![
             Column::words("variable"),
             Column::numbers("mean", ""),
-            Column::numbers(format!("range (at most {:.0} %)", limits.range_share_max * 100.0), "share"),
-            Column::numbers(format!("slope (at most {:.0} %)", limits.slope_share_max * 100.0), "share"),
+            Column::numbers(
+                format!("range (at most {:.0} %)", limits.range_share_max * 100.0),
+                "share",
+            ),
+            Column::numbers(
+                format!("slope (at most {:.0} %)", limits.slope_share_max * 100.0),
+                "share",
+            ),
             Column::numbers("a of the fit", ""),
             Column::numbers("b of the fit", ""),
         ],

@@ -7,9 +7,7 @@ use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_method::findings::SeriesFinding;
 use iodyno_page::figure::Span;
-use iodyno_page::{
-    Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone,
-};
+use iodyno_page::{Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::human;
 
 /// Samples from which on their own course is drawn, rather than that of the intervals within them.
@@ -45,10 +43,7 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
         figure.title = stage.titled("Latency by percentile: first and last sample");
     }
     blocks.extend(figure.map(Block::Figure));
-    let rows = [
-        (vec!["first".to_owned()], &series.first),
-        (vec!["end".to_owned()], &series.end),
-    ];
+    let rows = [(vec!["first".to_owned()], &series.first), (vec!["end".to_owned()], &series.end)];
     let rows = &rows[..if series.samples.len() > 1 { 2 } else { 1 }];
     let mut table = grid::table_of(&["sample".to_owned()], rows);
     table.caption = "The first sample, and the last fifth of them".to_owned();
@@ -61,14 +56,13 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let samples = &series.samples;
     let last = samples.last()?;
     let by_fills = last.fills.is_some_and(|f| f > 0.0);
-    let x = |i: usize| if by_fills { samples[i].fills.unwrap_or(f64::NAN) } else { samples[i].at_s };
+    let x =
+        |i: usize| if by_fills { samples[i].fills.unwrap_or(f64::NAN) } else { samples[i].at_s };
     let line = |name: &str, color, of: &dyn Fn(usize) -> Option<f64>| Series {
         name: name.to_owned(),
         mark: Mark::Line,
         color,
-        points: (0..samples.len())
-            .map(|i| Point::at(x(i), of(i).unwrap_or(f64::NAN)))
-            .collect(),
+        points: (0..samples.len()).map(|i| Point::at(x(i), of(i).unwrap_or(f64::NAN))).collect(),
     };
     let rate = line("IOPS", 0, &|i| Some(samples[i].iops));
     let mut latencies = vec![

@@ -158,19 +158,18 @@ fn latency_panel(
         });
         Series { name: format!("{} {name}", kind.name()), mark, color, points: points.collect() }
     };
-    let label = if is_one_of_several { format!("{} latency", kind.name()) } else { "latency".to_owned() };
+    let label =
+        if is_one_of_several { format!("{} latency", kind.name()) } else { "latency".to_owned() };
     let mut y = Axis::log(label, Quantity::LatencyNs);
     let map = heat(cell, kind, edges);
     // The map is in whole rows, so the axis is too.
-    y.range = ranges.latency.or_else(|| {
-        map.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?)))
-    });
+    y.range = ranges
+        .latency
+        .or_else(|| map.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?))));
     // Colours of the percentiles are their own: the map below them has all of the others.
     let first = 1 + color * 2;
-    let mut series = vec![
-        quantile(0.5, "p50", Mark::Line, first),
-        quantile(0.99, "p99", Mark::Line, first + 1),
-    ];
+    let mut series =
+        vec![quantile(0.5, "p50", Mark::Line, first), quantile(0.99, "p99", Mark::Line, first + 1)];
     series.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
     let mut panel = Panel::new(y, series);
     panel.heat = map;
@@ -199,8 +198,7 @@ fn heat(cell: &Cell, kind: OpKind, edges: &[f64]) -> Option<HeatMap> {
         let end = (number * together + chunk.len()).min(edges.len() - 1);
         x_edges.push(edges[end]);
     }
-    let y_edges =
-        (first..=last + 1).map(|i| 2_f64.powf(i as f64 / ROWS_AN_OCTAVE)).collect();
+    let y_edges = (first..=last + 1).map(|i| 2_f64.powf(i as f64 / ROWS_AN_OCTAVE)).collect();
     Some(HeatMap { x_edges, y_edges, counts, of: "I/Os".to_owned() })
 }
 
