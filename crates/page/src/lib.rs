@@ -12,6 +12,7 @@ pub mod chart;
 pub mod csv;
 pub mod document;
 pub mod figure;
+mod figure_table;
 pub mod html;
 pub mod markdown;
 mod name;
@@ -20,6 +21,6 @@ pub mod table;
 mod tone;
 
 pub use document::{Block, Document, Embedded, Section};
-pub use figure::{Axis, Figure, Mark, Panel, Plot, Point, Scale, Series, Shape};
+pub use figure::{Axis, Figure, Mark, Matrix, Panel, Plot, Point, Scale, Series, Shape};
 pub use quantity::Quantity;
 pub use table::{Cell, Column, Row, Table, Tone};
