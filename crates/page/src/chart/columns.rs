@@ -1,0 +1,258 @@
+//! Columns standing on a plane, seen from above a corner, as SNIA's result pages draw their matrices.
+//!
+//! The plane is drawn in isometric projection: a step along a column axis goes right and down, a step
+//! along a row axis goes left and down, a value goes up. Columns begin at 0 and are drawn from the back
+//! to the front, so that the nearer hides the farther. The axes are turned so that the larger values
+//! stand behind the smaller ones.
+
+use std::fmt::Write as _;
+
+use crate::{Matrix, Quantity};
+
+use super::labels::Taken;
+use super::path::Path;
+use super::scale::{Kind, Ruler};
+use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
+use super::{Frame, legend, ticks};
+
+/// Height of the highest column.
+const HEIGHT: f64 = 210.0;
+/// What of a cell's side a column takes.
+const THICK: f64 = 0.62;
+
+/// Where the plane lies.
+struct Plane {
+    /// Screen place of the farthest corner.
+    origin: (f64, f64),
+    /// Width and height of half a cell on the screen.
+    half: (f64, f64),
+    columns: usize,
+    rows: usize,
+    /// The order of an axis is turned.
+    turned: (bool, bool),
+    value: Ruler,
+}
+
+impl Plane {
+    /// The screen place of a place on the plane, `up` pixels above it.
+    fn at(&self, column: f64, row: f64, up: f64) -> (f64, f64) {
+        (
+            self.origin.0 + (column - row) * self.half.0,
+            self.origin.1 + (column + row) * self.half.1 - up,
+        )
+    }
+
+    /// The index in the matrix of a place counted from the back.
+    fn index(&self, column: usize, row: usize) -> (usize, usize) {
+        let column = if self.turned.0 { self.columns - 1 - column } else { column };
+        let row = if self.turned.1 { self.rows - 1 - row } else { row };
+        (column, row)
+    }
+
+    /// How high a value stands. Below 0 is nothing.
+    fn up(&self, value: f64) -> f64 {
+        self.value.place_within(value).unwrap_or(0.0)
+    }
+}
+
+/// The value at a place of the matrix, if there is one.
+fn value(matrix: &Matrix, column: usize, row: usize) -> Option<f64> {
+    matrix.values.get(row)?.get(column).copied().flatten().filter(|v| v.is_finite())
+}
+
+/// Writes the columns of a matrix below `top`; returns where they end.
+pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
+    let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
+    let most = matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
+    let most = most.fold(f64::NEG_INFINITY, f64::max);
+    if columns == 0 || rows == 0 || most == f64::NEG_INFINITY {
+        out.push_str("<g class=\"panel\" data-panel=\"0\"><g class=\"labels\">");
+        Label { class: "none", ..label(frame.width / 2.0, top + 60.0, Anchor::Middle, 200.0) }
+            .write(out, "no data");
+        out.push_str("</g></g>\n");
+        return top + 110.0;
+    }
+    let height = if frame.is_small { HEIGHT * 0.6 } else { HEIGHT };
+    let plane = lay(matrix, frame, top, most, height);
+    let cells = (columns + rows) as f64;
+    let bottom = plane.origin.1 + cells * plane.half.1 + 64.0;
+
+    out.push_str("<g class=\"panel\" data-panel=\"0\">\n");
+    walls(out, matrix, &plane, height);
+    names(out, matrix, &plane, frame);
+    out.push_str("<g class=\"marks\"><g class=\"zoom\">\n");
+    let mut order: Vec<(usize, usize)> =
+        (0..rows).flat_map(|row| (0..columns).map(move |column| (column, row))).collect();
+    order.sort_by_key(|&(column, row)| (column + row, column));
+    let mut tops = Vec::new();
+    for &(column, row) in &order {
+        let (i, j) = plane.index(column, row);
+        if let Some(value) = value(matrix, i, j) {
+            tops.push((column_at(out, &plane, column, row, value, j), value));
+        }
+    }
+    out.push_str("</g></g>\n<g class=\"labels\">\n");
+    let mut taken = Taken::new([0.0, top, frame.width, bottom]);
+    // Those in front first: nothing hides them.
+    for &((x, y), value) in tops.iter().rev() {
+        let words = matrix.quantity.words(value);
+        let wide = width(&words, SMALL) + 2.0;
+        let offered = [[x - wide / 2.0, y - 15.0, x + wide / 2.0, y - 3.0]];
+        if taken.choose(&offered).is_some() {
+            Label { class: "value", size: SMALL, ..label(x, y - 5.0, Anchor::Middle, 200.0) }
+                .write(out, &words);
+            out.push('\n');
+        }
+    }
+    out.push_str("</g></g>\n");
+    bottom
+}
+
+fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plane {
+    let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
+    // Names of both axes stand left and right of the plane.
+    let room = frame.width - 2.0 * if frame.is_small { 70.0 } else { 120.0 };
+    let half = (room / (columns + rows) as f64).min(34.0);
+    let half = (half, half / 1.9);
+    let mean = |along: &dyn Fn(usize, usize) -> bool| {
+        let (mut sum, mut n) = (0.0, 0.0);
+        for row in 0..rows {
+            for column in 0..columns {
+                if let (true, Some(v)) = (along(column, row), value(matrix, column, row)) {
+                    (sum, n) = (sum + v / most.abs().max(1e-300), n + 1.0);
+                }
+            }
+        }
+        if n > 0.0 { sum / n } else { 0.0 }
+    };
+    let turned = (
+        mean(&|column, _| column == columns - 1) > mean(&|column, _| column == 0),
+        mean(&|_, row| row == rows - 1) > mean(&|_, row| row == 0),
+    );
+    let most = most.max(0.0);
+    let high = if most > 0.0 {
+        let step = ticks::linear_step(matrix.quantity, most, 4.0);
+        let rounded = (most / step - 1e-9).ceil() * step;
+        if rounded.is_finite() { rounded } else { most }
+    } else {
+        1.0
+    };
+    let value = Ruler {
+        kind: Kind::Linear,
+        quantity: matrix.quantity,
+        low: 0.0,
+        high,
+        from: 0.0,
+        to: height,
+    };
+    let left = (frame.width - (columns + rows) as f64 * half.0) / 2.0;
+    let origin = (left + rows as f64 * half.0, top + height + 34.0);
+    Plane { origin, half, columns, rows, turned, value }
+}
+
+/// The plane with its grid, and the two walls behind it with the ticks of the values.
+fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
+    let (columns, rows) = (plane.columns as f64, plane.rows as f64);
+    out.push_str("<g class=\"axis y\">");
+    let mut grid = Path::default();
+    for i in 0..=plane.columns {
+        line(&mut grid, plane.at(i as f64, 0.0, 0.0), plane.at(i as f64, rows, 0.0));
+    }
+    for j in 0..=plane.rows {
+        line(&mut grid, plane.at(0.0, j as f64, 0.0), plane.at(columns, j as f64, 0.0));
+    }
+    for corner in [(0.0, rows), (0.0, 0.0), (columns, 0.0)] {
+        line(&mut grid, plane.at(corner.0, corner.1, 0.0), plane.at(corner.0, corner.1, height));
+    }
+    grid.write(out, "minor");
+    for tick in ticks::ticks(&plane.value, false).iter().filter(|t| !t.label.is_empty()) {
+        let up = plane.up(tick.value);
+        let mut path = Path::default();
+        path.move_to(plane.at(0.0, rows, up).0, plane.at(0.0, rows, up).1);
+        for corner in [(0.0, 0.0), (columns, 0.0)] {
+            let (x, y) = plane.at(corner.0, corner.1, up);
+            path.line_to(x, y);
+        }
+        let (x, y) = plane.at(0.0, rows, up);
+        let _ = write!(out, r#"<g class="tick"><path d="{}"/>"#, path.d());
+        label(x - 6.0, y + 4.0, Anchor::End, 100.0).write(out, &tick.label);
+        out.push_str("</g>");
+    }
+    let (x, y) = plane.at(0.0, rows, height);
+    let unit = if matrix.quantity == Quantity::Iops { "IOPS" } else { "" };
+    if !unit.is_empty() {
+        Label { class: "name", ..label(x - 6.0, y - 12.0, Anchor::End, 100.0) }.write(out, unit);
+    }
+    out.push_str("</g>\n");
+}
+
+fn line(path: &mut Path, a: (f64, f64), b: (f64, f64)) {
+    path.move_to(a.0, a.1);
+    path.line_to(b.0, b.1);
+}
+
+/// Names of columns along the right front edge, of rows along the left one.
+fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
+    let (columns, rows) = (plane.columns as f64, plane.rows as f64);
+    // So many steps apart names don't touch.
+    let every = (13.0 / plane.half.1).ceil().max(1.0) as usize;
+    out.push_str("<g class=\"axis x\">");
+    for column in (0..plane.columns).step_by(every) {
+        let (x, y) = plane.at(column as f64 + 0.5, rows, 0.0);
+        let name = &matrix.columns[plane.index(column, 0).0];
+        let cat = label(x - 5.0, y + 14.0, Anchor::End, (x - 7.0).clamp(20.0, 120.0));
+        Label { class: "cat", ..cat }.write(out, name);
+    }
+    for row in (0..plane.rows).step_by(every) {
+        let (x, y) = plane.at(columns, row as f64 + 0.5, 0.0);
+        let name = &matrix.rows[plane.index(0, row).1];
+        let room = (frame.width - x - 7.0).clamp(20.0, 120.0);
+        Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, room) }.write(out, name);
+    }
+    // The names of the axes stand below the middle of their edges.
+    let widest = |names: &[String]| {
+        names.iter().map(|n| width(&isolated(n), SIZE).min(120.0)).fold(0.0, f64::max)
+    };
+    let (x, y) = plane.at(columns / 2.0, rows, 0.0);
+    let x = (x - widest(&matrix.columns) - 14.0).max(60.0);
+    Label { class: "name", ..label(x, y + 40.0, Anchor::End, x) }.write(out, &matrix.columns_label);
+    let (x, y) = plane.at(columns, rows / 2.0, 0.0);
+    let x = (x + widest(&matrix.rows) + 14.0).min(frame.width - 60.0);
+    let room = frame.width - x;
+    Label { class: "name", ..label(x, y + 40.0, Anchor::Start, room) }
+        .write(out, &matrix.rows_label);
+    out.push_str("</g>\n");
+}
+
+/// Writes one column; returns the middle of its top.
+fn column_at(
+    out: &mut String,
+    plane: &Plane,
+    column: usize,
+    row: usize,
+    value: f64,
+    color: usize,
+) -> (f64, f64) {
+    let rim = (1.0 - THICK) / 2.0;
+    let (a, b) = (column as f64 + rim, column as f64 + 1.0 - rim);
+    let (c, d) = (row as f64 + rim, row as f64 + 1.0 - rim);
+    let up = plane.up(value);
+    let face = |corners: [(f64, f64, f64); 4]| {
+        let mut path = Path::default();
+        for (i, (x, y, up)) in corners.into_iter().enumerate() {
+            let (x, y) = plane.at(x, y, up);
+            if i == 0 { path.move_to(x, y) } else { path.line_to(x, y) }
+        }
+        path.close();
+        path.d().to_owned()
+    };
+    let left = face([(a, d, 0.0), (b, d, 0.0), (b, d, up), (a, d, up)]);
+    let right = face([(b, d, 0.0), (b, c, 0.0), (b, c, up), (b, d, up)]);
+    let roof = face([(a, c, up), (b, c, up), (b, d, up), (a, d, up)]);
+    let _ = writeln!(
+        out,
+        r#"<g class="c{}"><path class="face" d="{left}{right}{roof}"/><path class="shade" d="{left}"/><path class="shade deep" d="{right}"/></g>"#,
+        color % legend::COLORS
+    );
+    plane.at(f64::midpoint(a, b), f64::midpoint(c, d), up)
+}

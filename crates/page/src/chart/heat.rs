@@ -1,0 +1,180 @@
+//! Heat maps: counts by place as colours by rank.
+//!
+//! Linear shading hides what is rare, and in storage the rare I/O is the one that hurts. So the distinct
+//! counts of a figure are ranked and each eighth of the ranks has one colour; the key says which counts.
+//! One path holds all cells of a colour.
+
+use std::fmt::Write as _;
+
+use iodyno_units::human;
+
+use crate::figure::HeatMap;
+
+use super::layout::{Area, Layout};
+use super::path::{Path, px};
+use super::text::{Anchor, Label, SMALL, clean, width};
+
+/// How many colours the ramp has.
+pub(super) const LEVELS: usize = 8;
+/// How high the colour key is.
+pub(super) const KEY_HEIGHT: f64 = 34.0;
+/// A column or a row narrower than this, in pixels, is drawn together with its neighbours.
+const LEAST: f64 = 2.0;
+
+/// A heat map as it is drawn: narrow columns and rows taken together.
+#[derive(Debug)]
+pub(super) struct Field {
+    x_edges: Vec<f64>,
+    y_edges: Vec<f64>,
+    counts: Vec<Vec<u64>>,
+}
+
+impl Field {
+    /// Of a heat map in a panel.
+    pub(super) fn new(heat: &HeatMap, layout: &Layout, panel: &Area) -> Self {
+        let columns = heat.counts.len().min(heat.x_edges.len().saturating_sub(1));
+        let rows = heat.y_edges.len().saturating_sub(1);
+        let together =
+            |cells: usize, pixels: f64| ((cells as f64 * LEAST / pixels).ceil() as usize).max(1);
+        let (by_x, by_y) =
+            (together(columns, layout.x.to - layout.x.from), together(rows, panel.height));
+        let mut counts = vec![vec![0_u64; rows.div_ceil(by_y)]; columns.div_ceil(by_x)];
+        for (i, column) in heat.counts.iter().take(columns).enumerate() {
+            for (j, &count) in column.iter().take(rows).enumerate() {
+                let cell = &mut counts[i / by_x][j / by_y];
+                *cell = cell.saturating_add(count);
+            }
+        }
+        Self {
+            x_edges: every(&heat.x_edges[..heat.x_edges.len().min(columns + 1)], by_x),
+            y_edges: every(&heat.y_edges, by_y),
+            counts,
+        }
+    }
+
+    /// Something was counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.counts.iter().flatten().all(|&n| n == 0)
+    }
+
+    /// Writes the cells.
+    pub(super) fn write(&self, out: &mut String, levels: &Levels, layout: &Layout, panel: &Area) {
+        let mut paths = vec![Path::default(); LEVELS];
+        for (column, edges) in self.counts.iter().zip(self.x_edges.windows(2)) {
+            let ends = layout.x.place_within(edges[0]).zip(layout.x.place_within(edges[1]));
+            let Some((left, right)) = ends.filter(|(a, b)| a < b) else { continue };
+            let mut row = 0;
+            while row < column.len() {
+                let level = levels.level(column[row]);
+                let same = column[row..].iter().take_while(|&&n| levels.level(n) == level).count();
+                let ends = (self.y_edges[row], self.y_edges[row + same]);
+                row += same;
+                let Some(level) = level else { continue };
+                // The first row may begin at 0, which has no place on a logarithmic axis.
+                let foot = panel.y + panel.height;
+                let low = panel.ruler.place_within(ends.0).unwrap_or(foot);
+                let Some(high) = panel.ruler.place_within(ends.1) else { continue };
+                if low > high {
+                    paths[level].rect((left, high), (right, low));
+                }
+            }
+        }
+        out.push_str("<g class=\"heat\">");
+        for (i, path) in paths.iter().enumerate() {
+            path.write(out, &format!("h{i}"));
+        }
+        out.push_str("</g>\n");
+    }
+}
+
+/// Every `step`-th edge and the last one.
+fn every(edges: &[f64], step: usize) -> Vec<f64> {
+    let mut out: Vec<f64> = edges.iter().copied().step_by(step).collect();
+    if let (Some(last), true) = (edges.last(), edges.len() % step != 1 && step > 1) {
+        out.push(*last);
+    }
+    out
+}
+
+/// Which counts have which colour.
+#[derive(Debug)]
+pub(super) struct Levels {
+    /// The distinct counts above 0, rising.
+    counts: Vec<u64>,
+}
+
+impl Levels {
+    /// Of all counts in a figure, so that a colour means the same in all its panels.
+    pub(super) fn new<'a>(fields: impl Iterator<Item = &'a Field>) -> Self {
+        let mut counts: Vec<u64> =
+            fields.flat_map(|f| f.counts.iter().flatten().copied()).filter(|&n| n > 0).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        Self { counts }
+    }
+
+    /// The colour of a count; None of 0.
+    fn level(&self, count: u64) -> Option<usize> {
+        let rank = self.counts.binary_search(&count).ok()?;
+        Some(((rank + 1) * LEVELS).div_ceil(self.counts.len()) - 1)
+    }
+
+    /// Writes the key: the least count of each colour.
+    pub(super) fn write_key(&self, out: &mut String, of: &str, top: f64, frame_width: f64) {
+        const SWATCH: f64 = 46.0;
+        out.push_str("<g class=\"key\">");
+        let small = |x: f64, y: f64, anchor, room| Label {
+            at: (x, y),
+            anchor,
+            class: "small",
+            size: SMALL,
+            room,
+            more: "",
+        };
+        let words = format!("{} in a cell, by rank, from:", clean(of));
+        let swatch = SWATCH.min((frame_width - 20.0) / (LEVELS as f64 + 4.0));
+        let room = frame_width - 16.0 - swatch * LEVELS as f64;
+        small(2.0, top + 11.0, Anchor::Start, room).write(out, &words);
+        let mut x = 2.0 + width(&words, SMALL).min(room) + 8.0;
+        for level in 0..LEVELS {
+            let first = self.counts.iter().find(|&&n| self.level(n) == Some(level));
+            let Some(&first) = first else { continue };
+            let _ = write!(
+                out,
+                r#"<rect class="h{level}" x="{}" y="{}" width="{}" height="10"/>"#,
+                px(x),
+                px(top + 2.0),
+                px(swatch)
+            );
+            small(x + swatch / 2.0, top + 24.0, Anchor::Middle, swatch)
+                .write(out, &human::count(first as f64));
+            x += swatch;
+        }
+        out.push_str("</g>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_follow_rank_and_the_most_has_the_last() {
+        let field =
+            |counts: Vec<u64>| Field { x_edges: vec![], y_edges: vec![], counts: vec![counts] };
+        let of = |counts: Vec<u64>| Levels::new([field(counts)].iter());
+        let many = of((0..=800).collect());
+        assert_eq!(many.level(0), None);
+        assert_eq!(many.level(1), Some(0));
+        assert_eq!(many.level(100), Some(0));
+        assert_eq!(many.level(101), Some(1));
+        assert_eq!(many.level(800), Some(7));
+        // One outlier of a million does not push the rest into one colour.
+        let skewed = of(vec![1, 2, 3, 1_000_000]);
+        let levels: Vec<_> = [1, 2, 3, 1_000_000].map(|n| skewed.level(n).unwrap()).into();
+        assert_eq!(levels, [1, 3, 5, 7]);
+        assert_eq!(every(&[0.0, 1.0, 2.0, 3.0, 4.0], 2), [0.0, 2.0, 4.0]);
+        assert_eq!(every(&[0.0, 1.0, 2.0, 3.0], 2), [0.0, 2.0, 3.0]);
+        assert_eq!(every(&[0.0, 1.0], 1), [0.0, 1.0]);
+    }
+}

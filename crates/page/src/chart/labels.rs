@@ -1,0 +1,55 @@
+//! Which places of a panel are taken, so that labels neither cover each other nor a dot.
+
+/// Places that are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    /// Left, top, right, bottom of what may not be covered.
+    hard: Vec<[f64; 4]>,
+    /// Points on lines, which are better not covered.
+    soft: Vec<(f64, f64)>,
+    /// Left, top, right, bottom of where labels may be.
+    bounds: [f64; 4],
+}
+
+impl Taken {
+    /// Nothing is taken within `bounds` (left, top, right, bottom).
+    pub(super) fn new(bounds: [f64; 4]) -> Self {
+        Self { hard: Vec::new(), soft: Vec::new(), bounds }
+    }
+
+    /// A dot is at a place.
+    pub(super) fn dot(&mut self, x: f64, y: f64) {
+        self.hard.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
+    }
+
+    /// A line goes from one place to another.
+    pub(super) fn line(&mut self, a: (f64, f64), b: (f64, f64)) {
+        let steps = ((b.0 - a.0).abs().max((b.1 - a.1).abs()) / 6.0).clamp(1.0, 200.0) as usize;
+        self.soft.extend((0..=steps).map(|i| {
+            let share = i as f64 / steps as f64;
+            (a.0 + share * (b.0 - a.0), a.1 + share * (b.1 - a.1))
+        }));
+    }
+
+    /// Takes the best of the places offered: within the bounds, over nothing hard, over as little of
+    /// the lines as can be; the earlier of equals. None where there is none.
+    pub(super) fn choose(&mut self, offered: &[[f64; 4]]) -> Option<usize> {
+        let mut best: Option<(usize, usize)> = None;
+        for (i, r) in offered.iter().enumerate() {
+            let b = self.bounds;
+            let is_inside = r[0] >= b[0] && r[1] >= b[1] && r[2] <= b[2] && r[3] <= b[3];
+            let meets = |h: &[f64; 4]| r[0] < h[2] && h[0] < r[2] && r[1] < h[3] && h[1] < r[3];
+            if !is_inside || self.hard.iter().any(meets) {
+                continue;
+            }
+            let covers = |p: &&(f64, f64)| p.0 > r[0] && p.0 < r[2] && p.1 > r[1] && p.1 < r[3];
+            let covered = self.soft.iter().filter(covers).count();
+            if best.is_none_or(|(least, _)| covered < least) {
+                best = Some((covered, i));
+            }
+        }
+        let (_, i) = best?;
+        self.hard.push(offered[i]);
+        Some(i)
+    }
+}

@@ -1,0 +1,338 @@
+//! Where everything of a plot lies: panels, axes, legend, the names of spans.
+//!
+//! The layout is made once and read by what draws the picture and by what describes its scales to the
+//! page's script, so that both agree to the pixel.
+
+use std::collections::BTreeMap;
+
+use crate::{Axis, Mark, Panel, Plot, Quantity, Scale, Series};
+
+use super::Frame;
+use super::legend::{self, Entry};
+use super::scale::{Extent, Ruler};
+use super::text::{SIZE, SMALL, isolated, width};
+use super::ticks::{self, Tick};
+
+/// A plot that was laid out.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// One for each name, in the order of their first series.
+    pub(super) entries: Vec<Entry>,
+    /// Where the legend begins, downwards.
+    pub(super) legend_y: f64,
+    /// Where the colour key of the heat maps begins; None where there is no heat map.
+    pub(super) key_y: Option<f64>,
+    /// Row of each span's name above the first panel; None for one that has no room.
+    pub(super) span_rows: Vec<Option<usize>>,
+    /// The horizontal axis.
+    pub(super) x: Ruler,
+    /// Its ticks.
+    pub(super) x_ticks: Vec<Tick>,
+    /// The names of its categories stand aslant.
+    pub(super) is_slanted: bool,
+    /// From top to bottom.
+    pub(super) panels: Vec<Area>,
+    /// Width of all bars at one place, in pixels.
+    pub(super) bar_width: f64,
+    /// Below this is nothing of the plot.
+    pub(super) bottom: f64,
+}
+
+/// A panel's box.
+#[derive(Clone, Debug)]
+pub(super) struct Area {
+    /// Its left end.
+    pub(super) x: f64,
+    /// Its top.
+    pub(super) y: f64,
+    /// Its width.
+    pub(super) width: f64,
+    /// Its height.
+    pub(super) height: f64,
+    /// The vertical axis.
+    pub(super) ruler: Ruler,
+    /// Its ticks.
+    pub(super) ticks: Vec<Tick>,
+}
+
+/// Height of a row of names of spans.
+pub(super) const SPAN_ROW: f64 = 15.0;
+/// Rows of names of spans, at most.
+const SPAN_ROWS: usize = 3;
+/// Height of a category on a vertical axis.
+const CATEGORY: f64 = 24.0;
+
+impl Layout {
+    /// Lays a plot out below `top`.
+    pub(super) fn new(plot: &Plot, frame: &Frame, top: f64) -> Self {
+        let entries = legend::entries(plot);
+        let legend_y = top;
+        let mut y = top + legend::height(&entries, plot, frame);
+        let has_heat = plot.panels.iter().any(|p| p.heat.is_some());
+        let key_y = has_heat.then_some(y);
+        if has_heat {
+            y += super::heat::KEY_HEIGHT;
+        }
+        let first_head = y;
+
+        // Vertical axes first: the width of their labels decides where the horizontal one begins.
+        let heights: Vec<f64> = plot.panels.iter().map(|p| height(p, plot, frame)).collect();
+        let mut rulers = Vec::new();
+        let mut left = 30.0_f64;
+        for (panel, &height) in plot.panels.iter().zip(&heights) {
+            let ruler = Ruler::new(&panel.y, vertical(panel), (height, 0.0), false);
+            let mut ticks = ticks::ticks(&ruler, false);
+            thin(&mut ticks, &ruler, false);
+            left = left.max(label_width(&panel.y, &ticks, frame) + 12.0);
+            rulers.push((ruler, ticks));
+        }
+        let right = 18.0;
+        let (from, to) = (left.round(), frame.width - right);
+        let (extent, gap) = horizontal(plot);
+        let is_tight = gap.is_none()
+            && matches!(plot.x.quantity, Quantity::Seconds | Quantity::Ratio | Quantity::LatencyNs);
+        let x = Ruler::new(&plot.x, extent, (from, to), is_tight);
+        let mut x_ticks = ticks::ticks(&x, true);
+        thin(&mut x_ticks, &x, true);
+        let bar_width = gap.map_or(40.0, |gap| {
+            let pixels = gap * x.pixels_per_unit();
+            if pixels < 4.0 { pixels } else { (pixels * 0.8).min(90.0) }
+        });
+
+        let span_rows = span_rows(plot, &x);
+        let rows = span_rows.iter().flatten().max().map_or(0, |row| row + 1);
+        let mut panels = Vec::new();
+        y = first_head;
+        for (i, ((mut ruler, ticks), &height)) in rulers.into_iter().zip(&heights).enumerate() {
+            y += 20.0 + if i == 0 { SPAN_ROW * rows as f64 } else { 6.0 };
+            (ruler.from, ruler.to) = (ruler.from + y, ruler.to + y);
+            panels.push(Area { x: from, y, width: to - from, height, ruler, ticks });
+            y += height;
+        }
+        let mut is_slanted = false;
+        y += 20.0;
+        if let Scale::Categories(names) = &plot.x.scale {
+            let room = x.pixels_per_unit() - 6.0;
+            let widest = names.iter().map(|n| width(&isolated(n), SIZE)).fold(0.0, f64::max);
+            is_slanted = widest > room;
+            if is_slanted {
+                y += (widest.min(SLANT_ROOM) * 0.57).ceil();
+            }
+        }
+        if !axis_label(&plot.x).is_empty() {
+            y += 18.0;
+        }
+        Self {
+            entries,
+            legend_y,
+            key_y,
+            span_rows,
+            x,
+            x_ticks,
+            is_slanted,
+            panels,
+            bar_width,
+            bottom: y + 4.0,
+        }
+    }
+}
+
+/// How long a slanted name of a category may be.
+pub(super) const SLANT_ROOM: f64 = 130.0;
+
+/// What is written at an axis: its label, the unit where ticks don't carry it, and `log` where it is so.
+pub(super) fn axis_label(axis: &Axis) -> String {
+    let label = isolated(&axis.label);
+    let mut more = Vec::new();
+    if axis.quantity == Quantity::Iops && !label.to_lowercase().contains("iops") {
+        more.push("IOPS");
+    }
+    if axis.scale == Scale::Log && !label.contains("log") {
+        more.push("log");
+    }
+    match (label.is_empty(), more.is_empty()) {
+        (_, true) => label,
+        (true, _) => more.join(", "),
+        _ => format!("{label} ({})", more.join(", ")),
+    }
+}
+
+fn height(panel: &Panel, plot: &Plot, frame: &Frame) -> f64 {
+    if let Scale::Categories(names) = &panel.y.scale {
+        return (names.len() as f64 * CATEGORY + 8.0).clamp(70.0, 2400.0);
+    }
+    let usual = match plot.panels.len() {
+        0 | 1 => 300.0,
+        2 => 200.0,
+        _ => 160.0,
+    } * if frame.is_small { 0.6 } else { 1.0 };
+    let share = if panel.height.is_finite() && panel.height > 0.0 { panel.height } else { 1.0 };
+    (usual * share).clamp(48.0, 900.0).round()
+}
+
+/// How wide the labels at a vertical axis are.
+fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
+    match &axis.scale {
+        Scale::Categories(names) => names
+            .iter()
+            .map(|n| width(&isolated(n), SIZE))
+            .fold(0.0, f64::max)
+            .min(frame.width * 0.36),
+        _ => ticks.iter().map(|t| width(&t.label, SIZE)).fold(0.0, f64::max),
+    }
+}
+
+/// Takes away labels that would touch the one before. The ticks themselves stay.
+fn thin(ticks: &mut [Tick], ruler: &Ruler, is_wide: bool) {
+    let mut end = f64::NEG_INFINITY;
+    for tick in ticks {
+        let (Some(place), false) = (ruler.place(tick.value), tick.label.is_empty()) else {
+            continue;
+        };
+        // Downwards on a vertical axis: its places fall as values rise.
+        let (place, half) =
+            if is_wide { (place, width(&tick.label, SIZE) / 2.0 + 4.0) } else { (-place, 7.0) };
+        if place - half < end {
+            tick.label.clear();
+        } else {
+            end = place + half;
+        }
+    }
+}
+
+/// The extent along the horizontal axis, and the least distance between bars, in transformed units.
+fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
+    let mut extent = Extent::new(&plot.x.scale);
+    let mut bars = Vec::new();
+    let kind = super::scale::Kind::of(&plot.x.scale);
+    for panel in &plot.panels {
+        for series in &panel.series {
+            for point in &series.points {
+                extent.add(point.x);
+                if let (Mark::Interval, Some((low, high))) = (series.mark, point.interval) {
+                    extent.add(low);
+                    extent.add(high);
+                }
+                if matches!(series.mark, Mark::Bars | Mark::Stack) {
+                    bars.extend(kind.transform(point.x));
+                }
+            }
+        }
+        for rule in panel.rules.iter().filter(|r| r.upright) {
+            extent.add(rule.at);
+        }
+        for &edge in panel.heat.iter().flat_map(|h| &h.x_edges) {
+            extent.add(edge);
+        }
+    }
+    for span in &plot.spans {
+        extent.add(span.from);
+        extent.add(span.to);
+    }
+    if bars.is_empty() {
+        return (extent, None);
+    }
+    bars.sort_by(f64::total_cmp);
+    let gap =
+        bars.windows(2).map(|w| w[1] - w[0]).filter(|&d| d > 1e-9).fold(f64::INFINITY, f64::min);
+    let gap = if gap.is_finite() { gap } else { 1.0 };
+    let gap = if matches!(kind, super::scale::Kind::Categories(_)) { 1.0 } else { gap };
+    extent.widen(gap / 2.0);
+    (extent, Some(gap))
+}
+
+/// The extent along a panel's vertical axis.
+fn vertical(panel: &Panel) -> Extent {
+    let mut extent = Extent::new(&panel.y.scale);
+    let mut has_words = false;
+    for (series, stack) in panel.series.iter().zip(stacks(panel)) {
+        for (i, point) in series.points.iter().enumerate() {
+            has_words |= !point.label.is_empty() && series.mark != Mark::Interval;
+            match (series.mark, stack.get(i)) {
+                (Mark::Stack, Some(&(low, high))) => {
+                    extent.add(low);
+                    extent.add(high);
+                }
+                (Mark::Band, _) => {}
+                _ => extent.add(point.y),
+            }
+            if let (true, Some((low, high))) = (series.mark != Mark::Interval, point.interval) {
+                extent.add(low);
+                extent.add(high);
+            }
+        }
+        if matches!(series.mark, Mark::Bars | Mark::Stack) {
+            extent.add(0.0);
+        }
+    }
+    for rule in panel.rules.iter().filter(|r| !r.upright) {
+        extent.add(rule.at);
+    }
+    if let Some(heat) = &panel.heat {
+        for (i, edges) in heat.y_edges.windows(2).enumerate() {
+            if heat.counts.iter().any(|column| column.get(i).is_some_and(|&n| n > 0)) {
+                extent.add(edges[0]);
+                extent.add(edges[1]);
+            }
+        }
+    }
+    if has_words && matches!(panel.y.scale, Scale::Linear { .. }) {
+        extent.headroom(0.07);
+    }
+    extent
+}
+
+/// From where to where each bar of stacked series goes: positive values pile up, negative ones down.
+/// Other series have none.
+pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
+    let mut piles: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    let bars = |series: &Series| {
+        series
+            .points
+            .iter()
+            .map(|point| {
+                let pile = piles.entry(point.x.to_bits()).or_insert((0.0, 0.0));
+                let value = if point.y.is_finite() { point.y } else { 0.0 };
+                let end = if value < 0.0 { &mut pile.1 } else { &mut pile.0 };
+                let from = *end;
+                *end += value;
+                (from, *end)
+            })
+            .collect()
+    };
+    let mut bars = bars;
+    panel
+        .series
+        .iter()
+        .map(|series| if series.mark == Mark::Stack { bars(series) } else { Vec::new() })
+        .collect()
+}
+
+/// In which row above the first panel the name of each span stands. Spans that overlap, and names
+/// longer than their span, go to another row; what finds none has its name in a `title` alone.
+fn span_rows(plot: &Plot, x: &Ruler) -> Vec<Option<usize>> {
+    let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];
+    let right = x.from.max(x.to);
+    let mut order: Vec<usize> = (0..plot.spans.len()).collect();
+    order.sort_by(|&a, &b| plot.spans[a].from.total_cmp(&plot.spans[b].from));
+    let mut rows = vec![None; plot.spans.len()];
+    for i in order {
+        let span = &plot.spans[i];
+        let (Some(from), Some(to)) = (x.place_within(span.from), x.place_within(span.to)) else {
+            continue;
+        };
+        if span.name.is_empty() || to <= from {
+            continue;
+        }
+        let words = width(&super::span_name(span), SMALL) + 8.0;
+        let end = (from + words.min(170.0)).max(to);
+        if from + 24.0 > right {
+            continue;
+        }
+        if let Some(row) = ends.iter().position(|&e| e <= from + 0.5) {
+            ends[row] = end;
+            rows[i] = Some(row);
+        }
+    }
+    rows
+}

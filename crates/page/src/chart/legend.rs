@@ -1,0 +1,199 @@
+//! The legend: one entry for each name, with a sample of its mark.
+
+use std::fmt::Write as _;
+
+use crate::{Mark, Panel, Plot, Series, Tone};
+
+use super::Frame;
+use super::path::px;
+use super::text::{Anchor, SIZE, isolated, label, width};
+
+/// How many colours there are before they begin again.
+pub(super) const COLORS: usize = 8;
+/// Series of more points than this are drawn without dashes: a jagged line hides them.
+const DASHED_UP_TO: usize = 160;
+/// How wide a name may be.
+const ROOM: f64 = 230.0;
+const ROW: f64 = 19.0;
+const SAMPLE: f64 = 26.0;
+
+/// An entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    /// The name.
+    pub(super) name: String,
+    /// How its first series is drawn; a solid mark goes before a dashed one, which is a part of it.
+    pub(super) mark: Mark,
+    /// Its colour.
+    pub(super) color: usize,
+    /// One of its series has points enough to be drawn without dashes.
+    pub(super) is_dense: bool,
+}
+
+/// The entries of a plot, in the order of their first series.
+pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
+    let mut out: Vec<Entry> = Vec::new();
+    for series in plot.panels.iter().flat_map(|p: &Panel| &p.series) {
+        let is_dense = is_dense(series);
+        match out.iter_mut().find(|e| e.name == series.name) {
+            Some(entry) => {
+                entry.is_dense |= is_dense;
+                if matches!(entry.mark, Mark::Dashed | Mark::Band) && series.mark != Mark::Dashed {
+                    entry.mark = series.mark;
+                }
+            }
+            None => out.push(Entry {
+                name: series.name.clone(),
+                mark: series.mark,
+                color: series.color % COLORS,
+                is_dense,
+            }),
+        }
+    }
+    out
+}
+
+/// The series has points enough to be drawn without dashes.
+pub(super) fn is_dense(series: &Series) -> bool {
+    series.points.len() > DASHED_UP_TO
+}
+
+/// The class of a mark.
+pub(super) fn class(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Line => "line",
+        Mark::Dashed => "dashed",
+        Mark::Step => "step",
+        Mark::Dots => "dots",
+        Mark::Bars => "bars",
+        Mark::Stack => "stack",
+        Mark::Band => "band",
+        Mark::Interval => "interval",
+    }
+}
+
+/// Which signs stand in the picture: Warning, Bad.
+fn signs(plot: &Plot) -> [bool; 2] {
+    let mut points = plot.panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points);
+    let mut found = [false; 2];
+    for point in &mut points {
+        found[0] |= point.tone == Tone::Warning;
+        found[1] |= point.tone == Tone::Bad;
+    }
+    found
+}
+
+const SIGN_NAMES: [&str; 2] = ["to be taken with care", "of no worth"];
+
+/// Places of the entries and then of the signs, each `(x, row)`, and the number of rows.
+fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
+    let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(ROOM));
+    let signs = signs(plot)
+        .into_iter()
+        .zip(SIGN_NAMES)
+        .map(|(is_there, name)| if is_there { width(name, SIZE) } else { f64::NAN });
+    let (mut x, mut row) = (0.0, 0);
+    let mut out = Vec::new();
+    let mut is_any = false;
+    for width in names.chain(signs) {
+        if width.is_nan() || (width == 0.0) {
+            out.push((f64::NAN, 0));
+            continue;
+        }
+        let whole = SAMPLE + 6.0 + width + 18.0;
+        if x > 0.0 && x + whole > frame.width - 8.0 {
+            (x, row) = (0.0, row + 1);
+        }
+        out.push((x, row));
+        x += whole;
+        is_any = true;
+    }
+    (out, if is_any { row + 1 } else { 0 })
+}
+
+/// How high the legend is.
+pub(super) fn height(entries: &[Entry], plot: &Plot, frame: &Frame) -> f64 {
+    places(entries, plot, frame).1 as f64 * ROW
+}
+
+/// Writes the legend below `top`.
+pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Frame, top: f64) {
+    let (places, rows) = places(entries, plot, frame);
+    if rows == 0 {
+        return;
+    }
+    out.push_str("<g class=\"legend\">\n");
+    for (i, (entry, &(x, row))) in entries.iter().zip(&places).enumerate() {
+        if x.is_nan() {
+            continue;
+        }
+        let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
+        let dense = if entry.is_dense { " dense" } else { "" };
+        let _ = write!(
+            out,
+            r#"<g class="series s{i} c{} {}{dense}" data-series="{i}">{}"#,
+            entry.color,
+            class(entry.mark),
+            sample(entry.mark, x, y)
+        );
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, &entry.name);
+        out.push_str("</g>\n");
+    }
+    for (i, &(x, row)) in places[entries.len()..].iter().enumerate() {
+        if x.is_nan() {
+            continue;
+        }
+        let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
+        sign(out, [Tone::Warning, Tone::Bad][i], x + SAMPLE / 2.0, y);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, SIGN_NAMES[i]);
+        out.push('\n');
+    }
+    out.push_str("</g>\n");
+}
+
+fn sample(mark: Mark, x: f64, y: f64) -> String {
+    let end = x + SAMPLE;
+    let middle = x + SAMPLE / 2.0;
+    let line = format!(r#"<path class="l" d="M{} {}h{SAMPLE}"/>"#, px(x), px(y));
+    let dot = format!(r#"<path class="p" d="M{} {}h0"/>"#, px(middle), px(y));
+    match mark {
+        Mark::Line => line + &dot,
+        Mark::Dashed | Mark::Step => line,
+        Mark::Dots => dot,
+        Mark::Bars | Mark::Stack | Mark::Band => {
+            let class = if mark == Mark::Band { "a" } else { "b" };
+            format!(
+                r#"<path class="{class}" d="M{} {}h14v10h-14z"/>"#,
+                px(middle - 7.0),
+                px(y - 5.0)
+            )
+        }
+        Mark::Interval => {
+            let (x, y) = (px(x + 2.0), px(y));
+            format!(r#"<path class="w" d="M{x} {y}H{}m0-4v8M{x} {y}m0-4v8"/>{dot}"#, px(end - 2.0))
+        }
+    }
+}
+
+/// The sign of a tone around a place: a triangle for Warning, a cross for Bad, none for others.
+pub(super) fn sign(out: &mut String, tone: Tone, x: f64, y: f64) {
+    let _ = match tone {
+        Tone::Warning => {
+            write!(
+                out,
+                r#"<path class="sign warning" d="M{} {}l7.5 13h-15z"/>"#,
+                px(x),
+                px(y - 8.5)
+            )
+        }
+        Tone::Bad => {
+            write!(
+                out,
+                r#"<path class="sign bad" d="M{} {}l10 10m0-10l-10 10"/>"#,
+                px(x - 5.0),
+                px(y - 5.0)
+            )
+        }
+        _ => Ok(()),
+    };
+}

@@ -1,0 +1,340 @@
+//! Series as paths: lines, steps, dots, bars, bands, intervals.
+//!
+//! Each series is a group of at most a handful of paths, whatever the number of its points. Lines of
+//! figures with very many points are thinned to the first, least, most and last point of each pixel
+//! column: what the eye would see of all of them, so that no spike vanishes.
+
+use std::fmt::Write as _;
+
+use crate::{Mark, Series};
+
+use super::labels::Taken;
+use super::layout::{Area, Layout};
+use super::legend;
+use super::path::Path;
+
+/// Figures with more points than this are drawn as the envelope of their points.
+pub(super) const THIN_ABOVE: usize = 5000;
+/// Lines of more points than this have no dots.
+const DOTS_UP_TO: usize = 40;
+/// Half the width of the ends of an interval.
+const CAP: f64 = 3.0;
+
+/// What a series is drawn with besides its points.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// The layout of the plot.
+    pub(super) layout: &'a Layout,
+    /// The panel's box.
+    pub(super) panel: &'a Area,
+    /// Its number among the legend's entries.
+    pub(super) entry: usize,
+    /// Which of how many series of bars side by side it is.
+    pub(super) slot: (usize, usize),
+    /// From where to where its bars go, if it is stacked.
+    pub(super) stack: &'a [(f64, f64)],
+    /// Its line is drawn as the envelope.
+    pub(super) is_thinned: bool,
+}
+
+/// A place that a label or a sign can stand at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    /// Index of the point.
+    pub(super) point: usize,
+    /// Where it is.
+    pub(super) at: (f64, f64),
+}
+
+/// Writes a series as a group; returns the places of its points and tells what they take.
+pub(super) fn write(
+    out: &mut String,
+    series: &Series,
+    place: Place,
+    taken: &mut Taken,
+) -> Vec<Spot> {
+    let dense = if legend::is_dense(series) { " dense" } else { "" };
+    let _ = write!(
+        out,
+        r#"<g class="series s{0} c{1} {2}{dense}" data-series="{0}">"#,
+        place.entry,
+        series.color % legend::COLORS,
+        legend::class(series.mark)
+    );
+    let spots = match series.mark {
+        Mark::Line | Mark::Dashed | Mark::Step => line(out, series, place, taken),
+        Mark::Dots => dots(out, series, place, taken),
+        Mark::Bars | Mark::Stack => bars(out, series, place, taken),
+        Mark::Band => band(out, series, place),
+        Mark::Interval => intervals(out, series, place, taken),
+    };
+    out.push_str("</g>\n");
+    spots
+}
+
+/// Places of the points, in runs between gaps.
+fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
+    let mut runs = vec![Vec::new()];
+    for (i, point) in series.points.iter().enumerate() {
+        let at = place.layout.x.place(point.x).zip(place.panel.ruler.place(point.y));
+        match (at, runs.last_mut()) {
+            (Some(at), Some(run)) => run.push(Spot { point: i, at }),
+            (None, Some(run)) if !run.is_empty() => runs.push(Vec::new()),
+            _ => {}
+        }
+    }
+    runs.retain(|run| !run.is_empty());
+    runs
+}
+
+fn is_inside(place: Place, at: (f64, f64)) -> bool {
+    place.layout.x.holds(at.0) && place.panel.ruler.holds(at.1)
+}
+
+fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {
+    let mut path = Path::default();
+    let mut dots = Path::default();
+    let mut spots = Vec::new();
+    let has_dots = series.points.len() <= DOTS_UP_TO && series.mark == Mark::Line;
+    for run in runs(series, place) {
+        let places: Vec<(f64, f64)> = run.iter().map(|s| s.at).collect();
+        let places = if place.is_thinned { envelope(&places) } else { places };
+        if let [alone] = places[..] {
+            // A point between gaps has no line, so that it is seen as a dot.
+            if is_inside(place, alone) && !has_dots {
+                dots.dot(alone.0, alone.1);
+            }
+        } else {
+            path.move_to(places[0].0, places[0].1);
+            for pair in places.windows(2) {
+                if series.mark == Mark::Step {
+                    path.line_to(pair[1].0, pair[0].1);
+                }
+                path.line_to(pair[1].0, pair[1].1);
+                if series.points.len() <= 2000 {
+                    taken.line(pair[0], pair[1]);
+                }
+            }
+        }
+        for spot in run.into_iter().filter(|s| is_inside(place, s.at)) {
+            if has_dots {
+                dots.dot(spot.at.0, spot.at.1);
+                taken.dot(spot.at.0, spot.at.1);
+            }
+            spots.push(spot);
+        }
+    }
+    path.write(out, "l");
+    whiskers(out, series, place);
+    dots.write(out, "p");
+    spots
+}
+
+fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {
+    let mut path = Path::default();
+    let mut spots = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for spot in runs(series, place).into_iter().flatten().filter(|s| is_inside(place, s.at)) {
+        let (x, y) = spot.at;
+        // Dots of a cloud that fall onto the same half of a pixel are one.
+        if place.is_thinned && !seen.insert(((x * 2.0).round() as i64, (y * 2.0).round() as i64)) {
+            continue;
+        }
+        path.dot(x, y);
+        if series.points.len() <= 400 {
+            taken.dot(x, y);
+        }
+        spots.push(spot);
+    }
+    whiskers(out, series, place);
+    path.write(out, "p");
+    spots
+}
+
+/// Intervals of points, upright.
+fn whiskers(out: &mut String, series: &Series, place: Place) {
+    let mut path = Path::default();
+    for point in &series.points {
+        let Some((low, high)) = point.interval else { continue };
+        let ruler = place.panel.ruler;
+        let ends = ruler.place_within(low).zip(ruler.place_within(high));
+        let (Some(x), Some((low, high))) = (place.layout.x.place(point.x), ends) else { continue };
+        if place.layout.x.holds(x) {
+            whisker(&mut path, place, x, low, high);
+        }
+    }
+    path.write(out, "w");
+}
+
+/// A line with ends from `low` to `high`, whose ends stay within the panel.
+fn whisker(path: &mut Path, place: Place, x: f64, low: f64, high: f64) {
+    let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
+    let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));
+    path.move_to(a, low);
+    path.line_to(b, low);
+    path.move_to(x, low);
+    path.line_to(x, high);
+    path.move_to(a, high);
+    path.line_to(b, high);
+}
+
+fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {
+    let (slot, slots) = if series.mark == Mark::Stack { (0, 1) } else { place.slot };
+    let all = place.layout.bar_width;
+    let wide = all / slots as f64;
+    let ruler = place.panel.ruler;
+    // Where zero has no place (a logarithmic axis) bars begin at the foot of the panel.
+    let foot = ruler.place_within(0.0).unwrap_or(place.panel.y + place.panel.height);
+    let mut path = Path::default();
+    let mut whiskers = Path::default();
+    let mut spots = Vec::new();
+    let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
+    for (i, point) in series.points.iter().enumerate() {
+        let Some(middle) = place.layout.x.place(point.x).filter(|&x| place.layout.x.holds(x))
+        else {
+            continue;
+        };
+        let (from, to) = match place.stack.get(i) {
+            Some(&(from, to)) if point.y.is_finite() => {
+                (ruler.place_within(from).unwrap_or(foot), ruler.place_within(to))
+            }
+            Some(_) => continue,
+            None => (foot, ruler.place_within(point.y)),
+        };
+        let Some(to) = to else { continue };
+        let x = middle - all / 2.0 + wide * slot as f64;
+        // A hair of ground between neighbours, where they are wide enough for it.
+        let inset = if wide > 6.0 { 0.5 } else { 0.0 };
+        let (a, b) = ((x + inset).clamp(left, right), (x + wide - inset).clamp(left, right));
+        path.rect((a, from), (b, to));
+        let center = f64::midpoint(a, b);
+        if let Some((low, high)) = point.interval
+            && let Some((low, high)) = ruler.place_within(low).zip(ruler.place_within(high))
+        {
+            whisker(&mut whiskers, place, center, low, high);
+            taken.line((center, low), (center, high));
+        }
+        let top = if to <= from { to } else { from };
+        spots.push(Spot { point: i, at: (center, top) });
+    }
+    path.write(out, "b");
+    whiskers.write(out, "w over");
+    spots
+}
+
+fn band(out: &mut String, series: &Series, place: Place) -> Vec<Spot> {
+    let mut path = Path::default();
+    let mut run: Vec<(f64, f64, f64)> = Vec::new();
+    let finish = |run: &mut Vec<(f64, f64, f64)>, path: &mut Path| {
+        if run.len() > 1 {
+            let upper: Vec<_> = run.iter().map(|&(x, _, high)| (x, high)).collect();
+            let lower: Vec<_> = run.iter().rev().map(|&(x, low, _)| (x, low)).collect();
+            let [upper, lower] =
+                [upper, lower].map(|side| if place.is_thinned { envelope(&side) } else { side });
+            path.move_to(upper[0].0, upper[0].1);
+            for &(x, y) in upper[1..].iter().chain(&lower) {
+                path.line_to(x, y);
+            }
+            path.close();
+        }
+        run.clear();
+    };
+    for point in &series.points {
+        let ruler = place.panel.ruler;
+        let ends = point.interval.and_then(|(low, high)| ruler.place(low).zip(ruler.place(high)));
+        match (place.layout.x.place(point.x), ends) {
+            (Some(x), Some((low, high))) => run.push((x, low, high)),
+            _ => finish(&mut run, &mut path),
+        }
+    }
+    finish(&mut run, &mut path);
+    path.write(out, "a");
+    Vec::new()
+}
+
+fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {
+    let (mut lines, mut dots) = (Path::default(), Path::default());
+    let mut spots = Vec::new();
+    let x = place.layout.x;
+    let (top, bottom) = (place.panel.y, place.panel.y + place.panel.height);
+    for (i, point) in series.points.iter().enumerate() {
+        let Some(y) = place.panel.ruler.place(point.y).filter(|&y| place.panel.ruler.holds(y))
+        else {
+            continue;
+        };
+        let ends = point.interval.and_then(|(l, h)| x.place_within(l).zip(x.place_within(h)));
+        if let Some((low, high)) = ends {
+            let (a, b) = ((y - CAP).max(top), (y + CAP).min(bottom));
+            lines.move_to(low, a);
+            lines.line_to(low, b);
+            lines.move_to(low, y);
+            lines.line_to(high, y);
+            lines.move_to(high, a);
+            lines.line_to(high, b);
+            taken.line((low, y), (high, y));
+        }
+        if let Some(at) = x.place(point.x).filter(|&at| x.holds(at)) {
+            dots.dot(at, y);
+            taken.dot(at, y);
+            spots.push(Spot { point: i, at: (ends.map_or(at, |(_, high)| high.max(at)), y) });
+        }
+    }
+    lines.write(out, "w");
+    dots.write(out, "p");
+    spots
+}
+
+/// The first, least, most and last place of each pixel column that a line passes in one go.
+pub(super) fn envelope(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    while start < places.len() {
+        let column = places[start].0.floor();
+        let len = places[start..].iter().take_while(|p| p.0.floor() == column).count();
+        let end = start + len;
+        let by_height = |&a: &usize, &b: &usize| places[a].1.total_cmp(&places[b].1);
+        let least = (start..end).min_by(by_height).unwrap_or(start);
+        let most = (start..end).max_by(by_height).unwrap_or(start);
+        let mut kept = [start, least, most, end - 1];
+        kept.sort_unstable();
+        let mut before = None;
+        for i in kept {
+            if before != Some(i) {
+                out.push(places[i]);
+            }
+            before = Some(i);
+        }
+        start = end;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_envelope_keeps_extremes_and_is_bounded(
+            points in prop::collection::vec((0.0_f64..50.0, -1e3_f64..1e3), 1..3000)
+        ) {
+            let mut points = points;
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let kept = envelope(&points);
+            prop_assert!(kept.len() <= 4 * 50);
+            prop_assert_eq!(kept[0], points[0]);
+            prop_assert_eq!(kept.last(), points.last());
+            for column in 0..50 {
+                let ends = |of: &[(f64, f64)]| {
+                    of.iter().filter(|p| p.0.floor() == f64::from(column)).fold(
+                        (f64::INFINITY, f64::NEG_INFINITY),
+                        |(low, high), p| (low.min(p.1), high.max(p.1)),
+                    )
+                };
+                prop_assert_eq!(ends(&kept), ends(&points));
+            }
+        }
+    }
+}

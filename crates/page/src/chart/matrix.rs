@@ -1,0 +1,208 @@
+//! A matrix: a table whose cells are coloured by their value and have it written in them.
+
+use std::fmt::Write as _;
+
+use crate::Matrix;
+
+use super::Frame;
+use super::heat::LEVELS;
+use super::path::px;
+use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
+
+const KEY_HEIGHT: f64 = 30.0;
+const SLANT: f64 = 90.0;
+
+/// Where the cells lie.
+#[derive(Debug)]
+pub(super) struct Grid {
+    /// Left end of the cells.
+    pub(super) x: f64,
+    /// Their top.
+    pub(super) y: f64,
+    cell: (f64, f64),
+    columns: usize,
+    rows: usize,
+    is_slanted: bool,
+    top: f64,
+}
+
+impl Grid {
+    /// Lays a matrix out below `top`.
+    pub(super) fn new(matrix: &Matrix, frame: &Frame, top: f64) -> Self {
+        let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
+        let widest =
+            |names: &[String]| names.iter().map(|n| width(&isolated(n), SIZE)).fold(0.0, f64::max);
+        let left = (widest(&matrix.rows).min(frame.width * 0.3) + 14.0).max(40.0).round();
+        // Few columns need not fill the width: a cell is seen as one.
+        let cell_width = ((frame.width - left - 10.0) / columns.max(1) as f64).min(130.0);
+        let cell_height = if rows > 24 { 20.0 } else { 30.0 };
+        let is_slanted = widest(&matrix.columns) > cell_width - 4.0;
+        let names = if is_slanted { widest(&matrix.columns).min(SLANT) * 0.6 + 14.0 } else { 18.0 };
+        let y = top + KEY_HEIGHT + 20.0 + names;
+        Self {
+            x: left,
+            y: y.round(),
+            cell: (cell_width, cell_height),
+            columns,
+            rows,
+            is_slanted,
+            top,
+        }
+    }
+
+    /// Width of all cells.
+    pub(super) fn width(&self) -> f64 {
+        self.cell.0 * self.columns as f64
+    }
+
+    /// Height of all cells.
+    pub(super) fn height(&self) -> f64 {
+        self.cell.1 * self.rows as f64
+    }
+}
+
+/// How values become one of the colours.
+struct Ramp {
+    least: f64,
+    most: f64,
+    is_log: bool,
+}
+
+impl Ramp {
+    /// Of the values there are; None if there are none.
+    fn new(matrix: &Matrix) -> Option<Self> {
+        let values = || matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
+        let least = values().reduce(f64::min)?;
+        let most = values().reduce(f64::max)?;
+        Some(Self { least, most, is_log: least > 0.0 && most / least > 30.0 })
+    }
+
+    fn level(&self, value: f64) -> usize {
+        let place = |v: f64| if self.is_log { v.ln() } else { v / 2.0 };
+        let all = place(self.most) - place(self.least);
+        let share = if all > 0.0 { (place(value) - place(self.least)) / all } else { 1.0 };
+        ((share * LEVELS as f64) as usize).min(LEVELS - 1)
+    }
+}
+
+/// Writes a matrix below `top`; returns where it ends.
+pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
+    let at = Grid::new(matrix, frame, top);
+    let ramp = Ramp::new(matrix);
+    if let Some(ramp) = &ramp {
+        key(out, matrix, ramp, at.top);
+    }
+    let (right, bottom) = (at.x + at.width(), at.y + at.height());
+    let _ = writeln!(
+        out,
+        r#"<g class="panel" data-panel="0"><clipPath id="{0}-p0"><rect x="{1}" y="{2}" width="{3}" height="{4}"/></clipPath>"#,
+        frame.id,
+        px(at.x),
+        px(at.y),
+        px(at.width()),
+        px(at.height())
+    );
+    names(out, matrix, &at);
+    let _ = writeln!(out, r#"<g class="marks" clip-path="url(#{}-p0)"><g class="zoom">"#, frame.id);
+    for row in 0..at.rows {
+        for column in 0..at.columns {
+            cell(out, matrix, &at, ramp.as_ref(), row, column);
+        }
+    }
+    out.push_str("</g></g>\n<g class=\"labels\">");
+    if ramp.is_none() {
+        let (x, y) =
+            (f64::midpoint(at.x, right.max(at.x + 200.0)), f64::midpoint(at.y, bottom) + 5.0);
+        Label { class: "none", ..label(x, y, Anchor::Middle, 200.0) }.write(out, "no data");
+    }
+    out.push_str("</g></g>\n");
+    bottom.max(at.y + 20.0) + 8.0
+}
+
+fn key(out: &mut String, matrix: &Matrix, ramp: &Ramp, top: f64) {
+    const SWATCH: f64 = 26.0;
+    out.push_str("<g class=\"key\">");
+    let small =
+        |x, anchor| Label { class: "small", size: SMALL, ..label(x, top + 12.0, anchor, 200.0) };
+    let least = matrix.quantity.words(ramp.least);
+    small(2.0, Anchor::Start).write(out, &least);
+    let mut x = 2.0 + width(&least, SMALL) + 8.0;
+    for level in 0..LEVELS {
+        let _ = write!(
+            out,
+            r#"<rect class="h{level}" x="{}" y="{}" width="{SWATCH}" height="12"/>"#,
+            px(x),
+            px(top + 2.0)
+        );
+        x += SWATCH;
+    }
+    let how = if ramp.is_log { " (log)" } else { "" };
+    small(x + 8.0, Anchor::Start).write(out, &format!("{}{how}", matrix.quantity.words(ramp.most)));
+    out.push_str("</g>\n");
+}
+
+fn names(out: &mut String, matrix: &Matrix, at: &Grid) {
+    out.push_str("<g class=\"axis x\">");
+    let head = at.top + KEY_HEIGHT + 8.0;
+    let name = |x, room| Label { class: "name", ..label(x, head, Anchor::Start, room) };
+    name(at.x, at.width().max(200.0)).write(out, &matrix.columns_label);
+    for (i, column) in matrix.columns.iter().enumerate() {
+        let x = at.x + (i as f64 + 0.5) * at.cell.0;
+        if at.is_slanted {
+            let y = at.y - 6.0;
+            let turn = format!(r#" transform="rotate(-35 {} {})""#, px(x), px(y));
+            Label { class: "cat", more: &turn, ..label(x, y, Anchor::Start, SLANT) }
+                .write(out, column);
+        } else {
+            Label { class: "cat", ..label(x, at.y - 6.0, Anchor::Middle, at.cell.0) }
+                .write(out, column);
+        }
+    }
+    out.push_str("</g>\n<g class=\"axis y\">");
+    Label { class: "name", ..label(2.0, at.y - 6.0, Anchor::Start, at.x - 4.0) }
+        .write(out, &matrix.rows_label);
+    for (i, row) in matrix.rows.iter().enumerate() {
+        let y = at.y + (i as f64 + 0.5) * at.cell.1 + 4.0;
+        Label { class: "cat", ..label(at.x - 7.0, y, Anchor::End, at.x - 9.0) }.write(out, row);
+    }
+    out.push_str("</g>\n");
+}
+
+fn cell(
+    out: &mut String,
+    matrix: &Matrix,
+    at: &Grid,
+    ramp: Option<&Ramp>,
+    row: usize,
+    column: usize,
+) {
+    let value = matrix.values.get(row).and_then(|r| r.get(column)).copied().flatten();
+    let value = value.filter(|v| v.is_finite()).zip(ramp);
+    let (x, y) = (at.x + column as f64 * at.cell.0, at.y + row as f64 * at.cell.1);
+    let words = value.map_or_else(|| "–".to_owned(), |(v, _)| matrix.quantity.words(v));
+    let level = value.map_or_else(|| "empty".to_owned(), |(v, ramp)| format!("h{}", ramp.level(v)));
+    // The text takes its colour from the group, which has that of text on this ground.
+    let group = if value.is_some() { level.as_str() } else { "none" };
+    let _ = write!(
+        out,
+        r#"<g class="cell {group}"><rect class="{level}" x="{}" y="{}" width="{}" height="{}"/>"#,
+        px(x + 0.5),
+        px(y + 0.5),
+        px(at.cell.0 - 1.0),
+        px(at.cell.1 - 1.0)
+    );
+    let fits = width(&words, SIZE) <= at.cell.0;
+    let is_narrow = width(&words, SIZE) > at.cell.0 - 4.0;
+    if fits {
+        let class = if is_narrow { "value" } else { "" };
+        let middle = (x + at.cell.0 / 2.0, y + at.cell.1 / 2.0 + 4.0);
+        Label { class, size: SMALL, ..label(middle.0, middle.1, Anchor::Middle, 200.0) }
+            .write(out, &words);
+    }
+    let note = matrix.notes.get(row).and_then(|r| r.get(column)).map_or("", String::as_str);
+    if !note.is_empty() || !fits {
+        let gap = if note.is_empty() { "" } else { ", " };
+        let _ = write!(out, "<title>{}{gap}{}</title>", escape(&words), escape(&isolated(note)));
+    }
+    out.push_str("</g>\n");
+}

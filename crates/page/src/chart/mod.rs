@@ -1,0 +1,183 @@
+//! Figures drawn as SVG, and what a page's script needs to move in them.
+//!
+//! The picture is complete without a script: axes, legend, labels, a title and a description for those
+//! who listen. What a script may move (zoom) is in `<g class="zoom">` inside a clipped group, with strokes
+//! that keep their width; what a script hides (series) is in `<g class="series sN" data-series="N">`,
+//! where N is the number of the name in the legend. Nothing here knows what was measured.
+//!
+//! Equal figures give equal bytes. Coordinates have at most one decimal.
+
+mod columns;
+mod heat;
+mod labels;
+mod layout;
+mod legend;
+mod marks;
+mod matrix;
+mod path;
+mod plot;
+mod scale;
+mod scales;
+mod style;
+mod text;
+mod ticks;
+
+use std::fmt::Write as _;
+
+use crate::figure::Span;
+use crate::{Figure, Shape, Tone};
+
+use path::px;
+use text::{Anchor, Label, SMALL, escape, isolated, label, wrap};
+
+pub use scales::{scales, scales_in};
+pub use style::style;
+
+/// Where a picture is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Look {
+    /// In a page that includes [`style`] and gives title, conditions and notes itself.
+    #[default]
+    Embedded,
+    /// The same at half the width, for figures side by side.
+    Small,
+    /// By itself, as a file: with its own colours, title, conditions and notes.
+    Alone,
+}
+
+/// What all parts of a picture need to know.
+#[derive(Debug)]
+struct Frame {
+    /// The figure's name, fit for an attribute; begins every `id`.
+    id: String,
+    width: f64,
+    is_small: bool,
+}
+
+impl Frame {
+    fn new(figure: &Figure, look: Look) -> Self {
+        let mut id: String = figure
+            .id
+            .chars()
+            .take(80)
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
+            .collect();
+        if !id.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            id.insert_str(0, "figure-");
+        }
+        let is_small = look == Look::Small;
+        Self { id, width: if is_small { 420.0 } else { 820.0 }, is_small }
+    }
+}
+
+/// Ground around a picture that stands alone.
+const PAD: f64 = 18.0;
+
+/// Draws a figure.
+pub fn svg(figure: &Figure, look: Look) -> String {
+    let frame = Frame::new(figure, look);
+    let is_alone = look == Look::Alone;
+    let mut body = String::new();
+    let top = if is_alone { head(&mut body, figure, &frame) } else { 4.0 };
+    let mut bottom = match &figure.shape {
+        Shape::Plot(plot) => plot::write(&mut body, plot, &frame, top),
+        Shape::Matrix(matrix) => matrix::write(&mut body, matrix, &frame, top),
+        Shape::Columns(matrix) => columns::write(&mut body, matrix, &frame, top),
+    };
+    if is_alone {
+        bottom = notes(&mut body, figure, &frame, bottom);
+    }
+
+    let pad = if is_alone { PAD } else { 0.0 };
+    let (wide, high) = (frame.width + 2.0 * pad, bottom.ceil() + 2.0 * pad);
+    let mut out = String::with_capacity(body.len() + 8192);
+    let _ = write!(
+        out,
+        r#"<svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox="{0} {0} {1} {2}""#,
+        px(-pad),
+        px(wide),
+        px(high)
+    );
+    if is_alone {
+        let _ = write!(out, r#" width="{}" height="{}""#, px(wide), px(high));
+    }
+    let id = &frame.id;
+    let _ = writeln!(
+        out,
+        r#" role="img" aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>"#,
+        escape(&isolated(&figure.title)),
+        escape(&isolated(&figure.summary))
+    );
+    if is_alone {
+        let _ = writeln!(
+            out,
+            r#"<style>{}</style><rect class="ground" x="{2}" y="{2}" width="{1}" height="{3}"/>"#,
+            style::alone(),
+            px(wide),
+            px(-pad),
+            px(high)
+        );
+    }
+    out.push_str(&body);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Writes title and conditions; returns where the picture may begin.
+fn head(out: &mut String, figure: &Figure, frame: &Frame) -> f64 {
+    // The title is in larger and bolder letters than the estimate of widths knows.
+    let mut y = 0.0;
+    for line in wrap(&figure.title, 17.0, frame.width, 2) {
+        y += 18.0;
+        Label { class: "title", size: 17.0, ..label(0.0, y - 3.0, Anchor::Start, frame.width) }
+            .write(out, &line);
+        out.push('\n');
+    }
+    y += 3.0;
+    small_lines(out, &figure.conditions, frame, &mut y, 3);
+    y + 12.0
+}
+
+/// Writes the notes below a picture; returns where they end.
+fn notes(out: &mut String, figure: &Figure, frame: &Frame, top: f64) -> f64 {
+    let mut y = top + if figure.notes.is_empty() { 0.0 } else { 6.0 };
+    for note in figure.notes.iter().take(12) {
+        small_lines(out, note, frame, &mut y, 4);
+    }
+    y
+}
+
+fn small_lines(out: &mut String, text: &str, frame: &Frame, y: &mut f64, lines: usize) {
+    for line in wrap(text, SMALL, frame.width, lines) {
+        *y += 15.0;
+        Label { class: "small", size: SMALL, ..label(0.0, *y - 3.0, Anchor::Start, frame.width) }
+            .write(out, &line);
+        out.push('\n');
+    }
+}
+
+/// The class of a tone.
+fn tone_class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Plain => "plain",
+        Tone::Dim => "dim",
+        Tone::Good => "good",
+        Tone::Note => "note",
+        Tone::Warning => "warning",
+        Tone::Bad => "bad",
+    }
+}
+
+/// The sign before a name of a tone that must not be told by colour alone.
+fn sign_before(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Warning => "△ ",
+        Tone::Bad => "✕ ",
+        _ => "",
+    }
+}
+
+/// What is written at a span.
+fn span_name(span: &Span) -> String {
+    format!("{}{}", sign_before(span.tone), isolated(&span.name))
+}

@@ -1,0 +1,144 @@
+//! Coordinates and paths, written short: tenths of a unit, relative, one letter for a run of commands.
+//!
+//! A path is held in whole tenths, so that relative steps add up without drift.
+
+use std::fmt::Write as _;
+
+/// A coordinate with at most one decimal: `12`, `12.5`, `-0.5`.
+pub(super) fn px(value: f64) -> String {
+    let mut out = String::new();
+    push_tenths(&mut out, tenths(value));
+    out
+}
+
+/// A coordinate in tenths. What is not finite has no place and is not asked for; it would be 0.
+fn tenths(value: f64) -> i64 {
+    (value * 10.0).round() as i64
+}
+
+fn push_tenths(out: &mut String, tenths: i64) {
+    let sign = if tenths < 0 { "-" } else { "" };
+    let (whole, rest) = (tenths.abs() / 10, tenths.abs() % 10);
+    let _ = match (whole, rest) {
+        (_, 0) => write!(out, "{sign}{whole}"),
+        (0, _) => write!(out, "{sign}.{rest}"),
+        _ => write!(out, "{sign}{whole}.{rest}"),
+    };
+}
+
+/// The `d` of a path in the making.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    d: String,
+    at: (i64, i64),
+    start: (i64, i64),
+    command: char,
+}
+
+impl Path {
+    /// What is to stand in `d`.
+    pub(super) fn d(&self) -> &str {
+        &self.d
+    }
+
+    /// Begins a part at a place.
+    pub(super) fn move_to(&mut self, x: f64, y: f64) {
+        let to = (tenths(x), tenths(y));
+        if self.d.is_empty() {
+            self.d.push('M');
+            push_tenths(&mut self.d, to.0);
+            self.number(to.1);
+        } else {
+            self.d.push('m');
+            push_tenths(&mut self.d, to.0 - self.at.0);
+            self.number(to.1 - self.at.1);
+        }
+        // Pairs that follow a move are lines, but a line after an absolute move would be absolute.
+        self.command = 'm';
+        self.at = to;
+        self.start = to;
+    }
+
+    /// A line to a place; none if it is where the path already is.
+    pub(super) fn line_to(&mut self, x: f64, y: f64) {
+        let to = (tenths(x), tenths(y));
+        let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
+        match (dx, dy) {
+            (0, 0) => return,
+            (_, 0) => self.step('h', dx, None),
+            (0, _) => self.step('v', dy, None),
+            _ => self.step('l', dx, Some(dy)),
+        }
+        self.at = to;
+    }
+
+    /// A dot: a part without length, which a round cap makes round under every transformation.
+    pub(super) fn dot(&mut self, x: f64, y: f64) {
+        self.move_to(x, y);
+        self.d.push_str("h0");
+        self.command = 'h';
+    }
+
+    /// A rectangle between two corners.
+    pub(super) fn rect(&mut self, a: (f64, f64), b: (f64, f64)) {
+        self.move_to(a.0, a.1);
+        self.line_to(b.0, a.1);
+        self.line_to(b.0, b.1);
+        self.line_to(a.0, b.1);
+        self.close();
+    }
+
+    /// Back to where the part began.
+    pub(super) fn close(&mut self) {
+        self.d.push('z');
+        self.command = 'z';
+        self.at = self.start;
+    }
+
+    fn step(&mut self, command: char, first: i64, second: Option<i64>) {
+        // Steps along an axis repeat one number; a run of one letter needs it once.
+        if self.command == command {
+            self.number(first);
+        } else {
+            self.d.push(command);
+            push_tenths(&mut self.d, first);
+            self.command = command;
+        }
+        if let Some(second) = second {
+            self.number(second);
+        }
+    }
+
+    /// A number after another one: a minus parts them as well as a space does.
+    fn number(&mut self, tenths: i64) {
+        if tenths >= 0 {
+            self.d.push(' ');
+        }
+        push_tenths(&mut self.d, tenths);
+    }
+
+    /// Writes `<path class="…" d="…"/>` unless the path is empty.
+    pub(super) fn write(&self, out: &mut String, class: &str) {
+        if !self.d.is_empty() {
+            let _ = write!(out, r#"<path class="{class}" d="{}"/>"#, self.d);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_short_and_do_not_drift() {
+        let mut path = Path::default();
+        path.move_to(10.04, 20.0);
+        path.line_to(10.34, 19.5);
+        path.line_to(11.0, 19.0);
+        path.line_to(12.0, 19.0);
+        path.dot(0.0, 0.0);
+        path.rect((1.0, 1.0), (2.0, 3.0));
+        assert_eq!(path.d(), "M10 20l.3-.5 .7-.5h1m-12-19h0m1 1h1v2h-1z");
+        assert_eq!(px(-0.04), "0");
+    }
+}

@@ -1,0 +1,397 @@
+//! A plot: axes, spans, heat, rules, series and what is written beside them, panel by panel.
+
+use std::fmt::Write as _;
+
+use crate::figure::{Rule, Span};
+use crate::{Mark, Panel, Plot, Scale, Series};
+
+use super::heat::{Field, Levels};
+use super::labels::Taken;
+use super::layout::{self, Area, Layout, SLANT_ROOM, SPAN_ROW, axis_label};
+use super::marks::{self, Place, Spot};
+use super::path::{Path, px};
+use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
+use super::{Frame, legend, sign_before, span_name, tone_class};
+
+/// What may stick out of a panel's box: half a dot at its edge.
+const MARGIN: f64 = 5.0;
+
+/// Writes a plot below `top`; returns where it ends.
+pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f64 {
+    let layout = Layout::new(plot, frame, top);
+    legend::write(out, &layout.entries, plot, frame, layout.legend_y);
+    let fields: Vec<Option<Field>> = plot
+        .panels
+        .iter()
+        .zip(&layout.panels)
+        .map(|(panel, at)| Some(Field::new(panel.heat.as_ref()?, &layout, at)))
+        .collect();
+    let levels = Levels::new(fields.iter().flatten());
+    if let Some(y) = layout.key_y {
+        let of = plot.panels.iter().find_map(|p| p.heat.as_ref()).map_or("", |h| h.of.as_str());
+        levels.write_key(out, of, y, frame.width);
+    }
+    let is_thinned =
+        plot.panels.iter().flat_map(|p| &p.series).map(|s| s.points.len()).sum::<usize>()
+            > marks::THIN_ABOVE;
+    for (i, (panel, at)) in plot.panels.iter().zip(&layout.panels).enumerate() {
+        let drawing = Drawing { plot, panel, layout: &layout, at, frame, i, is_thinned };
+        drawing.write(out, fields[i].as_ref(), &levels);
+    }
+    if plot.panels.is_empty() {
+        label(frame.width / 2.0, layout.bottom, Anchor::Middle, 200.0).write(out, "no data");
+        return layout.bottom + 30.0;
+    }
+    layout.bottom
+}
+
+/// One panel being drawn.
+#[derive(Clone, Copy)]
+struct Drawing<'a> {
+    plot: &'a Plot,
+    panel: &'a Panel,
+    layout: &'a Layout,
+    at: &'a Area,
+    frame: &'a Frame,
+    i: usize,
+    is_thinned: bool,
+}
+
+impl Drawing<'_> {
+    fn write(&self, out: &mut String, field: Option<&Field>, levels: &Levels) {
+        let at = self.at;
+        let (right, bottom) = (at.x + at.width, at.y + at.height);
+        let _ = writeln!(
+            out,
+            r#"<g class="panel" data-panel="{0}"><clipPath id="{1}-p{0}"><rect x="{2}" y="{3}" width="{4}" height="{5}"/></clipPath>"#,
+            self.i,
+            self.frame.id,
+            px(at.x - MARGIN),
+            px(at.y - MARGIN),
+            px(at.width + 2.0 * MARGIN),
+            px(at.height + 2.0 * MARGIN),
+        );
+        self.x_axis(out);
+        self.y_axis(out);
+
+        let mut taken = Taken::new([at.x - 24.0, at.y - 12.0, right + 16.0, bottom + 2.0]);
+        let mut marks = String::new();
+        self.spans(&mut marks);
+        if let Some(field) = field {
+            field.write(&mut marks, levels, self.layout, at);
+        }
+        self.rules(&mut marks, &mut taken);
+        let mut is_empty = field.is_none_or(Field::is_empty);
+        let stacks = layout::stacks(self.panel);
+        let bars = self.panel.series.iter().filter(|s| s.mark == Mark::Bars).count();
+        let mut bar = 0;
+        let mut spots = Vec::new();
+        for (series, stack) in self.panel.series.iter().zip(&stacks) {
+            let place = Place {
+                layout: self.layout,
+                panel: at,
+                entry: self.layout.entries.iter().position(|e| e.name == series.name).unwrap_or(0),
+                slot: (bar, bars.max(1)),
+                stack,
+                is_thinned: self.is_thinned,
+            };
+            bar += usize::from(series.mark == Mark::Bars);
+            let start = marks.len();
+            spots.push((series, marks::write(&mut marks, series, place, &mut taken)));
+            is_empty &= !marks[start..].contains("<path");
+        }
+        let _ = writeln!(
+            out,
+            r#"<g class="marks" clip-path="url(#{}-p{})"><g class="zoom">"#,
+            self.frame.id, self.i
+        );
+        out.push_str(&marks);
+        out.push_str("</g></g>\n<g class=\"labels\">\n");
+        if is_empty {
+            let (x, y) = (at.x + at.width / 2.0, at.y + at.height / 2.0 + 5.0);
+            Label { class: "none", ..label(x, y, Anchor::Middle, at.width) }.write(out, "no data");
+        }
+        if self.i == 0 {
+            self.span_names(out);
+        }
+        for rule in &self.panel.rules {
+            self.rule_name(out, rule, &mut taken);
+        }
+        for (series, spots) in &spots {
+            for spot in spots {
+                let tone = series.points[spot.point].tone;
+                legend::sign(out, tone, spot.at.0, sign_y(series, spot));
+            }
+        }
+        for (series, spots) in &spots {
+            for spot in spots {
+                point_label(out, series, spot, &mut taken);
+            }
+        }
+        out.push_str("</g></g>\n");
+    }
+
+    fn x_axis(&self, out: &mut String) {
+        let at = self.at;
+        let (layout, axis) = (self.layout, &self.plot.x);
+        let bottom = at.y + at.height;
+        let is_last = self.i + 1 == self.plot.panels.len();
+        out.push_str("<g class=\"axis x\">");
+        let mut minor = Path::default();
+        for tick in &layout.x_ticks {
+            let Some(x) = layout.x.place_within(tick.value) else { continue };
+            if tick.label.is_empty() {
+                if !matches!(axis.scale, Scale::Linear { .. }) {
+                    minor.move_to(x, at.y);
+                    minor.line_to(x, bottom);
+                }
+                continue;
+            }
+            let _ = write!(
+                out,
+                r#"<g class="tick"><path d="M{} {}v{}"/>"#,
+                px(x),
+                px(at.y),
+                px(at.height)
+            );
+            if is_last {
+                // The last label may not run out of the picture.
+                let half = width(&tick.label, SIZE) / 2.0;
+                let x = x.min(self.frame.width - half);
+                label(x, bottom + 16.0, Anchor::Middle, 200.0).write(out, &tick.label);
+            }
+            out.push_str("</g>");
+        }
+        minor.write(out, "minor");
+        if let (Scale::Categories(names), true) = (&axis.scale, is_last) {
+            self.x_names(out, names, bottom);
+        }
+        if !matches!(self.panel.y.scale, Scale::Categories(_)) {
+            let foot =
+                self.at.ruler.place(0.0).filter(|&y| self.at.ruler.holds(y)).unwrap_or(bottom);
+            let foot = if self.panel.y.scale == Scale::Log { bottom } else { foot };
+            let _ = write!(
+                out,
+                r#"<path class="base" d="M{} {}h{}"/>"#,
+                px(at.x),
+                px(foot),
+                px(at.width)
+            );
+        }
+        let name = axis_label(axis);
+        if is_last && !name.is_empty() {
+            let (x, y) = (at.x + at.width / 2.0, layout.bottom - 6.0);
+            Label { class: "name", ..label(x, y, Anchor::Middle, at.width) }.write(out, &name);
+        }
+        out.push_str("</g>\n");
+    }
+
+    /// Names of categories below the panel: level where they fit, aslant otherwise, and only so many
+    /// that they don't touch.
+    fn x_names(&self, out: &mut String, names: &[String], bottom: f64) {
+        let room = self.layout.x.pixels_per_unit();
+        let every = if self.layout.is_slanted { (16.0 / room).ceil().max(1.0) as usize } else { 1 };
+        for (i, name) in names.iter().enumerate().step_by(every) {
+            let Some(x) = self.layout.x.place(i as f64) else { continue };
+            if self.layout.is_slanted {
+                let turn =
+                    format!(r#" transform="rotate(-35 {} {})""#, px(x + 4.0), px(bottom + 14.0));
+                let name_at = label(x + 4.0, bottom + 14.0, Anchor::End, SLANT_ROOM);
+                Label { class: "cat", more: &turn, ..name_at }.write(out, name);
+            } else {
+                Label { class: "cat", ..label(x, bottom + 16.0, Anchor::Middle, room) }
+                    .write(out, name);
+            }
+        }
+    }
+
+    fn y_axis(&self, out: &mut String) {
+        let at = self.at;
+        out.push_str("<g class=\"axis y\">");
+        let mut minor = Path::default();
+        for tick in &at.ticks {
+            let Some(y) = at.ruler.place_within(tick.value) else { continue };
+            if tick.label.is_empty() {
+                minor.move_to(at.x, y);
+                minor.line_to(at.x + at.width, y);
+                continue;
+            }
+            let _ = write!(
+                out,
+                r#"<g class="tick"><path d="M{} {}h{}"/>"#,
+                px(at.x),
+                px(y),
+                px(at.width)
+            );
+            label(at.x - 7.0, y + 4.0, Anchor::End, at.x).write(out, &tick.label);
+            out.push_str("</g>");
+        }
+        if let Scale::Categories(names) = &self.panel.y.scale {
+            for (i, name) in names.iter().enumerate() {
+                let Some(y) = at.ruler.place(i as f64) else { continue };
+                let _ = write!(
+                    out,
+                    r#"<g class="tick"><path d="M{} {}h{}"/>"#,
+                    px(at.x),
+                    px(y),
+                    px(at.width)
+                );
+                let name_at = label(at.x - 7.0, y + 4.0, Anchor::End, at.x - 9.0);
+                Label { class: "cat", ..name_at }.write(out, name);
+                out.push_str("</g>");
+            }
+        }
+        minor.write(out, "minor");
+        let name = axis_label(&self.panel.y);
+        if !name.is_empty() {
+            let y = at.y - 7.0 - self.strip();
+            Label { class: "name", ..label(2.0, y, Anchor::Start, self.frame.width - 4.0) }
+                .write(out, &name);
+        }
+        out.push_str("</g>\n");
+    }
+
+    /// Height of the names of spans above this panel.
+    fn strip(&self) -> f64 {
+        let rows = self.layout.span_rows.iter().flatten().max().map_or(0, |row| row + 1);
+        if self.i == 0 { rows as f64 * SPAN_ROW } else { 0.0 }
+    }
+
+    fn span_ends(&self, span: &Span) -> Option<(f64, f64)> {
+        let (a, b) =
+            self.layout.x.place_within(span.from).zip(self.layout.x.place_within(span.to))?;
+        (a < b).then_some((a, b))
+    }
+
+    fn spans(&self, out: &mut String) {
+        for span in &self.plot.spans {
+            let Some((a, b)) = self.span_ends(span) else { continue };
+            let mut path = Path::default();
+            path.rect((a, self.at.y), (b, self.at.y + self.at.height));
+            let _ = writeln!(
+                out,
+                r#"<g class="span {}"><path d="{}"/><title>{}</title></g>"#,
+                tone_class(span.tone),
+                path.d(),
+                super::text::escape(&span_name(span))
+            );
+        }
+    }
+
+    /// Names of spans, each below a bracket that shows its length.
+    fn span_names(&self, out: &mut String) {
+        for (span, row) in self.plot.spans.iter().zip(&self.layout.span_rows) {
+            let (Some((a, b)), Some(row)) = (self.span_ends(span), row) else { continue };
+            let y = self.at.y - 5.0 - SPAN_ROW * *row as f64;
+            let mut path = Path::default();
+            path.move_to(a, y + 4.0);
+            path.line_to(a, y + 2.0);
+            path.line_to(b, y + 2.0);
+            path.line_to(b, y + 4.0);
+            path.write(out, "bracket");
+            let room = (self.frame.width - a).min((b - a).max(165.0));
+            let words = span_name(span);
+            Label {
+                class: tone_class(span.tone),
+                size: SMALL,
+                ..label(a + 2.0, y - 1.0, Anchor::Start, room)
+            }
+            .write(out, &words);
+            out.push('\n');
+        }
+    }
+
+    fn rule_place(&self, rule: &Rule) -> Option<f64> {
+        let ruler = if rule.upright { self.layout.x } else { self.at.ruler };
+        ruler.place(rule.at).filter(|&place| ruler.holds(place))
+    }
+
+    fn rules(&self, out: &mut String, taken: &mut Taken) {
+        let at = self.at;
+        for rule in &self.panel.rules {
+            let Some(place) = self.rule_place(rule) else { continue };
+            let (a, b) = if rule.upright {
+                ((place, at.y), (place, at.y + at.height))
+            } else {
+                ((at.x, place), (at.x + at.width, place))
+            };
+            let mut path = Path::default();
+            path.move_to(a.0, a.1);
+            path.line_to(b.0, b.1);
+            taken.line(a, b);
+            let _ = writeln!(
+                out,
+                r#"<g class="rule {}"><path d="{}"/></g>"#,
+                tone_class(rule.tone),
+                path.d()
+            );
+        }
+    }
+
+    fn rule_name(&self, out: &mut String, rule: &Rule, taken: &mut Taken) {
+        let Some(place) = self.rule_place(rule).filter(|_| !rule.name.is_empty()) else { return };
+        let at = self.at;
+        let words = format!("{}{}", sign_before(rule.tone), isolated(&rule.name));
+        let room = at.width * 0.7;
+        let wide = width(&words, SMALL).min(room) + 2.0;
+        let (right, bottom) = (at.x + at.width, at.y + at.height);
+        let offered = if rule.upright {
+            let (after, before) = (place + 4.0, place - 4.0 - wide);
+            let (top, foot) = (at.y + 2.0, bottom - 16.0);
+            [(after, top), (before, top), (after, foot), (before, foot), (after, at.y + 17.0)]
+        } else {
+            let (above, below) = (place - 14.0, place + 2.0);
+            let (last, first) = (right - wide - 2.0, at.x + 4.0);
+            let middle = at.x + (at.width - wide) / 2.0;
+            [(last, above), (last, below), (first, above), (first, below), (middle, above)]
+        };
+        let offered = offered.map(|(x, y)| [x, y, x + wide, y + 13.0]);
+        if let Some(i) = taken.choose(&offered) {
+            let [x, _, _, y] = offered[i];
+            let name = label(x, y - 3.0, Anchor::Start, room);
+            Label { class: tone_class(rule.tone), size: SMALL, ..name }.write(out, &words);
+            out.push('\n');
+        }
+    }
+}
+
+/// Where the sign of a point stands: on its dot, or above its bar.
+fn sign_y(series: &Series, spot: &Spot) -> f64 {
+    match series.mark {
+        Mark::Bars | Mark::Stack => spot.at.1 - 8.0,
+        _ => spot.at.1,
+    }
+}
+
+fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken) {
+    let point = &series.points[spot.point];
+    if point.label.is_empty() {
+        return;
+    }
+    const ROOM: f64 = 130.0;
+    let wide = width(&isolated(&point.label), SMALL).min(ROOM) + 2.0;
+    let (x, y) = spot.at;
+    // A sign takes more room than a dot does.
+    let off = if sign_before(point.tone).is_empty() { 5.0 } else { 9.0 };
+    let offered = match series.mark {
+        Mark::Bars => vec![(x - wide / 2.0, y - off - 11.0)],
+        Mark::Stack => vec![(x - wide / 2.0, y + 2.0)],
+        Mark::Interval => vec![(x + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)],
+        _ => vec![
+            (x + off, y - 15.0),
+            (x - off - wide, y - 15.0),
+            (x + off, y + 3.0),
+            (x - wide / 2.0, y - off - 13.0),
+            (x - off - wide, y + 3.0),
+            (x - wide / 2.0, y + off),
+        ],
+    };
+    let offered: Vec<[f64; 4]> =
+        offered.into_iter().map(|(x, y)| [x, y, x + wide, y + 13.0]).collect();
+    if let Some(i) = taken.choose(&offered) {
+        let [x, _, _, y] = offered[i];
+        Label { class: "value", size: SMALL, ..label(x, y - 3.0, Anchor::Start, ROOM) }
+            .write(out, &point.label);
+        out.push('\n');
+    }
+}

@@ -1,0 +1,299 @@
+//! From values to places and back: linear, logarithmic, by nines, by category.
+//!
+//! A value is first transformed (its logarithm, its nines) and then mapped evenly to pixels, so every
+//! zoom of the page's script is a plain scaling of pixels. What has no place (not finite; not above 0
+//! on a logarithmic axis; a quantile of 1) is None and is not drawn.
+
+use crate::{Axis, Quantity, Scale};
+
+use super::ticks;
+
+/// How far beyond the ends of an axis a place may be, in pixels: lines that leave a fixed range are cut
+/// by the clip path, and their coordinates stay short.
+const BEYOND: f64 = 2000.0;
+/// Values beyond this have no place: their differences would not be finite.
+const HUGE: f64 = 1e300;
+
+/// How values are transformed before they are mapped evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Not at all.
+    Linear,
+    /// Decimal logarithm.
+    Log,
+    /// `-log10(1 - q)`: the number of nines of a quantile.
+    Nines,
+    /// So many named places, from 0.
+    Categories(usize),
+}
+
+impl Kind {
+    /// The kind of an axis.
+    pub(super) fn of(scale: &Scale) -> Self {
+        match scale {
+            Scale::Linear { .. } => Self::Linear,
+            Scale::Log => Self::Log,
+            Scale::Nines => Self::Nines,
+            Scale::Categories(names) => Self::Categories(names.len()),
+        }
+    }
+
+    /// The transformed value; None where it has no place.
+    pub(super) fn transform(self, value: f64) -> Option<f64> {
+        match self {
+            Self::Linear => (value.abs() < HUGE).then_some(value),
+            Self::Log => (value > 0.0 && value < HUGE).then(|| value.log10()),
+            Self::Nines => {
+                (0.0..1.0).contains(&value).then(|| -(-value).ln_1p() / std::f64::consts::LN_10)
+            }
+            Self::Categories(n) => (-0.5..=n as f64 - 0.5).contains(&value).then_some(value),
+        }
+    }
+
+    /// The value of a transformed one.
+    pub(super) fn restore(self, transformed: f64) -> f64 {
+        match self {
+            Self::Linear | Self::Categories(_) => transformed,
+            Self::Log => 10_f64.powf(transformed),
+            Self::Nines => -(-transformed * std::f64::consts::LN_10).exp_m1(),
+        }
+    }
+}
+
+/// The least and the most of values, transformed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Extent {
+    kind: Kind,
+    ends: Option<(f64, f64)>,
+}
+
+impl Extent {
+    /// Of nothing.
+    pub(super) fn new(scale: &Scale) -> Self {
+        Self { kind: Kind::of(scale), ends: None }
+    }
+
+    /// Takes a value in, if it has a place.
+    pub(super) fn add(&mut self, value: f64) {
+        if let Some(t) = self.kind.transform(value) {
+            let (low, high) = self.ends.unwrap_or((t, t));
+            self.ends = Some((low.min(t), high.max(t)));
+        }
+    }
+
+    /// Widens both ends by `by`, in transformed units.
+    pub(super) fn widen(&mut self, by: f64) {
+        self.ends = self.ends.map(|(low, high)| (low - by, high + by));
+    }
+
+    /// Room above the highest, as a share of what is between the ends (or 0 and the highest).
+    pub(super) fn headroom(&mut self, share: f64) {
+        self.ends = self.ends.map(|(low, high)| (low, high + share * (high - low.min(0.0)).abs()));
+    }
+}
+
+/// Where an axis lies in the picture and which values it spans.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ruler {
+    /// How values are transformed.
+    pub(super) kind: Kind,
+    /// What they count.
+    pub(super) quantity: Quantity,
+    /// The transformed value at `from`.
+    pub(super) low: f64,
+    /// The transformed value at `to`; above `low`.
+    pub(super) high: f64,
+    /// The place of `low`, in pixels.
+    pub(super) from: f64,
+    /// The place of `high`, in pixels.
+    pub(super) to: f64,
+}
+
+impl Ruler {
+    /// Lays an axis from one place to another. `is_tight`: its ends are those of the data, not rounded.
+    pub(super) fn new(axis: &Axis, extent: Extent, (from, to): (f64, f64), is_tight: bool) -> Self {
+        let kind = Kind::of(&axis.scale);
+        // Horizontal axes are laid to the right, vertical ones upwards; labels side by side need more room.
+        let wanted = ticks::wanted((to - from).abs(), from < to);
+        let (low, high) = ends(axis, kind, extent, wanted, is_tight);
+        let mut ruler = Self { kind, quantity: axis.quantity, low, high, from, to };
+        // Categories run from the top down on a vertical axis, which is laid from the bottom up.
+        if matches!(kind, Kind::Categories(_)) && to < from {
+            (ruler.from, ruler.to) = (to, from);
+        }
+        ruler
+    }
+
+    /// The place of a value, in pixels, at most a bounded way beyond the ends.
+    pub(super) fn place(&self, value: f64) -> Option<f64> {
+        let t = self.kind.transform(value)?;
+        // Halves, so that differences of large values stay finite.
+        let share = (t / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
+        let place = self.from + share * (self.to - self.from);
+        let (a, b) = (self.from.min(self.to), self.from.max(self.to));
+        Some(place.clamp(a - BEYOND, b + BEYOND))
+    }
+
+    /// The place of a value, moved to the nearer end where it is beyond.
+    pub(super) fn place_within(&self, value: f64) -> Option<f64> {
+        let (a, b) = (self.from.min(self.to), self.from.max(self.to));
+        Some(self.place(value)?.clamp(a, b))
+    }
+
+    /// The place lies on the axis, to a tenth of a pixel.
+    pub(super) fn holds(&self, place: f64) -> bool {
+        let (a, b) = (self.from.min(self.to), self.from.max(self.to));
+        (a - 0.05..=b + 0.05).contains(&place)
+    }
+
+    /// The value at a place.
+    #[cfg(test)]
+    pub(super) fn value(&self, place: f64) -> f64 {
+        let share = (place - self.from) / (self.to - self.from);
+        self.kind.restore(self.low + share * (self.high - self.low))
+    }
+
+    /// The values at both ends.
+    pub(super) fn values(&self) -> (f64, f64) {
+        (self.kind.restore(self.low), self.kind.restore(self.high))
+    }
+
+    /// Pixels of one transformed unit.
+    pub(super) fn pixels_per_unit(&self) -> f64 {
+        ((self.to - self.from) / (self.high - self.low)).abs()
+    }
+}
+
+/// The ends of an axis, transformed: those it was given, otherwise those of the data, rounded to ticks.
+fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) -> (f64, f64) {
+    if let Kind::Categories(n) = kind {
+        return (-0.5, n.max(1) as f64 - 0.5);
+    }
+    let from_zero = matches!(axis.scale, Scale::Linear { zero: true });
+    let given = axis.range.and_then(|(a, b)| Some((kind.transform(a)?, kind.transform(b)?)));
+    let is_given = given.is_some_and(|(a, b)| a < b);
+    let data = if is_given { given } else { extent.ends };
+    let (mut low, mut high) = data.unwrap_or(match kind {
+        Kind::Log => (0.0, 3.0),
+        Kind::Nines => (0.0, 3.0),
+        _ => (0.0, 1.0),
+    });
+    if from_zero {
+        (low, high) = (low.min(0.0), high.max(0.0));
+    }
+    // An axis whose ends differ by less than doubles resolve has no ticks.
+    let least = match kind {
+        Kind::Linear => (1e-9 * low.abs().max(high.abs())).max(1e-290),
+        _ => 1e-6,
+    };
+    if high - low < least {
+        (low, high) = match kind {
+            Kind::Linear if from_zero && low < 0.0 => (low, low.abs().max(1e-280) * 1e-6),
+            Kind::Linear if from_zero => (0.0, high.max(1.0)),
+            Kind::Linear if low == 0.0 => (-1.0, 1.0),
+            Kind::Linear => (low - low.abs() * 0.1, high + high.abs() * 0.1),
+            _ => (low - 0.15, high + 0.15),
+        };
+    }
+    if is_given {
+        return (low, high);
+    }
+    match kind {
+        Kind::Linear if is_tight => (low, high),
+        Kind::Linear => {
+            let step = ticks::linear_step(axis.quantity, high - low, wanted);
+            let (a, b) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
+            if a.abs() < HUGE && b.abs() < HUGE && a < b { (a, b) } else { (low, high) }
+        }
+        Kind::Log if axis.quantity == Quantity::Bytes => {
+            let two = 2_f64.log10();
+            let (a, b) = ((low / two + 1e-9).floor(), (high / two - 1e-9).ceil());
+            (a * two, b * two)
+        }
+        Kind::Log => (ticks::round_log(low, false), ticks::round_log(high, true)),
+        // Down to 0 %, unless all of it is in the tail.
+        Kind::Nines => (if low < 1.0 { 0.0 } else { low.floor() }, high.max(low.floor() + 1.0)),
+        Kind::Categories(_) => (low, high),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn axis(scale: Scale) -> Axis {
+        Axis { label: String::new(), quantity: Quantity::LatencyNs, scale, range: None }
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_leads_back_to_its_value(
+            a in 1e-6_f64..1e12, factor in 1.01_f64..1e6, share in 0.0_f64..=1.0, kind in 0..4
+        ) {
+            let (scale, low, high) = match kind {
+                0 => (Scale::Linear { zero: false }, a, a * factor),
+                1 => (Scale::Linear { zero: true }, a, a * factor),
+                2 => (Scale::Log, a, a * factor),
+                _ => (Scale::Nines, 0.0, 1.0 - 1.0 / (factor + 1.0)),
+            };
+            let mut extent = Extent::new(&scale);
+            extent.add(low);
+            extent.add(high);
+            let ruler = Ruler::new(&axis(scale), extent, (300.0, 20.0), false);
+            let value = low + share * (high - low);
+            let place = ruler.place(value).unwrap();
+            prop_assert!(ruler.holds(place), "{ruler:?} {value} {place}");
+            let (first, last) = ruler.values();
+            prop_assert!((ruler.value(place) - value).abs() <= 1e-9 * (last - first).max(value));
+        }
+
+        #[test]
+        fn places_are_finite_for_any_number(
+            low in any::<f64>(), high in any::<f64>(), value in any::<f64>(), kind in 0..4
+        ) {
+            let scale = match kind {
+                0 => Scale::Linear { zero: false },
+                1 => Scale::Linear { zero: true },
+                2 => Scale::Log,
+                _ => Scale::Nines,
+            };
+            let mut extent = Extent::new(&scale);
+            extent.add(low);
+            extent.add(high);
+            let mut axis = axis(scale);
+            for range in [None, Some((low, high)), Some((high, low))] {
+                axis.range = range;
+                let ruler = Ruler::new(&axis, extent, (0.0, 100.0), false);
+                prop_assert!(ruler.low < ruler.high, "{ruler:?}");
+                if let Some(place) = ruler.place(value) {
+                    prop_assert!(place.is_finite());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_has_none() {
+        for (kind, value) in [
+            (Kind::Log, 0.0),
+            (Kind::Log, -1.0),
+            (Kind::Nines, 1.0),
+            (Kind::Linear, f64::NAN),
+            (Kind::Linear, f64::INFINITY),
+            (Kind::Categories(3), 3.0),
+        ] {
+            assert_eq!(kind.transform(value), None, "{kind:?} {value}");
+        }
+    }
+
+    #[test]
+    fn an_axis_from_zero_begins_there() {
+        let mut extent = Extent::new(&Scale::Linear { zero: true });
+        extent.add(900.0);
+        extent.add(950.0);
+        let ruler = Ruler::new(&axis(Scale::Linear { zero: true }), extent, (0.0, 200.0), false);
+        assert_eq!(ruler.values(), (0.0, 1000.0));
+    }
+}

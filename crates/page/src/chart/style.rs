@@ -1,0 +1,99 @@
+//! The style sheet of charts: colours as custom properties, light and dark, and the rules that use them.
+//!
+//! Colours of series are those of Okabe and Ito, told apart by the colour-blind, with yellow, orange and
+//! sky blue darkened on a light ground; dashes go with them. The ramp of heat maps is viridis: the more,
+//! the darker on a light ground and the lighter on a dark one. `--iN` is a colour for text on `--hN`.
+
+use std::sync::LazyLock;
+
+const LIGHT: &str = include_str!("light.css");
+const DARK: &str = include_str!("dark.css");
+const RULES: &str = include_str!("rules.css");
+
+/// The CSS that a page with charts includes. Dark where the reader prefers it, or where the root element
+/// has `data-theme="dark"`; `data-theme="light"` keeps it light. Print is light.
+pub fn style() -> &'static str {
+    concat!(
+        ":root{\n",
+        include_str!("light.css"),
+        "}\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){\n",
+        include_str!("dark.css"),
+        "}}\n@media screen{:root[data-theme=dark]{\n",
+        include_str!("dark.css"),
+        "}}\n",
+        include_str!("rules.css"),
+    )
+}
+
+/// The CSS of a picture that stands alone. Its colours are written out, for programs that draw SVG
+/// without knowing custom properties.
+pub(super) fn alone() -> &'static str {
+    static STYLE: LazyLock<String> = LazyLock::new(|| {
+        let mut out = RULES.to_owned();
+        for (name, color) in properties(LIGHT) {
+            out = out.replace(&format!("var({name})"), color);
+        }
+        out.push_str("@media screen and (prefers-color-scheme:dark){\n");
+        for rule in RULES.lines().filter(|rule| rule.contains("var(")) {
+            let (selector, declarations) = rule.split_once('{').unwrap_or((rule, ""));
+            let colored: Vec<&str> = declarations
+                .trim_end_matches('}')
+                .split(';')
+                .filter(|declaration| declaration.contains("var("))
+                .collect();
+            let mut line = format!("{selector}{{{}}}\n", colored.join(";"));
+            for (name, color) in properties(DARK) {
+                line = line.replace(&format!("var({name})"), color);
+            }
+            out.push_str(&line);
+        }
+        out.push_str("}\n");
+        out
+    });
+    &STYLE
+}
+
+/// Names and values of custom properties.
+fn properties(css: &str) -> impl Iterator<Item = (&str, &str)> {
+    css.split([';', '\n']).filter_map(|declaration| declaration.split_once(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance of WCAG 2.
+    fn luminance(color: &str) -> f64 {
+        let part = |at: usize| {
+            let c = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    fn contrast(css: &str, a: &str, b: &str) -> f64 {
+        let of = |name| luminance(properties(css).find(|(n, _)| *n == name).unwrap().1);
+        let (a, b) = (of(a), of(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_is_legible_on_every_ground_and_no_color_is_missing() {
+        for css in [LIGHT, DARK] {
+            for level in 0..8 {
+                let ratio = contrast(css, &format!("--i{level}"), &format!("--h{level}"));
+                assert!(ratio >= 4.5, "level {level}: {ratio}");
+            }
+            for ink in ["ink", "dim", "good", "note", "warning", "bad"] {
+                let ratio = contrast(css, &format!("--chart-{ink}"), "--chart-ground");
+                assert!(ratio >= 4.5, "{ink}: {ratio}");
+            }
+            for color in 0..8 {
+                let ratio = contrast(css, &format!("--c{color}"), "--chart-ground");
+                assert!(ratio >= 2.6, "c{color}: {ratio}");
+            }
+        }
+        assert!(!alone().contains("var("), "{}", alone());
+        assert_eq!(properties(LIGHT).count(), properties(DARK).count());
+    }
+}

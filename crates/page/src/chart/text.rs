@@ -1,0 +1,222 @@
+//! Text in a picture: what is escaped, how wide it will be, where it is cut.
+//!
+//! Names come from files and devices that others wrote, so nothing of them may become markup, turn the
+//! direction of what follows, or run over the picture. No font is read here: widths are estimates for
+//! a common sans-serif face, on the generous side, which is enough to keep labels apart.
+
+use std::fmt::Write as _;
+
+use super::path::px;
+
+/// Size of usual text in the picture, in its units.
+pub(super) const SIZE: f64 = 12.0;
+/// Size of small text: conditions, notes, labels of points.
+pub(super) const SMALL: f64 = 11.0;
+
+/// `text` without what XML forbids and without characters that steer the direction of writing: control
+/// characters become spaces, the marks, embeddings, overrides and isolates of Unicode go.
+pub(super) fn clean(text: &str) -> String {
+    text.chars()
+        .filter_map(|c| match c {
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => None,
+            '\u{2028}' | '\u{2029}' => Some(' '),
+            '\u{fffe}' | '\u{ffff}' => Some('\u{fffd}'),
+            c if c.is_control() => Some(' '),
+            c => Some(c),
+        })
+        .collect()
+}
+
+/// `text` cleaned, and enclosed in a first-strong isolate where it holds letters written from right to
+/// left, so that what stands beside it in one line keeps its order.
+pub(super) fn isolated(text: &str) -> String {
+    let text = clean(text);
+    let is_rtl = text.chars().any(|c| {
+        matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
+            | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+    });
+    if is_rtl { format!("\u{2068}{text}\u{2069}") } else { text }
+}
+
+/// `text` for XML, in an element or in an attribute in double quotes.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// About how wide `text` is at `size`.
+pub(super) fn width(text: &str, size: f64) -> f64 {
+    text.chars().map(share_of_em).sum::<f64>() * size
+}
+
+fn share_of_em(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.29,
+        ' ' | 'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '/' | '-' | '·' => 0.38,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.92,
+        'A'..='Z' | '+' | '=' | '<' | '>' | '~' => 0.7,
+        '\u{2066}'..='\u{2069}' => 0.0,
+        c if c.is_ascii() || ('\u{a0}'..'\u{1100}').contains(&c) => 0.58,
+        '\u{2010}'..='\u{2027}' => 0.6,
+        _ => 1.0,
+    }
+}
+
+/// `text` cut with `…` to at most `room` at `size`; None where it fits as it is.
+fn cut(text: &str, size: f64, room: f64) -> Option<String> {
+    let room = room / size;
+    let mut used = 0.0;
+    let mut fits = 0;
+    for (at, c) in text.char_indices() {
+        used += share_of_em(c);
+        if used + share_of_em('…') <= room {
+            fits = at + c.len_utf8();
+        }
+        if used > room {
+            return Some(format!("{}…", text[..fits].trim_end()));
+        }
+    }
+    None
+}
+
+/// Lines of `text` no wider than `room`, at most `lines` of them, the last one cut if need be.
+pub(super) fn wrap(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
+    let text = clean(text);
+    let mut out: Vec<String> = Vec::new();
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let mut line = word.to_owned();
+        let is_last = out.len() + 1 == lines;
+        while let Some(&next) = words.peek() {
+            let longer = format!("{line} {next}");
+            let fits = width(&longer, size) <= room;
+            if !fits && !is_last {
+                break;
+            }
+            line = longer;
+            words.next();
+            if !fits {
+                break;
+            }
+        }
+        let line = cut(&line, size, room).unwrap_or(line);
+        out.push(line);
+        if is_last {
+            break;
+        }
+    }
+    out
+}
+
+/// How a text hangs at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// Its place is its left end.
+    Start,
+    /// Its place is its middle.
+    Middle,
+    /// Its place is its right end.
+    End,
+}
+
+impl Anchor {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Start => "",
+            Self::Middle => "m",
+            Self::End => "e",
+        }
+    }
+}
+
+/// A text element to be written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label<'a> {
+    /// Where it is, its base line.
+    pub(super) at: (f64, f64),
+    /// Which end of it is there.
+    pub(super) anchor: Anchor,
+    /// Classes besides that of the anchor; may be empty.
+    pub(super) class: &'a str,
+    /// Size of its letters, for the estimate; the style sheet sets it.
+    pub(super) size: f64,
+    /// How wide it may be.
+    pub(super) room: f64,
+    /// Attributes besides; may be empty.
+    pub(super) more: &'a str,
+}
+
+impl Label<'_> {
+    /// Writes `text` here, cut to its room; what was cut is whole in a `title` within.
+    pub(super) fn write(&self, out: &mut String, text: &str) {
+        let text = isolated(text);
+        let shown = cut(&text, self.size, self.room);
+        let _ = write!(out, r#"<text x="{}" y="{}""#, px(self.at.0), px(self.at.1));
+        let anchor = self.anchor.class();
+        let gap = if anchor.is_empty() || self.class.is_empty() { "" } else { " " };
+        if !(anchor.is_empty() && self.class.is_empty()) {
+            let _ = write!(out, r#" class="{anchor}{gap}{}""#, self.class);
+        }
+        out.push_str(self.more);
+        match shown {
+            Some(shown) => {
+                let closed = if shown.starts_with('\u{2068}') { "\u{2069}" } else { "" };
+                let _ = write!(
+                    out,
+                    ">{}{closed}<title>{}</title></text>",
+                    escape(&shown),
+                    escape(&text)
+                );
+            }
+            None => {
+                let _ = write!(out, ">{}</text>", escape(&text));
+            }
+        }
+    }
+}
+
+/// A usual label at a place.
+pub(super) fn label(x: f64, y: f64, anchor: Anchor, room: f64) -> Label<'static> {
+    Label { at: (x, y), anchor, class: "", size: SIZE, room, more: "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_to_its_room_and_whole_in_its_title() {
+        let long = "x".repeat(10_000);
+        let mut out = String::new();
+        label(0.0, 0.0, Anchor::Start, 100.0).write(&mut out, &long);
+        let shown = &out[out.find('>').unwrap() + 1..out.find("<title>").unwrap()];
+        assert!(shown.ends_with('…') && width(shown, SIZE) <= 100.0, "{shown}");
+        assert!(out.contains(&format!("<title>{long}</title>")));
+        for line in wrap(&"word ".repeat(500), SIZE, 200.0, 3) {
+            assert!(width(&line, SIZE) <= 200.0);
+        }
+        assert_eq!(wrap(&"word ".repeat(500), SIZE, 200.0, 3).len(), 3);
+        assert_eq!(wrap("one two", SIZE, 200.0, 3), ["one two"]);
+    }
+
+    #[test]
+    fn nothing_of_a_name_steers_what_follows() {
+        assert_eq!(clean("a\u{202e}b\u{0}c\nd\u{ffff}"), "ab c d\u{fffd}");
+        assert_eq!(isolated("שלום"), "\u{2068}שלום\u{2069}");
+        assert_eq!(escape("<a b='\"'>&"), "&lt;a b=&#39;&quot;&#39;&gt;&amp;");
+    }
+}

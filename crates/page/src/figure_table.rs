@@ -1,0 +1,181 @@
+//! The table behind a figure: its numbers as people read them, with the raw values beside them.
+//!
+//! Every figure can be read as a table by those who don't see it, and copied from by those who do.
+
+use crate::{Axis, Cell, Column, Figure, Mark, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
+use crate::{Shape, Table};
+
+/// A table has at most so many rows; of more points every so many-th is shown.
+const ROWS: usize = 600;
+
+impl Figure {
+    /// The data behind the figure as a table of at most 600 rows. Where there are more points they are
+    /// taken evenly, the last one always, and a note says so.
+    pub fn table(&self) -> Table {
+        let mut table = self.data();
+        thin(&mut table);
+        table
+    }
+
+    /// All the data behind the figure as a table, for data files.
+    pub fn data(&self) -> Table {
+        let mut table = match &self.shape {
+            Shape::Plot(plot) => of_plot(plot),
+            Shape::Matrix(matrix) | Shape::Columns(matrix) => of_matrix(matrix),
+        };
+        table.caption.clone_from(&self.title);
+        table
+    }
+}
+
+/// Takes rows evenly until there are few enough.
+fn thin(table: &mut Table) {
+    let all = table.rows.len();
+    if all <= ROWS {
+        return;
+    }
+    let rows = std::mem::take(&mut table.rows);
+    let mut kept = 0;
+    for (i, row) in rows.into_iter().enumerate() {
+        // The k-th of the rows kept is the one at k/(ROWS - 1) of the way.
+        if i == kept * (all - 1) / (ROWS - 1) {
+            table.rows.push(row);
+            kept += 1;
+        }
+    }
+    table.notes.push(format!("{ROWS} of {all} rows are shown, evenly taken."));
+}
+
+fn of_plot(plot: &Plot) -> Table {
+    let series = || plot.panels.iter().flat_map(|p| p.series.iter().map(move |s| (p, s)));
+    let mut points = series().flat_map(|(_, s)| s.points.iter().map(move |p| (s, p)));
+    let has_labels = points.clone().any(|(_, p)| !p.label.is_empty());
+    let has_intervals = points.any(|(_, p)| p.interval.is_some());
+    // Panels of one quantity share a column; of several, the unit cannot stand in the head.
+    let first = plot.panels.first().map(|p| &p.y);
+    let is_one = plot.panels.iter().all(|p| Some(p.y.quantity) == first.map(|y| y.quantity));
+    let unit = |axis: &Axis| if is_one { axis.quantity.unit() } else { "" };
+
+    let mut columns = Vec::new();
+    if plot.panels.len() > 1 {
+        columns.push(Column::words("panel"));
+    }
+    columns.push(Column::words("series"));
+    columns.push(column(&plot.x, plot.x.quantity.unit()));
+    if let Some(y) = first {
+        let mut of_y = column(y, unit(y));
+        if !is_one {
+            "value".clone_into(&mut of_y.title);
+        }
+        columns.push(of_y);
+        if has_intervals {
+            columns.push(Column::numbers("from", ""));
+            columns.push(Column::numbers("to", ""));
+        }
+    }
+    if has_labels {
+        columns.push(Column::words("at"));
+    }
+
+    let mut rows = Vec::new();
+    for (panel, series) in series() {
+        for point in &series.points {
+            let mut cells = Vec::new();
+            if plot.panels.len() > 1 {
+                cells.push(Cell::words(&panel.y.label));
+            }
+            cells.push(Cell::words(&series.name));
+            cells.push(cell(&plot.x, point.x));
+            cells.push(cell(&panel.y, point.y).toned(point.tone));
+            if has_intervals {
+                let axis = interval_axis(plot, panel, series);
+                let (low, high) = point.interval.unwrap_or((f64::NAN, f64::NAN));
+                cells.extend([cell(axis, low), cell(axis, high)]);
+            }
+            if has_labels {
+                cells.push(Cell::words(&point.label));
+            }
+            rows.push(Row::from(cells));
+        }
+    }
+    if rows.is_empty()
+        && let Some(table) = of_heat(plot)
+    {
+        return table;
+    }
+    let mut notes = Vec::new();
+    if plot.panels.iter().any(|p| p.heat.is_some()) {
+        notes.push("The counts of the heat map are not in this table.".to_owned());
+    }
+    Table { columns, rows, notes, ..Table::default() }
+}
+
+/// Along which axis the intervals of a series lie.
+fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a Axis {
+    if series.mark == Mark::Interval { &plot.x } else { &panel.y }
+}
+
+/// The counts above 0 of the heat maps, if there are any.
+fn of_heat(plot: &Plot) -> Option<Table> {
+    let heat_of = plot.panels.iter().find_map(|p| Some((&p.y, p.heat.as_ref()?)))?;
+    let ends = |axis: &Axis| {
+        let unit = axis.quantity.unit();
+        ["from", "to"].map(|end| Column::numbers(format!("{} {end}", axis.label), unit))
+    };
+    let mut columns: Vec<Column> = ends(&plot.x).into();
+    columns.extend(ends(heat_of.0));
+    columns.push(Column::numbers(&heat_of.1.of, ""));
+    let mut rows = Vec::new();
+    for panel in &plot.panels {
+        let Some(heat) = &panel.heat else { continue };
+        for (counts, x) in heat.counts.iter().zip(heat.x_edges.windows(2)) {
+            for (&count, y) in counts.iter().zip(heat.y_edges.windows(2)) {
+                if count > 0 {
+                    let mut cells: Vec<Cell> = x.iter().map(|&v| cell(&plot.x, v)).collect();
+                    cells.extend(y.iter().map(|&v| cell(&panel.y, v)));
+                    cells.push(number(Quantity::Count, count as f64));
+                    rows.push(Row::from(cells));
+                }
+            }
+        }
+    }
+    Some(Table { columns, rows, ..Table::default() })
+}
+
+fn of_matrix(matrix: &Matrix) -> Table {
+    let mut columns =
+        vec![Column::words(format!("{} \\ {}", matrix.rows_label, matrix.columns_label))];
+    let unit = matrix.quantity.unit();
+    columns.extend(matrix.columns.iter().map(|name| Column::numbers(name, unit)));
+    let rows = matrix.rows.iter().enumerate().map(|(i, name)| {
+        let mut cells = vec![Cell::words(name)];
+        cells.extend((0..matrix.columns.len()).map(|j| {
+            let value = matrix.values.get(i).and_then(|row| row.get(j)).copied().flatten();
+            let mut cell = value.map_or_else(Cell::none, |v| number(matrix.quantity, v));
+            cell.note = matrix.notes.get(i).and_then(|row| row.get(j)).cloned().unwrap_or_default();
+            cell
+        }));
+        Row::from(cells)
+    });
+    Table { columns, rows: rows.collect(), ..Table::default() }
+}
+
+fn column(axis: &Axis, unit: &str) -> Column {
+    match axis.scale {
+        Scale::Categories(_) => Column::words(&axis.label),
+        _ => Column::numbers(&axis.label, unit),
+    }
+}
+
+/// A value on an axis: the name of its category, or the number in words and as it is.
+fn cell(axis: &Axis, value: f64) -> Cell {
+    if let Scale::Categories(names) = &axis.scale {
+        let is_index = value >= 0.0 && value < names.len() as f64;
+        return if is_index { Cell::words(&names[value as usize]) } else { Cell::none() };
+    }
+    number(axis.quantity, value)
+}
+
+fn number(quantity: Quantity, value: f64) -> Cell {
+    if value.is_finite() { Cell::number(quantity.words(value), value) } else { Cell::none() }
+}
