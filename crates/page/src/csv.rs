@@ -62,9 +62,9 @@ fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> 
     document.sections.iter().flat_map(|section| {
         let mut number = 0;
         let of_block = move |block: &Block| match block {
-            Block::Figure(figure) => vec![(figure.id.clone(), figure.table())],
+            Block::Figure(figure) => vec![(figure.id.clone(), figure.data())],
             Block::Gallery(figures) => {
-                figures.iter().map(|figure| (figure.id.clone(), figure.table())).collect()
+                figures.iter().map(|figure| (figure.id.clone(), figure.data())).collect()
             }
             Block::Table(table) => {
                 number += 1;

@@ -12,12 +12,18 @@ impl Figure {
     /// The data behind the figure as a table of at most 600 rows. Where there are more points they are
     /// taken evenly, the last one always, and a note says so.
     pub fn table(&self) -> Table {
+        let mut table = self.data();
+        thin(&mut table);
+        table
+    }
+
+    /// All the data behind the figure as a table, for data files.
+    pub fn data(&self) -> Table {
         let mut table = match &self.shape {
             Shape::Plot(plot) => of_plot(plot),
             Shape::Matrix(matrix) | Shape::Columns(matrix) => of_matrix(matrix),
         };
         table.caption.clone_from(&self.title);
-        thin(&mut table);
         table
     }
 }

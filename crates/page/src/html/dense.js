@@ -32,13 +32,13 @@ class Dense {
   scale() {
     return this.chart.svg.getBoundingClientRect().width / this.chart.svg.viewBox.baseVal.width;
   }
-  size({ box: [, , width, height] }) {
+  size({ box: { width, height } }) {
     return { width: Math.round(width * this.scale()), height: Math.round(height * this.scale()) };
   }
   resized() {
     for (const { panel, holder, plot } of this.parts) {
-      holder.style.left = `${panel.box[0] * this.scale()}px`;
-      holder.style.top = `${panel.box[1] * this.scale()}px`;
+      holder.style.left = `${panel.box.x * this.scale()}px`;
+      holder.style.top = `${panel.box.y * this.scale()}px`;
       plot.setSize(this.size(panel));
     }
   }

@@ -24,13 +24,10 @@ use askama::filters::{Html, escape};
 
 use crate::chart::{self, Look};
 use crate::figure::{Scale, Shape};
-use crate::{Block, Cell, Column, Document, Figure, Row, Table, Tone, csv, name, tone};
+use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone};
 
 /// Points of a figure above which the script has uPlot draw it: SVG of more is slow to zoom.
 pub const DENSE_POINTS: usize = 5000;
-
-/// Rows of the table behind a dense figure that the page shows. All are in its CSV.
-const DENSE_ROWS: usize = 500;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -83,6 +80,7 @@ struct FigureView<'a> {
     svg: String,
     scales: String,
     table: String,
+    /// All of the data, where the table is not; otherwise the script takes it from the table.
     csv: String,
 }
 
@@ -90,8 +88,6 @@ struct FigureView<'a> {
 #[template(path = "table.html")]
 struct TableView<'a> {
     table: &'a Table,
-    rows: &'a [Row],
-    left_out: usize,
 }
 
 /// The page.
@@ -187,31 +183,34 @@ fn block(block: &Block, stamp: &str) -> String {
     rendered(&BlockView { block, stamp })
 }
 
-fn figure(figure: &Figure, stamp: &str) -> String {
+fn figure(figure: &Figure, stamp: &str, look: Look) -> String {
     let dense = is_dense(figure);
-    let table = figure.table();
-    let csv = if dense && table.rows.len() > DENSE_ROWS {
-        inert(&serde_json::Value::from(csv::table(&table)).to_string())
+    let (shown, data) = (figure.table(), figure.data());
+    let csv = if shown.rows.len() < data.rows.len() {
+        inert(&serde_json::Value::from(csv::table(&data)).to_string())
     } else {
         String::new()
     };
-    let shown = if csv.is_empty() { table.rows.len() } else { DENSE_ROWS };
     rendered(&FigureView {
         figure,
         stamp,
         id: name::safe(&figure.id),
         link: link(figure),
         dense,
-        svg: chart::svg(figure, Look::Embedded),
-        scales: inert(&chart::scales(figure).to_string()),
-        table: table_of(&table, shown),
+        svg: chart::svg(figure, look),
+        scales: inert(&chart::scales_in(figure, look).to_string()),
+        table: table(&shown),
         csv,
     })
 }
 
-/// What the horizontal axis shows, and how.
+/// What the horizontal axis shows, and how. A matrix is by itself; columns on a plane have no cursor.
 fn link(figure: &Figure) -> String {
-    let Shape::Plot(plot) = &figure.shape else { return String::new() };
+    let plot = match &figure.shape {
+        Shape::Plot(plot) => plot,
+        Shape::Matrix(_) => return format!("matrix {}", figure.id),
+        Shape::Columns(_) => return String::new(),
+    };
     let kind = match &plot.x.scale {
         Scale::Linear { .. } => "linear".to_owned(),
         Scale::Log => "log".to_owned(),
@@ -222,11 +221,7 @@ fn link(figure: &Figure) -> String {
 }
 
 fn table(table: &Table) -> String {
-    table_of(table, table.rows.len())
-}
-
-fn table_of(table: &Table, shown: usize) -> String {
-    rendered(&TableView { table, rows: &table.rows[..shown], left_out: table.rows.len() - shown })
+    rendered(&TableView { table })
 }
 
 /// A sign that says the tone, with its word for those who don't see it.

@@ -178,15 +178,21 @@ class Chart {
   // The numbers behind the picture, read when they are first asked for.
   get data() {
     const data = JSON.parse(this.figure.querySelector("script.scales").textContent);
-    const [transform] = SCALES[data.x?.kind ?? "linear"];
-    data.low = transform(data.x?.min ?? 0);
-    data.high = transform(data.x?.max ?? 1);
+    Object.defineProperty(this, "data", { value: data });
+    if (data.shape === "columns") data.panels = [];
+    const { x } = data, [transform] = SCALES[x?.kind ?? "linear"];
+    data.low = transform(x?.min ?? 0);
+    data.high = transform(x?.max ?? 1);
     data.panels.forEach((panel, p) => {
-      const nodes = all("g.zoom > g.series", this.panels[p]);
-      const [rise] = SCALES[panel.y.kind];
-      panel.low = rise(panel.y.min);
-      panel.high = rise(panel.y.max);
-      if (panel.y.kind === "categories") [panel.low, panel.high] = [panel.high, panel.low];
+      const nodes = all("g.zoom > g.series", this.panels[p]), { y, cells } = panel, [rise] = SCALES[y.kind];
+      panel.low = rise(y.min);
+      panel.high = rise(y.max);
+      // A row of a matrix is a series whose values are written in its cells.
+      if (cells) panel.series = cells.map((row, r) => ({ name: y.categories[r], mark: "cell", points: row.map((value, c) => [c, value === null ? null : r]) }));
+      panel.words = (series, i) => {
+        const [at, value] = series.points[i];
+        return cells ? words(panel, cells[value][at]) : words(y, value);
+      };
       panel.series.forEach((series, s) => {
         series.node = nodes[s];
         series.all = series.points.map(([x, y]) => [transform(x ?? NaN), rise(y ?? NaN)]);
@@ -196,13 +202,11 @@ class Chart {
         series.us = kept.map((i) => series.all[i][1]);
       });
     });
-    // Names in the order of the legend.
-    this.names = [...new Set(data.panels.flatMap((panel) => panel.series.map(({ name }) => name)))];
-    Object.defineProperty(this, "data", { value: data });
     return data;
   }
 
   get view() { return this.group.view ?? [this.data.low, this.data.high]; }
+  get canZoom() { return this.data.shape === "plot"; }
   shown(series) { return series.ts.length > 0 && !this.group.hidden.has(series.name); }
   // All series that are shown, with their numbers.
   list() {
@@ -214,16 +218,15 @@ class Chart {
     return bottom > 0 && top < innerHeight && Boolean(this.figure.dataset.link);
   }
   placeX(panel, t) {
-    const [low, high] = this.view, [x, , width] = panel.box;
+    const [low, high] = this.view, { x, width } = panel.box;
     return x + (t - low) / (high - low) * width;
   }
-  placeY(panel, u) {
-    const [, y, , height] = panel.box;
-    return y + height * (1 - (u - panel.low) / (panel.high - panel.low));
-  }
   unplaceX(panel, place) {
-    const [low, high] = this.view, [x, , width] = panel.box;
+    const [low, high] = this.view, { x, width } = panel.box;
     return low + (place - x) / width * (high - low);
+  }
+  placeY({ low, high, y }, u) {
+    return y.from + (u - low) / (high - low) * (y.to - y.from);
   }
   // Where the pointer is, in the picture's own pixels.
   where(event) {
@@ -242,7 +245,7 @@ class Chart {
   nearestTo([x, y]) {
     let best = null, least = Infinity;
     for (const { panel, p, series, s } of this.list()) {
-      const [, top, , height] = panel.box;
+      const { y: top, height } = panel.box;
       const away = Math.max(top - y, y - top - height, 0) * 1e3;
       for (let i = 0; i < series.ts.length; i++) {
         const dx = this.placeX(panel, series.ts[i]) - x, dy = this.placeY(panel, series.us[i]) - y;
@@ -260,7 +263,7 @@ class Chart {
     if (!list.length) return;
     this.cursor = draw("g", { class: "cursor" }, this.svg);
     for (const panel of this.data.panels) {
-      const x = this.placeX(panel, t), [left, top, width, height] = panel.box;
+      const x = this.placeX(panel, t), { x: left, y: top, width, height } = panel.box;
       if (x < left - 0.5 || x > left + width + 0.5) return;
       draw("line", { x1: x, x2: x, y1: top, y2: top + height }, this.cursor);
     }
@@ -270,28 +273,28 @@ class Chart {
       const x = this.placeX(panel, series.ts[i]), y = this.placeY(panel, series.us[i]);
       const away = Math.abs(x - this.placeX(panel, t)) > 1;
       const color = colorOf(series);
-      if (!/bars|stack|band/.test(series.mark) && x >= panel.box[0] - 1 && x <= panel.box[0] + panel.box[2] + 1) {
+      if (!/bars|stack|band/.test(series.mark) && x >= panel.box.x - 1 && x <= panel.box.x + panel.box.width + 1) {
         draw("circle", { cx: x, cy: y, r: here ? 5 : 3.5 }, this.cursor).style.stroke = color;
       }
-      const [vx, vy, label] = series.points[i];
+      const [vx, , label] = series.points[i], value = panel.words(series, i);
       const note = [away && words(this.data.x, vx), label].filter(Boolean).join(", ");
       const row = make("div", { class: here ? "row here" : "row" }, swatch(color, series.mark),
-        make("span", {}, series.name, note && make("small", {}, ` ${note}`)), make("span", {}, words(panel.y, vy)));
+        make("span", {}, series.name, note && make("small", {}, ` ${note}`)), make("span", {}, value));
       if (here) {
         const where = `point ${i + 1} of ${series.ts.length}`;
-        this.spoken = `${series.name}: ${words(panel.y, vy)} at ${words(this.data.x, vx)}${label ? `, ${label}` : ""}; ${where}`;
+        this.spoken = `${series.name}: ${value} at ${words(this.data.x, vx)}${label ? `, ${label}` : ""}; ${where}`;
         this.anchor = [x, y];
       }
       return row;
     });
-    const { x } = this.data, value = SCALES[x.kind][1](t);
-    this.tip = make("div", { class: isHere ? "tip" : "tip linked" }, make("div", { class: "at" }, words(x, value)), ...rows.slice(0, 16));
+    const { x } = this.data;
+    this.tip = make("div", { class: isHere ? "tip" : "tip linked" }, make("div", { class: "at" }, words(x, SCALES[x.kind][1](t))), ...rows.slice(0, 16));
     document.body.append(this.tip);
     // Beside the cursor, on the side that has room.
     const box = this.svg.getBoundingClientRect(), scale = box.width / this.svg.viewBox.baseVal.width;
     const [panel] = this.data.panels;
     const px = box.left + this.placeX(panel, t) * scale;
-    const py = box.top + (isHere ? this.anchor[1] : panel.box[1] + 12) * scale;
+    const py = box.top + (isHere ? this.anchor[1] : panel.box.y + 12) * scale;
     const { width, height } = this.tip.getBoundingClientRect();
     const left = px + 16 + width > innerWidth - 8 ? px - 16 - width : px + 16;
     this.tip.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(clamp(py - height / 2, 8, innerHeight - height - 8))}px)`;
@@ -309,37 +312,52 @@ class Chart {
     const { low, high, panels, x: axis } = this.data, [from, to] = this.view;
     const factor = (high - low) / (to - from);
     panels.forEach((panel, p) => {
-      const [x, , width] = panel.box, g = this.panels[p];
+      const { x, y, width, height } = panel.box, g = this.panels[p];
       const shift = this.placeX(panel, low) - factor * x;
       for (const node of all("g.zoom", g)) {
         if (isZoomed) node.setAttribute("transform", `matrix(${factor} 0 0 1 ${shift} 0)`);
         else node.removeAttribute("transform");
       }
-      for (const node of all("g.labels > *", g)) {
-        const at = factor * placeOf(node) + shift;
-        node.classList.toggle("off", isZoomed && (at < x || at > x + width));
-        if (isZoomed) node.style.transform = `translate(${at - placeOf(node)}px, 0)`;
-        else node.style.removeProperty("transform");
-      }
+      this.moveLabels(g, panel, (place) => isZoomed ? factor * place + shift : place);
       const holder = g.querySelector("g.axis.x");
-      for (const node of all(".again", holder ?? g)) node.remove();
-      const ticks = all("g.tick", holder ?? g);
-      for (const node of ticks) node.classList.toggle("off", isZoomed);
-      const model = ticks.find((node) => node.querySelector("text")) ?? ticks[0];
-      if (!isZoomed || !holder || !model) return;
+      if (!holder) return;
+      for (const node of all(".again", holder)) node.remove();
+      for (const node of all(".tick, .minor, .cat", holder)) node.classList.toggle("off", isZoomed);
+      if (!isZoomed) return;
+      const isLast = p + 1 === panels.length;
       for (const [t, label] of ticksOf(axis, from, to, width)) {
-        const node = model.cloneNode(true), text = node.querySelector("text");
-        node.classList.remove("off");
-        node.classList.add("again");
-        if (text) {
-          text.textContent = label;
-          text.setAttribute("text-anchor", "middle");
-        }
-        node.setAttribute("transform", `translate(${this.placeX(panel, t) - placeOf(model)} 0)`);
-        holder.append(node);
+        const at = this.placeX(panel, t), tick = draw("g", { class: "tick again" }, holder);
+        draw("path", { d: `M${at} ${y}v${height}` }, tick);
+        if (isLast) draw("text", { x: at, y: y + height + 16, class: "m" }, tick).textContent = label;
       }
     });
     this.canvas?.zoomed();
+  }
+  // What stands beside points goes with them; brackets over spans are drawn longer; names of upright rules
+  // are left out, as nothing tells which of the texts they are.
+  moveLabels(g, { box: { x: left, width }, rules }, to) {
+    const right = left + width, brackets = all(".labels .bracket", g);
+    const isUpright = rules.some(({ upright }) => upright);
+    for (const node of all(".labels > *", g)) {
+      const isBracket = brackets.includes(node) || brackets.includes(node.previousElementSibling);
+      const from = Number(node.getAttribute("x") ?? /^M([-\d.]+)/.exec(node.getAttribute("d"))?.[1]);
+      const at = to(from), isMoved = at !== from;
+      node.removeAttribute("transform");
+      node.classList.remove("off");
+      if (isBracket) continue;
+      const goes = node.matches(".value, .sign");
+      if (goes && isMoved) node.setAttribute("transform", `translate(${at - from} 0)`);
+      node.classList.toggle("off", goes ? at < left || at > right : isUpright && this.group.view !== null);
+    }
+    for (const bracket of brackets) {
+      const { x, width: long } = bracket.getBBox();
+      const [a, b] = [to(x), to(x + long)].map((place) => clamp(place, left, right));
+      const k = (b - a) / long, name = bracket.nextElementSibling;
+      for (const node of [bracket, name]) node?.classList.toggle("off", b - a < 2);
+      if (this.group.view === null) continue;
+      bracket.setAttribute("transform", `matrix(${k} 0 0 1 ${a - k * x} 0)`);
+      name?.setAttribute("transform", `translate(${a - x} 0)`);
+    }
   }
   zoomAround(t, factor) {
     const { low, high, x } = this.data, [from, to] = this.view;
@@ -382,9 +400,9 @@ class Chart {
         hover();
       } else if (event.button === 0) {
         const [x, y] = this.where(event);
-        const panel = this.data.panels.find(({ box: [left, top, width, height] }) =>
-          x >= left && x <= left + width && y >= top && y <= top + height);
-        if (!panel) return;
+        const panel = this.data.panels.find(({ box }) =>
+          x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height);
+        if (!panel || !this.canZoom) return;
         frame.setPointerCapture(event.pointerId);
         brush = { panel, from: x, to: x };
       }
@@ -409,7 +427,7 @@ class Chart {
     });
   }
   brushed(brush, event) {
-    const [left, top, width, height] = brush.panel.box;
+    const { x: left, y: top, width, height } = brush.panel.box;
     brush.to = clamp(this.where(event)[0], left, left + width);
     brush.node ??= draw("rect", { class: "brush", y: top, height }, this.svg);
     brush.node.setAttribute("x", Math.min(brush.from, brush.to));
@@ -423,6 +441,7 @@ class Chart {
     let at = list.findIndex(({ p, s }) => p === this.at?.panel && s === this.at?.series);
     let index = this.at?.index ?? -1;
     const t = at >= 0 ? list[at].series.ts[index] : (this.view[0] + this.view[1]) / 2;
+    if (!this.canZoom && "+=-0".includes(key)) return false;
     if (key === "+" || key === "=") this.zoomAround(t, 0.5);
     else if (key === "-") this.zoomAround(t, 2);
     else if (key === "0") this.group.zoom(null);
@@ -459,27 +478,27 @@ class Chart {
     const { figure, frame } = this;
     const id = figure.dataset.id;
     const tools = make("div", { class: "tools" });
-    const button = (text, label, onclick) => tools.append(make("button", { type: "button", "aria-label": label, title: label, onclick }, text));
-    if (figure.dataset.link && this.data.panels.length) {
-      this.legend();
+    const button = (text, title, onclick) => tools.append(make("button", { type: "button", title, onclick }, text));
+    if (figure.dataset.link) this.legend();
+    if (figure.dataset.link && this.canZoom) {
       const middle = () => (this.view[0] + this.view[1]) / 2;
-      button("+", "Zoom in", () => this.zoomAround(middle(), 0.5));
-      button("−", "Zoom out", () => this.zoomAround(middle(), 2));
-      button("Reset", "Reset the zoom", () => this.group.zoom(null));
+      button("Zoom in", "Key +", () => this.zoomAround(middle(), 0.5));
+      button("Zoom out", "Key −", () => this.zoomAround(middle(), 2));
+      button("Reset", "Key 0, or a double click", () => this.group.zoom(null));
       tools.append(make("span", { class: "space" }));
     }
-    button("Copy CSV", "Copy the data as CSV", () => copy(csvOf(figure)));
-    button("Save CSV", "Save the data as CSV", () => save(`${id}.csv`, "text/csv", csvOf(figure)));
-    button("Copy SVG", "Copy the picture as SVG", () => copy(this.picture()));
-    button("Save SVG", "Save the picture as SVG", () => save(`${id}.svg`, "image/svg+xml", this.picture()));
-    frame.after(tools);
+    button("Copy CSV", "The data", () => copy(csvOf(figure)));
+    button("Save CSV", "The data", () => save(`${id}.csv`, "text/csv", csvOf(figure)));
+    button("Copy SVG", "The picture", () => copy(this.picture()));
+    button("Save SVG", "The picture", () => save(`${id}.svg`, "image/svg+xml", this.picture()));
+    figure.querySelector(".data").before(tools);
   }
   // Buttons over the entries of the picture's legend, which say nothing anew to the eye.
   legend() {
     const { width, height } = this.svg.viewBox.baseVal;
     const group = make("div", { class: "keys", role: "group", "aria-label": "Series" });
     for (const entry of all(".legend [data-series]", this.svg)) {
-      const name = this.names[entry.dataset.series], box = entry.getBBox();
+      const name = this.data.names[entry.dataset.series], box = entry.getBBox();
       const key = make("button", { type: "button", class: "key", "aria-label": name, "aria-pressed": "true", onclick: () => this.group.toggle(name) });
       key.style.left = `${(box.x - 3) / width * 100}%`;
       key.style.top = `${(box.y - 3) / height * 100}%`;
@@ -507,19 +526,7 @@ class Chart {
   }
 }
 
-// The place of a tick or a label along the axis.
-const placeOf = (node) => {
-  const moved = /translate\(([-\d.]+)/.exec(node.getAttribute("transform") ?? "");
-  if (moved) return Number(moved[1]);
-  const part = node.matches("[x1], [x], [cx]") ? node : node.querySelector("[x1], [x], [cx]");
-  return Number(part?.getAttribute("x1") ?? part?.getAttribute("x") ?? part?.getAttribute("cx") ?? 0);
-};
-const colorOf = (series) => {
-  const part = series.node?.querySelector("path, line, polyline, circle, rect, use") ?? series.node;
-  if (!part) return "currentColor";
-  const { stroke, fill } = getComputedStyle(part);
-  return stroke === "none" || series.mark === "bars" || series.mark === "stack" ? fill : stroke;
-};
+const colorOf = (series) => series.node ? getComputedStyle(series.node).color : "currentColor";
 const swatch = (color, mark) => {
   const svg = draw("svg", { width: 18, height: 10, "aria-hidden": "true" });
   const filled = /bars|stack|band/.test(mark);
@@ -609,24 +616,6 @@ const dressTable = (table) => {
   });
 };
 
-// Light and dark: the button overrules what the system prefers, in this page alone.
-const preference = matchMedia("(prefers-color-scheme: dark)");
-let isDark = preference.matches;
-const repaint = () => {
-  for (const chart of charts) chart.canvas?.recolored();
-};
-const themed = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
-  .filter((rule) => rule.media?.mediaText.includes("prefers-color-scheme"))
-  .map((rule) => ({ rule, dark: rule.media.mediaText.includes("dark") }));
-const theme = make("button", { type: "button", class: "theme", "aria-pressed": String(isDark), onclick: () => {
-  isDark = !isDark;
-  for (const { rule, dark } of themed) rule.media.mediaText = dark === isDark ? "screen" : "not all";
-  document.documentElement.style.colorScheme = isDark ? "dark" : "light";
-  theme.setAttribute("aria-pressed", String(isDark));
-  repaint();
-} }, "Dark");
-preference.addEventListener("change", repaint);
-
 // Everything is dressed when it comes near the window.
 const groups = new Map();
 const charts = all("figure.figure").map((figure) => {
@@ -636,6 +625,21 @@ const charts = all("figure.figure").map((figure) => {
   return new Chart(figure, groups.get(key));
 });
 const chartOf = new Map(charts.map((chart) => [chart.figure, chart]));
+
+// Light and dark: the button overrules what the system prefers, in this page alone.
+const preference = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme ?? (preference.matches ? "dark" : "light")) === "dark";
+const repaint = () => {
+  theme.setAttribute("aria-pressed", String(isDark()));
+  for (const chart of chartOf.values()) chart.canvas?.recolored();
+};
+const theme = make("button", { type: "button", class: "theme", onclick: () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  repaint();
+} }, "Dark");
+preference.addEventListener("change", repaint);
+repaint();
+
 const near = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;

@@ -187,7 +187,7 @@ pub fn table(rows: usize) -> Table {
     table
 }
 
-/// A report as users get it: six figures of three series of some 60 points, four tables.
+/// A report with everything that a document can have.
 pub fn report() -> Document {
     let headline = |name: &str, value: &str, tone| Headline {
         name: name.into(),
@@ -263,7 +263,7 @@ pub fn report() -> Document {
                 Block::Figure(over_time("time-b", 60, 0.37)),
                 Block::Figure(bars("bars")),
                 Block::Figure(matrix("matrix")),
-                Block::Gallery((0..4).map(|i| over_time(&format!("small-{i}"), 60, 0.1 + f64::from(i) * 0.07)).collect()),
+                Block::Gallery((0..4).map(|i| over_time(&format!("small-{i}"), 60, 0.1 + i as f64 * 0.07)).collect()),
             ]),
             section("tables", "Tables", false, vec![Block::Table(table(16)), Block::Table(table(4))]),
             section("conditions", "Conditions", false, vec![
@@ -275,4 +275,101 @@ pub fn report() -> Document {
         embedded: vec![Embedded { id: "iodyno-run-1".into(), media_type: "application/vnd.iodyno.run+json".into(), text: "{\"a\":\"</script><!--\"}".into() }],
         made_by: "iodyno 0.1.0".into(),
     }
+}
+
+/// Text that tries everything: markup, ends of elements, scripts, formulas, turned direction, length.
+pub const HOSTILE: &str = "</script><script>window.__pwned=1;alert(1)</script><img src=x onerror=\"window.__pwned=2\">'\"><svg onload=alert(2)>]]><!-- --> \u{202e}evil\u{202d} \u{5e9}\u{5dc}\u{5d5}\u{5dd} =cmd|' /C calc'!A0";
+
+/// A document whose every text is hostile, one of them ten thousand characters long.
+pub fn hostile() -> Document {
+    let h = || HOSTILE.to_owned();
+    let mut plot = over_time("hostile-figure", 20, 0.3);
+    (plot.title, plot.summary, plot.conditions, plot.notes) = (h(), h(), h(), vec![h()]);
+    if let Shape::Plot(it) = &mut plot.shape {
+        it.x.label = h();
+        it.spans[0].name = h();
+        for panel in &mut it.panels {
+            panel.y.label = h();
+            for series in &mut panel.series {
+                series.name = format!("{} {HOSTILE}", series.name);
+                series.points[3].label = h();
+            }
+        }
+    }
+    let mut bars = bars("hostile-bars");
+    if let Shape::Plot(it) = &mut bars.shape {
+        it.x.scale = Scale::Categories(vec![h(); 5]);
+    }
+    let mut matrix = matrix("hostile-matrix");
+    if let Shape::Matrix(it) = &mut matrix.shape {
+        it.rows[0] = h();
+        it.columns[0] = h();
+        it.rows_label = h();
+    }
+    let mut table = table(5);
+    table.caption = h();
+    table.columns[0].title = h();
+    table.rows[1].cells[0] = Cell { text: h(), note: h(), ..Cell::default() };
+    table.notes = vec![h()];
+    let long = "x".repeat(10_000);
+    Document {
+        title: h(),
+        about: vec![h(), long.clone()],
+        stamp: h(),
+        sections: vec![Section {
+            id: h(),
+            title: h(),
+            blocks: vec![
+                Block::Text(long.clone()),
+                Block::Text(h()),
+                Block::Headlines(vec![Headline { name: h(), value: long.clone(), interval: h(), beside: vec![h()], tone: Tone::Bad }]),
+                Block::Verdicts(vec![Verdict { code: h(), tone: Tone::Bad, text: h(), of: vec![h(), long.clone()] }]),
+                Block::Figure(plot),
+                Block::Figure(bars),
+                Block::Figure(matrix),
+                Block::Table(table),
+                Block::Facts(vec![(h(), vec![(h(), long.clone()), (long.clone(), h())])]),
+                Block::Code { caption: h(), text: format!("{HOSTILE}\n{long}") },
+            ],
+            folded: false,
+        }],
+        embedded: vec![Embedded {
+            id: h(),
+            media_type: "text/javascript".into(),
+            text: serde_json::Value::from(HOSTILE).to_string(),
+        }],
+        made_by: h(),
+    }
+}
+
+/// A page of `n` figures.
+pub fn many(n: usize) -> Document {
+    let figures = (0..n).map(|i| Block::Figure(over_time(&format!("f{i}"), 60, 0.1 + i as f64 * 0.003)));
+    let section = Section { id: "many".into(), title: "Many".into(), blocks: figures.collect(), folded: false };
+    Document { title: "Many figures".into(), sections: vec![section], ..Document::default() }
+}
+
+/// A page with one figure of so many points that they are drawn by uPlot.
+pub fn dense(n: usize) -> Document {
+    let section = Section {
+        id: "dense".into(),
+        title: "Dense".into(),
+        blocks: vec![Block::Text("Below is much.".into()), Block::Figure(over_time("dense", n / 4, 0.01))],
+        folded: false,
+    };
+    Document { title: "Dense".into(), sections: vec![section], ..Document::default() }
+}
+
+/// Six figures of three series of 60 points, and four tables.
+pub fn typical() -> Document {
+    let figures = (0..6).map(|i| {
+        let curve = |k: usize| (0..60).map(move |x| (f64::from(x), 1e5 * (1.0 + (x as f64 * 0.1 + (i + k) as f64).sin() / 3.0)));
+        let all = ["p50", "p99", "p99.9"].into_iter().enumerate().map(|(k, name)| series(name, k, curve(k))).collect();
+        let panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), all);
+        let plot = Plot { x: seconds(), panels: vec![panel], spans: Vec::new() };
+        Block::Figure(figure(&format!("typical-{i}"), "Latency over time", Shape::Plot(plot)))
+    });
+    let blocks = figures.chain((0..4).map(|_| Block::Table(table(16)))).collect();
+    let section = Section { id: "all".into(), title: "All".into(), blocks, folded: false };
+    Document { title: "Typical".into(), sections: vec![section], ..Document::default() }
 }

@@ -1,0 +1,520 @@
+//! The page, as its readers have it: in a real browser, with and without scripts, on screen and on paper.
+//!
+//! What needs Chromium is in `in_a_browser` and is ignored where nobody asks for it; `./test` does where
+//! Chromium is installed.
+
+mod browser;
+#[path = "browser/sample.rs"]
+mod sample;
+
+use iodyno_page::{Document, csv, html};
+
+#[test]
+fn pages_are_small_and_ask_nobody() {
+    let empty = html::page(&Document::default());
+    let typical = html::page(&sample::typical());
+    println!("empty {} bytes, typical {} bytes", empty.len(), typical.len());
+    assert!(empty.len() < 60_000, "{}", empty.len());
+    assert!(typical.len() < 300_000, "{}", typical.len());
+    for page in [&empty, &typical, &html::page(&sample::dense(8000))] {
+        let addresses = page.matches("http").count();
+        let names = page.matches("http://www.w3.org/2000/svg").count()
+            + page.matches("http-equiv").count()
+            + page.matches("https://github.com/leeoniya/uPlot").count();
+        // The only addresses are a name of XML and one in the comment of a licence: nothing is loaded.
+        assert_eq!(addresses, names);
+        assert!(!page.contains("src=") && !page.contains("url(h") && !page.contains("@import"));
+        assert!(page.contains("default-src &#39;none&#39;"));
+    }
+    assert!(!typical.contains("uPlot=function"));
+    assert_eq!(html::page(&sample::typical()), typical, "equal documents give equal bytes");
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let page = html::page(&sample::hostile());
+    for bad in ["<script>window", "<img", "<svg onload", "onerror=\"", "type=\"text/javascript\""] {
+        assert!(!page.contains(bad), "{bad}");
+    }
+    // Elements of scripts are those of the page: its own, two for data of each figure at most, the embedded.
+    let ends = page.matches("</script").count();
+    assert_eq!(ends, page.matches("<script").count());
+    assert!(ends <= 2 * 3 + 2, "{ends}");
+}
+
+/// Everything below asks a browser.
+mod in_a_browser {
+    use std::fmt::Write as _;
+
+    use iodyno_page::Quantity;
+    use serde_json::{Value, json};
+
+    use super::browser::{Key, Tab};
+    use super::*;
+
+    /// The middle of a panel's box of a figure, or another place of it by shares, in the window.
+    fn place(tab: &mut Tab, figure: &str, panel: usize, (x, y): (f64, f64)) -> (f64, f64) {
+        let script = format!(
+            "(() => {{ const figure = document.getElementById('figure-{figure}'); figure.scrollIntoView({{ block: 'center' }});\
+             const svg = figure.querySelector('svg.chart'), box = svg.getBoundingClientRect();\
+             const at = JSON.parse(figure.querySelector('.scales').textContent).panels[{panel}].box, k = box.width / svg.viewBox.baseVal.width;\
+             return [box.x + (at.x + at.width * {x}) * k, box.y + (at.y + at.height * {y}) * k]; }})()"
+        );
+        let at = tab.eval(&script);
+        tab.settle();
+        let at = if at.is_null() { at } else { tab.eval(&script) };
+        (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
+    }
+
+    fn ticks(tab: &mut Tab, figure: &str) -> String {
+        tab.text(&format!(
+            "[...document.querySelectorAll('#figure-{figure} .axis.x .tick:not(.off) text')].map((it) => it.textContent).join(' ')"
+        ))
+    }
+
+    fn report(tab: &mut Tab) {
+        tab.open(&html::page(&sample::report()));
+        tab.wait_for("document.querySelector('#figure-first-time .tools')");
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn nothing_is_asked_for_and_nothing_is_complained_about() {
+        for document in [Document::default(), sample::report(), sample::dense(8000), sample::hostile()] {
+            let mut tab = Tab::new();
+            tab.offline(true);
+            let path = tab.open(&html::page(&document));
+            tab.eval("scrollTo(0, document.body.scrollHeight)");
+            tab.settle();
+            tab.eval("scrollTo(0, 0)");
+            tab.settle();
+            let requests = tab.requests();
+            let own = format!("file://{}", path.display());
+            assert!(requests.iter().all(|it| *it == own || it == "data:,"), "{requests:?}");
+            assert!(tab.complaints().is_empty(), "{:#?}", tab.complaints());
+        }
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn the_policy_stops_what_is_not_the_pages_own() {
+        let mut tab = Tab::new();
+        let page = html::page(&sample::report());
+        let more = "<script>window.__pwned = 1</script><style>h1 { display: none }</style><img src=\"https://example.invalid/x.png\"></body>";
+        tab.open(&page.replacen("</body>", more, 1));
+        assert!(tab.eval("window.__pwned === undefined").as_bool().unwrap());
+        assert_eq!(tab.text("getComputedStyle(document.querySelector('h1')).display"), "block");
+        assert!(tab.complaints().len() >= 3, "{:?}", tab.complaints());
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn the_pointer_shows_values_and_the_cursor_is_linked() {
+        let mut tab = Tab::new();
+        report(&mut tab);
+        // 60 points, 5 s apart, on an axis of 300 s: 150 s is the 31st.
+        let at = place(&mut tab, "first-time", 0, (150.0 / 300.0, 0.3));
+        tab.point_at(at);
+        let shown = tab.text("document.querySelector('.tip').innerText");
+        let reads = 2e5 * (1.0 + 0.2 * (30.0_f64 * 0.21).sin());
+        for words in [Quantity::Seconds.words(150.0), Quantity::Iops.words(reads)] {
+            assert!(shown.contains(&words), "{words} in {shown}");
+        }
+        for name in ["reads", "writes", "p50", "p99.9"] {
+            assert!(shown.contains(name), "{name} in {shown}");
+        }
+        // Of the second section only figures over seconds follow, as far as they are in sight.
+        tab.size(1280, 3000);
+        let at = place(&mut tab, "time-a", 0, (0.5, 0.3));
+        tab.point_at(at);
+        let with_cursor = |id: &str| format!("document.querySelector('#figure-{id} .cursor') !== null");
+        for (id, is_linked) in [("time-a", true), ("time-b", true), ("first-time", false), ("spectrum", false), ("hockey", false)] {
+            assert_eq!(tab.eval(&with_cursor(id)), is_linked, "{id}");
+        }
+        assert_eq!(tab.number("document.querySelectorAll('.tip:not(.linked)').length"), 1.0);
+        assert!(tab.number("document.querySelectorAll('.tip.linked').length") >= 1.0);
+        tab.point_at((3.0, 3.0));
+        assert_eq!(tab.number("document.querySelectorAll('.tip, .cursor').length"), 0.0);
+        // A matrix has the values of a column.
+        let at = place(&mut tab, "matrix", 0, (1.5 / 7.0, 0.5 / 6.0));
+        tab.point_at(at);
+        let shown = tab.text("document.querySelector('.tip').innerText");
+        assert!(shown.contains("5 %") && shown.contains("200 k"), "{shown}");
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn dragging_zooms_all_linked_figures_and_a_double_click_resets() {
+        let mut tab = Tab::new();
+        report(&mut tab);
+        let before = (ticks(&mut tab, "time-a"), ticks(&mut tab, "time-b"));
+        let from = place(&mut tab, "time-a", 0, (0.25, 0.5));
+        let to = place(&mut tab, "time-a", 0, (0.5, 0.5));
+        tab.drag(from, to);
+        let zoomed = ticks(&mut tab, "time-a");
+        assert_ne!(zoomed, before.0);
+        assert_eq!(ticks(&mut tab, "time-b"), zoomed, "linked");
+        assert_eq!(ticks(&mut tab, "first-time"), before.0, "another section");
+        // A quarter of 5 min from 1 min 15 s on: ticks are marks in seconds.
+        assert!(zoomed.contains("100 s") && zoomed.contains("140 s"), "{zoomed}");
+        // What is under the pointer is still what is told.
+        let at = place(&mut tab, "time-a", 0, (0.4, 0.5));
+        tab.point_at(at);
+        let shown = tab.text("document.querySelector('.tip .at').textContent");
+        assert_eq!(shown, "105 s");
+        let moved = "document.querySelector('#figure-time-a .zoom').hasAttribute('transform')";
+        assert_eq!(tab.eval(moved), true);
+        tab.click(at, 2);
+        assert_eq!(tab.eval(moved), false);
+        assert_eq!((ticks(&mut tab, "time-a"), ticks(&mut tab, "time-b")), before);
+        // Every kind of axis has ticks when it is zoomed.
+        for id in ["hockey", "spectrum", "bars"] {
+            let before = ticks(&mut tab, id);
+            let (from, to) = (place(&mut tab, id, 0, (0.35, 0.5)), place(&mut tab, id, 0, (0.85, 0.5)));
+            tab.drag(from, to);
+            let zoomed = ticks(&mut tab, id);
+            println!("{id}: {before} | {zoomed}");
+            assert!(zoomed != before && !zoomed.is_empty() && !zoomed.contains("NaN"), "{id}: {zoomed}");
+        }
+        assert!(tab.complaints().is_empty(), "{:#?}", tab.complaints());
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn series_are_hidden_in_all_linked_figures() {
+        let mut tab = Tab::new();
+        report(&mut tab);
+        let shown = |tab: &mut Tab, id: &str| {
+            tab.number(&format!("[...document.querySelectorAll('#figure-{id} .zoom .series')].filter((it) => getComputedStyle(it).display !== 'none').length"))
+        };
+        let _ = place(&mut tab, "time-a", 0, (0.5, 0.5));
+        tab.wait_for("document.querySelector('#figure-time-b .key')");
+        assert_eq!(shown(&mut tab, "time-b"), 4.0);
+        let at = tab.middle("#figure-time-a .key[aria-label='writes']");
+        tab.click(at, 1);
+        for (id, count) in [("time-a", 3.0), ("time-b", 3.0), ("first-time", 4.0)] {
+            assert_eq!(shown(&mut tab, id), count, "{id}");
+        }
+        let pressed = "document.querySelector('#figure-time-b .key[aria-label=\"writes\"]').getAttribute('aria-pressed')";
+        assert_eq!(tab.text(pressed), "false");
+        let at = place(&mut tab, "time-a", 0, (0.5, 0.9));
+        tab.point_at(at);
+        let tip = tab.text("document.querySelector('.tip').innerText");
+        assert!(tip.contains("reads") && !tip.contains("writes"), "{tip}");
+        let at = tab.middle("#figure-time-a .key[aria-label='writes']");
+        tab.click(at, 1);
+        assert_eq!(shown(&mut tab, "time-b"), 4.0);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn the_keyboard_reaches_each_chart_and_reads_its_values() {
+        let mut tab = Tab::new();
+        report(&mut tab);
+        let mut reached = Vec::new();
+        for _ in 0..400 {
+            tab.key(Key::Named("Tab"));
+            let id = tab.text("document.activeElement.matches('.frame') ? document.activeElement.closest('figure').dataset.id : ''");
+            if !id.is_empty() {
+                reached.push(id);
+            }
+            if tab.eval("document.activeElement === document.body") == true {
+                break;
+            }
+        }
+        for id in ["first-time", "hockey", "spectrum", "time-a", "time-b", "bars", "matrix", "small-0", "small-3"] {
+            assert!(reached.iter().any(|it| it == id), "{id} in {reached:?}");
+        }
+        tab.eval("document.querySelector('#figure-hockey .frame').focus()");
+        let mut press = |key| {
+            tab.key(key);
+            tab.text("document.querySelector('[aria-live]').textContent")
+        };
+        let depth = |i: i32| 2_f64.powi(i);
+        let words = |i: i32, k: f64| {
+            let latency = Quantity::LatencyNs.words(k * 8e4 * (1.0 + depth(i) / 40.0));
+            let rate = Quantity::Iops.words(4e5 * depth(i) / (depth(i) + 30.0));
+            format!("{latency} at {rate}, QD {}", depth(i))
+        };
+        assert!(press(Key::Named("ArrowRight")).contains(&format!("p50: {}", words(0, 1.0))));
+        assert!(press(Key::Named("ArrowRight")).contains(&words(1, 1.0)));
+        assert!(press(Key::Named("ArrowDown")).contains(&format!("p99: {}", words(1, 2.5))));
+        assert!(press(Key::Named("ArrowUp")).contains(&format!("p50: {}", words(1, 1.0))));
+        assert!(press(Key::Named("End")).contains(&words(11, 1.0)));
+        assert!(press(Key::Named("ArrowLeft")).contains(&words(10, 1.0)));
+        assert!(press(Key::Named("Home")).contains("point 1 of 12"));
+        assert!(press(Key::Char('+')).starts_with("From"));
+        // What the zoom hides is brought in sight.
+        assert!(press(Key::Named("End")).contains(&words(11, 1.0)));
+        assert_eq!(press(Key::Char('0')), "The whole axis");
+        press(Key::Named("Escape"));
+        assert_eq!(tab.number("document.querySelectorAll('.tip, .cursor').length"), 0.0);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn light_and_dark_follow_the_system_and_the_button() {
+        let ground = "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector('.chart .c0')).color";
+        let mut tab = Tab::new();
+        tab.media("light", "");
+        report(&mut tab);
+        let light = tab.text(ground);
+        tab.media("dark", "");
+        let dark = tab.text(ground);
+        assert_ne!(light, dark);
+        let button = tab.middle(".theme");
+        tab.click(button, 1);
+        assert_eq!(tab.text(ground), light);
+        tab.click(button, 1);
+        assert_eq!(tab.text(ground), dark);
+        // Paper is light, whatever is on screen.
+        tab.media("dark", "print");
+        assert_eq!(tab.text(ground), light);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn without_scripts_all_is_there_and_nothing_is_dead() {
+        let mut tab = Tab::new();
+        tab.scripts(false);
+        tab.open(&html::page(&sample::report()));
+        let text = tab.text("document.body.innerText");
+        for words in ["412 k IOPS", "± 1.2 %", "drift by 12 %", "Latency against rate", "All cells", "iodyno run --target", "NON-CONFORMANT"] {
+            assert!(text.contains(words), "{words}");
+        }
+        assert_eq!(tab.number("document.querySelectorAll('button, [tabindex]:not(.scroll), input, [role=application]').length"), 0.0);
+        assert!(tab.number("document.querySelectorAll('svg.chart .tick').length") > 50.0);
+        // What is folded opens by the browser's own means, also from the list of sections.
+        tab.eval("location.hash = 'raw'");
+        tab.wait_for("document.querySelector('details.section').open");
+    }
+
+    /// The streams of a PDF, inflated where they are deflated, and what is between them.
+    fn unpacked(pdf: &[u8]) -> String {
+        let mut out = String::from_utf8_lossy(pdf).into_owned();
+        let find = |from: usize, what: &[u8]| {
+            pdf[from..].windows(what.len()).position(|it| it == what).map(|at| from + at)
+        };
+        let mut from = 0;
+        while let Some(start) = find(from, b"stream") {
+            let end = find(start, b"endstream").unwrap_or(pdf.len());
+            let body = &pdf[start + 6..end];
+            let skip = body.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+            if let Ok(bytes) = miniz_oxide::inflate::decompress_to_vec_zlib(&body[skip..]) {
+                let _ = write!(out, "\n{}", String::from_utf8_lossy(&bytes));
+            }
+            from = end + 9;
+        }
+        out
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn paper_has_vectors_and_everything_open() {
+        let mut tab = Tab::new();
+        report(&mut tab);
+        let pdf = unpacked(&tab.pdf());
+        assert!(pdf.contains("/Type /Page"), "a PDF was made");
+        assert!(!pdf.contains("/Subtype /Image"), "charts are vectors");
+        // A raster image would have been found.
+        let png = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+        tab.open(&format!("<img src=\"{png}\" width=90 height=90>"));
+        assert!(unpacked(&tab.pdf()).contains("/Subtype /Image"));
+
+        report(&mut tab);
+        tab.media("light", "print");
+        for hidden in [".tools", ".theme", "nav", ".copy", "thead button::after"] {
+            if let Some(at) = hidden.find(':') {
+                let content = format!("getComputedStyle(document.querySelector('{}'), '::after').content", &hidden[..at]);
+                assert_eq!(tab.text(&content), "none");
+            } else {
+                let display = format!("getComputedStyle(document.querySelector('{hidden}')).display");
+                assert_eq!(tab.text(&display), "none", "{hidden}");
+            }
+        }
+        assert!(tab.number("document.querySelector('details.section table').getBoundingClientRect().height") > 200.0);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn axe_finds_nothing_grave() {
+        let axe = include_str!("vendor/axe-core-4.14.1/axe.min.js");
+        for scheme in ["light", "dark"] {
+            for document in [sample::report(), sample::dense(8000), Document::default()] {
+                let mut tab = Tab::new();
+                tab.media(scheme, "");
+                tab.size(1280, 6000);
+                tab.open(&html::page(&document));
+                tab.settle();
+                tab.settle();
+                tab.eval("for (const node of [...document.querySelectorAll('details.section'), ...document.querySelectorAll('.data')].slice(0, 2)) node.open = true");
+                tab.settle();
+                tab.eval(axe);
+                let found = tab.eval("axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.map(({ id, impact, nodes }) => ({ id, impact, where: nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary) })))");
+                let grave = |it: &&Value| it["impact"] == "serious" || it["impact"] == "critical";
+                let grave: Vec<&Value> = found.as_array().unwrap().iter().filter(grave).collect();
+                assert!(grave.is_empty(), "{scheme}: {}", json!(grave));
+                println!("{scheme}: lesser: {found}");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn hostile_text_runs_nothing_and_breaks_no_layout() {
+        let mut tab = Tab::new();
+        tab.open(&html::page(&sample::hostile()));
+        tab.wait_for("document.querySelector('.tools')");
+        for id in ["hostile-figure", "hostile-bars", "hostile-matrix"] {
+            let at = place(&mut tab, id, 0, (0.5, 0.5));
+            tab.point_at(at);
+            assert!(tab.text("document.querySelector('.tip').innerText").len() > 10);
+        }
+        assert_eq!(tab.eval("window.__pwned === undefined"), true);
+        assert_eq!(tab.dialogs(), 0);
+        assert!(tab.complaints().is_empty(), "{:#?}", tab.complaints());
+        assert_eq!(tab.number("document.querySelectorAll('img, [onerror], [onload]').length"), 0.0);
+        let heading = tab.text("document.querySelector('h1').textContent");
+        assert_eq!(heading, sample::HOSTILE);
+        for width in [1280, 400] {
+            tab.size(width, 900);
+            let wide = tab.number("document.documentElement.scrollWidth");
+            assert!(wide <= f64::from(width), "{wide} at {width}");
+        }
+        assert_eq!(tab.text("JSON.parse(document.querySelector('script[id][type]').textContent)"), sample::HOSTILE);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn data_and_pictures_leave_the_page_as_the_command_writes_them() {
+        let document = sample::report();
+        let files = csv::files(&document);
+        let mut tab = Tab::new();
+        report(&mut tab);
+        tab.eval("URL.createObjectURL = (blob) => { window.saved = blob; return 'data:,'; }");
+        for id in ["first-time", "hockey", "spectrum", "bars", "matrix"] {
+            let _ = place(&mut tab, id, 0, (0.5, 0.5));
+            tab.wait_for(&format!("document.querySelector('#figure-{id} .tools')"));
+            tab.eval(&format!("document.querySelector('#figure-{id} .tools button:nth-last-child(3)').click()"));
+            let (_, bytes) = files.iter().find(|(name, _)| *name == format!("{id}.csv")).unwrap();
+            assert_eq!(tab.text("saved.text()").as_bytes(), bytes, "{id}");
+            tab.eval(&format!("document.querySelector('#figure-{id} .tools button:last-child').click()"));
+            let svg = tab.text("saved.text()");
+            let tree = roxmltree::Document::parse(&svg).unwrap();
+            assert!(tree.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")));
+            assert!(svg.contains("NON-CONFORMANT") && svg.contains("--c0"), "{svg}");
+        }
+        // Of a dense figure the page's table is a part, its CSV all.
+        let document = sample::dense(8000);
+        tab.open(&html::page(&document));
+        tab.wait_for("document.querySelector('.tools')");
+        tab.eval("URL.createObjectURL = (blob) => { window.saved = blob; return 'data:,'; }");
+        tab.eval("document.querySelector('.tools button:nth-last-child(3)').click()");
+        assert_eq!(tab.text("saved.text()").as_bytes(), csv::files(&document)[0].1);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn tables_are_sorted_within_their_groups() {
+        let mut tab = Tab::new();
+        report(&mut tab);
+        let at = tab.middle("#tables th.n");
+        tab.click(at, 1);
+        let column = "[...document.querySelectorAll('#tables .body > :first-child tbody tr')].map((row) => row.className === 'group' ? null : Number(row.cells[1].dataset.v))";
+        let sorted = |values: &Value, falling: bool| {
+            let values: Vec<Option<f64>> = values.as_array().unwrap().iter().map(Value::as_f64).collect();
+            let groups: Vec<&[Option<f64>]> = values.split(Option::is_none).collect();
+            assert_eq!(groups.len(), 5, "the groups are where they were");
+            groups[1..].iter().all(|group| group.len() == 4 && group.is_sorted_by(|a, b| if falling { a >= b } else { a <= b }))
+        };
+        let values = tab.eval(column);
+        assert!(sorted(&values, false), "{values}");
+        let at = tab.middle("#tables th.n");
+        tab.click(at, 1);
+        let values = tab.eval(column);
+        assert!(sorted(&values, true), "{values}");
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn very_many_points_are_drawn_on_a_canvas_and_printed_as_vectors() {
+        let mut tab = Tab::new();
+        tab.open(&html::page(&sample::dense(40_000)));
+        tab.wait_for("document.querySelector('.plot canvas')");
+        tab.settle();
+        let painted = "(() => { const it = document.querySelector('.plot canvas'); return it.getContext('2d').getImageData(0, 0, it.width, it.height).data.some((byte) => byte > 0); })()";
+        assert_eq!(tab.eval(painted), true);
+        // The canvas lies where the panel is.
+        let off = tab.eval("(() => { const svg = document.querySelector('svg.chart'), k = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;\
+            const { box } = JSON.parse(document.querySelector('.scales').textContent).panels[0], at = document.querySelector('.plot canvas').getBoundingClientRect(), of = svg.getBoundingClientRect();\
+            return [at.x - of.x - box.x * k, at.y - of.y - box.y * k, at.width - box.width * k, at.height - box.height * k].map(Math.abs); })()");
+        assert!(off.as_array().unwrap().iter().all(|it| it.as_f64().unwrap() < 1.5), "{off}");
+        let hidden = "getComputedStyle(document.querySelector('.zoom .series')).visibility";
+        assert_eq!(tab.text(hidden), "hidden");
+        let at = place(&mut tab, "dense", 0, (0.5, 0.3));
+        tab.point_at(at);
+        assert!(tab.text("document.querySelector('.tip').innerText").contains("reads"));
+        let (from, to) = (place(&mut tab, "dense", 0, (0.2, 0.5)), place(&mut tab, "dense", 0, (0.3, 0.5)));
+        let before = ticks(&mut tab, "dense");
+        tab.drag(from, to);
+        assert_ne!(ticks(&mut tab, "dense"), before);
+        assert_eq!(tab.eval(painted), true);
+        tab.media("light", "print");
+        assert_eq!(tab.text(hidden), "visible");
+        tab.media("light", "");
+        assert!(!unpacked(&tab.pdf()).contains("/Subtype /Image"));
+        // The test's own reading of pixels is complained about.
+        let complaints: Vec<String> = tab.complaints().into_iter().filter(|it| !it.contains("getImageData")).collect();
+        assert!(complaints.is_empty(), "{complaints:#?}");
+    }
+
+    /// The script writes numbers as the rest of the document does.
+    #[test]
+    #[ignore = "needs chromium"]
+    fn words_of_the_script_are_those_of_the_document() {
+        let script = include_str!("../src/html/page.js");
+        let from = script.find("const SI = ").unwrap();
+        let to = script.find("const words = ").unwrap();
+        let mut tab = Tab::new();
+        let names = [
+            ("iops", Quantity::Iops),
+            ("throughput", Quantity::Throughput),
+            ("latency_ns", Quantity::LatencyNs),
+            ("seconds", Quantity::Seconds),
+            ("share", Quantity::Share),
+            ("change", Quantity::Change),
+            ("bytes", Quantity::Bytes),
+            ("count", Quantity::Count),
+            ("ratio", Quantity::Ratio),
+            ("quantile", Quantity::Quantile),
+            ("celsius", Quantity::Celsius),
+        ];
+        // Ten digits, so that no value lies exactly between two that are written.
+        let mut values = vec![0.0, 1.0, 4096.0, 0.999, 0.9999, 1e15, 999.96, 0.031_234_567_891];
+        values.extend((0..250).map(|i| 1.000_123_456_7 * 1.137_f64.powi(i) * 1e-3));
+        let asked = format!("{{ {}; return {}.map(([name, value]) => WORDS[name](value)); }}", &script[from..to], {
+            let all: Vec<Value> = names.iter().flat_map(|(name, _)| values.iter().map(move |value| json!([name, value]))).collect();
+            Value::from(all)
+        });
+        let said = tab.eval(&format!("(() => {asked})()"));
+        let expected = names.iter().flat_map(|(_, quantity)| values.iter().map(|&value| quantity.words(value)));
+        for (i, expected) in expected.enumerate() {
+            let (name, value) = (names[i / values.len()].0, values[i % values.len()]);
+            assert_eq!(said[i], expected, "{name} of {value}");
+        }
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn many_figures_are_painted_soon() {
+        let mut tab = Tab::new();
+        let page = html::page(&sample::many(300));
+        tab.open(&page);
+        tab.wait_for("performance.getEntriesByName('first-contentful-paint').length");
+        let paint = tab.number("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+        let loaded = tab.number("performance.getEntriesByType('navigation')[0].loadEventEnd");
+        // No figure out of sight was read.
+        assert!(tab.number("document.querySelectorAll('.tools').length") < 20.0);
+        println!("300 figures, {} bytes: first contentful paint after {paint:.0} ms, loaded after {loaded:.0} ms", page.len());
+    }
+}
