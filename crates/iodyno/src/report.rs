@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Intervals of a run that a report works with; longer series are made coarser as they are read.
-const INTERVALS_MAX: u64 = 250_000;
+const INTERVALS_MAX: u64 = 100_000;
 /// Largest file that is looked into for runs, bytes.
 const IMPORT_BYTES_MAX: u64 = 1 << 30;
 

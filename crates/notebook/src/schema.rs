@@ -162,30 +162,35 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
         }
         other => other,
     };
-    let open = |flags| -> Result<Connection, rusqlite::Error> {
-        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
-        // Opening is lazy: only a first read finds out whether it can work.
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(db)
-    };
-    // A reader of a write-ahead log needs its shared memory, hence the right to write, unless
-    // another process has it open.
-    let db = open(OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .or_else(|e| match e.sqlite_error_code() {
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
-                if !has_log(path) =>
-            {
-                open_immutable(path)
-            }
-            _ => Err(e),
-        })
-        .map_err(failed)?;
+    let db = open_plain(path).map_err(failed)?;
     if check(&db, path)? {
         Ok(db)
     } else {
         Err(Error::Foreign { path: path.to_owned(), what: "empty" })
     }
+}
+
+/// As [`open_for_reading`], of a file that was looked at already.
+pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let open = |flags| -> Result<Connection, rusqlite::Error> {
+        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
+        // Opening is lazy: only a first read finds out whether it can work.
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        // Series of an hour are read without a copy of each page.
+        db.pragma_update(None, "mmap_size", 4_i64 << 30)?;
+        Ok(db)
+    };
+    // A reader of a write-ahead log needs its shared memory, hence the right to write, unless
+    // another process has it open.
+    open(OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|e| match e.sqlite_error_code() {
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+            if !has_log(path) =>
+        {
+            open_immutable(path)
+        }
+        _ => Err(e),
+    })
 }
 
 /// Whether a write-ahead log lies beside the file: then the file alone is not the whole notebook.

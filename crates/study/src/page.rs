@@ -67,9 +67,6 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
         rest = others;
         let panel = &study.panels[first.panel];
         let mut blocks = Vec::new();
-        if !panel.title.is_empty() {
-            blocks.push(Block::Text(panel.title.clone()));
-        }
         let mut metrics = of_panel;
         while let Some(head) = metrics.first() {
             let count = metrics.iter().take_while(|s| s.metric == head.metric).count();
@@ -80,7 +77,11 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
         }
         sections.push(Section {
             id: format!("panel-{}", first.panel + 1),
-            title: panel.figure.clone(),
+            title: if panel.title.is_empty() {
+                panel.figure.clone()
+            } else {
+                format!("{}: {}", panel.figure, panel.title)
+            },
             blocks,
             folded: false,
         });

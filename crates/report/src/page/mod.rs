@@ -20,6 +20,8 @@ mod words;
 
 use crate::compare::Compared;
 use iodyno_notebook::{Run, portable};
+use std::borrow::Cow;
+
 use iodyno_page::{Block, Document, Embedded, Figure, Section};
 
 /// What a report holds beyond what it always does.
@@ -33,8 +35,8 @@ pub struct Options {
     pub without_data: bool,
 }
 
-/// Text of all embedded runs that a report may carry, bytes; what is over is left out, and that is said.
-const EMBEDDED_BYTES_MAX: usize = 48 << 20;
+/// Intervals that a page carries of a run, all cells together: some hundred bytes each.
+const CARRIED_INTERVALS_MAX: usize = 10_000;
 
 /// The report on a run.
 pub fn document(run: &Run, options: &Options) -> Document {
@@ -94,47 +96,69 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
 
 /// Puts the runs into the document, and says how to read them back.
 fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
-    let mut text = String::new();
+    let mut words: Vec<String> = Vec::new();
     if options.without_data {
-        "The runs themselves are not in this file, as asked: `iodyno import` reads nothing out of it."
-            .clone_into(&mut text);
+        words.push("The runs themselves are not in this file, as asked: `iodyno import` reads nothing out of it.".to_owned());
     } else {
-        let mut bytes = 0;
         let mut left_out = Vec::new();
+        let mut longest: u64 = 0;
         for (number, run) in runs.iter().enumerate() {
-            match portable::to_text(run) {
-                Ok(portable) if bytes + portable.len() <= EMBEDDED_BYTES_MAX => {
-                    bytes += portable.len();
-                    document.embedded.push(Embedded {
-                        id: format!("iodyno-run-{}", number + 1),
-                        media_type: "application/json".to_owned(),
-                        text: portable,
-                    });
+            let (kept, merge) = carried(run);
+            match portable::to_text(&kept) {
+                Ok(text) => {
+                    let id = format!("iodyno-run-{}", number + 1);
+                    let media_type = "application/json".to_owned();
+                    document.embedded.push(Embedded { id, media_type, text });
+                    if merge > 1 {
+                        longest = kept.cells.iter().map(|c| c.interval_ns).max().unwrap_or(0);
+                    }
                 }
-                _ => left_out.push(run.id.clone()),
+                Err(e) => left_out.push(format!("{}: {e}", run.id)),
             }
         }
         if !document.embedded.is_empty() {
-            "The runs are within this file, whole: `iodyno import FILE` puts them into a notebook."
-                .clone_into(&mut text);
+            let runs = if runs.len() == 1 { "The run is" } else { "The runs are" };
+            words.push(format!("{runs} within this file: `iodyno import FILE` puts them into a notebook."));
+        }
+        if longest > 0 {
+            words.push(format!(
+                "Their series are in intervals of up to {} there, so that the file is not too large; nothing counted is lost, and the notebook has the shorter ones.",
+                iodyno_units::human::duration_ns(longest)
+            ));
         }
         if !left_out.is_empty() {
-            text = format!(
-                "{text} Too large to be within this file: {}; `iodyno export` writes them.",
-                left_out.join(", ")
-            );
+            words.push(format!("Left out: {}.", left_out.join("; ")));
         }
     }
-    if let Some(section) = document.sections.iter_mut().find(|s| s.id == disclosure::REPEAT) {
-        section.blocks.push(Block::Text(text.trim().to_owned()));
-    } else {
-        document.sections.push(Section {
+    let block = Block::Text(words.join(" "));
+    match document.sections.iter_mut().find(|s| s.id == disclosure::REPEAT) {
+        Some(section) => section.blocks.push(block),
+        None => document.sections.push(Section {
             id: "data".to_owned(),
             title: "Data".to_owned(),
-            blocks: vec![Block::Text(text.trim().to_owned())],
+            blocks: vec![block],
             folded: false,
-        });
+        }),
     }
+}
+
+/// The run as a page carries it: with its series made coarser where they are long, and by how much.
+fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
+    let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
+    let merge = all.div_ceil(CARRIED_INTERVALS_MAX).max(1);
+    if merge == 1 {
+        return (Cow::Borrowed(run), 1);
+    }
+    let cells = run.cells.iter().map(|c| c.coarser(merge)).collect();
+    let kept = Run {
+        cells,
+        id: run.id.clone(),
+        status: run.status.clone(),
+        head: run.head.clone(),
+        notebook: run.notebook.clone(),
+        ..*run
+    };
+    (Cow::Owned(kept), merge)
 }
 
 /// A section of figures; None without any.
