@@ -74,7 +74,9 @@ impl Drawing<'_> {
         self.x_axis(out);
         self.y_axis(out);
 
-        let mut taken = Taken::new([at.x - 24.0, at.y - 12.0, right + 16.0, bottom + 2.0]);
+        // Labels may stand out a little where nothing else is.
+        let above = if self.strip() > 0.0 { 0.0 } else { 8.0 };
+        let mut taken = Taken::new([at.x + 1.0, at.y - above, right + 16.0, bottom + 2.0]);
         let mut marks = String::new();
         self.spans(&mut marks);
         if let Some(field) = field {
@@ -190,7 +192,7 @@ impl Drawing<'_> {
     /// that they don't touch.
     fn x_names(&self, out: &mut String, names: &[String], bottom: f64) {
         let room = self.layout.x.pixels_per_unit();
-        let every = if self.layout.is_slanted { (16.0 / room).ceil().max(1.0) as usize } else { 1 };
+        let every = if self.layout.is_slanted { (21.0 / room).ceil().max(1.0) as usize } else { 1 };
         for (i, name) in names.iter().enumerate().step_by(every) {
             let Some(x) = self.layout.x.place(i as f64) else { continue };
             if self.layout.is_slanted {
@@ -244,7 +246,7 @@ impl Drawing<'_> {
         minor.write(out, "minor");
         let name = axis_label(&self.panel.y);
         if !name.is_empty() {
-            let y = at.y - 7.0 - self.strip();
+            let y = at.y - 13.0 - self.strip();
             Label { class: "name", ..label(2.0, y, Anchor::Start, self.frame.width - 4.0) }
                 .write(out, &name);
         }
@@ -358,25 +360,32 @@ impl Drawing<'_> {
 /// Where the sign of a point stands: on its dot, or above its bar.
 fn sign_y(series: &Series, spot: &Spot) -> f64 {
     match series.mark {
-        Mark::Bars | Mark::Stack => spot.at.1 - 8.0,
+        Mark::Bars | Mark::Stack => spot.at.1 - 9.0,
         _ => spot.at.1,
     }
 }
+
+/// How wide the label of a point may be.
+const ROOM: f64 = 130.0;
 
 fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken) {
     let point = &series.points[spot.point];
     if point.label.is_empty() {
         return;
     }
-    const ROOM: f64 = 130.0;
     let wide = width(&isolated(&point.label), SMALL).min(ROOM) + 2.0;
     let (x, y) = spot.at;
     // A sign takes more room than a dot does.
     let off = if sign_before(point.tone).is_empty() { 5.0 } else { 9.0 };
     let offered = match series.mark {
-        Mark::Bars => vec![(x - wide / 2.0, y - off - 11.0)],
+        // Above its neighbours' labels where it finds no place beside them.
+        Mark::Bars => {
+            let middle = x - wide / 2.0;
+            let first = y - if off > 5.0 { 31.0 } else { 16.0 };
+            vec![(middle, first), (middle, first - 13.0), (middle, first - 26.0)]
+        }
         Mark::Stack => vec![(x - wide / 2.0, y + 2.0)],
-        Mark::Interval => vec![(x + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)],
+        Mark::Interval => vec![(spot.end + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)],
         _ => vec![
             (x + off, y - 15.0),
             (x - off - wide, y - 15.0),

@@ -217,7 +217,7 @@ fn six_digits(value: f64) -> f64 {
 
 /// A number of JSON, whole where it is whole: `12` and not `12.0`.
 fn exact(value: f64) -> Value {
-    if value == value.trunc() && value.abs() < 9e15 {
+    if value.fract().abs() == 0.0 && value.abs() < 9e15 {
         Value::from(value as i64)
     } else {
         Number::from_f64(value).map_or(Value::Null, Value::Number)
