@@ -344,7 +344,7 @@ fn bare(shape: Shape) -> Figure {
 fn with_text(figure: &Figure, text: &str) -> Figure {
     let mut figure = figure.clone();
     let axis = |axis: &mut Axis| {
-        axis.label = text.to_owned();
+        text.clone_into(&mut axis.label);
         if let Scale::Categories(names) = &mut axis.scale {
             names.fill(text.to_owned());
         }

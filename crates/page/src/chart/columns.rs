@@ -100,7 +100,8 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
         let hides = |&((tx, ty), up, _): &((f64, f64), f64, f64)| {
             (x - tx).abs() < plane.half.0 * THICK && y > ty - 2.0 && y < ty + up
         };
-        if tops[i + 1..].iter().any(hides) {
+        let is_crowded = plane.half.0 < 20.0 && value < most;
+        if is_crowded || tops[i + 1..].iter().any(hides) {
             continue;
         }
         let words = matrix.quantity.words(value);

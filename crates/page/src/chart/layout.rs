@@ -104,7 +104,7 @@ impl Layout {
         let mut panels = Vec::new();
         y = first_head;
         for (i, ((mut ruler, ticks), &height)) in rulers.into_iter().zip(&heights).enumerate() {
-            y += head(&plot.panels[i]) + if i == 0 { SPAN_ROW * rows as f64 } else { 4.0 };
+            y += head(&plot.panels[i]) + if i == 0 { SPAN_ROW * rows as f64 } else { 10.0 };
             (ruler.from, ruler.to) = (ruler.from + y, ruler.to + y);
             panels.push(Area { x: from, y, width: to - from, height, ruler, ticks });
             y += height;

@@ -13,6 +13,8 @@ use super::path::{Path, px};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name, tone_class};
 
+/// Points of series with more labels than this have none, unless they are to be taken with care.
+const LABELS_UP_TO: usize = 120;
 /// What may stick out of a panel's box: half a dot at its edge.
 const MARGIN: f64 = 5.0;
 
@@ -126,7 +128,13 @@ impl Drawing<'_> {
             }
         }
         for (series, spots) in &spots {
+            // So many words would be a blur; those that matter most still have theirs.
+            let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
+            let is_blur = words > LABELS_UP_TO;
             for spot in spots {
+                if is_blur && sign_before(series.points[spot.point].tone).is_empty() {
+                    continue;
+                }
                 point_label(out, series, spot, &mut taken);
             }
         }
