@@ -137,6 +137,14 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// The number of a series' name in the legend.
+    pub(super) fn entry(&self, series: &Series) -> usize {
+        // Every series has its name there.
+        self.entries.iter().position(|e| e.name == series.name).unwrap_or(0)
+    }
+}
+
 /// How long a slanted name of a category may be.
 pub(super) const SLANT_ROOM: f64 = 130.0;
 

@@ -162,18 +162,18 @@ fn whiskers(out: &mut String, series: &Series, place: Place) {
         let ends = ruler.place_within(low).zip(ruler.place_within(high));
         let (Some(x), Some((low, high))) = (place.layout.x.place(point.x), ends) else { continue };
         if place.layout.x.holds(x) {
-            whisker(&mut path, place, x, low, high);
+            whisker(&mut path, place, x, (low, high), false);
         }
     }
     path.write(out, "w");
 }
 
 /// A line with ends from `low` to `high`, whose ends stay within the panel.
-fn whisker(path: &mut Path, place: Place, x: f64, low: f64, high: f64) {
+fn whisker(path: &mut Path, place: Place, x: f64, (low, high): (f64, f64), is_bar: bool) {
     let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
     let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));
     // Ends within a dot would only make it square.
-    let has_ends = (high - low).abs() > 9.0;
+    let has_ends = (high - low).abs() > 9.0 || is_bar;
     if has_ends {
         path.move_to(a, low);
         path.line_to(b, low);
@@ -220,7 +220,7 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         if let Some((low, high)) = point.interval
             && let Some((low, high)) = ruler.place_within(low).zip(ruler.place_within(high))
         {
-            whisker(&mut whiskers, place, center, low, high);
+            whisker(&mut whiskers, place, center, (low, high), true);
             taken.line((center, low), (center, high));
             top = top.min(low).min(high);
         }

@@ -94,7 +94,7 @@ impl Drawing<'_> {
             let place = Place {
                 layout: self.layout,
                 panel: at,
-                entry: self.layout.entries.iter().position(|e| e.name == series.name).unwrap_or(0),
+                entry: self.layout.entry(series),
                 slot: (bar, bars.max(1)),
                 stack,
                 is_thinned: self.is_thinned,
@@ -122,23 +122,32 @@ impl Drawing<'_> {
             self.rule_name(out, rule, &mut taken);
         }
         for (series, spots) in &spots {
-            for spot in spots {
-                let tone = series.points[spot.point].tone;
-                legend::sign(out, tone, spot.at.0, sign_y(series, spot));
-            }
-        }
-        for (series, spots) in &spots {
-            // So many words would be a blur; those that matter most still have theirs.
-            let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
-            let is_blur = words > LABELS_UP_TO;
-            for spot in spots {
-                if is_blur && sign_before(series.points[spot.point].tone).is_empty() {
-                    continue;
-                }
-                point_label(out, series, spot, &mut taken);
-            }
+            self.beside(out, series, spots, &mut taken);
         }
         out.push_str("</g></g>\n");
+    }
+
+    /// Signs and labels of a series' points, in a group that is hidden with the series.
+    fn beside(&self, out: &mut String, series: &Series, spots: &[Spot], taken: &mut Taken) {
+        let mut group = String::new();
+        for spot in spots {
+            let tone = series.points[spot.point].tone;
+            legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
+        }
+        // So many words would be a blur; those that matter most still have theirs.
+        let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
+        let is_blur = words > LABELS_UP_TO;
+        for spot in spots {
+            let point = &series.points[spot.point];
+            if !(is_blur && sign_before(point.tone).is_empty()) {
+                point_label(&mut group, series, spot, taken);
+            }
+        }
+        if !group.is_empty() {
+            let entry = self.layout.entry(series);
+            let _ = write!(out, r#"<g class="series s{entry}" data-series="{entry}">{group}"#);
+            out.push_str("</g>\n");
+        }
     }
 
     fn x_axis(&self, out: &mut String) {

@@ -101,7 +101,6 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
     let panels = plot.panels.iter().zip(&layout.panels).map(|(panel, at)| {
         let y_kind = at.ruler.kind;
         let series = panel.series.iter().map(|series| {
-            let entry = layout.entries.iter().position(|e| e.name == series.name);
             let along = if series.mark == Mark::Interval { x_kind } else { y_kind };
             let points = series.points.iter().map(|point| {
                 let mut values = vec![number(x_kind, point.x), number(y_kind, point.y)];
@@ -115,7 +114,7 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
             });
             json!({
                 "name": clean(&series.name),
-                "entry": entry,
+                "entry": layout.entry(series),
                 "color": series.color % legend::COLORS,
                 "mark": legend::class(series.mark),
                 "points": points.collect::<Value>(),
