@@ -63,4 +63,47 @@ pub struct Evidence {
     pub overlaps_skipped: u64,
     /// What verification found wrong first, in words.
     pub first_corruption: Option<String>,
+    /// In virtual time: where the time of the I/Os went, phase by phase, in the order in which it does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spent: Vec<Spent>,
+    /// In virtual time: how busy the parts of the machine were, as far as they were at all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub busy: Vec<Busy>,
+}
+
+/// Time that the I/Os of a cell spent in one phase of their way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// What happens in it, such as `page read in the cells`.
+    pub phase: String,
+    /// What it is counted by.
+    pub of: SpentOf,
+    /// Together, ns.
+    pub total_ns: u64,
+    /// Of how many.
+    pub count: u64,
+}
+
+/// What the time of a phase is counted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpentOf {
+    /// Whole reads.
+    #[default]
+    Read,
+    /// Whole writes.
+    Write,
+    /// Flash pages of reads, which several of one read may pass side by side.
+    Page,
+}
+
+/// How busy a part of an emulated machine was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Busy {
+    /// Which, such as `flash channels`.
+    pub resource: String,
+    /// How many of them there are.
+    pub count: u32,
+    /// Share of the window in which they were busy, on average: 0 to 1.
+    pub share: f64,
 }

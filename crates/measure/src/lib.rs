@@ -25,7 +25,7 @@ pub use cell::{
 };
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
-pub use evidence::Evidence;
+pub use evidence::{Busy, Evidence, Spent, SpentOf};
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval};
 pub use metric::{Metric, Quantity};

@@ -3,7 +3,7 @@
 
 use super::distribution::{self, of_cells};
 use super::time::{self, Ranges};
-use super::{figures, words};
+use super::{budget, figures, words};
 use crate::figures::{Figures, PERCENTILES, gravest, is_about_bandwidth, level_name};
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::threshold::{unusable, with_repeats};
@@ -43,6 +43,8 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let of_shape = figures("distribution", "Distribution of latencies", shape);
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
     let mut sections: Vec<Section> = ordered.into_iter().flatten().collect();
+    let budget = budget::figure(run, "budget", cells.iter().copied());
+    sections.extend(figures("budget", "Where the time goes", budget.into_iter().collect()));
     let dots = run_dots(run);
     sections.extend(figures("repeats", "From repeat to repeat", dots));
     sections

@@ -3,7 +3,7 @@
 
 use super::distribution::{Curve, histogram, spectrum};
 use super::method::Stage;
-use super::{cells, words};
+use super::{budget, cells, words};
 use crate::figures::is_about_bandwidth;
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::{Histogram, Level};
@@ -33,6 +33,8 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
         figures.extend(of_table(stage, &sweep.table));
     }
     figures.extend(of_distribution(stage, &sweep.table));
+    let id = format!("{}-budget", stage.id);
+    figures.extend(budget::figure(stage.run, &id, stage.cells.iter().copied()));
     let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
     blocks.push(Block::Table(table(&sweep.table)));
     if stage.cells.len() <= COURSES_MAX {

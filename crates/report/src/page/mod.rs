@@ -5,6 +5,7 @@
 //! section is what somebody reads who reads nothing else: what was measured on what, the headline numbers
 //! with their intervals, the verdicts in plain words, and the one plot that fits.
 
+mod budget;
 mod cells;
 mod compare;
 mod disclosure;

@@ -1,0 +1,139 @@
+//! Where the time of an I/O goes. Of emulated storage the machine tells, phase by phase; of real storage
+//! the processor time of this host is known, and the rest is the device and waiting.
+
+use super::words;
+use iodyno_measure::{Cell, Spent, SpentOf};
+use iodyno_notebook::Run;
+use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape};
+use iodyno_units::human;
+
+/// Cells in one figure.
+const CELLS_MAX: usize = 16;
+/// Phases that are told apart: as many as there are colours, one of which is for all others.
+const PHASES_MAX: usize = 8;
+
+/// A bar: its name, and its parts with their times, ns.
+type Bar = (String, Vec<(String, f64)>);
+
+/// One bar for each cell and kind of operation.
+pub(super) fn figure<'a>(
+    run: &Run,
+    id: &str,
+    cells: impl Iterator<Item = &'a Cell> + Clone,
+) -> Option<Figure> {
+    let cells: Vec<&Cell> = cells.filter(|c| c.total().ops() > 0).take(CELLS_MAX).collect();
+    let is_emulated = cells.iter().any(|c| !c.evidence.spent.is_empty());
+    let bars: Vec<Bar> = if is_emulated {
+        cells.iter().flat_map(|c| emulated(run, c)).collect()
+    } else {
+        cells.iter().filter_map(|c| real(run, c)).collect()
+    };
+    if bars.is_empty() {
+        return None;
+    }
+    let largest = |bar: &Bar| {
+        let total: f64 = bar.1.iter().map(|p| p.1).sum();
+        let part = bar.1.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(format!(
+            "{}: {} of {} are {}",
+            bar.0,
+            human::time_ns(part.1),
+            human::time_ns(total),
+            part.0
+        ))
+    };
+    let said: Vec<String> = bars.iter().take(3).filter_map(largest).collect();
+    let mut phases: Vec<(String, f64)> = Vec::new();
+    for (name, ns) in bars.iter().flat_map(|b| &b.1) {
+        match phases.iter_mut().find(|p| p.0 == *name) {
+            Some(phase) => phase.1 += ns,
+            None => phases.push((name.clone(), *ns)),
+        }
+    }
+    // Those that take most have a colour of their own; the order is that of the way.
+    let mut by_size: Vec<usize> = (0..phases.len()).collect();
+    by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
+    let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
+    let kept = &by_size[..by_size.len().min(keep)];
+    let of = |bar: &Bar, name: &str| bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>();
+    let mut series: Vec<Series> = Vec::new();
+    for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
+        let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
+        let color = kept.iter().position(|k| *k == i).unwrap_or(0);
+        series.push(Series { name: name.clone(), mark: Mark::Stack, color, points: points.collect() });
+    }
+    if kept.len() < phases.len() {
+        let rest = |bar: &Bar| {
+            let others = phases.iter().enumerate().filter(|(i, _)| !kept.contains(i));
+            others.map(|(_, (name, _))| of(bar, name)).sum()
+        };
+        let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, rest(bar)));
+        series.push(Series {
+            name: "all else".to_owned(),
+            mark: Mark::Stack,
+            color: PHASES_MAX - 1,
+            points: points.collect(),
+        });
+    }
+    let note = if is_emulated {
+        "Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time."
+    } else {
+        "The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting."
+    };
+    Some(Figure {
+        id: id.to_owned(),
+        title: "Where the time of an I/O goes".to_owned(),
+        summary: format!("{}.", said.join("; ")),
+        conditions: words::line_of(run, cells.iter().copied()),
+        shape: Shape::Plot(Plot {
+            x: Axis::categories("", bars.iter().map(|b| b.0.clone()).collect()),
+            panels: vec![Panel::new(Axis::from_zero("time of an I/O", Quantity::LatencyNs), series)],
+            spans: Vec::new(),
+        }),
+        notes: vec![note.to_owned()],
+    })
+}
+
+/// The reads and the writes of an emulated cell.
+fn emulated(run: &Run, cell: &Cell) -> Vec<Bar> {
+    let spent = &cell.evidence.spent;
+    let parts = |wanted: &[SpentOf]| -> Vec<(String, f64)> {
+        let mine = |s: &&Spent| wanted.contains(&s.of) && s.count > 0 && s.total_ns > 0;
+        spent
+            .iter()
+            .filter(mine)
+            .map(|s| (s.phase.clone(), s.total_ns as f64 / s.count as f64))
+            .collect()
+    };
+    let reads = parts(&[SpentOf::Read, SpentOf::Page]);
+    let writes = parts(&[SpentOf::Write]);
+    let both = !reads.is_empty() && !writes.is_empty();
+    let name = words::name(run, &cell.key);
+    let named = |kind: &str| if both { format!("{name}, {kind}") } else { name.clone() };
+    [(named("read"), reads), (named("write"), writes)]
+        .into_iter()
+        .filter(|(_, parts)| !parts.is_empty())
+        .collect()
+}
+
+/// A real cell: processor time in user mode and in the kernel, and the rest of the mean latency.
+fn real(run: &Run, cell: &Cell) -> Option<Bar> {
+    let total = cell.total();
+    let ops = total.ops() as f64;
+    let waited: f64 = total.iter().map(|(_, s)| s.service.sum_ns() as f64).sum();
+    let mean_ns = waited / ops;
+    let user_ns = cell.resources.cpu_user_ns.iter().sum::<u64>() as f64 / ops;
+    let kernel_ns = cell.resources.cpu_system_ns.iter().sum::<u64>() as f64 / ops;
+    let is_known = !cell.evidence.in_process
+        && !cell.evidence.virtual_time
+        && user_ns + kernel_ns > 0.0
+        && user_ns + kernel_ns <= mean_ns;
+    is_known.then(|| {
+        let parts = vec![
+            ("iodyno: make, submit and reap".to_owned(), user_ns),
+            ("kernel, on the workers' time".to_owned(), kernel_ns),
+            ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
+        ];
+        (words::name(run, &cell.key), parts)
+    })
+}
