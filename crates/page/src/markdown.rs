@@ -54,7 +54,8 @@ pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
         let mut figure = figure.clone();
         if !document.stamp.is_empty() {
             let words = [document.stamp.as_str(), figure.conditions.as_str()];
-            figure.conditions = words.join(" · ").trim_end_matches(" · ").to_owned();
+            let words: Vec<&str> = words.into_iter().filter(|it| !it.is_empty()).collect();
+            figure.conditions = words.join(" · ");
         }
         let svg = chart::svg(&figure, Look::Alone);
         (format!("{}.svg", name::safe(&figure.id)), svg.into_bytes())
@@ -67,7 +68,8 @@ fn block(out: &mut String, block: &Block, stamp: &str) {
         Block::Text(text) => paragraph(out, &plain(text)),
         Block::Headlines(headlines) => {
             for it in headlines {
-                let mut line = format!("- {}: {}**{}**", plain(&it.name), sign(it.tone), plain(&it.value));
+                let mut line =
+                    format!("- {}: {}**{}**", plain(&it.name), sign(it.tone), plain(&it.value));
                 for beside in std::iter::once(&it.interval).chain(&it.beside) {
                     if !beside.is_empty() {
                         let _ = write!(line, ", {}", plain(beside));

@@ -106,7 +106,11 @@ pub fn page(document: &Document) -> String {
     let embedded = document.embedded.iter().map(|it| EmbeddedView {
         id: name::safe(&it.id),
         // Whatever is no JSON type could be one that a browser runs.
-        media_type: if it.media_type.ends_with("json") { &it.media_type } else { "application/json" },
+        media_type: if it.media_type.ends_with("json") {
+            &it.media_type
+        } else {
+            "application/json"
+        },
         text: inert(&it.text),
     });
     rendered(&Page {
@@ -123,9 +127,8 @@ pub fn page(document: &Document) -> String {
 
 /// What a browser is to allow: these styles and scripts, and no request.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
-    let hash = |text: &str| {
-        format!(" 'sha256-{}'", sha256::base64(&sha256::digest(text.as_bytes())))
-    };
+    let hash =
+        |text: &str| format!(" 'sha256-{}'", sha256::base64(&sha256::digest(text.as_bytes())));
     let scripts: String = scripts.iter().map(|text| hash(text)).collect();
     let styles: String = styles.iter().map(|text| hash(text)).collect();
     format!(
@@ -137,7 +140,11 @@ fn policy(styles: &[&str], scripts: &[String]) -> String {
 /// Style or script without indentation, empty lines and lines that are comments.
 fn slim(text: &str) -> String {
     let lines = text.lines().map(str::trim);
-    let keep = lines.filter(|line| !(line.is_empty() || line.starts_with("//") || line.starts_with("/*") && line.ends_with("*/")));
+    let keep = lines.filter(|line| {
+        !(line.is_empty()
+            || line.starts_with("//")
+            || line.starts_with("/*") && line.ends_with("*/"))
+    });
     keep.fold(String::new(), |all, line| all + line + "\n")
 }
 
@@ -220,13 +227,18 @@ fn mark(tone: Tone) -> String {
     if sign.is_empty() {
         return String::new();
     }
-    format!("<span class=\"sign {}\" role=\"img\" aria-label=\"{word}\">{sign}</span> ", tone::class(tone))
+    format!(
+        "<span class=\"sign {}\" role=\"img\" aria-label=\"{word}\">{sign}</span> ",
+        tone::class(tone)
+    )
 }
 
 /// The attributes of a cell: how it is set, its value, what is shown when it is pointed at.
 fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     let mut classes = Vec::new();
-    if column.is_some_and(|column| column.is_number) {
+    let value = csv::value(cell).filter(|value| *value != cell.text);
+    // A value says that it is a number.
+    if column.is_some_and(|column| column.is_number) && value.is_none() {
         classes.push("n".to_owned());
     }
     if cell.tone != Tone::Plain {
@@ -239,7 +251,7 @@ fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     if !classes.is_empty() {
         let _ = write!(out, " class=\"{}\"", classes.join(" "));
     }
-    if let Some(value) = csv::value(cell).filter(|value| *value != cell.text) {
+    if let Some(value) = value {
         let _ = write!(out, " data-v=\"{value}\"");
     }
     if !cell.note.is_empty()

@@ -184,25 +184,50 @@ class Chart {
     data.low = transform(x?.min ?? 0);
     data.high = transform(x?.max ?? 1);
     data.panels.forEach((panel, p) => {
-      const nodes = all("g.zoom > g.series", this.panels[p]), { y, cells } = panel, [rise] = SCALES[y.kind];
+      const nodes = all("g.zoom > g.series", this.panels[p]), { y, cells, heat } = panel, [rise] = SCALES[y.kind];
       panel.low = rise(y.min);
       panel.high = rise(y.max);
-      // A row of a matrix is a series whose values are written in its cells.
+      // A row of a matrix is a series whose values are written in its cells; a field of counts is one
+      // whose points are the fullest cells of its columns.
       if (cells) panel.series = cells.map((row, r) => ({ name: y.categories[r], mark: "cell", points: row.map((value, c) => [c, value === null ? null : r]) }));
+      if (heat) panel.series.push(this.field(panel, transform, rise));
       panel.words = (series, i) => {
         const [at, value] = series.points[i];
+        if (series.mark === "heat") return this.count(panel, series.kept[i]);
         return cells ? words(panel, cells[value][at]) : words(y, value);
       };
       panel.series.forEach((series, s) => {
         series.node = nodes[s];
         series.all = series.points.map(([x, y]) => [transform(x ?? NaN), rise(y ?? NaN)]);
-        const kept = series.all.map((_, i) => i).filter((i) => series.all[i].every(Number.isFinite));
+        const kept = series.kept = series.all.map((_, i) => i).filter((i) => series.all[i].every(Number.isFinite));
         series.points = kept.map((i) => series.points[i]);
         series.ts = kept.map((i) => series.all[i][0]);
         series.us = kept.map((i) => series.all[i][1]);
       });
     });
     return data;
+  }
+
+  field(panel, transform, rise) {
+    const { heat, y } = panel, middle = (edges, i, of) => (of(edges[i]) + of(edges[i + 1])) / 2;
+    const restoreX = SCALES[this.data.x.kind][1], restoreY = SCALES[y.kind][1];
+    heat.rows = heat.counts.map((column) => column.indexOf(Math.max(...column)));
+    const points = heat.counts.map((column, c) => [
+      restoreX(middle(heat.x_edges, c, transform)),
+      column[heat.rows[c]] > 0 ? restoreY(middle(heat.y_edges, heat.rows[c], rise)) : null,
+    ]);
+    return { name: heat.of || "count", mark: "heat", points };
+  }
+  // What is in the cell of a column that the pointer is over, or else in the fullest.
+  count({ heat, y, low, high, box }, column) {
+    let row = heat.rows[column];
+    const place = this.pointer?.[1];
+    if (place >= box.y && place <= box.y + box.height) {
+      const value = SCALES[y.kind][1](low + (place - y.from) / (y.to - y.from) * (high - low));
+      const found = heat.y_edges.findIndex((edge, i) => value >= edge && value < heat.y_edges[i + 1]);
+      if (found >= 0) row = found;
+    }
+    return `${WORDS.count(heat.counts[column][row])} (${words(y, heat.y_edges[row])} to ${words(y, heat.y_edges[row + 1])})`;
   }
 
   get view() { return this.group.view ?? [this.data.low, this.data.high]; }
@@ -214,8 +239,8 @@ class Chart {
       .filter(({ series }) => this.shown(series));
   }
   inSight() {
-    const { top, bottom } = this.figure.getBoundingClientRect();
-    return bottom > 0 && top < innerHeight && Boolean(this.figure.dataset.link);
+    const { top, bottom } = this.frame.getBoundingClientRect();
+    return bottom > 100 && top < innerHeight - 60 && Boolean(this.figure.dataset.link);
   }
   placeX(panel, t) {
     const [low, high] = this.view, { x, width } = panel.box;
@@ -273,13 +298,16 @@ class Chart {
       const x = this.placeX(panel, series.ts[i]), y = this.placeY(panel, series.us[i]);
       const away = Math.abs(x - this.placeX(panel, t)) > 1;
       const color = colorOf(series);
-      if (!/bars|stack|band/.test(series.mark) && x >= panel.box.x - 1 && x <= panel.box.x + panel.box.width + 1) {
+      if (series.mark === "cell") {
+        if (away) return "";
+        if (here) this.outline(panel, x, y);
+      } else if (!/bars|stack|band|heat/.test(series.mark) && x >= panel.box.x - 1 && x <= panel.box.x + panel.box.width + 1) {
         draw("circle", { cx: x, cy: y, r: here ? 5 : 3.5 }, this.cursor).style.stroke = color;
       }
       const [vx, , label] = series.points[i], value = panel.words(series, i);
       const note = [away && words(this.data.x, vx), label].filter(Boolean).join(", ");
       const row = make("div", { class: here ? "row here" : "row" }, swatch(color, series.mark),
-        make("span", {}, series.name, note && make("small", {}, ` ${note}`)), make("span", {}, value));
+        make("span", {}, make("bdi", {}, series.name), note && make("small", {}, ` ${note}`)), make("span", {}, value));
       if (here) {
         const where = `point ${i + 1} of ${series.ts.length}`;
         this.spoken = `${series.name}: ${value} at ${words(this.data.x, vx)}${label ? `, ${label}` : ""}; ${where}`;
@@ -289,6 +317,8 @@ class Chart {
     });
     const { x } = this.data;
     this.tip = make("div", { class: isHere ? "tip" : "tip linked" }, make("div", { class: "at" }, words(x, SCALES[x.kind][1](t))), ...rows.slice(0, 16));
+    const { top, bottom } = this.frame.getBoundingClientRect();
+    if (!isHere && (top < 0 || bottom > innerHeight)) this.tip.classList.add("sr");
     document.body.append(this.tip);
     // Beside the cursor, on the side that has room.
     const box = this.svg.getBoundingClientRect(), scale = box.width / this.svg.viewBox.baseVal.width;
@@ -298,6 +328,10 @@ class Chart {
     const { width, height } = this.tip.getBoundingClientRect();
     const left = px + 16 + width > innerWidth - 8 ? px - 16 - width : px + 16;
     this.tip.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(clamp(py - height / 2, 8, innerHeight - height - 8))}px)`;
+  }
+  outline({ box, series, low, high }, x, y) {
+    const width = box.width / (this.data.high - this.data.low), height = box.height / series.length;
+    draw("rect", { x: x - width / 2, y: y - height / 2, width, height, class: "here" }, this.cursor);
   }
   clear() {
     this.cursor?.remove();
@@ -335,19 +369,19 @@ class Chart {
   }
   // What stands beside points goes with them; brackets over spans are drawn longer; names of upright rules
   // are left out, as nothing tells which of the texts they are.
-  moveLabels(g, { box: { x: left, width }, rules }, to) {
+  moveLabels(g, panel, to) {
+    const { box: { x: left, width }, rules } = panel;
     const right = left + width, brackets = all(".labels .bracket", g);
     const isUpright = rules.some(({ upright }) => upright);
     for (const node of all(".labels > *", g)) {
       const isBracket = brackets.includes(node) || brackets.includes(node.previousElementSibling);
       const from = Number(node.getAttribute("x") ?? /^M([-\d.]+)/.exec(node.getAttribute("d"))?.[1]);
-      const at = to(from), isMoved = at !== from;
       node.removeAttribute("transform");
       node.classList.remove("off");
-      if (isBracket) continue;
-      const goes = node.matches(".value, .sign");
-      if (goes && isMoved) node.setAttribute("transform", `translate(${at - from} 0)`);
-      node.classList.toggle("off", goes ? at < left || at > right : isUpright && this.group.view !== null);
+      if (isBracket || this.group.view === null) continue;
+      const anchor = node.matches(".value") ? this.anchorOf(node, panel, from) : node.matches(".sign") ? from : null;
+      if (anchor !== null) node.setAttribute("transform", `translate(${to(anchor) - anchor} 0)`);
+      node.classList.toggle("off", anchor === null ? isUpright : to(anchor) < left || to(anchor) > right);
     }
     for (const bracket of brackets) {
       const { x, width: long } = bracket.getBBox();
@@ -358,6 +392,13 @@ class Chart {
       bracket.setAttribute("transform", `matrix(${k} 0 0 1 ${a - k * x} 0)`);
       name?.setAttribute("transform", `translate(${a - x} 0)`);
     }
+  }
+  // The place, without zoom, of the point that a label stands beside: the nearest of those that have it.
+  anchorOf(node, { box, series }, from) {
+    const { low, high } = this.data;
+    const places = series.flatMap(({ points, ts }) => ts.filter((_, i) => points[i][2] && node.textContent.includes(points[i][2])))
+      .map((t) => box.x + (t - low) / (high - low) * box.width);
+    return places.reduce((best, place) => Math.abs(place - from) < Math.abs(best - from) ? place : best, places[0] ?? from);
   }
   zoomAround(t, factor) {
     const { low, high, x } = this.data, [from, to] = this.view;
@@ -385,9 +426,12 @@ class Chart {
     const { frame, group } = this;
     let brush = null, pending = null;
     const hover = () => {
-      const found = pending && this.nearestTo(this.where(pending));
+      if (!pending) return;
+      this.pointer = this.where(pending);
       pending = null;
+      const found = this.nearestTo(this.pointer);
       if (found) group.point(this, ...found);
+      this.pointer = null;
     };
     frame.addEventListener("pointermove", (event) => {
       if (brush) return this.brushed(brush, event);
@@ -478,12 +522,16 @@ class Chart {
     const { figure, frame } = this;
     const id = figure.dataset.id;
     const tools = make("div", { class: "tools" });
-    const button = (text, title, onclick) => tools.append(make("button", { type: "button", title, onclick }, text));
+    const button = (text, title, onclick) => {
+      const node = make("button", { type: "button", title, onclick, class: text.startsWith("Copy") ? "second" : "" }, text);
+      if (text.length === 1) node.setAttribute("aria-label", title);
+      tools.append(node);
+    };
     if (figure.dataset.link) this.legend();
     if (figure.dataset.link && this.canZoom) {
       const middle = () => (this.view[0] + this.view[1]) / 2;
-      button("Zoom in", "Key +", () => this.zoomAround(middle(), 0.5));
-      button("Zoom out", "Key −", () => this.zoomAround(middle(), 2));
+      button("+", "Zoom in", () => this.zoomAround(middle(), 0.5));
+      button("−", "Zoom out", () => this.zoomAround(middle(), 2));
       button("Reset", "Key 0, or a double click", () => this.group.zoom(null));
       tools.append(make("span", { class: "space" }));
     }
@@ -528,6 +576,7 @@ class Chart {
 
 const colorOf = (series) => series.node ? getComputedStyle(series.node).color : "currentColor";
 const swatch = (color, mark) => {
+  if (/cell|heat/.test(mark)) return make("span");
   const svg = draw("svg", { width: 18, height: 10, "aria-hidden": "true" });
   const filled = /bars|stack|band/.test(mark);
   const part = filled ? draw("rect", { width: 12, height: 10, x: 3 }, svg)

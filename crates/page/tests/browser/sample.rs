@@ -1,7 +1,9 @@
 //! Documents that the tests show: a report as users get it, one of hostile text, one of many figures.
 
-use iodyno_page::figure::{Matrix, Rule, Span};
+#![allow(dead_code, unreachable_pub, reason = "each program of tests uses a part")]
+
 use iodyno_page::document::{Headline, Verdict};
+use iodyno_page::figure::{HeatMap, Matrix, Rule, Span};
 use iodyno_page::*;
 
 /// A line of `n` points.
@@ -31,57 +33,82 @@ pub fn seconds() -> Axis {
 /// Rate and latency over `n` seconds; the wave decides the form.
 pub fn over_time(id: &str, n: usize, wave: f64) -> Figure {
     let at = |i: usize| i as f64 * 300.0 / n as f64;
-    let rate = |k: f64| (0..n).map(move |i| (at(i), 2e5 * k * (1.0 + 0.2 * (i as f64 * wave).sin())));
+    let rate =
+        |k: f64| (0..n).map(move |i| (at(i), 2e5 * k * (1.0 + 0.2 * (i as f64 * wave).sin())));
     let latency =
         |k: f64| (0..n).map(move |i| (at(i), 1e5 * k * (1.3 + (i as f64 * wave * 1.7).cos())));
     let mut panels = vec![
-        Panel::new(Axis::from_zero("rate", Quantity::Iops), vec![
-            series("reads", 0, rate(1.0)),
-            series("writes", 1, rate(0.4)),
-        ]),
-        Panel::new(Axis::log("latency", Quantity::LatencyNs), vec![
-            series("p50", 2, latency(1.0)),
-            series("p99.9", 3, latency(9.0)),
-        ]),
+        Panel::new(
+            Axis::from_zero("rate", Quantity::Iops),
+            vec![series("reads", 0, rate(1.0)), series("writes", 1, rate(0.4))],
+        ),
+        Panel::new(
+            Axis::log("latency", Quantity::LatencyNs),
+            vec![series("p50", 2, latency(1.0)), series("p99.9", 3, latency(9.0))],
+        ),
     ];
-    panels[0].rules.push(Rule { at: 2e5, upright: false, name: "mean of the window".into(), tone: Tone::Plain });
-    let spans = vec![Span { from: 180.0, to: 300.0, name: "steady-state window".into(), tone: Tone::Good }];
+    panels[0].rules.push(Rule {
+        at: 2e5,
+        upright: false,
+        name: "mean of the window".into(),
+        tone: Tone::Plain,
+    });
+    let spans =
+        vec![Span { from: 180.0, to: 300.0, name: "steady-state window".into(), tone: Tone::Good }];
     figure(id, "Rate and latency over time", Shape::Plot(Plot { x: seconds(), panels, spans }))
 }
 
 /// Latency over rate, with depths beside the points.
 pub fn hockey_stick(id: &str) -> Figure {
     let curve = |name: &str, color: usize, k: f64| {
-        let mut it = series(name, color, (0..12).map(|i| {
-            let depth = 2_f64.powi(i);
-            (4e5 * depth / (depth + 30.0), k * 8e4 * (1.0 + depth / 40.0))
-        }));
+        let mut it = series(
+            name,
+            color,
+            (0..12).map(|i| {
+                let depth = 2_f64.powi(i);
+                (4e5 * depth / (depth + 30.0), k * 8e4 * (1.0 + depth / 40.0))
+            }),
+        );
         for (i, point) in it.points.iter_mut().enumerate() {
             point.label = format!("QD {}", 1 << i);
         }
         it
     };
-    let panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), vec![
-        curve("p50", 2, 1.0),
-        curve("p99", 4, 2.5),
-        curve("p99.9", 3, 7.0),
-    ]);
-    let plot = Plot { x: Axis::from_zero("achieved rate", Quantity::Iops), panels: vec![panel], spans: Vec::new() };
+    let panel = Panel::new(
+        Axis::log("latency", Quantity::LatencyNs),
+        vec![curve("p50", 2, 1.0), curve("p99", 4, 2.5), curve("p99.9", 3, 7.0)],
+    );
+    let plot = Plot {
+        x: Axis::from_zero("achieved rate", Quantity::Iops),
+        panels: vec![panel],
+        spans: Vec::new(),
+    };
     figure(id, "Latency against rate", Shape::Plot(plot))
 }
 
 /// Latency by quantile.
 pub fn spectrum(id: &str) -> Figure {
-    let curve = |k: f64| (0..50).map(move |i| {
-        let nines = i as f64 / 10.0;
-        (1.0 - 10_f64.powf(-nines), k * 8e4 * 1.9_f64.powf(nines))
-    });
-    let panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), vec![
-        series("SSD A", 0, curve(1.0)),
-        series("SSD B", 1, curve(1.6)),
-    ]);
-    let x = Axis { label: "quantile".into(), quantity: Quantity::Quantile, scale: Scale::Nines, range: None };
-    figure(id, "Latency by percentile", Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }))
+    let curve = |k: f64| {
+        (0..50).map(move |i| {
+            let nines = i as f64 / 10.0;
+            (1.0 - 10_f64.powf(-nines), k * 8e4 * 1.9_f64.powf(nines))
+        })
+    };
+    let panel = Panel::new(
+        Axis::log("latency", Quantity::LatencyNs),
+        vec![series("SSD A", 0, curve(1.0)), series("SSD B", 1, curve(1.6))],
+    );
+    let x = Axis {
+        label: "quantile".into(),
+        quantity: Quantity::Quantile,
+        scale: Scale::Nines,
+        range: None,
+    };
+    figure(
+        id,
+        "Latency by percentile",
+        Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }),
+    )
 }
 
 /// Bars by block size.
@@ -91,30 +118,81 @@ pub fn bars(id: &str) -> Figure {
         ..series(name, color, (0..5).map(move |i| (f64::from(i), k * (1e5 + f64::from(i) * 3e4))))
     };
     let names = ["4 KiB", "8 KiB", "16 KiB", "64 KiB", "1 MiB"].map(String::from).to_vec();
-    let panel = Panel::new(Axis::from_zero("rate", Quantity::Iops), vec![bar("before", 0, 1.0), bar("after", 1, 1.3)]);
-    let plot = Plot { x: Axis::categories("block size", names), panels: vec![panel], spans: Vec::new() };
+    let panel = Panel::new(
+        Axis::from_zero("rate", Quantity::Iops),
+        vec![bar("before", 0, 1.0), bar("after", 1, 1.3)],
+    );
+    let plot =
+        Plot { x: Axis::categories("block size", names), panels: vec![panel], spans: Vec::new() };
     figure(id, "Before and after", Shape::Plot(plot))
+}
+
+/// Counts by time and latency, with the median over them.
+pub fn heat(id: &str) -> Figure {
+    let y_edges: Vec<f64> = (0..=24).map(|i| 2e4 * 1.25_f64.powi(i)).collect();
+    let counts = (0..60_u64)
+        .map(|c| {
+            (0..24_u64)
+                .map(|r| {
+                    if r.abs_diff(8 + c / 12) < 6 {
+                        4_u64.pow(6 - r.abs_diff(8 + c / 12) as u32)
+                    } else {
+                        0
+                    }
+                })
+                .collect()
+        })
+        .collect();
+    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), Vec::new());
+    panel.heat = Some(HeatMap {
+        x_edges: (0..=60).map(|i| f64::from(i) * 5.0).collect(),
+        y_edges,
+        counts,
+        of: "I/Os".into(),
+    });
+    figure(
+        id,
+        "Latency heat map",
+        Shape::Plot(Plot { x: seconds(), panels: vec![panel], spans: Vec::new() }),
+    )
 }
 
 /// A matrix of rates.
 pub fn matrix(id: &str) -> Figure {
-    let values = (0..6).map(|r| (0..7).map(|c| (r + c != 3).then(|| 1e5 / f64::from(r + 1) * (1.0 + f64::from(c)))).collect());
-    figure(id, "Rate by block size and mix", Shape::Matrix(Matrix {
-        columns_label: "share of reads".into(),
-        columns: ["0 %", "5 %", "35 %", "50 %", "65 %", "95 %", "100 %"].map(String::from).to_vec(),
-        rows_label: "block size".into(),
-        rows: ["4 KiB", "8 KiB", "16 KiB", "64 KiB", "128 KiB", "1 MiB"].map(String::from).to_vec(),
-        quantity: Quantity::Iops,
-        values: values.collect(),
-        notes: Vec::new(),
-    }))
+    let values = (0..6).map(|r| {
+        (0..7)
+            .map(|c| (r + c != 3).then(|| 1e5 / f64::from(r + 1) * (1.0 + f64::from(c))))
+            .collect()
+    });
+    figure(
+        id,
+        "Rate by block size and mix",
+        Shape::Matrix(Matrix {
+            columns_label: "share of reads".into(),
+            columns: ["0 %", "5 %", "35 %", "50 %", "65 %", "95 %", "100 %"]
+                .map(String::from)
+                .to_vec(),
+            rows_label: "block size".into(),
+            rows: ["4 KiB", "8 KiB", "16 KiB", "64 KiB", "128 KiB", "1 MiB"]
+                .map(String::from)
+                .to_vec(),
+            quantity: Quantity::Iops,
+            values: values.collect(),
+            notes: Vec::new(),
+        }),
+    )
 }
 
 /// A table with groups, heat, tones and a note.
 pub fn table(rows: usize) -> Table {
     let mut table = Table {
         caption: "Cells of the sweep".into(),
-        columns: vec![Column::words("cell"), Column::numbers("rate", "IOPS"), Column::numbers("p99", "ns"), Column::words("verdict")],
+        columns: vec![
+            Column::words("cell"),
+            Column::numbers("rate", "IOPS"),
+            Column::numbers("p99", "ns"),
+            Column::words("verdict"),
+        ],
         rows: Vec::new(),
         notes: vec!["Rates are means of three rounds.".into()],
     };
@@ -127,10 +205,16 @@ pub fn table(rows: usize) -> Table {
         let mut cell = Cell::number(Quantity::Iops.words(rate), rate);
         cell.heat = Some(i as f64 / rows as f64);
         let p99 = 4.2e5 / (i + 1) as f64;
-        let verdict = if i % 5 == 3 { Cell::words("not steady").toned(Tone::Warning) } else { Cell::words("valid").toned(Tone::Good) };
+        let verdict = if i % 5 == 3 {
+            Cell::words("not steady").toned(Tone::Warning)
+        } else {
+            Cell::words("valid").toned(Tone::Good)
+        };
         let mut p99 = Cell::number(Quantity::LatencyNs.words(p99), p99);
         p99.note = "95 % interval 310 to 420 µs".into();
-        table.rows.push(vec![Cell::words(format!("T4Q{}", 1 << (i % 8))), cell, p99, verdict].into());
+        table
+            .rows
+            .push(vec![Cell::words(format!("T4Q{}", 1 << (i % 8))), cell, p99, verdict].into());
     }
     table
 }
@@ -150,11 +234,38 @@ pub fn report() -> Document {
         text: text.into(),
         of: of.iter().map(|&it| it.into()).collect(),
     };
-    let section = |id: &str, title: &str, folded, blocks| Section { id: id.into(), title: title.into(), blocks, folded };
+    let section = |id: &str, title: &str, folded, blocks| Section {
+        id: id.into(),
+        title: title.into(),
+        blocks,
+        folded,
+    };
     let facts = vec![
-        ("Target".to_owned(), vec![("device".to_owned(), "exflash-400g".to_owned()), ("capacity".to_owned(), "373 GiB".to_owned()), ("firmware".to_owned(), "1.07b".to_owned())]),
-        ("Host".to_owned(), vec![("kernel".to_owned(), "6.12.3".to_owned()), ("processor".to_owned(), "2 × 16 cores at 3.1 GHz, governor performance".to_owned())]),
-        ("Method".to_owned(), vec![("preconditioned".to_owned(), "2 × capacity, 128 KiB sequential".to_owned()), ("steady state".to_owned(), "5 rounds, slope 2.1 %, excursion 4.0 %".to_owned())]),
+        (
+            "Target".to_owned(),
+            vec![
+                ("device".to_owned(), "exflash-400g".to_owned()),
+                ("capacity".to_owned(), "373 GiB".to_owned()),
+                ("firmware".to_owned(), "1.07b".to_owned()),
+            ],
+        ),
+        (
+            "Host".to_owned(),
+            vec![
+                ("kernel".to_owned(), "6.12.3".to_owned()),
+                (
+                    "processor".to_owned(),
+                    "2 × 16 cores at 3.1 GHz, governor performance".to_owned(),
+                ),
+            ],
+        ),
+        (
+            "Method".to_owned(),
+            vec![
+                ("preconditioned".to_owned(), "2 × capacity, 128 KiB sequential".to_owned()),
+                ("steady state".to_owned(), "5 rounds, slope 2.1 %, excursion 4.0 %".to_owned()),
+            ],
+        ),
     ];
     Document {
         title: "exflash-400g: random mix at 4 KiB".into(),
@@ -184,6 +295,7 @@ pub fn report() -> Document {
                 Block::Figure(over_time("time-b", 60, 0.37)),
                 Block::Figure(bars("bars")),
                 Block::Figure(matrix("matrix")),
+                Block::Figure(heat("heat")),
                 Block::Gallery((0..4).map(|i| over_time(&format!("small-{i}"), 60, 0.1 + i as f64 * 0.07)).collect()),
             ]),
             section("tables", "Tables", false, vec![Block::Table(table(16)), Block::Table(table(4))]),
@@ -243,8 +355,19 @@ pub fn hostile() -> Document {
             blocks: vec![
                 Block::Text(long.clone()),
                 Block::Text(h()),
-                Block::Headlines(vec![Headline { name: h(), value: long.clone(), interval: h(), beside: vec![h()], tone: Tone::Bad }]),
-                Block::Verdicts(vec![Verdict { code: h(), tone: Tone::Bad, text: h(), of: vec![h(), long.clone()] }]),
+                Block::Headlines(vec![Headline {
+                    name: h(),
+                    value: long.clone(),
+                    interval: h(),
+                    beside: vec![h()],
+                    tone: Tone::Bad,
+                }]),
+                Block::Verdicts(vec![Verdict {
+                    code: h(),
+                    tone: Tone::Bad,
+                    text: h(),
+                    of: vec![h(), long.clone()],
+                }]),
                 Block::Figure(plot),
                 Block::Figure(bars),
                 Block::Figure(matrix),
@@ -265,8 +388,14 @@ pub fn hostile() -> Document {
 
 /// A page of `n` figures.
 pub fn many(n: usize) -> Document {
-    let figures = (0..n).map(|i| Block::Figure(over_time(&format!("f{i}"), 60, 0.1 + i as f64 * 0.003)));
-    let section = Section { id: "many".into(), title: "Many".into(), blocks: figures.collect(), folded: false };
+    let figures =
+        (0..n).map(|i| Block::Figure(over_time(&format!("f{i}"), 60, 0.1 + i as f64 * 0.003)));
+    let section = Section {
+        id: "many".into(),
+        title: "Many".into(),
+        blocks: figures.collect(),
+        folded: false,
+    };
     Document { title: "Many figures".into(), sections: vec![section], ..Document::default() }
 }
 
@@ -275,7 +404,10 @@ pub fn dense(n: usize) -> Document {
     let section = Section {
         id: "dense".into(),
         title: "Dense".into(),
-        blocks: vec![Block::Text("Below is much.".into()), Block::Figure(over_time("dense", n / 4, 0.01))],
+        blocks: vec![
+            Block::Text("Below is much.".into()),
+            Block::Figure(over_time("dense", n / 4, 0.01)),
+        ],
         folded: false,
     };
     Document { title: "Dense".into(), sections: vec![section], ..Document::default() }
@@ -284,8 +416,16 @@ pub fn dense(n: usize) -> Document {
 /// Six figures of three series of 60 points, and four tables.
 pub fn typical() -> Document {
     let figures = (0..6).map(|i| {
-        let curve = |k: usize| (0..60).map(move |x| (f64::from(x), 1e5 * (1.0 + (x as f64 * 0.1 + (i + k) as f64).sin() / 3.0)));
-        let all = ["p50", "p99", "p99.9"].into_iter().enumerate().map(|(k, name)| series(name, k, curve(k))).collect();
+        let curve = |k: usize| {
+            (0..60).map(move |x| {
+                (f64::from(x), 1e5 * (1.0 + (x as f64 * 0.1 + (i + k) as f64).sin() / 3.0))
+            })
+        };
+        let all = ["p50", "p99", "p99.9"]
+            .into_iter()
+            .enumerate()
+            .map(|(k, name)| series(name, k, curve(k)))
+            .collect();
         let panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), all);
         let plot = Plot { x: seconds(), panels: vec![panel], spans: Vec::new() };
         Block::Figure(figure(&format!("typical-{i}"), "Latency over time", Shape::Plot(plot)))
