@@ -32,11 +32,12 @@ pub enum Quantity {
 impl Quantity {
     /// A value with its unit, in few digits, for people.
     pub fn words(self, value: f64) -> String {
-        if !value.is_finite() {
+        // Beyond this a change of the unit would not be finite.
+        if !value.is_finite() || value.abs() > 1e290 {
             return "–".to_owned();
         }
         match self {
-            Self::Iops => human::count(value),
+            Self::Iops | Self::Count => human::count(value),
             Self::Throughput => human::throughput(value),
             Self::LatencyNs => human::time_ns(value),
             Self::Seconds => human::time_ns(value * 1e9),
@@ -46,7 +47,6 @@ impl Quantity {
                 format!("{sign}{} %", human::three_digits(value * 100.0))
             }
             Self::Bytes => human::size(value.max(0.0) as u64),
-            Self::Count => human::count(value),
             Self::Ratio => human::three_digits(value),
             Self::Quantile => quantile(value),
             Self::Celsius => format!("{} °C", human::three_digits(value)),

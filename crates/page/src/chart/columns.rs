@@ -88,13 +88,22 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     for &(column, row) in &order {
         let (i, j) = plane.index(column, row);
         if let Some(value) = value(matrix, i, j) {
-            tops.push((column_at(out, &plane, column, row, value, j), value));
+            let top = column_at(out, &plane, column, row, value, j);
+            tops.push((top, plane.up(value), value));
         }
     }
     out.push_str("</g></g>\n<g class=\"labels\">\n");
     let mut taken = Taken::new([0.0, top, frame.width, bottom]);
     // Those in front first: nothing hides them.
-    for &((x, y), value) in tops.iter().rev() {
+    for (i, &((x, y), _, value)) in tops.iter().enumerate().rev() {
+        // What a nearer column hides has no label: it would seem to be that column's.
+        let hides = |&((tx, ty), up, _): &((f64, f64), f64, f64)| {
+            (x - tx).abs() < plane.half.0 * THICK && y > ty - 2.0 && y < ty + up
+        };
+        let is_crowded = plane.half.0 < 20.0 && value < most;
+        if is_crowded || tops[i + 1..].iter().any(hides) {
+            continue;
+        }
         let words = matrix.quantity.words(value);
         let wide = width(&words, SMALL) + 2.0;
         let offered = [[x - wide / 2.0, y - 15.0, x + wide / 2.0, y - 3.0]];
@@ -234,8 +243,9 @@ fn column_at(
     color: usize,
 ) -> (f64, f64) {
     let rim = (1.0 - THICK) / 2.0;
-    let (a, b) = (column as f64 + rim, column as f64 + 1.0 - rim);
-    let (c, d) = (row as f64 + rim, row as f64 + 1.0 - rim);
+    // The near and far ends of its foot along both axes.
+    let (far_x, near_x) = (column as f64 + rim, column as f64 + 1.0 - rim);
+    let (far_y, near_y) = (row as f64 + rim, row as f64 + 1.0 - rim);
     let up = plane.up(value);
     let face = |corners: [(f64, f64, f64); 4]| {
         let mut path = Path::default();
@@ -246,13 +256,16 @@ fn column_at(
         path.close();
         path.d().to_owned()
     };
-    let left = face([(a, d, 0.0), (b, d, 0.0), (b, d, up), (a, d, up)]);
-    let right = face([(b, d, 0.0), (b, c, 0.0), (b, c, up), (b, d, up)]);
-    let roof = face([(a, c, up), (b, c, up), (b, d, up), (a, d, up)]);
+    let edge = |x, y| [(x, y, 0.0), (x, y, up)];
+    let side = |a: [(f64, f64, f64); 2], b: [(f64, f64, f64); 2]| face([a[0], b[0], b[1], a[1]]);
+    let left = side(edge(far_x, near_y), edge(near_x, near_y));
+    let right = side(edge(near_x, near_y), edge(near_x, far_y));
+    let roof =
+        face([(far_x, far_y, up), (near_x, far_y, up), (near_x, near_y, up), (far_x, near_y, up)]);
     let _ = writeln!(
         out,
         r#"<g class="c{}"><path class="face" d="{left}{right}{roof}"/><path class="shade" d="{left}"/><path class="shade deep" d="{right}"/></g>"#,
         color % legend::COLORS
     );
-    plane.at(f64::midpoint(a, b), f64::midpoint(c, d), up)
+    plane.at(column as f64 + 0.5, row as f64 + 0.5, up)
 }

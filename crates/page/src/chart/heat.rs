@@ -1,8 +1,8 @@
 //! Heat maps: counts by place as colours by rank.
 //!
-//! Linear shading hides what is rare, and in storage the rare I/O is the one that hurts. So the distinct
-//! counts of a figure are ranked and each eighth of the ranks has one colour; the key says which counts.
-//! One path holds all cells of a colour.
+//! Linear shading hides what is rare, and in storage the rare I/O is the one that hurts. So the cells
+//! of a figure are ranked by their counts and the ranks share the colours evenly; the key says which
+//! counts. One path holds all cells of a colour.
 
 use std::fmt::Write as _;
 
@@ -60,21 +60,26 @@ impl Field {
     /// Writes the cells.
     pub(super) fn write(&self, out: &mut String, levels: &Levels, layout: &Layout, panel: &Area) {
         let mut paths = vec![Path::default(); LEVELS];
-        for (column, edges) in self.counts.iter().zip(self.x_edges.windows(2)) {
-            let ends = layout.x.place_within(edges[0]).zip(layout.x.place_within(edges[1]));
-            let Some((left, right)) = ends.filter(|(a, b)| a < b) else { continue };
-            let mut row = 0;
-            while row < column.len() {
-                let level = levels.level(column[row]);
-                let same = column[row..].iter().take_while(|&&n| levels.level(n) == level).count();
-                let ends = (self.y_edges[row], self.y_edges[row + same]);
-                row += same;
-                let Some(level) = level else { continue };
-                // The first row may begin at 0, which has no place on a logarithmic axis.
-                let foot = panel.y + panel.height;
-                let low = panel.ruler.place_within(ends.0).unwrap_or(foot);
-                let Some(high) = panel.ruler.place_within(ends.1) else { continue };
-                if low > high {
+        // Along the horizontal axis counts change least, so cells of one colour are taken together there.
+        let foot = panel.y + panel.height;
+        for (row, edges) in self.y_edges.windows(2).enumerate() {
+            // The first row may begin at 0, which has no place on a logarithmic axis.
+            let low = panel.ruler.place_within(edges[0]).unwrap_or(foot);
+            let Some(high) = panel.ruler.place_within(edges[1]).filter(|&y| y < low) else {
+                continue;
+            };
+            let level = |column: usize| levels.level(self.counts[column][row]);
+            let mut column = 0;
+            while column < self.counts.len() {
+                let first = column;
+                let of_first = level(first);
+                while column < self.counts.len() && level(column) == of_first {
+                    column += 1;
+                }
+                let left = layout.x.place_within(self.x_edges[first]);
+                let ends = left.zip(layout.x.place_within(self.x_edges[column]));
+                if let (Some(level), Some((left, right))) = (of_first, ends.filter(|(a, b)| a < b))
+                {
                     paths[level].rect((left, high), (right, low));
                 }
             }
@@ -99,7 +104,7 @@ fn every(edges: &[f64], step: usize) -> Vec<f64> {
 /// Which counts have which colour.
 #[derive(Debug)]
 pub(super) struct Levels {
-    /// The distinct counts above 0, rising.
+    /// The counts above 0 of all cells, rising.
     counts: Vec<u64>,
 }
 
@@ -109,14 +114,16 @@ impl Levels {
         let mut counts: Vec<u64> =
             fields.flat_map(|f| f.counts.iter().flatten().copied()).filter(|&n| n > 0).collect();
         counts.sort_unstable();
-        counts.dedup();
         Self { counts }
     }
 
     /// The colour of a count; None of 0.
     fn level(&self, count: u64) -> Option<usize> {
-        let rank = self.counts.binary_search(&count).ok()?;
-        Some(((rank + 1) * LEVELS).div_ceil(self.counts.len()) - 1)
+        let most = *self.counts.last().filter(|_| count > 0)?;
+        let rank = |n: u64| self.counts.partition_point(|&other| other < n);
+        // The least count has the first colour and the highest the last, whatever is between.
+        Some((rank(count) * (LEVELS - 1) * 2 + rank(most)) / (rank(most) * 2).max(1))
+            .map(|level| if rank(most) == 0 { LEVELS - 1 } else { level })
     }
 
     /// Writes the key: the least count of each colour.
@@ -146,8 +153,11 @@ impl Levels {
                 px(top + 2.0),
                 px(swatch)
             );
-            small(x + swatch / 2.0, top + 24.0, Anchor::Middle, swatch)
-                .write(out, &human::count(first as f64));
+            let words = if first < 1000 { first.to_string() } else { human::count(first as f64) };
+            if swatch > 40.0 || level % 2 == 0 {
+                small(x + swatch / 2.0, top + 24.0, Anchor::Middle, 2.0 * swatch)
+                    .write(out, &words);
+            }
             x += swatch;
         }
         out.push_str("</g>\n");
@@ -166,13 +176,13 @@ mod tests {
         let many = of((0..=800).collect());
         assert_eq!(many.level(0), None);
         assert_eq!(many.level(1), Some(0));
-        assert_eq!(many.level(100), Some(0));
-        assert_eq!(many.level(101), Some(1));
+        assert_eq!(many.level(400), Some(3));
         assert_eq!(many.level(800), Some(7));
+        assert_eq!(of(vec![5, 5]).level(5), Some(7));
         // One outlier of a million does not push the rest into one colour.
         let skewed = of(vec![1, 2, 3, 1_000_000]);
         let levels: Vec<_> = [1, 2, 3, 1_000_000].map(|n| skewed.level(n).unwrap()).into();
-        assert_eq!(levels, [1, 3, 5, 7]);
+        assert_eq!(levels, [0, 2, 5, 7]);
         assert_eq!(every(&[0.0, 1.0, 2.0, 3.0, 4.0], 2), [0.0, 2.0, 4.0]);
         assert_eq!(every(&[0.0, 1.0, 2.0, 3.0], 2), [0.0, 2.0, 3.0]);
         assert_eq!(every(&[0.0, 1.0], 1), [0.0, 1.0]);

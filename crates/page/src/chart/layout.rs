@@ -104,7 +104,7 @@ impl Layout {
         let mut panels = Vec::new();
         y = first_head;
         for (i, ((mut ruler, ticks), &height)) in rulers.into_iter().zip(&heights).enumerate() {
-            y += 20.0 + if i == 0 { SPAN_ROW * rows as f64 } else { 6.0 };
+            y += head(&plot.panels[i]) + if i == 0 { SPAN_ROW * rows as f64 } else { 10.0 };
             (ruler.from, ruler.to) = (ruler.from + y, ruler.to + y);
             panels.push(Area { x: from, y, width: to - from, height, ruler, ticks });
             y += height;
@@ -137,6 +137,14 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// The number of a series' name in the legend.
+    pub(super) fn entry(&self, series: &Series) -> usize {
+        // Every series has its name there.
+        self.entries.iter().position(|e| e.name == series.name).unwrap_or(0)
+    }
+}
+
 /// How long a slanted name of a category may be.
 pub(super) const SLANT_ROOM: f64 = 130.0;
 
@@ -155,6 +163,11 @@ pub(super) fn axis_label(axis: &Axis) -> String {
         (true, _) => more.join(", "),
         _ => format!("{label} ({})", more.join(", ")),
     }
+}
+
+/// Room above a panel for the name of its axis, clear of the label of its topmost tick.
+fn head(panel: &Panel) -> f64 {
+    if axis_label(&panel.y).is_empty() { 12.0 } else { 28.0 }
 }
 
 fn height(panel: &Panel, plot: &Plot, frame: &Frame) -> f64 {

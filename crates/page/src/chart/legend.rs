@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use crate::{Mark, Panel, Plot, Series, Tone};
 
-use super::Frame;
 use super::path::px;
 use super::text::{Anchor, SIZE, isolated, label, width};
+use super::{Frame, marks};
 
 /// How many colours there are before they begin again.
 pub(super) const COLORS: usize = 8;
@@ -28,6 +28,8 @@ pub(super) struct Entry {
     pub(super) color: usize,
     /// One of its series has points enough to be drawn without dashes.
     pub(super) is_dense: bool,
+    /// Its line has dots.
+    pub(super) has_dots: bool,
 }
 
 /// The entries of a plot, in the order of their first series.
@@ -35,9 +37,11 @@ pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::new();
     for series in plot.panels.iter().flat_map(|p: &Panel| &p.series) {
         let is_dense = is_dense(series);
+        let has_dots = series.mark == Mark::Line && series.points.len() <= marks::DOTS_UP_TO;
         match out.iter_mut().find(|e| e.name == series.name) {
             Some(entry) => {
                 entry.is_dense |= is_dense;
+                entry.has_dots |= has_dots;
                 if matches!(entry.mark, Mark::Dashed | Mark::Band) && series.mark != Mark::Dashed {
                     entry.mark = series.mark;
                 }
@@ -47,6 +51,7 @@ pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
                 mark: series.mark,
                 color: series.color % COLORS,
                 is_dense,
+                has_dots,
             }),
         }
     }
@@ -134,7 +139,7 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
             r#"<g class="series s{i} c{} {}{dense}" data-series="{i}">{}"#,
             entry.color,
             class(entry.mark),
-            sample(entry.mark, x, y)
+            sample(entry, x, y)
         );
         label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, &entry.name);
         out.push_str("</g>\n");
@@ -151,17 +156,17 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
     out.push_str("</g>\n");
 }
 
-fn sample(mark: Mark, x: f64, y: f64) -> String {
+fn sample(entry: &Entry, x: f64, y: f64) -> String {
     let end = x + SAMPLE;
     let middle = x + SAMPLE / 2.0;
     let line = format!(r#"<path class="l" d="M{} {}h{SAMPLE}"/>"#, px(x), px(y));
     let dot = format!(r#"<path class="p" d="M{} {}h0"/>"#, px(middle), px(y));
-    match mark {
-        Mark::Line => line + &dot,
-        Mark::Dashed | Mark::Step => line,
+    match entry.mark {
+        Mark::Line if entry.has_dots => line + &dot,
+        Mark::Line | Mark::Dashed | Mark::Step => line,
         Mark::Dots => dot,
         Mark::Bars | Mark::Stack | Mark::Band => {
-            let class = if mark == Mark::Band { "a" } else { "b" };
+            let class = if entry.mark == Mark::Band { "a" } else { "b" };
             format!(
                 r#"<path class="{class}" d="M{} {}h14v10h-14z"/>"#,
                 px(middle - 7.0),

@@ -16,9 +16,9 @@ use super::path::Path;
 /// Figures with more points than this are drawn as the envelope of their points.
 pub(super) const THIN_ABOVE: usize = 5000;
 /// Lines of more points than this have no dots.
-const DOTS_UP_TO: usize = 40;
+pub(super) const DOTS_UP_TO: usize = 40;
 /// Half the width of the ends of an interval.
-const CAP: f64 = 3.0;
+const CAP: f64 = 3.5;
 
 /// What a series is drawn with besides its points.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,8 @@ pub(super) struct Spot {
     pub(super) point: usize,
     /// Where it is.
     pub(super) at: (f64, f64),
+    /// Where what is drawn there ends on the right.
+    pub(super) end: f64,
 }
 
 /// Writes a series as a group; returns the places of its points and tells what they take.
@@ -78,7 +80,7 @@ fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     for (i, point) in series.points.iter().enumerate() {
         let at = place.layout.x.place(point.x).zip(place.panel.ruler.place(point.y));
         match (at, runs.last_mut()) {
-            (Some(at), Some(run)) => run.push(Spot { point: i, at }),
+            (Some(at), Some(run)) => run.push(Spot { point: i, at, end: at.0 }),
             (None, Some(run)) if !run.is_empty() => runs.push(Vec::new()),
             _ => {}
         }
@@ -160,22 +162,28 @@ fn whiskers(out: &mut String, series: &Series, place: Place) {
         let ends = ruler.place_within(low).zip(ruler.place_within(high));
         let (Some(x), Some((low, high))) = (place.layout.x.place(point.x), ends) else { continue };
         if place.layout.x.holds(x) {
-            whisker(&mut path, place, x, low, high);
+            whisker(&mut path, place, x, (low, high), false);
         }
     }
     path.write(out, "w");
 }
 
 /// A line with ends from `low` to `high`, whose ends stay within the panel.
-fn whisker(path: &mut Path, place: Place, x: f64, low: f64, high: f64) {
+fn whisker(path: &mut Path, place: Place, x: f64, (low, high): (f64, f64), is_bar: bool) {
     let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
     let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));
-    path.move_to(a, low);
-    path.line_to(b, low);
+    // Ends within a dot would only make it square.
+    let has_ends = (high - low).abs() > 9.0 || is_bar;
+    if has_ends {
+        path.move_to(a, low);
+        path.line_to(b, low);
+    }
     path.move_to(x, low);
     path.line_to(x, high);
-    path.move_to(a, high);
-    path.line_to(b, high);
+    if has_ends {
+        path.move_to(a, high);
+        path.line_to(b, high);
+    }
 }
 
 fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {
@@ -208,14 +216,15 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         let (a, b) = ((x + inset).clamp(left, right), (x + wide - inset).clamp(left, right));
         path.rect((a, from), (b, to));
         let center = f64::midpoint(a, b);
+        let mut top = to.min(from);
         if let Some((low, high)) = point.interval
             && let Some((low, high)) = ruler.place_within(low).zip(ruler.place_within(high))
         {
-            whisker(&mut whiskers, place, center, low, high);
+            whisker(&mut whiskers, place, center, (low, high), true);
             taken.line((center, low), (center, high));
+            top = top.min(low).min(high);
         }
-        let top = if to <= from { to } else { from };
-        spots.push(Spot { point: i, at: (center, top) });
+        spots.push(Spot { point: i, at: (center, top), end: b });
     }
     path.write(out, "b");
     whiskers.write(out, "w over");
@@ -276,7 +285,8 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
         if let Some(at) = x.place(point.x).filter(|&at| x.holds(at)) {
             dots.dot(at, y);
             taken.dot(at, y);
-            spots.push(Spot { point: i, at: (ends.map_or(at, |(_, high)| high.max(at)), y) });
+            let end = ends.map_or(at, |(_, high)| high.max(at));
+            spots.push(Spot { point: i, at: (at, y), end });
         }
     }
     lines.write(out, "w");
@@ -289,8 +299,8 @@ pub(super) fn envelope(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut out = Vec::new();
     let mut start = 0;
     while start < places.len() {
-        let column = places[start].0.floor();
-        let len = places[start..].iter().take_while(|p| p.0.floor() == column).count();
+        let column = |i: usize| places[i].0.floor() as i64;
+        let len = (start..places.len()).take_while(|&i| column(i) == column(start)).count();
         let end = start + len;
         let by_height = |&a: &usize, &b: &usize| places[a].1.total_cmp(&places[b].1);
         let least = (start..end).min_by(by_height).unwrap_or(start);
@@ -328,7 +338,7 @@ mod tests {
             prop_assert_eq!(kept.last(), points.last());
             for column in 0..50 {
                 let ends = |of: &[(f64, f64)]| {
-                    of.iter().filter(|p| p.0.floor() == f64::from(column)).fold(
+                    of.iter().filter(|p| p.0.floor() as i32 == column).fold(
                         (f64::INFINITY, f64::NEG_INFINITY),
                         |(low, high), p| (low.min(p.1), high.max(p.1)),
                     )

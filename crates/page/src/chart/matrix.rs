@@ -32,11 +32,18 @@ impl Grid {
         let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
         let widest =
             |names: &[String]| names.iter().map(|n| width(&isolated(n), SIZE)).fold(0.0, f64::max);
-        let left = (widest(&matrix.rows).min(frame.width * 0.3) + 14.0).max(40.0).round();
+        let label = width(&isolated(&matrix.rows_label), SIZE).min(110.0);
+        let left =
+            (widest(&matrix.rows).max(label).min(frame.width * 0.3) + 14.0).max(40.0).round();
         // Few columns need not fill the width: a cell is seen as one.
-        let cell_width = ((frame.width - left - 10.0) / columns.max(1) as f64).min(130.0);
+        let cell = |right: f64| {
+            ((frame.width - left - right) / columns.max(1) as f64).clamp(4.0, 130.0).floor()
+        };
         let cell_height = if rows > 24 { 20.0 } else { 30.0 };
-        let is_slanted = widest(&matrix.columns) > cell_width - 4.0;
+        let is_slanted = widest(&matrix.columns) > cell(10.0) - 4.0;
+        // The last of the slanted names leans out to the right.
+        let cell_width =
+            cell(if is_slanted { widest(&matrix.columns).min(SLANT) * 0.8 } else { 10.0 });
         let names = if is_slanted { widest(&matrix.columns).min(SLANT) * 0.6 + 14.0 } else { 18.0 };
         let y = top + KEY_HEIGHT + 20.0 + names;
         Self {
@@ -74,7 +81,7 @@ impl Ramp {
         let values = || matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
         let least = values().reduce(f64::min)?;
         let most = values().reduce(f64::max)?;
-        Some(Self { least, most, is_log: least > 0.0 && most / least > 30.0 })
+        Some(Self { least, most, is_log: least > 0.0 && most / least > 8.0 })
     }
 
     fn level(&self, value: f64) -> usize {
@@ -85,10 +92,62 @@ impl Ramp {
     }
 }
 
+/// How values are written in the cells: all of a matrix in the same way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Writing {
+    /// In a line, of this size.
+    Line(f64),
+    /// The unit below the number.
+    TwoLines,
+    /// Not at all: cells are too narrow, and the value is told when one is pointed at.
+    None,
+}
+
+impl Writing {
+    fn new(matrix: &Matrix, cell: (f64, f64)) -> Self {
+        let values = || matrix.values.iter().flatten().flatten();
+        let words = || values().map(|&v| matrix.quantity.words(v));
+        let widest = words().map(|w| width(&w, 1.0)).fold(0.0, f64::max);
+        let lines = |w: String| w.split(' ').map(|part| width(part, SMALL)).fold(0.0, f64::max);
+        if widest * SIZE <= cell.0 - 4.0 {
+            Self::Line(SIZE)
+        } else if widest * SMALL <= cell.0 - 2.0 {
+            Self::Line(SMALL)
+        } else if cell.1 >= 28.0 && words().map(lines).fold(0.0, f64::max) <= cell.0 - 2.0 {
+            Self::TwoLines
+        } else {
+            Self::None
+        }
+    }
+
+    /// The class of a cell for it.
+    fn class(self) -> &'static str {
+        if self == Self::Line(SIZE) { "" } else { " tight" }
+    }
+
+    /// Writes `words` in the middle of a cell.
+    fn write(self, out: &mut String, (x, y): (f64, f64), words: &str) {
+        // The style sheet sets texts of cells in the middle.
+        let line = |out: &mut String, size, y, words: &str| {
+            Label { size, ..label(x, y, Anchor::Start, 200.0) }.write(out, words);
+        };
+        match (self, words.split_once(' ')) {
+            (Self::Line(size), _) => line(out, size, y + 4.0, words),
+            (Self::TwoLines, Some((number, unit))) => {
+                line(out, SMALL, y - 1.5, number);
+                line(out, SMALL, y + 10.5, unit);
+            }
+            (Self::TwoLines, None) => line(out, SMALL, y + 4.0, words),
+            (Self::None, _) => {}
+        }
+    }
+}
+
 /// Writes a matrix below `top`; returns where it ends.
 pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
     let at = Grid::new(matrix, frame, top);
     let ramp = Ramp::new(matrix);
+    let writing = Writing::new(matrix, at.cell);
     if let Some(ramp) = &ramp {
         key(out, matrix, ramp, at.top);
     }
@@ -106,7 +165,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     let _ = writeln!(out, r#"<g class="marks" clip-path="url(#{}-p0)"><g class="zoom">"#, frame.id);
     for row in 0..at.rows {
         for column in 0..at.columns {
-            cell(out, matrix, &at, ramp.as_ref(), row, column);
+            cell(out, matrix, &at, (ramp.as_ref(), &writing), row, column);
         }
     }
     out.push_str("</g></g>\n<g class=\"labels\">");
@@ -146,7 +205,9 @@ fn names(out: &mut String, matrix: &Matrix, at: &Grid) {
     let head = at.top + KEY_HEIGHT + 8.0;
     let name = |x, room| Label { class: "name", ..label(x, head, Anchor::Start, room) };
     name(at.x, at.width().max(200.0)).write(out, &matrix.columns_label);
-    for (i, column) in matrix.columns.iter().enumerate() {
+    // Slanted names closer than this would touch.
+    let every = if at.is_slanted { (21.0 / at.cell.0).ceil().max(1.0) as usize } else { 1 };
+    for (i, column) in matrix.columns.iter().enumerate().step_by(every) {
         let x = at.x + (i as f64 + 0.5) * at.cell.0;
         if at.is_slanted {
             let y = at.y - 6.0;
@@ -172,7 +233,7 @@ fn cell(
     out: &mut String,
     matrix: &Matrix,
     at: &Grid,
-    ramp: Option<&Ramp>,
+    (ramp, writing): (Option<&Ramp>, &Writing),
     row: usize,
     column: usize,
 ) {
@@ -181,26 +242,19 @@ fn cell(
     let (x, y) = (at.x + column as f64 * at.cell.0, at.y + row as f64 * at.cell.1);
     let words = value.map_or_else(|| "–".to_owned(), |(v, _)| matrix.quantity.words(v));
     let level = value.map_or_else(|| "empty".to_owned(), |(v, ramp)| format!("h{}", ramp.level(v)));
-    // The text takes its colour from the group, which has that of text on this ground.
-    let group = if value.is_some() { level.as_str() } else { "none" };
+    // The group has the colour of the ground, and as its `color` that of text on it.
+    let size = writing.class();
     let _ = write!(
         out,
-        r#"<g class="cell {group}"><rect class="{level}" x="{}" y="{}" width="{}" height="{}"/>"#,
+        r#"<g class="cell {level}{size}"><rect x="{}" y="{}" width="{}" height="{}"/>"#,
         px(x + 0.5),
         px(y + 0.5),
         px(at.cell.0 - 1.0),
         px(at.cell.1 - 1.0)
     );
-    let fits = width(&words, SIZE) <= at.cell.0;
-    let is_narrow = width(&words, SIZE) > at.cell.0 - 4.0;
-    if fits {
-        let class = if is_narrow { "value" } else { "" };
-        let middle = (x + at.cell.0 / 2.0, y + at.cell.1 / 2.0 + 4.0);
-        Label { class, size: SMALL, ..label(middle.0, middle.1, Anchor::Middle, 200.0) }
-            .write(out, &words);
-    }
+    writing.write(out, (x + at.cell.0 / 2.0, y + at.cell.1 / 2.0), &words);
     let note = matrix.notes.get(row).and_then(|r| r.get(column)).map_or("", String::as_str);
-    if !note.is_empty() || !fits {
+    if !note.is_empty() || *writing == Writing::None {
         let gap = if note.is_empty() { "" } else { ", " };
         let _ = write!(out, "<title>{}{gap}{}</title>", escape(&words), escape(&isolated(note)));
     }

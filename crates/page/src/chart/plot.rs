@@ -13,6 +13,8 @@ use super::path::{Path, px};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name, tone_class};
 
+/// Points of series with more labels than this have none, unless they are to be taken with care.
+const LABELS_UP_TO: usize = 120;
 /// What may stick out of a panel's box: half a dot at its edge.
 const MARGIN: f64 = 5.0;
 
@@ -74,7 +76,9 @@ impl Drawing<'_> {
         self.x_axis(out);
         self.y_axis(out);
 
-        let mut taken = Taken::new([at.x - 24.0, at.y - 12.0, right + 16.0, bottom + 2.0]);
+        // Labels may stand out a little where nothing else is.
+        let above = if self.strip() > 0.0 { 0.0 } else { 8.0 };
+        let mut taken = Taken::new([at.x + 1.0, at.y - above, right + 16.0, bottom + 2.0]);
         let mut marks = String::new();
         self.spans(&mut marks);
         if let Some(field) = field {
@@ -90,7 +94,7 @@ impl Drawing<'_> {
             let place = Place {
                 layout: self.layout,
                 panel: at,
-                entry: self.layout.entries.iter().position(|e| e.name == series.name).unwrap_or(0),
+                entry: self.layout.entry(series),
                 slot: (bar, bars.max(1)),
                 stack,
                 is_thinned: self.is_thinned,
@@ -118,17 +122,32 @@ impl Drawing<'_> {
             self.rule_name(out, rule, &mut taken);
         }
         for (series, spots) in &spots {
-            for spot in spots {
-                let tone = series.points[spot.point].tone;
-                legend::sign(out, tone, spot.at.0, sign_y(series, spot));
-            }
-        }
-        for (series, spots) in &spots {
-            for spot in spots {
-                point_label(out, series, spot, &mut taken);
-            }
+            self.beside(out, series, spots, &mut taken);
         }
         out.push_str("</g></g>\n");
+    }
+
+    /// Signs and labels of a series' points, in a group that is hidden with the series.
+    fn beside(&self, out: &mut String, series: &Series, spots: &[Spot], taken: &mut Taken) {
+        let mut group = String::new();
+        for spot in spots {
+            let tone = series.points[spot.point].tone;
+            legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
+        }
+        // So many words would be a blur; those that matter most still have theirs.
+        let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
+        let is_blur = words > LABELS_UP_TO;
+        for spot in spots {
+            let point = &series.points[spot.point];
+            if !(is_blur && sign_before(point.tone).is_empty()) {
+                point_label(&mut group, series, spot, taken);
+            }
+        }
+        if !group.is_empty() {
+            let entry = self.layout.entry(series);
+            let _ = write!(out, r#"<g class="series s{entry}" data-series="{entry}">{group}"#);
+            out.push_str("</g>\n");
+        }
     }
 
     fn x_axis(&self, out: &mut String) {
@@ -190,7 +209,7 @@ impl Drawing<'_> {
     /// that they don't touch.
     fn x_names(&self, out: &mut String, names: &[String], bottom: f64) {
         let room = self.layout.x.pixels_per_unit();
-        let every = if self.layout.is_slanted { (16.0 / room).ceil().max(1.0) as usize } else { 1 };
+        let every = if self.layout.is_slanted { (21.0 / room).ceil().max(1.0) as usize } else { 1 };
         for (i, name) in names.iter().enumerate().step_by(every) {
             let Some(x) = self.layout.x.place(i as f64) else { continue };
             if self.layout.is_slanted {
@@ -244,7 +263,7 @@ impl Drawing<'_> {
         minor.write(out, "minor");
         let name = axis_label(&self.panel.y);
         if !name.is_empty() {
-            let y = at.y - 7.0 - self.strip();
+            let y = at.y - 13.0 - self.strip();
             Label { class: "name", ..label(2.0, y, Anchor::Start, self.frame.width - 4.0) }
                 .write(out, &name);
         }
@@ -358,25 +377,32 @@ impl Drawing<'_> {
 /// Where the sign of a point stands: on its dot, or above its bar.
 fn sign_y(series: &Series, spot: &Spot) -> f64 {
     match series.mark {
-        Mark::Bars | Mark::Stack => spot.at.1 - 8.0,
+        Mark::Bars | Mark::Stack => spot.at.1 - 9.0,
         _ => spot.at.1,
     }
 }
+
+/// How wide the label of a point may be.
+const ROOM: f64 = 130.0;
 
 fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken) {
     let point = &series.points[spot.point];
     if point.label.is_empty() {
         return;
     }
-    const ROOM: f64 = 130.0;
     let wide = width(&isolated(&point.label), SMALL).min(ROOM) + 2.0;
     let (x, y) = spot.at;
     // A sign takes more room than a dot does.
     let off = if sign_before(point.tone).is_empty() { 5.0 } else { 9.0 };
     let offered = match series.mark {
-        Mark::Bars => vec![(x - wide / 2.0, y - off - 11.0)],
+        // Above its neighbours' labels where it finds no place beside them.
+        Mark::Bars => {
+            let middle = x - wide / 2.0;
+            let first = y - if off > 5.0 { 31.0 } else { 16.0 };
+            vec![(middle, first), (middle, first - 13.0), (middle, first - 26.0)]
+        }
         Mark::Stack => vec![(x - wide / 2.0, y + 2.0)],
-        Mark::Interval => vec![(x + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)],
+        Mark::Interval => vec![(spot.end + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)],
         _ => vec![
             (x + off, y - 15.0),
             (x - off - wide, y - 15.0),

@@ -174,8 +174,7 @@ fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) ->
     let is_given = given.is_some_and(|(a, b)| a < b);
     let data = if is_given { given } else { extent.ends };
     let (mut low, mut high) = data.unwrap_or(match kind {
-        Kind::Log => (0.0, 3.0),
-        Kind::Nines => (0.0, 3.0),
+        Kind::Log | Kind::Nines => (0.0, 3.0),
         _ => (0.0, 1.0),
     });
     if from_zero {

@@ -101,7 +101,6 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
     let panels = plot.panels.iter().zip(&layout.panels).map(|(panel, at)| {
         let y_kind = at.ruler.kind;
         let series = panel.series.iter().map(|series| {
-            let entry = layout.entries.iter().position(|e| e.name == series.name);
             let along = if series.mark == Mark::Interval { x_kind } else { y_kind };
             let points = series.points.iter().map(|point| {
                 let mut values = vec![number(x_kind, point.x), number(y_kind, point.y)];
@@ -115,7 +114,7 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
             });
             json!({
                 "name": clean(&series.name),
-                "entry": entry,
+                "entry": layout.entry(series),
                 "color": series.color % legend::COLORS,
                 "mark": legend::class(series.mark),
                 "points": points.collect::<Value>(),
@@ -217,7 +216,7 @@ fn six_digits(value: f64) -> f64 {
 
 /// A number of JSON, whole where it is whole: `12` and not `12.0`.
 fn exact(value: f64) -> Value {
-    if value == value.trunc() && value.abs() < 9e15 {
+    if value.fract().abs() == 0.0 && value.abs() < 9e15 {
         Value::from(value as i64)
     } else {
         Number::from_f64(value).map_or(Value::Null, Value::Number)

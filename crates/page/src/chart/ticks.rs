@@ -70,7 +70,8 @@ pub(super) fn ticks(ruler: &Ruler, is_wide: bool) -> Vec<Tick> {
     let pixels = (ruler.to - ruler.from).abs();
     let (first, last) = ruler.values();
     let found = match ruler.kind {
-        Kind::Linear => linear(ruler.quantity, (first, last), wanted(pixels, is_wide)),
+        // The ends were rounded to steps of this many ticks, which makes their distance longer.
+        Kind::Linear => linear(ruler.quantity, (first, last), 1.25 * wanted(pixels, is_wide)),
         Kind::Log => log(ruler, pixels, is_wide),
         Kind::Nines => nines(ruler),
         Kind::Categories(_) => Vec::new(),
@@ -223,7 +224,7 @@ fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String 
     let units = units(quantity, step);
     let (scale, unit) =
         units.iter().copied().find(|&(s, _)| most >= s).unwrap_or(units[units.len() - 1]);
-    let is_percent = scale == 0.01 && unit == " %";
+    let is_percent = unit == " %";
     if value == 0.0 && !is_percent && quantity != Quantity::Celsius {
         return "0".to_owned();
     }
@@ -259,9 +260,9 @@ fn words(quantity: Quantity, value: f64) -> String {
     format!("{}{unit}", trim_zeros(&format!("{number:.3}")))
 }
 
-/// A number by its power of ten, with as few digits as it has up to three: `2e7`.
+/// A number by its power of ten, with as few digits as it has up to six: `2e7`.
 fn short_exponent(number: f64) -> String {
-    let written = format!("{number:.2e}");
+    let written = format!("{number:.5e}");
     let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
     format!("{}e{exponent}", trim_zeros(digits))
 }
@@ -332,8 +333,8 @@ mod tests {
             let all = labels.len();
             labels.sort();
             labels.dedup();
-            // Beyond six decimals a label is an exponent, of which neighbours may share the digits.
-            if kind != Kind::Linear || (last - first) > 1e-4 * last.abs().max(first.abs()) {
+            // A label has six digits at most; neighbours of a narrower range may share them.
+            if (last - first) > 1e-4 * last.abs().max(first.abs()) {
                 prop_assert_eq!(labels.len(), all, "{:?}", labels);
             }
         }

@@ -57,7 +57,7 @@ fn names(of: &[&str]) -> Vec<String> {
 }
 
 /// All of them.
-pub fn figures() -> Vec<Figure> {
+pub(crate) fn figures() -> Vec<Figure> {
     vec![
         hockey_stick(),
         spectrum(),
@@ -79,7 +79,7 @@ pub fn figures() -> Vec<Figure> {
 }
 
 /// A chart of three series of 60 points each: what the size of a usual chart is measured by.
-pub fn usual() -> Figure {
+pub(crate) fn usual() -> Figure {
     let mut dice = Dice(9);
     let mut of = |name: &str, color, level: f64| {
         let points = (0..60)
@@ -110,7 +110,7 @@ fn hockey_stick() -> Figure {
                 y: latency,
                 interval: Some((latency * 0.93, latency * 1.08)),
                 label: if color == 1 { format!("QD {depth}") } else { String::new() },
-                tone: if depth == 256.0 && color == 2 { Tone::Warning } else { Tone::Plain },
+                tone: if depth > 200.0 && color == 2 { Tone::Warning } else { Tone::Plain },
             }
         });
         series(name, Mark::Line, color, points.collect())

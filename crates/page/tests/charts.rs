@@ -1,0 +1,578 @@
+//! What every chart keeps to, whatever its data: it is well-formed, lies within its panels, tells
+//! nothing that was not in the figure, and is the same at every call.
+
+mod gallery;
+
+use std::collections::BTreeSet;
+
+use iodyno_page::chart::{Look, scales, scales_in, style, svg};
+use iodyno_page::figure::{HeatMap, Rule, Span};
+use iodyno_page::{Axis, Figure, Mark, Matrix, Panel, Plot, Point, Quantity, Scale, Series};
+use iodyno_page::{Shape, Tone};
+use proptest::prelude::*;
+use roxmltree::{Document, Node};
+
+const LOOKS: [Look; 3] = [Look::Embedded, Look::Small, Look::Alone];
+
+fn parse(svg: &str) -> Document<'_> {
+    Document::parse(svg).unwrap_or_else(|e| panic!("not well-formed: {e}\n{svg}"))
+}
+
+fn with_class<'a>(document: &'a Document, class: &str) -> Vec<Node<'a, 'a>> {
+    let has = |node: &Node| {
+        node.attribute("class").is_some_and(|c| c.split(' ').any(|part| part == class))
+    };
+    document.descendants().filter(has).collect()
+}
+
+/// All places that a path of `M m l h v z` passes, part by part.
+fn parts(d: &str) -> Vec<Vec<(f64, f64)>> {
+    let mut numbers: Vec<String> = Vec::new();
+    let mut commands: Vec<(char, Vec<f64>)> = Vec::new();
+    let flush = |numbers: &mut Vec<String>, commands: &mut Vec<(char, Vec<f64>)>| {
+        if let Some(last) = commands.last_mut() {
+            last.1.extend(numbers.drain(..).map(|n| n.parse::<f64>().expect("a number")));
+        }
+    };
+    for c in d.chars() {
+        match c {
+            'M' | 'm' | 'l' | 'h' | 'v' | 'z' | 'H' => {
+                flush(&mut numbers, &mut commands);
+                commands.push((c, Vec::new()));
+            }
+            '-' => numbers.push(c.to_string()),
+            ' ' => numbers.push(String::new()),
+            '0'..='9' | '.' => match numbers.last_mut() {
+                Some(number) => number.push(c),
+                None => numbers.push(c.to_string()),
+            },
+            other => panic!("{other:?} in a path: {d}"),
+        }
+        // A number directly after a letter begins afresh.
+        if c.is_ascii_alphabetic() {
+            numbers.clear();
+        }
+    }
+    flush(&mut numbers, &mut commands);
+    let mut out: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut at = (0.0, 0.0);
+    for (command, n) in commands {
+        let n: Vec<f64> = n;
+        match command {
+            'M' | 'm' => {
+                let from = if command == 'M' { (0.0, 0.0) } else { at };
+                at = (from.0 + n[0], from.1 + n[1]);
+                out.push(vec![at]);
+            }
+            'z' => at = out.last().map_or(at, |part| part[0]),
+            _ => {
+                let step = if command == 'l' { 2 } else { 1 };
+                for pair in n.chunks(step) {
+                    at = match command {
+                        'l' => (at.0 + pair[0], at.1 + pair[1]),
+                        'h' => (at.0 + pair[0], at.1),
+                        'H' => (pair[0], at.1),
+                        _ => (at.0, at.1 + pair[0]),
+                    };
+                    out.last_mut().expect("a part").push(at);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn boxes(figure: &Figure, look: Look) -> Vec<[f64; 4]> {
+    let scales = scales_in(figure, look);
+    let panels = scales["panels"].as_array().unwrap();
+    let side = |panel: &serde_json::Value, name: &str| panel["box"][name].as_f64().unwrap();
+    panels
+        .iter()
+        .filter(|p| p["box"].is_object())
+        .map(|p| {
+            let (x, y) = (side(p, "x"), side(p, "y"));
+            [x, y, x + side(p, "width"), y + side(p, "height")]
+        })
+        .collect()
+}
+
+/// Every path inside the clipped groups lies in its panel's box.
+fn assert_inside(figure: &Figure, look: Look) {
+    let picture = svg(figure, look);
+    let document = parse(&picture);
+    for (panel, b) in with_class(&document, "marks").iter().zip(boxes(figure, look)) {
+        for path in panel.descendants().filter(|n| n.has_tag_name("path")) {
+            for (x, y) in parts(path.attribute("d").unwrap()).into_iter().flatten() {
+                assert!(
+                    x >= b[0] - 0.15 && x <= b[2] + 0.15 && y >= b[1] - 0.15 && y <= b[3] + 0.15,
+                    "{}: {x} {y} beyond {b:?}",
+                    figure.id
+                );
+            }
+        }
+    }
+}
+
+fn all() -> Vec<Figure> {
+    let mut figures = gallery::figures();
+    figures.push(gallery::usual());
+    figures
+}
+
+#[test]
+fn the_gallery_is_well_formed_and_keeps_the_contract() {
+    let mut ids = BTreeSet::new();
+    for figure in all() {
+        for look in LOOKS {
+            let picture = svg(&figure, look);
+            let document = parse(&picture);
+            let root = document.root_element();
+            assert_eq!(root.attribute("class"), Some("chart"));
+            assert_eq!(root.attribute("role"), Some("img"));
+            let labelled = root.attribute("aria-labelledby").unwrap();
+            assert_eq!(labelled, format!("{0}-t {0}-d", figure.id));
+            let text_of = |id: &str| {
+                let node = document.descendants().find(|n| n.attribute("id") == Some(id));
+                node.and_then(|n| n.text().map(str::to_owned)).unwrap_or_default()
+            };
+            assert_eq!(text_of(&format!("{}-t", figure.id)), figure.title);
+            assert_eq!(text_of(&format!("{}-d", figure.id)), figure.summary);
+            for marks in with_class(&document, "marks") {
+                let child = marks.first_element_child().unwrap();
+                assert_eq!(child.attribute("class"), Some("zoom"));
+                if let Some(clip) = marks.attribute("clip-path") {
+                    let id = clip.trim_start_matches("url(#").trim_end_matches(')');
+                    assert!(document.descendants().any(|n| n.attribute("id") == Some(id)), "{id}");
+                }
+            }
+            // Colours are the page's own unless the picture stands alone.
+            let fixed = picture.contains("fill=\"#") || picture.contains("<style>");
+            assert_eq!(fixed, look == Look::Alone);
+            assert_eq!(picture.contains(&figure.conditions), look == Look::Alone);
+            assert!(picture.lines().all(|line| line == line.trim_end()), "{}", figure.id);
+            assert_inside(&figure, look);
+        }
+        let embedded = svg(&figure, Look::Embedded);
+        for node in parse(&embedded).descendants().filter_map(|n| n.attribute("id")) {
+            assert!(ids.insert(node.to_owned()), "{node} twice");
+        }
+        // Each name in the legend has its series, by the same number, in picture and scales.
+        let scales = scales(&figure);
+        for panel in scales["panels"].as_array().unwrap() {
+            for series in panel["series"].as_array().unwrap() {
+                let entry = series["entry"].as_u64().unwrap();
+                assert_eq!(scales["names"][entry as usize], series["name"]);
+                assert!(embedded.contains(&format!(r#"data-series="{entry}""#)));
+            }
+        }
+    }
+    assert!(style().contains("prefers-color-scheme:dark") && style().contains("--c0:"));
+}
+
+#[test]
+fn scales_lead_from_values_to_the_places_drawn() {
+    // The dots of the hockey stick are where the formulas that the page's script has put them.
+    let figure = &gallery::figures()[0];
+    let scales = scales(figure);
+    let picture = svg(figure, Look::Embedded);
+    let document = parse(&picture);
+    let panel = &scales["panels"][0];
+    let number = |v: &serde_json::Value| v.as_f64().unwrap();
+    let place = |axis: &serde_json::Value, value: f64| {
+        let (min, max) = (number(&axis["min"]), number(&axis["max"]));
+        let share = match axis["kind"].as_str().unwrap() {
+            "linear" => (value - min) / (max - min),
+            "log" => (value / min).ln() / (max / min).ln(),
+            other => panic!("{other}"),
+        };
+        number(&axis["from"]) + share * (number(&axis["to"]) - number(&axis["from"]))
+    };
+    let groups: Vec<_> = with_class(&document, "marks")[0]
+        .descendants()
+        .filter(|n| n.attribute("data-series").is_some())
+        .collect();
+    assert_eq!(groups.len(), 3);
+    for (group, series) in groups.iter().zip(panel["series"].as_array().unwrap()) {
+        let dots = group.children().find(|n| n.attribute("class") == Some("p")).unwrap();
+        let dots = parts(dots.attribute("d").unwrap());
+        assert_eq!(dots.len(), 9);
+        for (dot, point) in dots.iter().zip(series["points"].as_array().unwrap()) {
+            let (x, y) =
+                (place(&scales["x"], number(&point[0])), place(&panel["y"], number(&point[1])));
+            assert!((dot[0].0 - x).abs() < 0.06 && (dot[0].1 - y).abs() < 0.06, "{dot:?} {x} {y}");
+        }
+    }
+}
+
+#[test]
+fn bars_begin_at_zero_and_their_heights_are_in_proportion() {
+    let figures = gallery::figures();
+    let figure = figures.iter().find(|f| f.id == "bars").unwrap();
+    let picture = svg(figure, Look::Embedded);
+    let document = parse(&picture);
+    let [.., bottom] = boxes(figure, Look::Embedded)[0];
+    let Shape::Plot(plot) = &figure.shape else { panic!() };
+    let bars: Vec<_> = with_class(&document, "b")
+        .into_iter()
+        .filter(|n| n.ancestors().any(|a| a.attribute("class") == Some("zoom")))
+        .collect();
+    let mut scale = None;
+    for (path, series) in bars.iter().zip(&plot.panels[0].series) {
+        let bars = parts(path.attribute("d").unwrap());
+        assert_eq!(bars.len(), series.points.len());
+        for (bar, point) in bars.iter().zip(&series.points) {
+            let ys: Vec<f64> = bar.iter().map(|p| p.1).collect();
+            let (top, foot) = (ys.iter().copied().fold(f64::MAX, f64::min), ys[0]);
+            assert!((foot - bottom).abs() < 0.06, "{foot} {bottom}");
+            let per_unit = (foot - top) / point.y;
+            let first = *scale.get_or_insert(per_unit);
+            assert!((per_unit / first - 1.0).abs() < 0.005, "{per_unit} {first}");
+        }
+    }
+    assert_eq!(bars.len(), 2);
+}
+
+#[test]
+fn a_spike_of_one_point_in_thousands_is_seen() {
+    let mut points: Vec<Point> =
+        (0..40_000).map(|i| Point::at(f64::from(i), 100.0 + f64::from(i % 7))).collect();
+    points[23_456].y = 900.0;
+    points[31_000].y = 3.0;
+    let series = Series { name: "rate".into(), mark: Mark::Line, color: 0, points: points.clone() };
+    let panel = Panel::new(Axis::from_zero("rate", Quantity::Iops), vec![series]);
+    let x = Axis::from_zero("time", Quantity::Seconds);
+    let figure = bare(Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }));
+    let picture = svg(&figure, Look::Embedded);
+    assert!(picture.len() < 60_000, "{}", picture.len());
+    let document = parse(&picture);
+    let line = with_class(&document, "l").into_iter().next_back().unwrap();
+    let ys: Vec<f64> =
+        parts(line.attribute("d").unwrap()).into_iter().flatten().map(|p| p.1).collect();
+    let [_, top, _, bottom] = boxes(&figure, Look::Embedded)[0];
+    let place = |value: f64| bottom - (bottom - top) * value / 1000.0;
+    let least = ys.iter().copied().fold(f64::MAX, f64::min);
+    let most = ys.iter().copied().fold(f64::MIN, f64::max);
+    assert!((least - place(900.0)).abs() < 0.11 && (most - place(3.0)).abs() < 0.11);
+    // What is not drawn is still there to be read.
+    let scales = scales(&figure);
+    assert_eq!(scales["panels"][0]["series"][0]["points"].as_array().unwrap().len(), 40_000);
+    let table = figure.table();
+    assert_eq!(table.rows.len(), 600);
+    assert_eq!(table.rows[599].cells[1].value, Some(39_999.0));
+    assert!(table.notes[0].contains("600 of 40000"), "{:?}", table.notes);
+}
+
+#[test]
+fn charts_are_small_and_the_same_at_every_call() {
+    let usual = gallery::usual();
+    let size = svg(&usual, Look::Embedded).len();
+    assert!(size < 8192, "{size}");
+    for (a, b) in gallery::figures().iter().zip(gallery::figures()) {
+        for look in LOOKS {
+            assert_eq!(svg(a, look), svg(&b, look));
+        }
+        assert_eq!(scales(a).to_string(), scales(&b).to_string());
+    }
+}
+
+#[test]
+fn tables_hold_the_values_of_the_figure() {
+    for figure in all() {
+        let table = figure.table();
+        assert_eq!(table.caption, figure.title);
+        for row in &table.rows {
+            assert_eq!(row.cells.len(), table.columns.len(), "{}", figure.id);
+        }
+    }
+    let figures = gallery::figures();
+    let table = figures[0].table();
+    let heads: Vec<&str> = table.columns.iter().map(|c| c.title.as_str()).collect();
+    assert_eq!(heads, ["series", "achieved", "latency", "from", "to", "at"]);
+    assert_eq!(table.columns[2].unit, "ns");
+    assert_eq!(table.rows.len(), 27);
+    let Shape::Plot(plot) = &figures[0].shape else { panic!() };
+    let point = &plot.panels[0].series[1].points[0];
+    assert_eq!(table.rows[9].cells[2].value, Some(point.y));
+    assert_eq!(table.rows[9].cells[2].text, Quantity::LatencyNs.words(point.y));
+    assert_eq!(table.rows[9].cells[5].text, "QD 1");
+}
+
+#[test]
+fn no_data_is_said() {
+    let figures = gallery::figures();
+    let nothing = figures.iter().find(|f| f.id == "empty").unwrap();
+    let matrix = Matrix {
+        columns_label: String::new(),
+        columns: Vec::new(),
+        rows_label: String::new(),
+        rows: Vec::new(),
+        quantity: Quantity::Iops,
+        values: Vec::new(),
+        notes: Vec::new(),
+    };
+    let x = Axis::from_zero("", Quantity::Seconds);
+    let plot = Plot { x, panels: Vec::new(), spans: Vec::new() };
+    let shapes = [
+        nothing.shape.clone(),
+        Shape::Matrix(matrix.clone()),
+        Shape::Columns(matrix),
+        Shape::Plot(plot),
+    ];
+    for shape in shapes {
+        for look in LOOKS {
+            let picture = svg(&bare(shape.clone()), look);
+            parse(&picture);
+            assert!(picture.contains("no data"), "{picture}");
+        }
+    }
+    let with_data = svg(&figures[0], Look::Embedded);
+    assert!(!with_data.contains("no data"));
+}
+
+fn bare(shape: Shape) -> Figure {
+    Figure {
+        id: "figure".to_owned(),
+        title: "Title".to_owned(),
+        summary: "Summary.".to_owned(),
+        conditions: "conditions".to_owned(),
+        shape,
+        notes: Vec::new(),
+    }
+}
+
+/// The same figure with `text` wherever a text can be.
+fn with_text(figure: &Figure, text: &str) -> Figure {
+    let mut figure = figure.clone();
+    let axis = |axis: &mut Axis| {
+        text.clone_into(&mut axis.label);
+        if let Scale::Categories(names) = &mut axis.scale {
+            names.fill(text.to_owned());
+        }
+    };
+    match &mut figure.shape {
+        Shape::Plot(plot) => {
+            axis(&mut plot.x);
+            for panel in &mut plot.panels {
+                axis(&mut panel.y);
+                for series in &mut panel.series {
+                    text.clone_into(&mut series.name);
+                    for point in &mut series.points {
+                        text.clone_into(&mut point.label);
+                    }
+                }
+                panel.rules.iter_mut().for_each(|r: &mut Rule| text.clone_into(&mut r.name));
+                panel.heat.iter_mut().for_each(|h: &mut HeatMap| text.clone_into(&mut h.of));
+            }
+            plot.spans.iter_mut().for_each(|s: &mut Span| text.clone_into(&mut s.name));
+        }
+        Shape::Matrix(matrix) | Shape::Columns(matrix) => {
+            matrix.columns.fill(text.to_owned());
+            matrix.rows.fill(text.to_owned());
+            text.clone_into(&mut matrix.columns_label);
+            text.clone_into(&mut matrix.rows_label);
+            matrix.notes = vec![vec![text.to_owned(); matrix.columns.len()]; matrix.rows.len()];
+        }
+    }
+    for field in [&mut figure.id, &mut figure.title, &mut figure.summary, &mut figure.conditions] {
+        text.clone_into(field);
+    }
+    figure.notes = vec![text.to_owned()];
+    figure
+}
+
+#[test]
+fn hostile_names_never_become_elements_or_attributes() {
+    const KNOWN: [&str; 10] =
+        ["svg", "g", "path", "rect", "text", "title", "desc", "style", "clipPath", "defs"];
+    let long = "<b>".repeat(3400);
+    let hostile = [
+        "</title><script>alert(1)</script>",
+        "\" onload=\"alert(1)\" x='",
+        "]]><!-- & &lt; &#0; -->",
+        "\u{0}\u{1}\u{1b}[31m\u{7f}\u{85}\n\t\u{ffff}",
+        "\u{202e}מחק את הכל\u{2066}",
+        "{{7*7}} ${x} `y` \\u003c",
+        long.as_str(),
+    ];
+    let figures = gallery::figures();
+    // One of each shape is enough for texts that are long; all of them for the others.
+    for text in hostile {
+        for figure in
+            figures.iter().filter(|f| text.len() < 100 || f.id == "forest" || f.id == "bars")
+        {
+            let figure = with_text(figure, text);
+            for look in [Look::Embedded, Look::Alone] {
+                let picture = svg(&figure, look);
+                let document = parse(&picture);
+                for node in document.descendants().filter(Node::is_element) {
+                    assert!(KNOWN.contains(&node.tag_name().name()), "{:?}", node.tag_name());
+                    assert!(node.attributes().all(|a| !a.name().starts_with("on")));
+                }
+                assert!(!picture.contains('\u{202e}') && !picture.contains('\u{1b}'));
+                assert!(picture.lines().all(|line| line == line.trim_end()));
+            }
+            scales(&figure);
+            figure.table();
+        }
+    }
+}
+
+fn any_number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => -1e3_f64..1e9,
+        1 => any::<f64>(),
+        1 => prop::sample::select(vec![
+            f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, -5.0, 1.0, 0.999, f64::MAX, f64::MIN,
+            f64::MIN_POSITIVE, 5e-324,
+        ]),
+    ]
+}
+
+fn any_axis() -> impl Strategy<Value = Axis> {
+    let quantity = prop::sample::select(vec![
+        Quantity::Iops,
+        Quantity::Throughput,
+        Quantity::LatencyNs,
+        Quantity::Seconds,
+        Quantity::Share,
+        Quantity::Change,
+        Quantity::Bytes,
+        Quantity::Count,
+        Quantity::Ratio,
+        Quantity::Quantile,
+        Quantity::Celsius,
+    ]);
+    let scale = prop_oneof![
+        Just(Scale::Linear { zero: true }),
+        Just(Scale::Linear { zero: false }),
+        Just(Scale::Log),
+        Just(Scale::Nines),
+        Just(Scale::Categories(vec!["a".into(), "b".into(), "c".into()])),
+        Just(Scale::Categories(Vec::new())),
+    ];
+    let range = prop::option::weighted(0.2, (any_number(), any_number()));
+    (quantity, scale, range).prop_map(|(quantity, scale, range)| Axis {
+        label: "axis".to_owned(),
+        quantity,
+        scale,
+        range,
+    })
+}
+
+fn any_point() -> impl Strategy<Value = Point> {
+    let interval = prop::option::of((any_number(), any_number()));
+    let tone = prop::sample::select(vec![Tone::Plain, Tone::Warning, Tone::Bad]);
+    (any_number(), any_number(), interval, tone, any::<bool>()).prop_map(
+        |(x, y, interval, tone, has_label)| Point {
+            x,
+            y,
+            interval,
+            label: if has_label { "point".to_owned() } else { String::new() },
+            tone,
+        },
+    )
+}
+
+fn any_series() -> impl Strategy<Value = Series> {
+    let mark = prop::sample::select(vec![
+        Mark::Line,
+        Mark::Dashed,
+        Mark::Step,
+        Mark::Dots,
+        Mark::Bars,
+        Mark::Stack,
+        Mark::Band,
+        Mark::Interval,
+    ]);
+    (mark, 0..20_usize, prop::collection::vec(any_point(), 0..12)).prop_map(
+        |(mark, color, points)| Series { name: format!("series {color}"), mark, color, points },
+    )
+}
+
+fn any_plot() -> impl Strategy<Value = Plot> {
+    let heat = (
+        prop::collection::vec(any_number(), 0..6),
+        prop::collection::vec(any_number(), 0..6),
+        prop::collection::vec(prop::collection::vec(any::<u64>(), 0..6), 0..6),
+    );
+    let heat = prop::option::of(heat.prop_map(|(x_edges, y_edges, counts)| HeatMap {
+        x_edges,
+        y_edges,
+        counts,
+        of: "things".to_owned(),
+    }));
+    let rule = (any_number(), any::<bool>()).prop_map(|(at, upright)| Rule {
+        at,
+        upright,
+        name: "rule".to_owned(),
+        tone: Tone::Note,
+    });
+    let panel = (
+        any_axis(),
+        prop::collection::vec(any_series(), 0..4),
+        prop::collection::vec(rule, 0..3),
+        heat,
+        any_number(),
+    )
+        .prop_map(|(y, series, rules, heat, height)| Panel { y, series, rules, heat, height });
+    let span = (any_number(), any_number()).prop_map(|(from, to)| Span {
+        from,
+        to,
+        name: "span".to_owned(),
+        tone: Tone::Good,
+    });
+    (any_axis(), prop::collection::vec(panel, 0..3), prop::collection::vec(span, 0..3))
+        .prop_map(|(x, panels, spans)| Plot { x, panels, spans })
+}
+
+fn any_matrix() -> impl Strategy<Value = Matrix> {
+    let rows =
+        prop::collection::vec(prop::collection::vec(prop::option::of(any_number()), 0..5), 0..5);
+    (rows, 0..5_usize, 0..5_usize).prop_map(|(values, columns, rows)| Matrix {
+        columns_label: "columns".to_owned(),
+        columns: (0..columns).map(|i| i.to_string()).collect(),
+        rows_label: "rows".to_owned(),
+        rows: (0..rows).map(|i| i.to_string()).collect(),
+        quantity: Quantity::Throughput,
+        values,
+        notes: Vec::new(),
+    })
+}
+
+fn has_no_odd_numbers(text: &str) -> bool {
+    !text.contains("NaN") && !text.contains("inf")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn any_data_gives_a_picture_without_odd_numbers(plot in any_plot()) {
+        let is_free = plot.x.range.is_none() && plot.panels.iter().all(|p| p.y.range.is_none());
+        let figure = bare(Shape::Plot(plot));
+        for look in LOOKS {
+            let picture = svg(&figure, look);
+            parse(&picture);
+            prop_assert!(has_no_odd_numbers(&picture), "{}", picture);
+        }
+        if is_free {
+            assert_inside(&figure, Look::Embedded);
+        }
+        prop_assert!(has_no_odd_numbers(&scales(&figure).to_string()));
+        prop_assert!(figure.table().rows.iter().flat_map(|r| &r.cells).all(|c| has_no_odd_numbers(&c.text)));
+    }
+
+    #[test]
+    fn any_matrix_gives_a_picture_without_odd_numbers(matrix in any_matrix()) {
+        for shape in [Shape::Matrix(matrix.clone()), Shape::Columns(matrix)] {
+            let figure = bare(shape);
+            for look in LOOKS {
+                let picture = svg(&figure, look);
+                parse(&picture);
+                prop_assert!(has_no_odd_numbers(&picture), "{}", picture);
+            }
+            prop_assert!(has_no_odd_numbers(&scales(&figure).to_string()));
+            figure.table();
+        }
+    }
+}
