@@ -119,8 +119,11 @@ fn verdict(it: &Verdict) -> String {
         let _ = write!(line, "**{word}.** ");
     }
     line.push_str(&plain(&it.text));
+    let is_word = it.code.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if !it.code.is_empty() {
-        let _ = write!(line, " `{}`", shown(&it.code).replace(['`', '\n'], " "));
+        let mark = if is_word { "`" } else { "" };
+        let code = if is_word { it.code.clone() } else { plain(&it.code) };
+        let _ = write!(line, " {mark}{code}{mark}");
     }
     if !it.of.is_empty() {
         let of: Vec<String> = it.of.iter().map(|cell| plain(cell)).collect();

@@ -528,7 +528,7 @@ mod in_a_browser {
     #[test]
     #[ignore = "needs chromium"]
     fn words_of_the_script_are_those_of_the_document() {
-        let script = include_str!("../src/html/page.js");
+        let script = include_str!("../src/html/scales.js");
         let from = script.find("const SI = ").unwrap();
         let to = script.find("const words = ").unwrap();
         let mut tab = Tab::new();
