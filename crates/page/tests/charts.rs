@@ -18,11 +18,11 @@ fn parse(svg: &str) -> Document<'_> {
     Document::parse(svg).unwrap_or_else(|e| panic!("not well-formed: {e}\n{svg}"))
 }
 
-fn with_class<'a>(document: &'a Document, class: &str) -> Vec<Node<'a, 'a>> {
+fn with_class<'a, 'i>(within: &Node<'a, 'i>, class: &str) -> Vec<Node<'a, 'i>> {
     let has = |node: &Node| {
         node.attribute("class").is_some_and(|c| c.split(' ').any(|part| part == class))
     };
-    document.descendants().filter(has).collect()
+    within.descendants().filter(has).collect()
 }
 
 /// All places that a path of `M m l h v z` passes, part by part.
@@ -100,7 +100,7 @@ fn boxes(figure: &Figure, look: Look) -> Vec<[f64; 4]> {
 fn assert_inside(figure: &Figure, look: Look) {
     let picture = svg(figure, look);
     let document = parse(&picture);
-    for (panel, b) in with_class(&document, "marks").iter().zip(boxes(figure, look)) {
+    for (panel, b) in with_class(&document.root(), "marks").iter().zip(boxes(figure, look)) {
         for path in panel.descendants().filter(|n| n.has_tag_name("path")) {
             for (x, y) in parts(path.attribute("d").unwrap()).into_iter().flatten() {
                 assert!(
@@ -137,7 +137,7 @@ fn the_gallery_is_well_formed_and_keeps_the_contract() {
             };
             assert_eq!(text_of(&format!("{}-t", figure.id)), figure.title);
             assert_eq!(text_of(&format!("{}-d", figure.id)), figure.summary);
-            for marks in with_class(&document, "marks") {
+            for marks in with_class(&document.root(), "marks") {
                 let child = marks.first_element_child().unwrap();
                 assert_eq!(child.attribute("class"), Some("zoom"));
                 if let Some(clip) = marks.attribute("clip-path") {
@@ -187,7 +187,7 @@ fn scales_lead_from_values_to_the_places_drawn() {
         };
         number(&axis["from"]) + share * (number(&axis["to"]) - number(&axis["from"]))
     };
-    let groups: Vec<_> = with_class(&document, "marks")[0]
+    let groups: Vec<_> = with_class(&document.root(), "marks")[0]
         .descendants()
         .filter(|n| n.attribute("data-series").is_some())
         .collect();
@@ -212,7 +212,7 @@ fn bars_begin_at_zero_and_their_heights_are_in_proportion() {
     let document = parse(&picture);
     let [.., bottom] = boxes(figure, Look::Embedded)[0];
     let Shape::Plot(plot) = &figure.shape else { panic!() };
-    let bars: Vec<_> = with_class(&document, "b")
+    let bars: Vec<_> = with_class(&document.root(), "b")
         .into_iter()
         .filter(|n| n.ancestors().any(|a| a.attribute("class") == Some("zoom")))
         .collect();
@@ -233,6 +233,67 @@ fn bars_begin_at_zero_and_their_heights_are_in_proportion() {
 }
 
 #[test]
+fn stacked_bars_begin_where_those_below_end() {
+    let figures = gallery::figures();
+    let figure = figures.iter().find(|f| f.id == "budget").unwrap();
+    let picture = svg(figure, Look::Embedded);
+    let document = parse(&picture);
+    let [.., bottom] = boxes(figure, Look::Embedded)[0];
+    let mut tops = vec![bottom; 7];
+    let mut layers = 0;
+    for path in with_class(&with_class(&document.root(), "marks")[0], "b") {
+        for (bar, below) in parts(path.attribute("d").unwrap()).iter().zip(&mut tops) {
+            let (foot, top) = (bar[0].1, bar[2].1);
+            assert!((foot - *below).abs() < 0.01 && top < foot, "{foot} {below} {top}");
+            *below = top;
+        }
+        layers += 1;
+    }
+    assert_eq!(layers, 3);
+}
+
+#[test]
+fn heat_covers_the_cells_that_have_counts_and_no_others() {
+    let figures = gallery::figures();
+    let figure = figures.iter().find(|f| f.id == "heat-map").unwrap();
+    let Shape::Plot(plot) = &figure.shape else { panic!() };
+    let picture = svg(figure, Look::Embedded);
+    let document = parse(&picture);
+    let boxes = boxes(figure, Look::Embedded);
+    for ((panel, marks), b) in
+        plot.panels.iter().zip(with_class(&document.root(), "marks")).zip(boxes)
+    {
+        let heat = panel.heat.as_ref().unwrap();
+        let cells = heat.counts.iter().flatten().filter(|&&n| n > 0).count() as f64;
+        let scale = scales(figure)["panels"][0]["y"].clone();
+        let decades = (scale["max"].as_f64().unwrap() / scale["min"].as_f64().unwrap()).log10();
+        // Nine rows a decade, 120 columns over the width.
+        let cell = (b[2] - b[0]) / 120.0 * (b[3] - b[1]) / decades / 9.0;
+        let mut area = 0.0;
+        for path in with_class(&marks, "heat")[0].children() {
+            for part in parts(path.attribute("d").unwrap()) {
+                area += (part[2].0 - part[0].0) * (part[2].1 - part[0].1);
+            }
+        }
+        assert!((area / (cells * cell) - 1.0).abs() < 0.01, "{area} {}", cells * cell);
+    }
+}
+
+#[test]
+fn an_axis_holds_its_spans_and_a_name_is_one_entry() {
+    let mut figure = gallery::usual();
+    let Shape::Plot(plot) = &mut figure.shape else { panic!() };
+    plot.spans.push(Span { from: -30.0, to: 90.0, name: "run".into(), tone: Tone::Plain });
+    let scales_of = scales(&figure);
+    assert_eq!(
+        (scales_of["x"]["min"].as_f64(), scales_of["x"]["max"].as_f64()),
+        (Some(-30.0), Some(90.0))
+    );
+    let spectrum = gallery::figures().into_iter().find(|f| f.id == "spectrum").unwrap();
+    assert_eq!(scales(&spectrum)["names"], serde_json::json!(["QD 1", "QD 32"]));
+}
+
+#[test]
 fn a_spike_of_one_point_in_thousands_is_seen() {
     let mut points: Vec<Point> =
         (0..40_000).map(|i| Point::at(f64::from(i), 100.0 + f64::from(i % 7))).collect();
@@ -245,7 +306,7 @@ fn a_spike_of_one_point_in_thousands_is_seen() {
     let picture = svg(&figure, Look::Embedded);
     assert!(picture.len() < 60_000, "{}", picture.len());
     let document = parse(&picture);
-    let line = with_class(&document, "l").into_iter().next_back().unwrap();
+    let line = with_class(&document.root(), "l").into_iter().next_back().unwrap();
     let ys: Vec<f64> =
         parts(line.attribute("d").unwrap()).into_iter().flatten().map(|p| p.1).collect();
     let [_, top, _, bottom] = boxes(&figure, Look::Embedded)[0];

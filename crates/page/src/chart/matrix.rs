@@ -85,7 +85,7 @@ impl Ramp {
     }
 
     fn level(&self, value: f64) -> usize {
-        let place = |v: f64| if self.is_log { v.ln() } else { v / 2.0 };
+        let place = |v: f64| if self.is_log { v.ln() } else { v };
         let all = place(self.most) - place(self.least);
         let share = if all > 0.0 { (place(value) - place(self.least)) / all } else { 1.0 };
         ((share * LEVELS as f64) as usize).min(LEVELS - 1)
