@@ -140,10 +140,10 @@ mod in_a_browser {
         ] {
             assert_eq!(tab.eval(&with_cursor(id)), is_linked, "{id}");
         }
-        assert_eq!(tab.number("document.querySelectorAll('.tip:not(.linked)').length"), 1.0);
+        assert_eq!(tab.count("document.querySelectorAll('.tip:not(.linked)').length"), 1);
         assert!(tab.number("document.querySelectorAll('.tip.linked').length") >= 1.0);
         tab.point_at((3.0, 3.0));
-        assert_eq!(tab.number("document.querySelectorAll('.tip, .cursor').length"), 0.0);
+        assert_eq!(tab.count("document.querySelectorAll('.tip, .cursor').length"), 0);
         // A heat map has the count of the cell under the pointer, elsewhere that of the fullest of the column.
         let at = place(&mut tab, "heat", 0, (2.5 / 60.0, 0.5));
         tab.point_at(at);
@@ -203,14 +203,14 @@ mod in_a_browser {
         let mut tab = Tab::new();
         report(&mut tab);
         let shown = |tab: &mut Tab, id: &str| {
-            tab.number(&format!("[...document.querySelectorAll('#figure-{id} .zoom .series')].filter((it) => getComputedStyle(it).display !== 'none').length"))
+            tab.count(&format!("[...document.querySelectorAll('#figure-{id} .zoom .series')].filter((it) => getComputedStyle(it).display !== 'none').length"))
         };
         let _ = place(&mut tab, "time-a", 0, (0.5, 0.5));
         tab.wait_for("document.querySelector('#figure-time-b .key')");
-        assert_eq!(shown(&mut tab, "time-b"), 4.0);
+        assert_eq!(shown(&mut tab, "time-b"), 4);
         let at = tab.middle("#figure-time-a .key[aria-label='writes']");
         tab.click(at, 1);
-        for (id, count) in [("time-a", 3.0), ("time-b", 3.0), ("first-time", 4.0)] {
+        for (id, count) in [("time-a", 3), ("time-b", 3), ("first-time", 4)] {
             assert_eq!(shown(&mut tab, id), count, "{id}");
         }
         let pressed = "document.querySelector('#figure-time-b .key[aria-label=\"writes\"]').getAttribute('aria-pressed')";
@@ -221,7 +221,7 @@ mod in_a_browser {
         assert!(tip.contains("reads") && !tip.contains("writes"), "{tip}");
         let at = tab.middle("#figure-time-a .key[aria-label='writes']");
         tab.click(at, 1);
-        assert_eq!(shown(&mut tab, "time-b"), 4.0);
+        assert_eq!(shown(&mut tab, "time-b"), 4);
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod in_a_browser {
         assert!(press(Key::Named("End")).contains(&words(11, 1.0)));
         assert_eq!(press(Key::Char('0')), "The whole axis");
         press(Key::Named("Escape"));
-        assert_eq!(tab.number("document.querySelectorAll('.tip, .cursor').length"), 0.0);
+        assert_eq!(tab.count("document.querySelectorAll('.tip, .cursor').length"), 0);
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod in_a_browser {
         ] {
             assert!(text.contains(words), "{words}");
         }
-        assert_eq!(tab.number("document.querySelectorAll('button, [tabindex]:not(.scroll), input, [role=application]').length"), 0.0);
+        assert_eq!(tab.count("document.querySelectorAll('button, [tabindex]:not(.scroll), input, [role=application]').length"), 0);
         assert!(tab.number("document.querySelectorAll('svg.chart .tick').length") > 50.0);
         // What is folded opens by the browser's own means, also from the list of sections.
         tab.eval("location.hash = 'raw'");
@@ -417,7 +417,7 @@ mod in_a_browser {
         assert_eq!(tab.eval("window.__pwned === undefined"), true);
         assert_eq!(tab.dialogs(), 0);
         assert!(tab.complaints().is_empty(), "{:#?}", tab.complaints());
-        assert_eq!(tab.number("document.querySelectorAll('img, [onerror], [onload]').length"), 0.0);
+        assert_eq!(tab.count("document.querySelectorAll('img, [onerror], [onload]').length"), 0);
         let heading = tab.text("document.querySelector('h1').textContent");
         assert_eq!(heading, sample::HOSTILE);
         for width in [1280, 400] {

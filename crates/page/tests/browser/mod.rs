@@ -95,15 +95,17 @@ impl Browser {
                     if let Ok(message) = serde_json::from_slice(&message[..end])
                         && sender.send(message).is_err()
                     {
-                        return;
+                        break;
                     }
                 }
             }
+            let _ = child.wait();
         });
         Self { input, incoming, last_id: 0 }
     }
 
     /// Sends a command and waits for its answer; events that come meanwhile are put into `events`.
+    #[allow(clippy::needless_pass_by_value, reason = "written where it is called, by json!")]
     fn call(
         &mut self,
         session: &str,
@@ -209,6 +211,11 @@ impl Tab {
     /// The value of an expression as a number.
     pub fn number(&mut self, expression: &str) -> f64 {
         self.eval(expression).as_f64().unwrap_or_else(|| panic!("no number: {expression}"))
+    }
+
+    /// The value of an expression as a count.
+    pub fn count(&mut self, expression: &str) -> u64 {
+        self.eval(expression).as_u64().unwrap_or_else(|| panic!("no count: {expression}"))
     }
 
     /// Waits until an expression is truthy.
