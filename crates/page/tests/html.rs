@@ -31,6 +31,17 @@ fn pages_are_small_and_ask_nobody() {
 }
 
 #[test]
+fn a_stamp_is_at_the_head_at_every_figure_and_on_every_sheet() {
+    let page = html::page(&sample::report());
+    let stamps = page.matches("<bdi>NON-CONFORMANT</bdi>").count();
+    assert_eq!(stamps, 1 + page.matches("<div class=\"frame\">").count());
+    // CSS escapes: N, O, N.
+    assert!(page.contains("@page{@top-right{content:\"\\4e \\4f \\4e "));
+    let page = html::page(&sample::typical());
+    assert!(!page.contains("class=\"stamp\"") && !page.contains("@page{@top"));
+}
+
+#[test]
 fn hostile_text_stays_text() {
     let page = html::page(&sample::hostile());
     for bad in ["<script>window", "<img", "<svg onload", "onerror=\"", "type=\"text/javascript\""] {
@@ -144,6 +155,12 @@ mod in_a_browser {
         assert!(tab.number("document.querySelectorAll('.tip.linked').length") >= 1.0);
         tab.point_at((3.0, 3.0));
         assert_eq!(tab.count("document.querySelectorAll('.tip, .cursor').length"), 0);
+        // A finger that is lifted leaves the values to be read; a touch elsewhere takes them away.
+        let at = place(&mut tab, "hockey", 0, (0.5, 0.5));
+        tab.tap(at);
+        assert!(tab.text("document.querySelector('.tip').innerText").contains("QD"));
+        tab.tap((3.0, 3.0));
+        assert_eq!(tab.count("document.querySelectorAll('.tip, .cursor').length"), 0);
         // A heat map has the count of the cell under the pointer, elsewhere that of the fullest of the column.
         let at = place(&mut tab, "heat", 0, (2.5 / 60.0, 0.5));
         tab.point_at(at);
@@ -176,6 +193,13 @@ mod in_a_browser {
         tab.point_at(at);
         let shown = tab.text("document.querySelector('.tip .at').textContent");
         assert_eq!(shown, "105 s");
+        // The dots of the cursor lie on the lines as they are drawn.
+        let on_line = tab.eval(
+            "(() => { const svg = document.querySelector('#figure-time-a svg.chart'), lines = [...svg.querySelectorAll('.zoom .series .l')];\
+             return [...svg.querySelectorAll('.cursor circle')].map((dot) => { const at = new DOMPoint(dot.cx.baseVal.value, dot.cy.baseVal.value).matrixTransform(svg.getCTM());\
+             return lines.some((line) => (line.style.strokeDasharray = 'none', line).isPointInStroke(at.matrixTransform(line.getCTM().inverse()))); }); })()",
+        );
+        assert_eq!(on_line, json!([true, true, true, true]));
         let moved = "document.querySelector('#figure-time-a .zoom').hasAttribute('transform')";
         assert_eq!(tab.eval(moved), true);
         tab.click(at, 2);
@@ -372,11 +396,10 @@ mod in_a_browser {
                 "document.querySelector('#tables th button').getBoundingClientRect().height"
             ) > 5.0
         );
-        assert!(
-            tab.number(
-                "document.querySelector('details.section table').getBoundingClientRect().height"
-            ) > 200.0
-        );
+        let is_seen = "document.querySelector('details.section table').checkVisibility()";
+        assert_eq!(tab.eval(is_seen), true);
+        tab.media("light", "screen");
+        assert_eq!(tab.eval(is_seen), false);
     }
 
     #[test]

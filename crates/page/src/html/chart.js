@@ -335,7 +335,12 @@ class Chart {
       group.zoom([a, b]);
     });
     frame.addEventListener("pointercancel", drop);
-    frame.addEventListener("pointerleave", () => { pending = null; if (!brush) group.leave(); });
+    frame.addEventListener("pointerleave", (event) => {
+      // A finger that is lifted has left, but what it pointed at is still to be read.
+      if (brush || event.pointerType !== "mouse") return;
+      pending = null;
+      group.leave();
+    });
     frame.addEventListener("dblclick", () => group.zoom(null));
     frame.addEventListener("blur", () => group.leave());
     frame.addEventListener("keydown", (event) => {

@@ -266,6 +266,16 @@ impl Tab {
         self.settle();
     }
 
+    /// Touches with a finger and lifts it.
+    pub fn tap(&mut self, (x, y): (f64, f64)) {
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": true }));
+        let finger = json!({ "type": "touchStart", "touchPoints": [{ "x": x, "y": y }] });
+        self.call("Input.dispatchTouchEvent", finger);
+        self.call("Input.dispatchTouchEvent", json!({ "type": "touchEnd", "touchPoints": [] }));
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": false }));
+        self.settle();
+    }
+
     /// The middle of the element that a selector finds, brought into sight.
     pub fn middle(&mut self, selector: &str) -> (f64, f64) {
         let script = format!(
