@@ -99,6 +99,11 @@ pub enum Command {
     },
     /// Compare runs: is B faster or slower than A, or the same, or can't these runs tell?
     Compare(Compare),
+    /// Draw a run as a page: one HTML file that opens offline and holds the run itself. Several runs are
+    /// compared with the first.
+    Report(Report),
+    /// Read the runs out of a report into the notebook.
+    Import(Import),
     /// Write a run in another form to standard output.
     Export {
         /// The run: an id, the start of one, or `last`.
@@ -270,6 +275,10 @@ pub struct Run {
     /// Keep nothing.
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
+    /// Draw the run as a page when it is over, as `iodyno report` does: iodyno-ID.html here, or this file.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "", help_heading = "Output")]
+    pub report: Option<PathBuf>,
 }
 
 /// How fast served storage is.
@@ -442,6 +451,15 @@ pub struct Study {
     /// Seed of all random streams.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Draw it as a page: each table and figure of the paper with ours beside it. study-NAME.html here, or
+    /// this file.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "")]
+    pub report: Option<PathBuf>,
+    /// With --report: lay this run over the figures (an id, the start of one, `last`, a name); may be
+    /// given again.
+    #[arg(long, value_name = "RUN", requires = "report")]
+    pub with: Vec<String>,
     /// Cells that are simulated at once. Default: one for each processor. The figures do not depend
     /// on it.
     #[arg(long, value_name = "N")]
@@ -476,6 +494,48 @@ pub struct Compare {
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("form"))]
+pub struct Report {
+    /// The run: an id, the start of one, `last`, `last~1`. Of several each is compared with the first; then
+    /// a name stands for all runs of that name (`run --name`).
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<String>,
+    /// Where to write it; `-` is standard output. Default: iodyno-ID.html here, other forms on standard
+    /// output.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Each figure as an SVG file in this folder; made if absent.
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
+    /// Markdown instead of HTML; its figures are those of --svg, as figures/NAME.svg.
+    #[arg(long, group = "form")]
+    pub markdown: bool,
+    /// The data behind all figures and tables instead, as CSV.
+    #[arg(long, group = "form")]
+    pub csv: bool,
+    /// The document of `show --json --series`, or of `compare --json`, instead.
+    #[arg(long, group = "form")]
+    pub json: bool,
+    /// Grids of two axes also as columns on a plane, as SNIA's test specification draws them.
+    #[arg(long)]
+    pub columns: bool,
+    /// Leave the runs themselves out: a smaller page, which nothing can be read back from.
+    #[arg(long)]
+    pub without_data: bool,
+    /// Of several runs: a shift smaller than this does not matter; above 0%.
+    #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
+    pub threshold: f64,
+}
+
+/// Flags of `import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// A page that `iodyno report` wrote.
+    pub file: PathBuf,
 }
 
 fn threshold_share(text: &str) -> Result<f64, String> {

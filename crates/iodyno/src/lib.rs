@@ -15,6 +15,7 @@ mod live;
 mod method;
 mod model;
 mod purge;
+mod report;
 mod run;
 mod serve;
 mod signals;
@@ -62,13 +63,15 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         }
         Command::Resume { run, json, quiet } => method::resume(cli, run, *json, *quiet, style),
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
+        Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
+        Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
         Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
         Command::Replay(flags) => fault::replay(flags),
-        Command::Study(flags) => study::command(flags, style),
+        Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
         Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -3,7 +3,7 @@
 use crate::args::{Cli, Run};
 use crate::failure::{Failure, NOT_HELD};
 use crate::live::Live;
-use crate::{catalog, method, model, print, print_json, signals, stored, style};
+use crate::{catalog, method, model, print, print_json, report, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
 use iodyno_report::{json, thresholds};
@@ -24,16 +24,23 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let request = request(flags, cli, words)?;
-    let output = Output { json: flags.json, series: flags.series, quiet: flags.quiet };
+    let output = Output {
+        json: flags.json,
+        series: flags.series,
+        quiet: flags.quiet,
+        report: flags.report.clone(),
+    };
     carry_out(&request, cli, output, style)
 }
 
 /// What is told, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
+    /// The page to draw; empty for a name by the run's id.
+    pub(crate) report: Option<std::path::PathBuf>,
 }
 
 pub(crate) fn carry_out(
@@ -50,6 +57,11 @@ pub(crate) fn carry_out(
         print_json(&json::document(&outcome.run, json::Options { series: output.series }))?;
     } else {
         print(&terminal::show(&outcome.run, style))?;
+    }
+    if let Some(out) = &output.report {
+        let by_id = format!("iodyno-{}.html", outcome.run.id);
+        let out = if out.as_os_str().is_empty() { std::path::Path::new(&by_id) } else { out };
+        report::of_run(&outcome.run, out)?;
     }
     Ok(if outcome.interrupted {
         ExitCode::from(INTERRUPTED)

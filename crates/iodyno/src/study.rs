@@ -2,11 +2,15 @@
 
 use crate::args::Study;
 use crate::failure::Failure;
-use crate::{complain, print, print_json, signals};
+use crate::{complain, print, print_json, report, signals, stored};
+use iodyno_measure::{Cell, ClassStats, Histogram, Role};
+use iodyno_notebook::Run;
 use iodyno_report::terminal::Style;
+use iodyno_study::page::{self, Measured, Overlay};
 use iodyno_study::{Options, Progress, StudyError, json, load, run, terminal};
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,7 +18,13 @@ use std::time::{Duration, Instant};
 /// A live line that changes more often than this is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
-pub(crate) fn command(flags: &Study, style: Style) -> Result<ExitCode, Failure> {
+pub(crate) fn command(
+    flags: &Study,
+    notebook: Option<&Path>,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    // A run that is not there is better told before the minutes that a study takes.
+    let overlays = overlays(&flags.with, notebook)?;
     let stop = signals::stop_flag();
     let study = load(&flags.study)?;
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
@@ -23,11 +33,70 @@ pub(crate) fn command(flags: &Study, style: Style) -> Result<ExitCode, Failure> 
     let outcome = run(&study, &options, &stop, &|progress| live.tell(progress));
     live.clear();
     let outcome = outcome?;
+    if let Some(out) = &flags.report {
+        let by_name = PathBuf::from(format!("study-{}.html", outcome.study.name));
+        let out = if out.as_os_str().is_empty() { &by_name } else { out };
+        report::write(&page::document(&outcome, &overlays, &report::made_by()), out)?;
+    }
     if flags.json {
         print_json(&json::document(&outcome))
     } else {
         let Style { color, width, unicode } = style;
         print(&terminal::show(&outcome, terminal::Style { color, width, unicode }))
+    }
+}
+
+/// The runs that are laid over the study's figures.
+fn overlays(selectors: &[String], notebook: Option<&Path>) -> Result<Vec<Overlay>, Failure> {
+    if selectors.is_empty() {
+        return Ok(Vec::new());
+    }
+    let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let mut all = Vec::new();
+    for selector in selectors {
+        for run in notebook.load_several(selector)? {
+            all.push(overlay(&run));
+        }
+    }
+    Ok(all)
+}
+
+fn overlay(run: &Run) -> Overlay {
+    let is_random = |workload: &str| {
+        let spec = run.head.workloads.iter().find(|w| w.name == workload).map(|w| &w.spec);
+        let pattern = spec.and_then(|s| s["all"]["addresses"][0]["pattern"].as_str());
+        pattern.is_none_or(|p| p != "sequential")
+    };
+    let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+    let targets = if merged { run.head.targets.len() as u32 } else { 1 };
+    let measures = |c: &&Cell| {
+        c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure)
+            && (!merged || c.key.is_of_all_targets())
+    };
+    let cells = run.cells.iter().filter(measures).filter_map(|cell| {
+        let total = cell.total();
+        let of = |kind| total.class(kind).map_or(0, ClassStats::ops) as f64;
+        let (reads, writes) = (of(OpKind::Read), of(OpKind::Write));
+        let mut felt = Histogram::default();
+        total.iter().for_each(|(_, stats)| felt.merge(stats.felt()));
+        (reads + writes > 0.0).then(|| Measured {
+            // A mix is drawn: what was asked for lies within a hundredth of it.
+            read: (reads / (reads + writes) * 100.0).round() / 100.0,
+            random: is_random(&cell.key.workload),
+            block_bytes: cell.key.block_bytes(),
+            threads: cell.key.threads,
+            depth: cell.key.depth,
+            targets,
+            iops: cell.per_second(total.ops() as f64),
+            bytes_per_s: cell.per_second(total.bytes() as f64),
+            mean_ns: felt.mean_ns(),
+            p99_ns: felt.supported_quantile_ns(0.99).map(|ns| ns as f64),
+        })
+    });
+    let target = run.head.targets.first().map_or("", |t| t.name.as_str());
+    Overlay {
+        name: format!("{} on {target}, measured ({})", run.head.name, run.id),
+        cells: cells.collect(),
     }
 }
 

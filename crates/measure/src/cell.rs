@@ -235,6 +235,38 @@ impl Cell {
         sum
     }
 
+    /// The same with neighbouring intervals made one, `merge` of them (1 or more) each.
+    #[must_use]
+    pub fn coarser(&self, merge: usize) -> Self {
+        let series = self.series.chunks(merge.max(1)).map(|chunk| {
+            let mut sum = chunk[0].clone();
+            chunk[1..].iter().for_each(|i| sum.merge(i));
+            sum
+        });
+        let series = series.collect();
+        let interval_ns = self.interval_ns.saturating_mul(merge.max(1) as u64);
+        Self { series, interval_ns, ..self.without_series() }
+    }
+
+    /// All but what it did interval by interval.
+    #[must_use]
+    pub fn without_series(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            window_ns: self.window_ns,
+            interval_ns: self.interval_ns,
+            series: Vec::new(),
+            resources: self.resources.clone(),
+            stamps: self.stamps,
+            lateness: self.lateness.clone(),
+            backlog_ops: self.backlog_ops,
+            ended: self.ended,
+            evidence: self.evidence.clone(),
+            facts: self.facts.clone(),
+            verdicts: self.verdicts.clone(),
+        }
+    }
+
     /// The measured window, seconds.
     pub fn seconds(&self) -> f64 {
         self.window_ns as f64 / 1e9

@@ -104,6 +104,12 @@ impl Histogram {
         Self::with_buckets(0, vec![0; BUCKETS])
     }
 
+    /// An empty histogram without buckets, for what is added up and kept: each merge makes those that it
+    /// needs.
+    pub fn trimmed() -> Self {
+        Self::with_buckets(0, Vec::new())
+    }
+
     fn with_buckets(first: usize, counts: Vec<u64>) -> Self {
         let counts = counts.into_boxed_slice();
         Self { counts, first, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
@@ -127,6 +133,22 @@ impl Histogram {
     fn record_beyond(&mut self, value_ns: u64, n: u64) {
         self.untrim();
         self.record_n(value_ns, n);
+    }
+
+    /// Makes the buckets from `low` up to `end`, which is not one of them, where they are missing.
+    fn widen(&mut self, low: usize, end: usize) {
+        let have = self.first + self.counts.len();
+        if low >= self.first && end <= have {
+            return;
+        }
+        let is_empty = self.counts.is_empty();
+        let first = if is_empty { low } else { low.min(self.first) };
+        let mut counts = vec![0; end.max(have) - first];
+        if !is_empty {
+            counts[self.first - first..have - first].copy_from_slice(&self.counts);
+        }
+        self.counts = counts.into_boxed_slice();
+        self.first = first;
     }
 
     /// Makes all buckets again.
@@ -171,11 +193,7 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
-        if other.first < self.first
-            || other.first + other.counts.len() > self.first + self.counts.len()
-        {
-            self.untrim();
-        }
+        self.widen(other.first, other.first + other.counts.len());
         let mine = &mut self.counts[other.first - self.first..];
         for (mine, theirs) in mine.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -294,50 +312,53 @@ impl Histogram {
 
     /// Reads the compact form into a trimmed histogram; the error says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let mut h = Self::trimmed();
+        h.merge_bytes(bytes)?;
+        Ok(h)
+    }
+
+    /// Adds the counts of a histogram in its compact form; the error says what is wrong with that, and
+    /// then what came of this one must not be used.
+    pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
         let mut rest = bytes;
-        let mut h = Self::with_buckets(0, Vec::new());
         let version = take(&mut rest)?;
         if version != 1 {
             return Err(format!("histogram version {version} is newer than this program"));
         }
-        h.count = take(&mut rest)?;
-        if h.count == 0 {
-            return Ok(h);
+        let count = take(&mut rest)?;
+        if count == 0 {
+            return Ok(());
         }
-        h.sum_ns = u128::from(take(&mut rest)?) | u128::from(take(&mut rest)?) << 64;
-        h.min_ns = take(&mut rest)?;
-        h.max_ns = take(&mut rest)?;
-        if h.min_ns > h.max_ns {
+        let sum_ns = u128::from(take(&mut rest)?) | u128::from(take(&mut rest)?) << 64;
+        let (min_ns, max_ns) = (take(&mut rest)?, take(&mut rest)?);
+        if min_ns > max_ns {
             return Err("the minimum of a histogram is above its maximum".to_owned());
         }
-        let (mut at, mut total) = (0_usize, 0_u64);
-        let mut in_use = Vec::with_capacity(rest.len() / 2);
+        let of = |value_ns: u64| bucket(value_ns.min((1 << VALUE_BITS) - 1));
+        self.widen(of(min_ns), of(max_ns) + 1);
+        let (mut at, mut total, mut is_first) = (0_usize, 0_u64, true);
         while !rest.is_empty() {
             let distance = take(&mut rest)? as usize;
-            if distance == 0 && !in_use.is_empty() {
+            if distance == 0 && !is_first {
                 return Err("a histogram bucket is there twice".to_owned());
             }
+            is_first = false;
             at = at.saturating_add(distance);
-            if at >= BUCKETS {
+            let Some(bucket) = self.counts.get_mut(at.wrapping_sub(self.first)) else {
                 return Err("a histogram bucket is out of range".to_owned());
-            }
+            };
             let n = take(&mut rest)?;
             total = total.checked_add(n).ok_or("histogram counts overflow")?;
-            in_use.push((at, n));
+            *bucket = bucket.checked_add(n).ok_or("histogram counts overflow")?;
         }
-        if total != h.count {
-            return Err(format!(
-                "histogram buckets hold {total} values, its count says {}",
-                h.count
-            ));
+        if total != count {
+            return Err(format!("histogram buckets hold {total} values, its count says {count}"));
         }
-        h.first = in_use.first().map_or(0, |&(low, _)| low);
-        let mut counts = vec![0; at + 1 - h.first];
-        for (at, n) in in_use {
-            counts[at - h.first] = n;
-        }
-        h.counts = counts.into_boxed_slice();
-        Ok(h)
+        self.count = self.count.checked_add(count).ok_or("histogram counts overflow")?;
+        self.sum_ns = self.sum_ns.checked_add(sum_ns).ok_or("histogram sums overflow")?;
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
+        Ok(())
     }
 }
 
@@ -367,12 +388,25 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
+#[inline]
 fn take(rest: &mut &[u8]) -> Result<u64, String> {
-    // Most numbers are small.
-    if let [byte @ 0..0x80, tail @ ..] = *rest {
-        *rest = tail;
-        return Ok(u64::from(*byte));
+    // Most numbers are small: a run of an hour has hundreds of millions of them.
+    match *rest {
+        [byte @ 0..0x80, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(*byte))
+        }
+        [low, high @ 0..0x80, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(low & 0x7F) | u64::from(*high) << 7)
+        }
+        _ => take_long(rest),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn take_long(rest: &mut &[u8]) -> Result<u64, String> {
     let mut n = 0_u64;
     for shift in (0..70).step_by(7) {
         let (&byte, tail) = rest.split_first().ok_or("a histogram is cut short")?;

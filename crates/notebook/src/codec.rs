@@ -12,24 +12,6 @@ use serde_json::Value;
 /// What a damaged row says, for [`crate::Error::Damaged`].
 pub(crate) type Damage = String;
 
-/// The cell without what is stored beside it.
-fn bare(cell: &Cell) -> Cell {
-    Cell {
-        key: cell.key.clone(),
-        window_ns: cell.window_ns,
-        interval_ns: cell.interval_ns,
-        series: Vec::new(),
-        resources: cell.resources.clone(),
-        stamps: cell.stamps,
-        lateness: None,
-        backlog_ops: cell.backlog_ops,
-        ended: cell.ended,
-        evidence: cell.evidence.clone(),
-        facts: cell.facts.clone(),
-        verdicts: cell.verdicts.clone(),
-    }
-}
-
 /// JSON text of a value that always has one.
 pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
@@ -91,7 +73,8 @@ pub(crate) fn put_cell(
         ":level": level.map(level_name),
         ":window_ns": cell.window_ns as i64,
         ":interval_ns": cell.interval_ns as i64,
-        ":cell": json(&bare(cell))?,
+        // Its lateness is stored beside it, as its series is.
+        ":cell": json(&Cell { lateness: None, ..cell.without_series() })?,
         ":lateness": cell.lateness.as_ref().map(Histogram::to_bytes),
     })?;
     Ok(tx.last_insert_rowid())
@@ -111,8 +94,9 @@ pub(crate) fn add_interval(
     )?;
     let mut rows = old.query(params![cell, position as i64])?;
     while let Some(row) = rows.next()? {
-        let (_, kind, stats) = read_class(row)?.map_err(damage_as_error)?;
-        stored.classes[kind.index()] = Some(Box::new(stats));
+        let (_, kind) = about(row)?.map_err(damage_as_error)?;
+        let stats = stored.classes[kind.index()].get_or_insert_with(nothing);
+        add_class(row, stats)?.map_err(damage_as_error)?;
     }
     if stored == Interval::default() {
         return put_interval(tx, cell, position, interval);
@@ -182,53 +166,71 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
 }
 
-/// One kind's figures of one interval. Columns: position, kind, bytes, errors, service, response.
-fn read_class(row: &Row) -> rusqlite::Result<Result<(usize, OpKind, ClassStats), Damage>> {
+/// Which interval and kind of operation a row is about. Columns: position, kind, bytes, errors, service,
+/// response.
+fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     let position = row.get::<_, i64>(0)? as usize;
-    let kind = row.get_ref(1)?;
-    let bytes = row.get::<_, i64>(2)? as u64;
-    let (errors, service, response) = (row.get_ref(3)?, row.get_ref(4)?, row.get_ref(5)?);
-    let read = || -> Result<(usize, OpKind, ClassStats), Damage> {
-        let kind = kind.as_str().unwrap_or_default();
-        let kind = OpKind::ALL
-            .into_iter()
-            .find(|k| k.name() == kind)
-            .ok_or_else(|| format!("`{kind}` is no kind of operation"))?;
-        let errors = match errors {
-            ValueRef::Null => ErrorCounts::default(),
-            text => serde_json::from_str(text.as_str().unwrap_or_default())
-                .map_err(|e| format!("the errors of an interval: {e}"))?,
-        };
-        let blob = |v: ValueRef| Histogram::from_bytes(v.as_blob().unwrap_or_default());
-        let response = match response {
-            ValueRef::Null => None,
-            value => Some(blob(value)?),
-        };
-        Ok((position, kind, ClassStats { bytes, service: blob(service)?, response, errors }))
-    };
-    Ok(read())
+    let kind = row.get_ref(1)?.as_str().unwrap_or_default();
+    let known = OpKind::ALL.into_iter().find(|k| k.name() == kind);
+    Ok(known.map(|k| (position, k)).ok_or_else(|| format!("`{kind}` is no kind of operation")))
 }
 
-/// The series of a cell that has `count` intervals.
+/// Adds a row's figures to `stats`. Columns as in [`about`].
+fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), Damage>> {
+    let bytes = row.get::<_, i64>(2)? as u64;
+    let (errors, service, response) = (row.get_ref(3)?, row.get_ref(4)?, row.get_ref(5)?);
+    let mut add = || -> Result<(), Damage> {
+        if let ValueRef::Text(_) = errors {
+            let errors: ErrorCounts = serde_json::from_str(errors.as_str().unwrap_or_default())
+                .map_err(|e| format!("the errors of an interval: {e}"))?;
+            stats.errors.merge(&errors);
+        }
+        stats.bytes += bytes;
+        stats.service.merge_bytes(service.as_blob().unwrap_or_default())?;
+        if let ValueRef::Blob(blob) = response {
+            let response = stats.response.get_or_insert_with(Histogram::trimmed);
+            response.merge_bytes(blob)?;
+        }
+        Ok(())
+    };
+    Ok(add())
+}
+
+/// Figures of an interval that nothing was added to, without room for more than is.
+fn nothing() -> Box<ClassStats> {
+    Box::new(ClassStats {
+        bytes: 0,
+        service: Histogram::trimmed(),
+        response: None,
+        errors: ErrorCounts::default(),
+    })
+}
+
+/// The series of a cell that has `count` intervals, `merge` neighbours made one.
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
     count: usize,
+    merge: usize,
 ) -> rusqlite::Result<Result<Vec<Interval>, Damage>> {
-    let mut series = Vec::new();
-    series.resize_with(count, Interval::default);
+    let mut series: Vec<Interval> = Vec::new();
+    series.resize_with(count.div_ceil(merge), Interval::default);
     let mut query = db.prepare_cached(
         "SELECT position, kind, bytes, errors, service, response FROM intervals
          WHERE cell = ?1 ORDER BY position",
     )?;
     let mut rows = query.query(params![cell])?;
     while let Some(row) = rows.next()? {
-        match read_class(row)? {
-            Ok((position, kind, stats)) => match series.get_mut(position) {
-                Some(interval) => interval.classes[kind.index()] = Some(Box::new(stats)),
-                None => return Ok(Err(format!("interval {position} of {count}"))),
-            },
+        let (position, kind) = match about(row)? {
+            Ok(about) => about,
             Err(damage) => return Ok(Err(damage)),
+        };
+        if position >= count {
+            return Ok(Err(format!("interval {position} of {count}")));
+        }
+        let stats = series[position / merge].classes[kind.index()].get_or_insert_with(nothing);
+        if let Err(damage) = add_class(row, stats)? {
+            return Ok(Err(damage));
         }
     }
     Ok(Ok(series))

@@ -19,6 +19,7 @@ mod load;
 mod model;
 mod notebook;
 mod path;
+pub mod portable;
 mod process;
 mod schema;
 mod writer;

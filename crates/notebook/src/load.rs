@@ -114,8 +114,14 @@ fn cell_summary(row: &Row) -> rusqlite::Result<CellSummary> {
     })
 }
 
-/// The run of this row number, whole.
-pub(crate) fn run(db: &Connection, path: &Path, number: i64) -> Result<Run, Error> {
+/// The run of this row number. Where it has more intervals than `intervals_max`, neighbours are merged,
+/// as many as it takes.
+pub(crate) fn run(
+    db: &Connection,
+    path: &Path,
+    number: i64,
+    intervals_max: Option<u64>,
+) -> Result<Run, Error> {
     let failed = |e| schema::explain(path, "reading a run", e);
     let tx = db.unchecked_transaction().map_err(failed)?;
     let sql = format!(
@@ -133,8 +139,10 @@ pub(crate) fn run(db: &Connection, path: &Path, number: i64) -> Result<Run, Erro
     let id = standing.id;
     head.targets = targets(&tx, number).map_err(failed)?.map_err(|d| damaged(path, &id, d))?;
     head.workloads = workloads(&tx, number).map_err(failed)?.map_err(|d| damaged(path, &id, d))?;
-    let cells =
-        cells(&tx, number, &standing.status).map_err(failed)?.map_err(|d| damaged(path, &id, d))?;
+    let merge = merged(&tx, number, intervals_max).map_err(failed)?;
+    let cells = cells(&tx, path, number, &standing.status, merge)
+        .map_err(failed)?
+        .map_err(|d| damaged(path, &id, d))?;
     Ok(Run {
         id,
         started: standing.started,
@@ -202,42 +210,91 @@ fn workloads(db: &Connection, run: i64) -> rusqlite::Result<Result<Vec<WorkloadR
         .collect()
 }
 
+/// How many neighbouring intervals are made one.
+fn merged(db: &Connection, run: i64, intervals_max: Option<u64>) -> rusqlite::Result<u64> {
+    let Some(most) = intervals_max else { return Ok(1) };
+    let all: i64 =
+        db.query_row("SELECT coalesce(sum(intervals), 0) FROM cells WHERE run = ?1", [run], |r| {
+            r.get(0)
+        })?;
+    Ok((all as u64).div_ceil(most.max(1)).max(1))
+}
+
+/// A row of the table of cells.
+struct CellRow {
+    number: i64,
+    finished: bool,
+    intervals: usize,
+    text: String,
+    lateness: Option<Vec<u8>>,
+}
+
 fn cells(
     db: &Connection,
+    path: &Path,
     run: i64,
     status: &Status,
+    merge: u64,
 ) -> rusqlite::Result<Result<Vec<Cell>, Damage>> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
          ORDER BY position",
     )?;
-    let mut rows = query.query(params![run])?;
-    let mut cells = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (number, finished): (i64, bool) = (row.get(0)?, row.get(1)?);
-        let count: i64 = row.get(2)?;
-        let (text, lateness): (String, Option<Vec<u8>>) = (row.get(3)?, row.get(4)?);
-        let series = codec::read_series(db, number, count as usize)?;
+    let rows: Vec<CellRow> = query
+        .query_map(params![run], |row| {
+            Ok(CellRow {
+                number: row.get(0)?,
+                finished: row.get(1)?,
+                intervals: row.get::<_, i64>(2)? as usize,
+                text: row.get(3)?,
+                lateness: row.get(4)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let read = |db: &Connection, row: &CellRow| -> rusqlite::Result<Result<Cell, Damage>> {
+        let series = codec::read_series(db, row.number, row.intervals, merge as usize)?;
         let read = || -> Result<Cell, Damage> {
-            let mut cell: Cell = serde_json::from_str(&text).map_err(|e| format!("a cell: {e}"))?;
+            let mut cell: Cell =
+                serde_json::from_str(&row.text).map_err(|e| format!("a cell: {e}"))?;
             cell.series = series?;
-            cell.lateness = lateness.map(|b| Histogram::from_bytes(&b)).transpose()?;
-            if !finished {
-                complete(&mut cell, status);
+            cell.lateness = row.lateness.as_deref().map(Histogram::from_bytes).transpose()?;
+            if !row.finished {
+                complete(&mut cell, status, row.intervals as u64);
             }
+            cell.interval_ns = cell.interval_ns.saturating_mul(merge);
             Ok(cell)
         };
-        match read() {
-            Ok(cell) => cells.push(cell),
+        Ok(read())
+    };
+    // What is merged is large, and mostly a matter of unpacking: each processor takes a part. A run that
+    // still grows is read in one transaction.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    if merge == 1 || threads == 1 || *status == Status::Running {
+        return rows.iter().map(|row| read(db, row)).collect();
+    }
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let part = |rows| {
+            scope.spawn(move || -> rusqlite::Result<Result<Vec<Cell>, Damage>> {
+                let db = schema::open_plain(path)?;
+                <[CellRow]>::iter(rows).map(|row| read(&db, row)).collect()
+            })
+        };
+        let parts = rows.chunks(rows.len().div_ceil(threads).max(1)).map(part).collect::<Vec<_>>();
+        parts.into_iter().map(|p| p.join().expect("reading does not panic")).collect()
+    });
+    let mut all = Vec::with_capacity(rows.len());
+    for part in parts {
+        match part? {
+            Ok(cells) => all.extend(cells),
             Err(damage) => return Ok(Err(damage)),
         }
     }
-    Ok(Ok(cells))
+    Ok(Ok(all))
 }
 
 /// Makes a whole cell of one that was begun and never finished.
-fn complete(cell: &mut Cell, status: &Status) {
-    cell.window_ns = cell.interval_ns * cell.series.len() as u64;
+fn complete(cell: &mut Cell, status: &Status, intervals: u64) {
+    cell.window_ns = cell.interval_ns * intervals;
     cell.ended = match status {
         Status::Running => Ended::Running,
         Status::Crashed => Ended::Crashed,

@@ -1,7 +1,7 @@
 //! The notebook as people use it: open it, begin a run, list the runs, load one.
 
 use crate::id::Selector;
-use crate::{Error, Run, RunHead, RunSummary, RunWriter, id, load, schema};
+use crate::{Error, Run, RunHead, RunSummary, RunWriter, id, load, portable, schema};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,16 @@ impl Notebook {
     /// which stands for all runs of that name. A name goes before an id that it might begin. Each run
     /// comes once, in the order in which they began.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
+        self.load_several_merged(list, None)
+    }
+
+    /// As [`Self::load_several`], but where a run has more intervals than `intervals_max`, as many
+    /// neighbours are merged as it takes; its cells' `interval_ns` says so.
+    pub fn load_several_merged(
+        &self,
+        list: &str,
+        intervals_max: Option<u64>,
+    ) -> Result<Vec<Run>, Error> {
         let failed = |e| schema::explain(&self.path, "looking for runs", e);
         let mut numbers: Vec<i64> = Vec::new();
         for word in list.split(',').map(str::trim) {
@@ -75,13 +85,29 @@ impl Notebook {
         }
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.into_iter().map(|number| load::run(&self.db, &self.path, number)).collect()
+        let load = |number| load::run(&self.db, &self.path, number, intervals_max);
+        numbers.into_iter().map(load).collect()
+    }
+
+    /// Takes in a run that was written elsewhere, under its own id. False where this notebook has a
+    /// run of that id already; then nothing is changed.
+    pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
+        let failed = |e| schema::explain(&self.path, "taking in a run", e);
+        let there = self
+            .db
+            .query_row("SELECT 1 FROM runs WHERE id = ?1", [&run.id], |_| Ok(()))
+            .optional()
+            .map_err(failed)?;
+        if there.is_none() {
+            portable::put(&mut self.db, run).map_err(failed)?;
+        }
+        Ok(there.is_none())
     }
 
     /// One run: by its id, the beginning of its id, `last`, or `last~1` for the one before.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
-        load::run(&self.db, &self.path, number)
+        load::run(&self.db, &self.path, number, None)
     }
 
     /// The row number of the run that a person named.

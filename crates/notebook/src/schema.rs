@@ -162,30 +162,35 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
         }
         other => other,
     };
-    let open = |flags| -> Result<Connection, rusqlite::Error> {
-        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-        db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
-        // Opening is lazy: only a first read finds out whether it can work.
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        Ok(db)
-    };
-    // A reader of a write-ahead log needs its shared memory, hence the right to write, unless
-    // another process has it open.
-    let db = open(OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .or_else(|e| match e.sqlite_error_code() {
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
-                if !has_log(path) =>
-            {
-                open_immutable(path)
-            }
-            _ => Err(e),
-        })
-        .map_err(failed)?;
+    let db = open_plain(path).map_err(failed)?;
     if check(&db, path)? {
         Ok(db)
     } else {
         Err(Error::Foreign { path: path.to_owned(), what: "empty" })
     }
+}
+
+/// As [`open_for_reading`], of a file that was looked at already.
+pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let open = |flags| -> Result<Connection, rusqlite::Error> {
+        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
+        // Opening is lazy: only a first read finds out whether it can work.
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        // Series of an hour are read without a copy of each page.
+        db.pragma_update(None, "mmap_size", 4_i64 << 30)?;
+        Ok(db)
+    };
+    // A reader of a write-ahead log needs its shared memory, hence the right to write, unless
+    // another process has it open.
+    open(OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|e| match e.sqlite_error_code() {
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+            if !has_log(path) =>
+        {
+            open_immutable(path)
+        }
+        _ => Err(e),
+    })
 }
 
 /// Whether a write-ahead log lies beside the file: then the file alone is not the whole notebook.
@@ -216,7 +221,7 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
 
 /// Whether the file is a notebook that this program knows (true) or empty (false). Anything else
 /// is an error.
-fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
+pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     let failed = |e| explain(path, "looking what it is", e);
     let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
     let application = number("PRAGMA application_id")?;
@@ -262,9 +267,14 @@ fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
     let failed = |e| explain(path, "making its tables", e);
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     if !check(&tx, path)? {
-        tx.execute_batch(TABLES).map_err(failed)?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-        tx.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+        create_tables(&tx).map_err(failed)?;
     }
     tx.commit().map_err(failed)
+}
+
+/// Makes the tables, and says whose they are.
+pub(crate) fn create_tables(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch(TABLES)?;
+    db.pragma_update(None, "application_id", APPLICATION_ID)?;
+    db.pragma_update(None, "user_version", VERSION)
 }

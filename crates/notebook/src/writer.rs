@@ -44,7 +44,7 @@ impl RunWriter {
         let mut db = schema::open_for_writing(path)?;
         let failed = |e| schema::explain(path, "beginning a run", e);
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
-        let (id, run) = insert_run(&mut db, head).map_err(failed)?;
+        let (id, run) = begin_run(&mut db, head).map_err(failed)?;
         Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
     }
 
@@ -181,11 +181,24 @@ impl Drop for RunWriter {
     }
 }
 
-/// Inserts the run with its targets and workloads; gives its id and its row number.
-fn insert_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i64)> {
-    let writer = Writer::this();
+/// Begins a run in the file; gives its id and its row number.
+fn begin_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i64)> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let id = free_id(&tx)?;
+    let run = insert_run(&tx, &id, now(), head, Some(&Writer::this()))?;
+    tx.commit()?;
+    Ok((id, run))
+}
+
+/// Inserts the run, as one that is running, with its targets and workloads; gives its row number. A run
+/// that was written elsewhere has no writer here.
+pub(crate) fn insert_run(
+    tx: &Transaction,
+    id: &str,
+    started: Timestamp,
+    head: &RunHead,
+    writer: Option<&Writer>,
+) -> rusqlite::Result<i64> {
     tx.execute(
         "INSERT INTO runs (id, name, status, started, seed, iodyno_version, command, machine, plan,
              writer_boot, writer_namespace, writer_pid, writer_start_ticks)
@@ -193,16 +206,16 @@ fn insert_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, 
         params![
             id,
             head.name,
-            time_text(now()),
+            time_text(started),
             head.seed.to_string(),
             head.iodyno_version,
             codec::json(&head.command)?,
             codec::json(&head.machine)?,
             codec::json(&head.plan)?,
-            writer.boot,
-            writer.namespace,
-            writer.pid,
-            writer.start_ticks as i64,
+            writer.map_or("", |w| &w.boot),
+            writer.map_or("", |w| &w.namespace),
+            writer.map_or(0, |w| w.pid),
+            writer.map_or(0, |w| w.start_ticks as i64),
         ],
     )?;
     let run = tx.last_insert_rowid();
@@ -226,8 +239,7 @@ fn insert_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, 
             params![run, position as i64, workload.name, codec::json(&workload.spec)?],
         )?;
     }
-    tx.commit()?;
-    Ok((id, run))
+    Ok(run)
 }
 
 /// Makes the run this process's own; gives its row number.

@@ -2,10 +2,11 @@
 //! refused with what is wrong and the way to mend it, and nothing is damaged.
 
 use iodyno_measure::{Cell, Ended, Interval};
-use iodyno_notebook::{Error, Notebook, Outcome, RunHead, Status, VERSION};
+use iodyno_notebook::{Error, Notebook, Outcome, Run, RunHead, Status, VERSION, portable};
 use iodyno_units::OpKind;
 use rusqlite::Connection;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn foreign_files_are_left_as_they_are() {
@@ -144,4 +145,30 @@ fn a_damaged_run_says_so() {
         let error = notebook.load("last").unwrap_err();
         assert!(matches!(error, Error::Damaged { .. }), "{damage}: {error:?}");
     }
+}
+
+/// What a report carries may have been made by anybody.
+#[test]
+fn a_text_that_holds_no_run_is_told() {
+    let origin = Path::new("report.html");
+    let run = Run {
+        id: "a0a0a0a0a0".to_owned(),
+        started: "2026-11-21T10:00:00Z".parse().unwrap(),
+        ended: None,
+        status: Status::Finished,
+        head: RunHead::default(),
+        cells: Vec::new(),
+        notebook: PathBuf::new(),
+    };
+    let text = portable::to_text(&run).unwrap();
+    assert_eq!(portable::from_text(&text, origin).unwrap().id, run.id);
+    let said = |text: &str| portable::from_text(text, origin).unwrap_err().to_string();
+    assert!(said("[]").contains("holds no run"));
+    assert!(said("{").contains("not JSON"));
+    assert!(
+        said(&text.replace("\"notebook_version\":1", "\"notebook_version\":9"))
+            .contains("version 9")
+    );
+    assert!(said(&text.replace("data\":\"", "data\":\"*")).contains("base64"));
+    assert!(said(&text.replace("data\":\"", "data\":\"AAAA")).contains("decompressed"));
 }

@@ -5,7 +5,7 @@ use iodyno_measure::{
     Cell, CellKey, ClassStats, Ended, ErrorCounts, ErrorKind, Evidence, Histogram, Interval, Level,
     Place, Resources, Role, Verdict,
 };
-use iodyno_notebook::{Notebook, Outcome, RunHead, Status, TargetRecord, WorkloadRecord};
+use iodyno_notebook::{Notebook, Outcome, RunHead, Status, TargetRecord, WorkloadRecord, portable};
 use iodyno_units::OpKind;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -234,6 +234,31 @@ proptest! {
             let bytes_per_s = cell.per_second(total.bytes() as f64);
             prop_assert!((summary.bytes_per_s - bytes_per_s).abs() <= 1e-9 * bytes_per_s);
             prop_assert_eq!(summary.level, cell.verdicts.iter().map(|v| v.level).max());
+        }
+
+        // As a text and back; into another notebook once, and not twice.
+        let run = notebook.load(&id).unwrap();
+        let text = portable::to_text(&run).unwrap();
+        let read = portable::from_text(&text, &run.notebook).unwrap();
+        prop_assert_eq!(&read, &run);
+        let mut other = Notebook::open(&dir.path().join("other.sqlite")).unwrap();
+        prop_assert!(other.import(&read).unwrap());
+        prop_assert!(!other.import(&read).unwrap());
+        let again = other.load(&id).unwrap();
+        prop_assert_eq!(&again.cells, &run.cells);
+        prop_assert_eq!(again.head, run.head);
+        prop_assert_eq!((again.started, again.ended), (run.started, run.ended));
+
+        // Neighbours made one: fewer intervals, nothing lost.
+        let most = 2;
+        for (merged, whole) in notebook
+            .load_several_merged(&id, Some(most)).unwrap()[0].cells.iter().zip(&run.cells)
+        {
+            let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
+            let factor = all.div_ceil(most as usize).max(1);
+            prop_assert_eq!(merged.series.len(), whole.series.len().div_ceil(factor));
+            prop_assert_eq!(merged.interval_ns, whole.interval_ns.saturating_mul(factor as u64));
+            prop_assert_eq!(merged.total(), whole.total());
         }
     }
 

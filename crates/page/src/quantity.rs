@@ -43,8 +43,15 @@ impl Quantity {
             Self::Seconds => human::time_ns(value * 1e9),
             Self::Share => format!("{} %", human::three_digits(value * 100.0)),
             Self::Change => {
-                let sign = if value > 0.0 { "+" } else { "" };
-                format!("{sign}{} %", human::three_digits(value * 100.0))
+                let percent = human::three_digits(value.abs() * 100.0);
+                // What rounds to zero has no sign.
+                let is_zero = percent.bytes().all(|b| matches!(b, b'0' | b'.'));
+                let sign = match value > 0.0 {
+                    _ if is_zero => "",
+                    true => "+",
+                    false => "-",
+                };
+                format!("{sign}{percent} %")
             }
             Self::Bytes => human::size(value.max(0.0) as u64),
             Self::Ratio => human::three_digits(value),

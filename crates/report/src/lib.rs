@@ -16,6 +16,7 @@ pub mod fio_json;
 pub mod hgrm;
 pub mod json;
 pub mod method;
+pub mod page;
 mod repeats;
 pub mod terminal;
 pub mod thresholds;

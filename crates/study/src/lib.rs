@@ -18,6 +18,7 @@ mod lab;
 mod metric;
 mod null;
 mod outcome;
+pub mod page;
 mod panel;
 pub mod published;
 mod raw;

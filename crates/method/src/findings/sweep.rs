@@ -32,6 +32,8 @@ pub struct Load {
     pub points: Vec<LoadPoint>,
     /// The ceilings that the best point keeps, in words.
     pub ceilings: Vec<String>,
+    /// The same with their values, ns.
+    pub limits: Vec<(String, f64)>,
     /// The best point under them, by its place in `points`.
     pub optimum: Optimum,
     /// The points that raise IOPS above all with fewer outstanding I/Os, by their place in `points`.
@@ -64,17 +66,17 @@ pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
 
 fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells) -> Load {
     let (rows, points): (Vec<usize>, Vec<LoadPoint>) = points.into_iter().unzip();
+    let named = |c: &crate::Ceiling| {
+        format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64))
+    };
     let limits: Vec<f64> = cells.ceilings.iter().map(|c| c.ns as f64).collect();
     Load {
         rows,
         optimum: optimum(&points, &limits),
         outside: outside_curve(&points),
         points,
-        ceilings: cells
-            .ceilings
-            .iter()
-            .map(|c| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64)))
-            .collect(),
+        ceilings: cells.ceilings.iter().map(named).collect(),
+        limits: cells.ceilings.iter().map(|c| (named(c), c.ns as f64)).collect(),
     }
 }
 

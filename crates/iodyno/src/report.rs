@@ -1,0 +1,163 @@
+//! `report` and `import`: runs as a page that people look at and pass on, and back out of it.
+
+use crate::args::{Import, Report};
+use crate::failure::Failure;
+use crate::{complain, print, print_bytes, print_json, stored};
+use iodyno_notebook::{Notebook, Run, portable};
+use iodyno_page::{Document, csv, html, markdown};
+use iodyno_report::compare::{self, Options as Criteria, Side};
+use iodyno_report::json;
+use iodyno_report::page::{self, Options};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Intervals of a run that a report works with; longer series are made coarser as they are read.
+const INTERVALS_MAX: u64 = 100_000;
+/// Largest file that is looked into for runs, bytes.
+const IMPORT_BYTES_MAX: u64 = 1 << 30;
+
+/// Program and version, for the foot of a page.
+pub(crate) fn made_by() -> String {
+    format!("iodyno {}", env!("CARGO_PKG_VERSION"))
+}
+
+pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
+    let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let sides: Vec<Vec<Run>> = flags
+        .runs
+        .iter()
+        .map(|selector| notebook.load_several_merged(selector, Some(INTERVALS_MAX)))
+        .collect::<Result<_, _>>()?;
+    let options =
+        Options { made_by: made_by(), columns: flags.columns, without_data: flags.without_data };
+    let name = match sides.as_slice() {
+        [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
+        [one] => {
+            return Err(Failure::input(format!(
+                "`{}` names {} runs: take one of them (`iodyno ls` lists their ids), or name two to have them compared",
+                flags.runs[0],
+                one.len()
+            )));
+        }
+        _ => {
+            let ids = sides.iter().filter_map(|s| s.first()).map(|r| r.id.as_str());
+            format!("iodyno-{}", ids.collect::<Vec<_>>().join("-"))
+        }
+    };
+    if let [one] = sides.as_slice() {
+        if flags.json {
+            return print_json(&json::document(&one[0], json::Options { series: true }));
+        }
+        return written(&page::document(&one[0], &options), flags, &name);
+    }
+    let criteria = Criteria { threshold_share: flags.threshold, ..Criteria::default() };
+    let (first, others) = sides.split_first().expect("there are at least two");
+    let a = Side { asked: &flags.runs[0], runs: first };
+    let mut parts = Vec::new();
+    for (asked, runs) in flags.runs[1..].iter().zip(others) {
+        parts.push(compare::compare(a, Side { asked, runs }, &criteria).map_err(Failure::input)?);
+    }
+    if flags.json {
+        return match parts.as_slice() {
+            [one] => print_json(&compare::document(one)),
+            several => {
+                print_json(&several.iter().map(compare::document).collect::<Vec<_>>().into())
+            }
+        };
+    }
+    let sides: Vec<&[Run]> = sides.iter().map(Vec::as_slice).collect();
+    written(&page::comparison(&parts, &sides, &options), flags, &name)
+}
+
+/// Writes the document in the form that was asked for.
+fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, Failure> {
+    let put = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).map_err(|e| Failure::output(&path.display().to_string(), &e))
+    };
+    if let Some(folder) = &flags.svg {
+        let made = |e: &std::io::Error| Failure::output(&folder.display().to_string(), e);
+        fs::create_dir_all(folder).map_err(|e| made(&e))?;
+        let files = markdown::files(document);
+        for (file, bytes) in &files {
+            put(&folder.join(Path::new(file).file_name().unwrap_or_default()), bytes)?;
+        }
+        complain(&format!("{} figures in {}\n", files.len(), folder.display()));
+        if flags.out.is_none() && !flags.markdown && !flags.csv {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let text = if flags.markdown {
+        markdown::text(document)
+    } else if flags.csv {
+        csv::text(document)
+    } else {
+        html::page(document)
+    };
+    let is_page = !flags.markdown && !flags.csv;
+    match &flags.out {
+        Some(path) if path == Path::new("-") => print_bytes(text.as_bytes()),
+        None if !is_page => print(&text),
+        out => {
+            let path = out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")));
+            put(&path, text.as_bytes())?;
+            told(&path, text.len());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The page of a run that was just made.
+pub(crate) fn of_run(run: &Run, out: &Path) -> Result<(), Failure> {
+    let options = Options { made_by: made_by(), ..Options::default() };
+    write(&page::document(run, &options), out)
+}
+
+/// Writes a page, and says where.
+pub(crate) fn write(document: &Document, out: &Path) -> Result<(), Failure> {
+    let text = html::page(document);
+    fs::write(out, &text).map_err(|e| Failure::output(&out.display().to_string(), &e))?;
+    told(out, text.len());
+    Ok(())
+}
+
+/// Says where a file is; standard output is for what was asked for.
+fn told(path: &Path, bytes: usize) {
+    complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
+}
+
+pub(crate) fn import(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
+    let place = flags.file.display().to_string();
+    let size =
+        fs::metadata(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?.len();
+    if size > IMPORT_BYTES_MAX {
+        return Err(Failure::input(format!("{place} is larger than any report")));
+    }
+    let text = fs::read(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?;
+    let text = String::from_utf8_lossy(&text);
+    let found = html::embedded(&text, "iodyno-run-");
+    if found.is_empty() {
+        return Err(Failure::input(format!(
+            "{place} holds no run: reports hold theirs, unless they were made with --without-data"
+        )));
+    }
+    let runs: Vec<Run> = found
+        .iter()
+        .map(|text| portable::from_text(text, &flags.file))
+        .collect::<Result<_, _>>()?;
+    let mut notebook = Notebook::open(&stored::path(notebook)?)?;
+    let mut lines = String::new();
+    for run in &runs {
+        let news = if notebook.import(run)? { "read in" } else { "is there already" };
+        lines.push_str(&format!(
+            "{}  {}  {news}\n",
+            run.id,
+            iodyno_report::terminal::text::clean(
+                &run.head.name,
+                60,
+                iodyno_report::terminal::Style { color: false, width: 80, unicode: true },
+            )
+        ));
+    }
+    print(&lines)
+}

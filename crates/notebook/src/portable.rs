@@ -1,0 +1,100 @@
+//! A run as one text: what a report carries within it, so that it can be read back.
+//!
+//! The text is a JSON object that says what it is, around a notebook of one run: the same tables in the
+//! same version, so that what opens old notebooks opens old reports. It is compressed (zlib) and
+//! written in base64.
+//!
+//! What comes from a file that somebody sent is not trusted: its size is limited, its schema is not
+//! executed, and everything in it is parsed as a notebook's content always is.
+
+use crate::{Error, Run, Status, codec, load, schema, writer};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+use rusqlite::{Connection, TransactionBehavior, params};
+use serde_json::json;
+use std::path::Path;
+
+/// What the text calls itself.
+pub const FORMAT: &str = "iodyno-run";
+
+/// Compression: 6 of 9, where more costs time and saves little.
+const COMPRESSION: u8 = 6;
+/// Largest notebook that is read out of a text, bytes.
+const BYTES_MAX: usize = 1 << 30;
+/// Where errors say that a run is.
+const PLACE: &str = "the embedded run";
+
+/// The run as a text that [`from_text`] reads. What runs now is written as it stands.
+pub fn to_text(run: &Run) -> Result<String, Error> {
+    let place = Path::new(PLACE);
+    let failed = |e| schema::explain(place, "writing a run out", e);
+    let write = || -> rusqlite::Result<Vec<u8>> {
+        let mut db = Connection::open_in_memory()?;
+        schema::create_tables(&db)?;
+        put(&mut db, run)?;
+        Ok(db.serialize("main")?.to_vec())
+    };
+    let notebook = write().map_err(failed)?;
+    let data = BASE64.encode(compress_to_vec_zlib(&notebook, COMPRESSION));
+    let text = json!({
+        "format": FORMAT,
+        "notebook_version": schema::VERSION,
+        "id": run.id,
+        "encoding": "sqlite, zlib, base64",
+        "data": data,
+    });
+    Ok(text.to_string())
+}
+
+/// Reads what [`to_text`] wrote; `origin` is the file that it was found in.
+pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
+    let not = |what| Error::Foreign { path: origin.to_owned(), what };
+    let outer: serde_json::Value =
+        serde_json::from_str(text).map_err(|_| not("damaged: its data are not JSON"))?;
+    if outer["format"] != FORMAT {
+        return Err(not("something that holds no run"));
+    }
+    let version = outer["notebook_version"].as_i64().unwrap_or(i64::MAX);
+    if version > schema::VERSION {
+        let path = origin.to_owned();
+        return Err(Error::Newer { path, found: version, known: schema::VERSION });
+    }
+    let data = outer["data"].as_str().unwrap_or_default();
+    let packed = BASE64.decode(data).map_err(|_| not("damaged: its data are not base64"))?;
+    let bytes = decompress_to_vec_zlib_with_limit(&packed, BYTES_MAX)
+        .map_err(|_| not("damaged: its data can't be decompressed"))?;
+    let failed = |e| schema::explain(origin, "reading a run out of it", e);
+    let mut db = Connection::open_in_memory().map_err(failed)?;
+    db.pragma_update(None, "trusted_schema", false).map_err(failed)?;
+    db.deserialize_read_exact("main", bytes.as_slice(), bytes.len(), true).map_err(failed)?;
+    if !schema::check(&db, origin)? {
+        return Err(not("damaged: it holds an empty notebook"));
+    }
+    let number = db.query_row("SELECT number FROM runs", [], |r| r.get(0)).map_err(failed)?;
+    load::run(&db, origin, number, None)
+}
+
+/// Puts a run into a notebook, as it is.
+pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Whoever reads it elsewhere can't ask whether its writer is alive.
+    let (status, reason) = match &run.status {
+        Status::Running | Status::Crashed => ("crashed", None),
+        Status::Failed(reason) => ("failed", Some(reason)),
+        other => (other.name(), None),
+    };
+    let number = writer::insert_run(&tx, &run.id, run.started, &run.head, None)?;
+    tx.execute(
+        "UPDATE runs SET status = ?2, reason = ?3, ended = ?4 WHERE number = ?1",
+        params![number, status, reason, run.ended.map(writer::time_text)],
+    )?;
+    for (index, cell) in run.cells.iter().enumerate() {
+        let row = codec::put_cell(&tx, number, index, cell, true)?;
+        for (position, interval) in cell.series.iter().enumerate() {
+            codec::put_interval(&tx, row, position, interval)?;
+        }
+    }
+    tx.commit()
+}

@@ -1,0 +1,53 @@
+//! Reading back what a page carries.
+
+/// The texts of the data elements whose ids begin with `prefix`, in the order of the page. What is not a
+/// page of ours has none.
+pub fn embedded(page: &str, prefix: &str) -> Vec<String> {
+    const OPEN: &str = "<script type=\"application/json\" id=\"";
+    let mut found = Vec::new();
+    let mut rest = page;
+    while let Some(at) = rest.find(OPEN) {
+        rest = &rest[at + OPEN.len()..];
+        // Ids are ours: letters, digits and dashes. Whatever else stands there ends the search of this one.
+        let Some((id, after)) = rest.split_once("\">") else { break };
+        let Some((text, after)) = after.split_once("</script>") else { break };
+        if id.starts_with(prefix) {
+            found.push(text.to_owned());
+        }
+        rest = after;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Document, Embedded};
+
+    #[test]
+    fn what_was_put_in_comes_out() {
+        let hostile = r#"{"a":"</script><script>alert(1)</script><!--"}"#;
+        let document = Document {
+            embedded: vec![
+                Embedded {
+                    id: "iodyno-run-1".to_owned(),
+                    media_type: "application/json".to_owned(),
+                    text: hostile.to_owned(),
+                },
+                Embedded {
+                    id: "other-1".to_owned(),
+                    media_type: "application/json".to_owned(),
+                    text: "1".to_owned(),
+                },
+            ],
+            ..Document::default()
+        };
+        let page = crate::html::page(&document);
+        let found = embedded(&page, "iodyno-run-");
+        assert_eq!(found.len(), 1);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&found[0]), value(hostile));
+        assert!(embedded("<html></html>", "iodyno-run-").is_empty());
+        assert!(embedded("<script type=\"application/json\" id=\"iodyno-run-1", "i").is_empty());
+    }
+}

@@ -1,0 +1,227 @@
+//! Cells that belong to no method: their curves, their course, their repeats. And the table of all cells,
+//! which every report has.
+
+use super::distribution::{self, of_cells};
+use super::time::{self, Ranges};
+use super::{figures, words};
+use crate::figures::{Figures, PERCENTILES, gravest, is_about_bandwidth, level_name};
+use iodyno_measure::statistics::repeats;
+use iodyno_measure::threshold::{unusable, with_repeats};
+use iodyno_measure::{Cell, Role};
+use iodyno_notebook::Run;
+use iodyno_page::{
+    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Section,
+    Series, Shape, Table, Tone,
+};
+use iodyno_units::human;
+
+/// Cells whose course is drawn; the table has them all.
+const DRAWN_MAX: usize = 12;
+/// Rows of the table of all cells.
+const ROWS_MAX: usize = 5000;
+
+/// The cells that speak: of several targets the merged ones.
+pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
+    let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+    let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
+    run.cells.iter().filter(measures).filter(|c| !merged || c.key.is_of_all_targets()).collect()
+}
+
+/// Sections of a run of plain cells.
+pub(super) fn sections(run: &Run) -> Vec<Section> {
+    let cells = speaking(run);
+    let line = || words::line_of(run, cells.iter().copied());
+    let curves = || of_cells(run, cells.iter().copied());
+    let spectrum = distribution::spectrum("percentiles", line(), curves());
+    let histogram = distribution::histogram("histogram", line(), curves());
+    let over_time: Vec<Figure> = course(run, &cells);
+    let mut shape: Vec<Figure> = Vec::new();
+    shape.extend(spectrum);
+    shape.extend(histogram);
+    // Of one cell its course says more than its distribution.
+    let of_time = figures("time", "Over time", over_time);
+    let of_shape = figures("distribution", "Distribution of latencies", shape);
+    let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
+    let mut sections: Vec<Section> = ordered.into_iter().flatten().collect();
+    let dots = run_dots(run);
+    sections.extend(figures("repeats", "From repeat to repeat", dots));
+    sections
+}
+
+/// The course of each cell; cells of one unit share the axis of latency.
+pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
+    let drawn = &cells[..cells.len().min(DRAWN_MAX)];
+    let ranges = Ranges::of(drawn.iter().copied());
+    drawn
+        .iter()
+        .enumerate()
+        .filter_map(|(i, cell)| {
+            let id = format!("time-{}-{}", i + 1, words::slug(&cell.key.name));
+            time::figure(run, cell, &id, &ranges)
+        })
+        .collect()
+}
+
+/// One dot for each repeat, with the mean and its interval.
+fn run_dots(run: &Run) -> Vec<Figure> {
+    let groups: Vec<Vec<&Cell>> =
+        with_repeats(&run.cells).into_iter().filter(|g| g.len() > 1).collect();
+    let [bandwidth, iops]: [Vec<&Vec<&Cell>>; 2] = [true, false].map(|wanted| {
+        groups.iter().filter(|g| is_about_bandwidth(g[0].key.block_bytes()) == wanted).collect()
+    });
+    let figure = |groups: &[&Vec<&Cell>], is_bandwidth: bool| {
+        let value = |cell: &Cell| {
+            let total = cell.total();
+            cell.per_second(if is_bandwidth { total.bytes() } else { total.ops() } as f64)
+        };
+        let names: Vec<String> = groups
+            .iter()
+            .map(|g| {
+                let key = &g[0].key;
+                if run.head.targets.len() > 1 {
+                    format!("{} on {}", key.name, key.target)
+                } else {
+                    key.name.clone()
+                }
+            })
+            .collect();
+        let (mut dots, mut left_out, mut means) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, group) in groups.iter().enumerate() {
+            let mut usable = Vec::new();
+            for cell in *group {
+                let mut point = Point::at(value(cell), i as f64);
+                point.label = String::new();
+                if unusable(cell).is_none() {
+                    usable.push(point.x);
+                    dots.push(point);
+                } else {
+                    point.tone = Tone::Bad;
+                    left_out.push(point);
+                }
+            }
+            if let Ok(mean) = repeats::mean(&usable, 0.95) {
+                means.push(Point {
+                    interval: mean.interval.map(|i| (i.low, i.high)),
+                    ..Point::at(mean.mean, i as f64)
+                });
+            }
+        }
+        let mut series = vec![
+            Series {
+                name: "mean, 95 % interval".to_owned(),
+                mark: Mark::Interval,
+                color: 1,
+                points: means,
+            },
+            Series { name: "repeat".to_owned(), mark: Mark::Dots, color: 0, points: dots },
+        ];
+        if !left_out.is_empty() {
+            series.push(Series {
+                name: "not usable".to_owned(),
+                mark: Mark::Dots,
+                color: 2,
+                points: left_out,
+            });
+        }
+        let (label, quantity) = if is_bandwidth {
+            ("throughput", Quantity::Throughput)
+        } else {
+            ("IOPS", Quantity::Iops)
+        };
+        Figure {
+            id: format!("repeats-{}", words::slug(label)),
+            title: format!("{label} of each repeat"),
+            summary: format!("{} cells, each measured several times within this run.", groups.len()),
+            conditions: words::line_of(run, groups.iter().flat_map(|g| g.iter().copied())),
+            shape: Shape::Plot(Plot {
+                x: Axis::from_zero(label, quantity),
+                panels: vec![Panel::new(Axis::categories("", names), series)],
+                spans: Vec::new(),
+            }),
+            notes: vec![
+                "The interval covers repeats of the cell within this run, not other runs or devices.".to_owned(),
+            ],
+        }
+    };
+    [(bandwidth, true), (iops, false)]
+        .into_iter()
+        .filter(|(groups, _)| !groups.is_empty())
+        .map(|(groups, is_bandwidth)| figure(&groups, is_bandwidth))
+        .collect()
+}
+
+/// Every cell with its figures, by kind of operation.
+pub(super) fn all(run: &Run) -> Section {
+    let mut table = Table {
+        caption: "All cells, by kind of operation".to_owned(),
+        columns: vec![
+            Column::words("cell"),
+            Column::words("target"),
+            Column::words("conditions"),
+            Column::words("operation"),
+            Column::numbers("IOPS", "1/s"),
+            Column::numbers("throughput", "bytes/s"),
+            Column::numbers("mean", "ns"),
+        ],
+        ..Table::default()
+    };
+    let percentiles = PERCENTILES.iter().map(|p| Column::numbers(p.label, "ns"));
+    table.columns.extend(percentiles);
+    table.columns.extend([
+        Column::numbers("max", "ns"),
+        Column::numbers("n", ""),
+        Column::numbers("failed", ""),
+        Column::words("verdict"),
+    ]);
+    let columns = table.columns.len();
+    for cell in run.cells.iter().take(ROWS_MAX) {
+        let figures = Figures::of(cell);
+        let mut head = vec![
+            Field::words(words::name(run, &cell.key)),
+            Field::words(cell.key.target.clone()),
+            Field::words(words::conditions(&cell.key)),
+        ];
+        let level = gravest(cell);
+        let verdict =
+            Field::words(level.map_or("–", level_name)).toned(level.map_or(Tone::Dim, words::tone));
+        if figures.kinds.is_empty() {
+            head.push(Field::none());
+            head.resize_with(columns - 1, Field::none);
+            head.push(verdict);
+            table.rows.push(head.into());
+            continue;
+        }
+        for kind in &figures.kinds {
+            let mut row = head.clone();
+            row.push(Field::words(kind.kind.name()));
+            row.push(words::iops(Some(kind.iops)));
+            row.push(words::throughput(Some(kind.bytes_per_s)));
+            row.push(words::time(kind.felt.mean_ns));
+            row.extend(
+                kind.felt.percentiles_ns.iter().map(|ns| words::time(ns.map(|ns| ns as f64))),
+            );
+            row.push(words::time(kind.felt.max_ns.map(|ns| ns as f64)));
+            row.push(Field::number(human::count(kind.ops as f64), kind.ops as f64));
+            let failed = kind.errors.total();
+            let tone = if failed > 0 { Tone::Bad } else { Tone::Dim };
+            row.push(Field::number(failed.to_string(), failed as f64).toned(tone));
+            row.push(verdict.clone());
+            table.rows.push(row.into());
+        }
+    }
+    if run.cells.len() > ROWS_MAX {
+        table.notes.push(format!(
+            "The first {ROWS_MAX} of {} cells; `iodyno export --format csv` has all.",
+            run.cells.len()
+        ));
+    }
+    table.notes.push(
+        "A dash: fewer than ten samples lie beyond that percentile, so it is not told. Latencies are response times in open loop, service times otherwise.".to_owned(),
+    );
+    Section {
+        id: "cells".to_owned(),
+        title: "Cells".to_owned(),
+        blocks: vec![Block::Table(table)],
+        folded: run.cells.len() > 12,
+    }
+}

@@ -1,0 +1,454 @@
+//! Runs against runs: what the comparison says, shift by shift, and the curves of both sides in the same
+//! axes.
+
+use super::distribution::{Curve, spectrum};
+use super::words;
+use crate::compare::{Compared, Covers, Finding, Row as Shifted};
+use iodyno_measure::statistics::compare::Difference;
+use iodyno_measure::{CellKey, Histogram, Level, Quantity as Of};
+use iodyno_method::findings::Showed;
+use iodyno_notebook::Run;
+use iodyno_page::document::{Headline, Verdict};
+use iodyno_page::figure::{Rule, Span};
+use iodyno_page::{
+    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Row, Scale,
+    Section, Series, Shape, Table, Tone,
+};
+use iodyno_units::human;
+
+/// Rows of one forest plot: more are no picture.
+const FOREST_MAX: usize = 40;
+/// Cells whose distributions are drawn.
+const DRAWN_MAX: usize = 6;
+
+/// The sections of a comparison.
+pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Section> {
+    let mut result = vec![
+        Block::Text(said(compared)),
+        Block::Headlines(counts(compared)),
+        Block::Verdicts(remarks(compared)),
+    ];
+    let forest = forests(compared);
+    result.extend(forest.into_iter().map(Block::Figure));
+    let mut sections = vec![Section {
+        id: "result".to_owned(),
+        title: "Result".to_owned(),
+        blocks: result,
+        folded: false,
+    }];
+    let dots: Vec<Figure> = dots(compared);
+    sections.extend(super::figures("runs", "From run to run", dots));
+    sections.extend(super::figures(
+        "overlay",
+        "Distributions of both sides",
+        overlays(compared, sides),
+    ));
+    let mut rows = vec![Block::Table(shifts(compared))];
+    if !compared.omissions.is_empty() {
+        rows.push(Block::Table(omitted(compared)));
+    }
+    sections.push(Section {
+        id: "cells".to_owned(),
+        title: "All figures".to_owned(),
+        blocks: rows,
+        folded: false,
+    });
+    sections.push(Section {
+        id: "conditions".to_owned(),
+        title: "What was not alike".to_owned(),
+        blocks: vec![conditions(compared)],
+        folded: false,
+    });
+    sections
+}
+
+/// Tells a section from those of other sides.
+pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
+    section.id = format!("{}-{number}", section.id);
+    section.title = format!("{}: {asked}", section.title);
+    for block in &mut section.blocks {
+        if let Block::Figure(figure) = block {
+            figure.id = format!("{}-{number}", figure.id);
+        }
+    }
+}
+
+/// Runs whose load curves are drawn.
+const LOADS_MAX: usize = 8;
+
+/// The load curves of all runs that have one, in the same axes: their median latency, and p99 dashed.
+pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
+    let mut series = Vec::new();
+    for run in runs {
+        let Some(findings) = crate::method::findings_of(run) else { continue };
+        let tables =
+            findings.subjects.iter().flat_map(|s| &s.stages).filter_map(|s| match &s.showed {
+                Some(Showed::Sweep(sweep)) if sweep.load.is_some() => Some(&sweep.table),
+                _ => None,
+            });
+        for table in tables {
+            let color = series.len() / 2;
+            if color >= LOADS_MAX {
+                break;
+            }
+            for (i, mark, name) in [(0, Mark::Line, "p50"), (1, Mark::Dashed, "p99")] {
+                let points = table.rows.iter().filter_map(|row| {
+                    Some(Point {
+                        label: if i == 0 { row.oio.to_string() } else { String::new() },
+                        ..Point::at(row.iops?, row.nines_ns.get(i).copied().flatten()? as f64)
+                    })
+                });
+                let points: Vec<Point> = points.collect();
+                series.push(Series {
+                    name: format!("{} {} {name}", run.head.name, run.id),
+                    mark,
+                    color,
+                    points,
+                });
+            }
+        }
+    }
+    if series.len() < 4 {
+        return Vec::new();
+    }
+    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
+    panel.height = 1.4;
+    vec![Figure {
+        id: "loads".to_owned(),
+        title: "Latency and throughput under load".to_owned(),
+        summary: "The load curve of each run that has one.".to_owned(),
+        conditions: runs
+            .iter()
+            .map(|r| r.id.as_str())
+            .take(LOADS_MAX)
+            .collect::<Vec<_>>()
+            .join(", "),
+        shape: Shape::Plot(Plot {
+            x: Axis::from_zero("IOPS reached", Quantity::Iops),
+            panels: vec![panel],
+            spans: Vec::new(),
+        }),
+        notes: vec!["Beside the points: outstanding I/Os (OIO).".to_owned()],
+    }]
+}
+
+/// What it came to, in a sentence.
+fn said(compared: &Compared<'_>) -> String {
+    let words = match compared.finding() {
+        Finding::Slower => "Something is slower.",
+        Finding::Open => "Nothing is shown to be slower, but not everything could be judged.",
+        Finding::Clear => "Everything is the same or faster.",
+    };
+    let [a, b] = &compared.sides;
+    let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
+    format!(
+        "{words} B is {} ({}), A is {} ({}). A shift counts from {} on; of all claims together at most {} are false by chance.",
+        b.asked,
+        runs(b.runs.len()),
+        a.asked,
+        runs(a.runs.len()),
+        Quantity::Share.words(compared.criteria.threshold_share),
+        Quantity::Share.words(compared.criteria.alpha),
+    )
+}
+
+fn counts(compared: &Compared<'_>) -> Vec<Headline> {
+    let names = [
+        ("slower", Tone::Bad),
+        ("faster", Tone::Good),
+        ("same", Tone::Plain),
+        ("not decided", Tone::Note),
+    ];
+    let each = names.into_iter().zip(compared.counts()).map(|((name, tone), n)| Headline {
+        name: name.to_owned(),
+        value: n.to_string(),
+        beside: vec![format!("of {} figures", compared.rows.len())],
+        tone: if n == 0 { Tone::Plain } else { tone },
+        ..Headline::default()
+    });
+    each.collect()
+}
+
+fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
+    let mut all: Vec<Verdict> = compared
+        .remarks
+        .iter()
+        .map(|r| Verdict {
+            code: r.code.clone(),
+            tone: words::tone(r.level),
+            text: r.text.clone(),
+            of: Vec::new(),
+        })
+        .collect();
+    let lost = compared.omissions.iter().filter(|o| o.is_loss).count();
+    if lost > 0 {
+        all.push(Verdict {
+            code: "NOT_COMPARED".to_owned(),
+            tone: words::tone(Level::Warning),
+            text: format!(
+                "{lost} figures could not be compared; the table of all figures says why"
+            ),
+            of: Vec::new(),
+        });
+    }
+    all
+}
+
+/// A row's name.
+fn name(row: &Shifted) -> String {
+    format!("{} {}", row.b_key.name, row.metric)
+}
+
+/// The verdict in a word, and how it is to be taken.
+fn verdict(row: &Shifted) -> (&'static str, Tone) {
+    match row.comparison.difference {
+        Difference::Slower => ("slower", Tone::Bad),
+        Difference::Faster => ("faster", Tone::Good),
+        Difference::Same => ("same", Tone::Plain),
+        Difference::Inconclusive { .. } => ("inconclusive", Tone::Note),
+        Difference::TooFewRuns { .. } => ("too few runs", Tone::Note),
+    }
+}
+
+/// The shifts with their intervals, and the band in which a shift does not matter.
+fn forests(compared: &Compared<'_>) -> Vec<Figure> {
+    let rows = &compared.rows[..compared.rows.len().min(FOREST_MAX)];
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let kinds = ["slower", "faster", "same", "inconclusive", "too few runs"];
+    let series = kinds.iter().enumerate().map(|(color, kind)| {
+        let points =
+            rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == *kind).map(|(i, r)| Point {
+                interval: r.comparison.interval.map(|c| (c.low, c.high)),
+                tone: verdict(r).1,
+                ..Point::at(r.comparison.shift_share, i as f64)
+            });
+        let color = [5, 2, 0, 7, 7][color];
+        Series { name: (*kind).to_owned(), mark: Mark::Interval, color, points: points.collect() }
+    });
+    let series = series.filter(|s| !s.points.is_empty()).collect();
+    let threshold = compared.criteria.threshold_share;
+    let mut panel = Panel::new(Axis::categories("", rows.iter().map(name).collect()), series);
+    panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
+    panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
+    let mut notes = vec![format!(
+        "Shift of the median from A to B with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
+        Quantity::Share.words(threshold)
+    )];
+    if compared.rows.len() > FOREST_MAX {
+        notes.push(format!("The first {FOREST_MAX} of {} figures.", compared.rows.len()));
+    }
+    vec![Figure {
+        id: "shifts".to_owned(),
+        title: "Shift from A to B".to_owned(),
+        summary: said(compared),
+        conditions: sides_line(compared),
+        shape: Shape::Plot(Plot {
+            x: Axis {
+                label: "shift".to_owned(),
+                quantity: Quantity::Change,
+                scale: Scale::Linear { zero: false },
+                range: None,
+            },
+            panels: vec![panel],
+            spans: vec![Span {
+                from: -threshold,
+                to: threshold,
+                name: "does not matter".to_owned(),
+                tone: Tone::Dim,
+            }],
+        }),
+        notes,
+    }]
+}
+
+fn sides_line(compared: &Compared<'_>) -> String {
+    let side = |i: usize| {
+        let side = &compared.sides[i];
+        let ids = side.runs.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let more = side.runs.len().saturating_sub(3);
+        if more > 0 { format!("{ids} and {more} more") } else { ids }
+    };
+    format!("A: {} · B: {}", side(0), side(1))
+}
+
+/// One dot for each value behind a verdict, by side.
+fn dots(compared: &Compared<'_>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let rows = compared.rows.iter().filter(|r| r.a.len() + r.b.len() > 2).take(DRAWN_MAX * 2);
+    for (number, row) in rows.enumerate() {
+        let quantity = match row.metric.quantity {
+            Of::Iops => Quantity::Iops,
+            Of::Bandwidth => Quantity::Throughput,
+            _ => Quantity::LatencyNs,
+        };
+        let side = |values: &[f64], at: f64, color: usize, name: &str| Series {
+            name: name.to_owned(),
+            mark: Mark::Dots,
+            color,
+            points: values.iter().map(|v| Point::at(*v, at)).collect(),
+        };
+        let (low, high) = row
+            .a
+            .iter()
+            .chain(&row.b)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        let margin = ((high - low) * 0.1).max(high.abs() * 0.001);
+        let mut panel = Panel::new(
+            Axis::categories("", vec!["A".to_owned(), "B".to_owned()]),
+            vec![side(&row.a, 0.0, 0, "A"), side(&row.b, 1.0, 1, "B")],
+        );
+        panel.height = 0.4;
+        let (word, _) = verdict(row);
+        figures.push(Figure {
+            id: format!("dots-{}", number + 1),
+            title: format!("{}: {word}", name(row)),
+            summary: format!(
+                "Median {} before, {} after: {}.",
+                quantity.words(row.comparison.median_a),
+                quantity.words(row.comparison.median_b),
+                Quantity::Change.words(row.comparison.shift_share)
+            ),
+            conditions: sides_line(compared),
+            shape: Shape::Plot(Plot {
+                x: Axis {
+                    label: row.metric.to_string(),
+                    quantity,
+                    scale: Scale::Linear { zero: false },
+                    range: Some((low - margin, high + margin)),
+                },
+                panels: vec![panel],
+                spans: Vec::new(),
+            }),
+            notes: vec![match row.covers {
+                Covers::Runs => "One dot a run. The axis does not begin at 0.".to_owned(),
+                Covers::Repeats => {
+                    "One dot a repeat of the cell within one run. The axis does not begin at 0."
+                        .to_owned()
+                }
+                Covers::Nothing => "One value a side. The axis does not begin at 0.".to_owned(),
+            }],
+        });
+    }
+    figures
+}
+
+/// The percentiles of both sides, for each pair of cells that was compared.
+fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
+    let mut seen: Vec<CellKey> = Vec::new();
+    let mut figures = Vec::new();
+    for row in &compared.rows {
+        let key = row.b_key.coordinates();
+        if seen.contains(&key) || figures.len() >= DRAWN_MAX {
+            continue;
+        }
+        seen.push(key);
+        let curve = |name: &str, runs: &[Run], key: &CellKey| {
+            let mut histogram = Histogram::default();
+            let wanted = key.coordinates();
+            for cell in runs.iter().flat_map(|r| &r.cells).filter(|c| c.key.coordinates() == wanted)
+            {
+                for (_, stats) in cell.total().iter() {
+                    histogram.merge(stats.felt());
+                }
+            }
+            Curve { name: name.to_owned(), histogram }
+        };
+        let curves = vec![curve("A", sides[0], &row.a_key), curve("B", sides[1], &row.b_key)];
+        let id = format!("overlay-{}", figures.len() + 1);
+        if let Some(mut figure) = spectrum(&id, sides_line(compared), curves) {
+            figure.title = format!("{}: latency by percentile", row.b_key.name);
+            figures.push(figure);
+        }
+    }
+    figures
+}
+
+/// Every figure that was compared.
+fn shifts(compared: &Compared<'_>) -> Table {
+    let rows = compared.rows.iter().map(|row| {
+        let of = &row.comparison;
+        let value = |v: f64| Field::number(row.metric.quantity.human(v), v);
+        let (word, tone) = verdict(row);
+        let interval = of.interval.map_or_else(Field::none, |i| {
+            Field::words(format!(
+                "{} to {}",
+                Quantity::Change.words(i.low),
+                Quantity::Change.words(i.high)
+            ))
+        });
+        let more = match of.difference {
+            Difference::Inconclusive { detectable_share } => {
+                format!(" (a shift of {} would show)", Quantity::Share.words(detectable_share))
+            }
+            Difference::TooFewRuns { runs_needed, .. } => format!(" ({runs_needed} a side needed)"),
+            _ => String::new(),
+        };
+        Row::from(vec![
+            Field::words(row.b_key.name.clone()),
+            Field::words(row.metric.to_string()),
+            value(of.median_a),
+            value(of.median_b),
+            Field::number(Quantity::Change.words(of.shift_share), of.shift_share),
+            interval,
+            of.p_adjusted.map_or_else(Field::none, |p| Field::number(human::three_digits(p), p)),
+            Field::number(format!("{} / {}", row.a.len(), row.b.len()), row.a.len() as f64),
+            Field::words(format!("{word}{more}")).toned(tone),
+        ])
+    });
+    Table {
+        caption: "All figures that were compared".to_owned(),
+        columns: vec![
+            Column::words("cell"),
+            Column::words("figure"),
+            Column::numbers("A, median", ""),
+            Column::numbers("B, median", ""),
+            Column::numbers("shift", "share"),
+            Column::words("95 % interval"),
+            Column::numbers("p, corrected", ""),
+            Column::numbers("n", ""),
+            Column::words("verdict"),
+        ],
+        rows: rows.collect(),
+        notes: vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg); shift by Hodges and Lehmann.".to_owned()],
+    }
+}
+
+fn omitted(compared: &Compared<'_>) -> Table {
+    let rows = compared.omissions.iter().map(|o| {
+        Row::from(vec![
+            Field::words(o.key.name.clone()),
+            Field::words(o.side),
+            Field::words(o.metric.map_or("the whole cell".to_owned(), |m| m.to_string())),
+            Field::words(o.why.clone()).toned(if o.is_loss { Tone::Warning } else { Tone::Dim }),
+        ])
+    });
+    Table {
+        caption: "What was not compared".to_owned(),
+        columns: ["cell", "side", "figure", "why"].map(Column::words).to_vec(),
+        rows: rows.collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// The conditions that differ: what else may have made the difference.
+fn conditions(compared: &Compared<'_>) -> Block {
+    if compared.conditions.is_empty() {
+        return Block::Text("Nothing that was recorded differs but the targets.".to_owned());
+    }
+    let rows = compared.conditions.iter().map(|c| {
+        Row::from(vec![
+            Field::words(c.what.clone()),
+            Field::words(c.a.join(", ")),
+            Field::words(c.b.join(", ")),
+            Field::words(if c.cells.is_empty() { "all".to_owned() } else { c.cells.join(", ") }),
+        ])
+    });
+    Block::Table(Table {
+        caption: "Conditions that differ".to_owned(),
+        columns: ["condition", "A", "B", "cells"].map(Column::words).to_vec(),
+        rows: rows.collect(),
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,501 @@
+//! Full disclosure: what somebody must know to judge the figures and to make them again, in the groups A
+//! to I that SNIA's and SPC's reports have between them. What is not known is told as unknown; nothing is
+//! left out in silence.
+
+use super::words;
+use iodyno_measure::{Cell, Role};
+use iodyno_method::Findings;
+use iodyno_notebook::{Run, TargetRecord};
+use iodyno_page::{Block, Section};
+use iodyno_units::human;
+use serde_json::Value;
+
+/// The id of the section that says how to make the run again.
+pub(super) const REPEAT: &str = "repeat";
+
+/// Rows of flattened records: no record of ours has more.
+const RECORDED_MAX: usize = 1500;
+
+type Facts = Vec<(String, String)>;
+
+/// Disclosure, what was recorded, and how to make the run again.
+pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
+    let mut groups = vec![("A · Identity".to_owned(), identity(run, findings))];
+    for target in &run.head.targets {
+        groups.push((format!("B · Device: {}", target.name), device(target)));
+    }
+    groups.push(("C · Host".to_owned(), host(run)));
+    groups.push(("D · Operating system and storage stack".to_owned(), stack(run)));
+    groups.push(("E · Preparation".to_owned(), preparation(run)));
+    groups.push(("F · Stimulus".to_owned(), stimulus(run)));
+    groups.push(("G · Measurement".to_owned(), measurement(run)));
+    groups.push(("H · Results".to_owned(), results(run, findings)));
+    groups.push((
+        "I · Comparison".to_owned(),
+        vec![row("compared with", "nothing: this report is of one run")],
+    ));
+    let disclosure = Section {
+        id: "disclosure".to_owned(),
+        title: "Full disclosure".to_owned(),
+        blocks: vec![
+            Block::Text(
+                "“unknown” is what the machine did not tell or iodyno did not look at.".to_owned(),
+            ),
+            Block::Facts(groups),
+        ],
+        folded: true,
+    };
+    vec![disclosure, recorded(run), repeat(run)]
+}
+
+fn row(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+/// Rows of a record: a name for people, and where it is in it.
+fn rows(of: &Value, wanted: &[(&str, &str)]) -> Facts {
+    wanted.iter().map(|(name, pointer)| row(name, text(pointer, of.pointer(pointer)))).collect()
+}
+
+/// A value as people read it, by the unit at the end of its key.
+fn text(key: &str, value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "unknown".to_owned(),
+        Some(Value::Bool(yes)) => if *yes { "yes" } else { "no" }.to_owned(),
+        Some(Value::Number(n)) => {
+            let x = n.as_f64().unwrap_or_default();
+            if key.ends_with("_bytes") && n.as_u64().is_some() {
+                let exact = n.as_u64().unwrap_or_default();
+                let short = human::size(exact);
+                if exact >= 1024 {
+                    format!("{short} ({exact} bytes)")
+                } else {
+                    format!("{exact} bytes")
+                }
+            } else if key.ends_with("_ns") {
+                human::time_ns(x)
+            } else {
+                n.to_string()
+            }
+        }
+        Some(Value::String(text)) if text.is_empty() => "unknown".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(list)) if list.is_empty() => "none".to_owned(),
+        Some(Value::Array(list)) => {
+            list.iter().map(|v| text(key, Some(v))).collect::<Vec<_>>().join(", ")
+        }
+        Some(Value::Object(map)) => map
+            .iter()
+            .filter(|(_, v)| !v.is_null())
+            .map(|(k, v)| format!("{k} {}", text(k, Some(v))))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+fn identity(run: &Run, findings: Option<&Findings>) -> Facts {
+    let time = |t: iodyno_notebook::Timestamp| t.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    let mut facts = vec![
+        row("run", if run.id.is_empty() { "not kept" } else { &run.id }),
+        row("name", &run.head.name),
+        row("began", time(run.started)),
+        row("ended", run.ended.map_or("not known to have ended".to_owned(), time)),
+        row("status", run.status.name()),
+        row("program", format!("iodyno {}", run.head.iodyno_version)),
+        row("seed", run.head.seed.to_string()),
+        row("operator", "unknown"),
+    ];
+    match findings {
+        Some(findings) => {
+            facts.push(row("method", &findings.method));
+            facts.push(row("specification", findings.standard.as_deref().unwrap_or("none")));
+            facts.push(row("settings", findings.setting.as_deref().unwrap_or("none")));
+            let conformance = match (&findings.standard, findings.deviations.is_empty()) {
+                (None, _) => "custom: no published specification is followed",
+                (Some(_), true) => "conformant, as far as iodyno can tell",
+                (Some(_), false) => "NON-CONFORMANT",
+            };
+            facts.push(row("conformance", conformance));
+            let deviations = if findings.deviations.is_empty() {
+                "none".to_owned()
+            } else {
+                findings.deviations.join("; ")
+            };
+            facts.push(row("deviations", deviations));
+        }
+        None => facts.push(row("conformance", "custom: a list of cells")),
+    }
+    facts
+}
+
+fn device(target: &TargetRecord) -> Facts {
+    let facts = &target.facts;
+    let mut all = rows(
+        facts,
+        &[
+            ("kind", "/kind"),
+            ("capacity", "/size_bytes"),
+            ("logical block", "/alignment/logical_block_bytes"),
+            ("physical block", "/alignment/physical_block_bytes"),
+            ("vendor", "/device/vendor"),
+            ("model", "/device/model"),
+            ("serial", "/device/serial"),
+            ("firmware", "/device/firmware"),
+            ("transport", "/device/transport"),
+            ("link now and at most", "/device/pcie"),
+            ("rotational", "/device/rotational"),
+            ("volatile write cache, as the kernel has it", "/device/write_cache"),
+            ("force unit access", "/device/fua"),
+            ("discard", "/device/discard"),
+            ("zoned", "/device/zoned"),
+            ("temperature at the start, °C", "/device/temperature_c"),
+            ("arrays and mappings above or below", "/device/slaves"),
+            ("RAID", "/device/raid"),
+            ("device mapper", "/device/device_mapper"),
+            ("NUMA node", "/device/numa_node"),
+            ("how it was opened", "/opened"),
+        ],
+    );
+    for (name, when) in [("before", &target.health_before), ("after", &target.health_after)] {
+        all.push(row(
+            &format!("health {name}"),
+            when.as_ref().map_or("unknown".to_owned(), |h| text("", Some(h))),
+        ));
+    }
+    let of = |v: &Option<Value>, key: &str| v.as_ref().and_then(|v| v.pointer(key)?.as_f64());
+    let written = of(&target.health_after, "/nvme/data_units_written")
+        .zip(of(&target.health_before, "/nvme/data_units_written"))
+        .map(|(a, b)| human::size(((a - b) * 512_000.0).max(0.0) as u64));
+    all.push(row(
+        "host writes during the run, by the device",
+        written.unwrap_or("unknown".to_owned()),
+    ));
+    for name in ["power state", "over-provisioning", "protection of power loss", "encryption"] {
+        all.push(row(name, "unknown"));
+    }
+    all
+}
+
+fn host(run: &Run) -> Facts {
+    let mut all = rows(
+        &run.head.machine,
+        &[
+            ("product", "/product"),
+            ("processor", "/cpu_model"),
+            ("microcode", "/microcode"),
+            ("cores online", "/cores_online"),
+            ("cores usable", "/cores_usable"),
+            ("simultaneous multithreading", "/smt"),
+            ("isolated cores", "/cores_isolated"),
+            ("NUMA nodes", "/numa_nodes"),
+            ("memory", "/ram_bytes"),
+            ("memory available", "/ram_available_bytes"),
+            ("swap", "/swap_bytes"),
+            ("frequency governor", "/governor"),
+            ("turbo", "/turbo"),
+            ("clock source", "/clocksource"),
+            ("hypervisor", "/hypervisor"),
+            ("container", "/container"),
+            ("limits of the control group", "/cgroup"),
+            ("transparent huge pages", "/transparent_huge_pages"),
+            ("mitigations", "/mitigations"),
+        ],
+    );
+    let steal = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.steal_share)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))));
+    all.push(row(
+        "time stolen by the hypervisor, at most in a cell",
+        steal.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
+    ));
+    for name in ["board and firmware", "C-states", "power limits"] {
+        all.push(row(name, "unknown"));
+    }
+    all
+}
+
+fn stack(run: &Run) -> Facts {
+    let mut all = rows(
+        &run.head.machine,
+        &[
+            ("distribution", "/distribution"),
+            ("kernel", "/kernel"),
+            ("build", "/kernel_build"),
+            ("architecture", "/architecture"),
+            ("io_uring disabled", "/io_uring_disabled"),
+            ("locked memory", "/memlock_bytes"),
+        ],
+    );
+    for target in &run.head.targets {
+        let of = rows(
+            &target.facts,
+            &[
+                ("file system", "/file_system/fs_type"),
+                ("mount options", "/file_system/options"),
+                ("options of the file system", "/file_system/super_options"),
+                ("free space", "/file_system/free_bytes"),
+                ("extents", "/extents"),
+                ("scheduler", "/device/scheduler"),
+                ("nr_requests", "/device/nr_requests"),
+                ("max_sectors, KiB", "/device/max_sectors_kib"),
+                ("read ahead, KiB", "/device/read_ahead_kib"),
+                ("nomerges", "/device/nomerges"),
+                ("rq_affinity", "/device/rq_affinity"),
+                ("io_poll", "/device/io_poll"),
+                ("wbt_lat_usec", "/device/wbt_lat_usec"),
+            ],
+        );
+        let several = run.head.targets.len() > 1;
+        all.extend(of.into_iter().map(|(name, value)| {
+            (if several { format!("{name} ({})", target.name) } else { name }, value)
+        }));
+    }
+    for name in ["kernel command line", "interrupt affinity", "multipath"] {
+        all.push(row(name, "unknown"));
+    }
+    all
+}
+
+fn preparation(run: &Run) -> Facts {
+    let mut all = Facts::new();
+    let prepares = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.role == Role::Prepare);
+    for cell in run.cells.iter().filter(prepares) {
+        let facts: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
+        let proof = cell.evidence.fill.as_ref().map_or(String::new(), |f| format!("; {f:?}"));
+        all.push(row(&cell.key.name, format!("{}{proof}", facts.join("; "))));
+        if all.len() > 200 {
+            break;
+        }
+    }
+    if all.is_empty() {
+        all.push(row("purge, preconditioning, waits", "none by this run"));
+    }
+    for target in &run.head.targets {
+        let seen = target.health_after.as_ref().and_then(|h| h.get("writes_seen"));
+        all.push(row(
+            &format!("writes that the kernel had seen after the run ({})", target.name),
+            seen.map_or("unknown".to_owned(), |v| text("", Some(v))),
+        ));
+    }
+    let written = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.written_share)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.min(x))));
+    all.push(row(
+        "share of the active range that had been written, at least in a cell",
+        written.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
+    ));
+    all
+}
+
+fn stimulus(run: &Run) -> Facts {
+    let mut all = Facts::new();
+    for (name, pick) in [
+        ("engine", (|c: &Cell| c.key.engine.clone()) as fn(&Cell) -> String),
+        ("threads × depth, block", |c| words::conditions(&c.key)),
+    ] {
+        let mut seen: Vec<String> = Vec::new();
+        for value in run.cells.iter().map(pick) {
+            if !seen.contains(&value) && !value.is_empty() {
+                seen.push(value);
+            }
+        }
+        let more = seen.len().saturating_sub(40);
+        seen.truncate(40);
+        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+        all.push(row(name, format!("{}{tail}", seen.join(", "))));
+    }
+    let direct: Vec<Option<bool>> = run.cells.iter().map(|c| c.evidence.direct).collect();
+    all.push(row(
+        "direct I/O",
+        if direct.iter().all(|d| *d == Some(true)) {
+            "yes"
+        } else if direct.contains(&Some(false)) {
+            "not in every cell"
+        } else {
+            "has no meaning here, or is unknown"
+        },
+    ));
+    for (key, value) in run.cells.iter().flat_map(|c| &c.facts) {
+        let is_engine =
+            key.starts_with("engine") || key.starts_with("uring") || key.starts_with("libaio");
+        if is_engine && !all.iter().any(|(k, v)| k == key && v == value) {
+            all.push(row(key, value));
+        }
+    }
+    for workload in &run.head.workloads {
+        all.push(row(&format!("workload {}", workload.name), text("", Some(&workload.spec))));
+    }
+    all.push(row("order of the cells", "as in the table of cells"));
+    all.push(row("equivalent fio job", "none: the workload above is what was issued"));
+    all
+}
+
+fn measurement(run: &Run) -> Facts {
+    let fact = |name: &str| {
+        run.cells.iter().find_map(|c| c.facts.get(name)).cloned().unwrap_or("unknown".to_owned())
+    };
+    let ceiling = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.generator_ceiling_iops)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.min(x))));
+    let errors: u64 = run.cells.iter().map(|c| c.total().errors().total()).sum();
+    let foreign = run
+        .cells
+        .iter()
+        .filter_map(|c| c.evidence.foreign_share)
+        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))));
+    let share = |x: Option<f64>| {
+        x.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0)))
+    };
+    let mut intervals: Vec<u64> = run.cells.iter().map(|c| c.interval_ns).collect();
+    intervals.sort_unstable();
+    intervals.dedup();
+    let intervals: Vec<String> =
+        intervals.iter().take(6).map(|ns| human::duration_ns(*ns)).collect();
+    vec![
+        row("clock", fact("clock")),
+        row(
+            "from and to",
+            "submission (open loop: intended start) to completion, as the generator sees it",
+        ),
+        row("histogram", "128 buckets an octave: within 0.4 %; minimum, maximum, mean exact"),
+        row("intervals", intervals.join(", ")),
+        row(
+            "least rate that the generator alone reaches",
+            ceiling.map_or("unknown".to_owned(), |x| format!("{} IOPS", human::count(x))),
+        ),
+        row("failed operations", errors.to_string()),
+        row("others' I/O on the device, at most in a cell", share(foreign)),
+        row(
+            "CPU time of the workers, all cells",
+            human::time_ns(run.cells.iter().map(|c| c.resources.cpu_seconds()).sum::<f64>() * 1e9),
+        ),
+        row("temperature, power and link errors during the run", "unknown"),
+    ]
+}
+
+fn results(run: &Run, findings: Option<&Findings>) -> Facts {
+    let codes = |level| {
+        let mut seen: Vec<String> = Vec::new();
+        for verdict in run.cells.iter().flat_map(|c| &c.verdicts).filter(|v| v.level == level) {
+            if !seen.contains(&verdict.code) {
+                seen.push(verdict.code.clone());
+            }
+        }
+        if seen.is_empty() { "none".to_owned() } else { seen.join(", ") }
+    };
+    let ops: u64 = run.cells.iter().map(|c| c.total().ops()).sum();
+    let window: u64 = run.cells.iter().map(|c| c.window_ns).sum();
+    vec![
+        row("cells", run.cells.len().to_string()),
+        row("I/Os", human::count(ops as f64)),
+        row("measured time, all cells", human::duration_ns(window)),
+        row("invalid", codes(iodyno_measure::Level::Invalid)),
+        row("warnings", codes(iodyno_measure::Level::Warning)),
+        row("notes", codes(iodyno_measure::Level::Note)),
+        row(
+            "all of the method was done",
+            findings.map_or("no method", |f| if f.complete { "yes" } else { "no" }),
+        ),
+        row("figures", "in the table of cells; every one measured, failed ones too"),
+    ]
+}
+
+/// All that was recorded, flattened, for whoever looks for one value.
+fn recorded(run: &Run) -> Section {
+    let mut groups = vec![("machine".to_owned(), flat(&run.head.machine))];
+    for target in &run.head.targets {
+        groups.push((target.name.clone(), flat(&target.facts)));
+    }
+    groups.push(("plan".to_owned(), flat(&run.head.plan)));
+    Section {
+        id: "recorded".to_owned(),
+        title: "As recorded".to_owned(),
+        blocks: vec![Block::Facts(groups)],
+        folded: true,
+    }
+}
+
+fn flat(value: &Value) -> Facts {
+    fn walk(path: &str, value: &Value, into: &mut Facts) {
+        if into.len() >= RECORDED_MAX {
+            return;
+        }
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    walk(&path, value, into);
+                }
+            }
+            Value::Array(list) if list.iter().any(|v| v.is_object() || v.is_array()) => {
+                for (i, value) in list.iter().enumerate() {
+                    walk(&format!("{path}.{i}"), value, into);
+                }
+            }
+            other => {
+                let key = path.rsplit('.').next().unwrap_or_default().to_owned();
+                into.push((path.to_owned(), text(&key, Some(other))));
+            }
+        }
+    }
+    let mut all = Facts::new();
+    walk("", value, &mut all);
+    all
+}
+
+/// The exact command, quoted for a shell, and what else it takes.
+fn repeat(run: &Run) -> Section {
+    let mut words: Vec<String> = run.head.command.iter().map(|w| quoted(w)).collect();
+    if let Some(program) = words.first_mut() {
+        "iodyno".clone_into(program);
+    }
+    let mut blocks = vec![Block::Code { caption: "The command".to_owned(), text: words.join(" ") }];
+    for workload in &run.head.workloads {
+        if run.head.workloads.len() <= 12 {
+            blocks.push(Block::Code {
+                caption: format!("Workload {}, after all overrides", workload.name),
+                text: format!("{:#}", workload.spec),
+            });
+        }
+    }
+    Section { id: REPEAT.to_owned(), title: "Make it again".to_owned(), blocks, folded: false }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_it() {
+        assert_eq!(quoted("p99<500us"), "'p99<500us'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted("model:exflash-400g"), "model:exflash-400g");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("model:x*32"), "'model:x*32'");
+    }
+
+    #[test]
+    fn what_is_null_is_unknown_and_never_absent() {
+        let record = json!({"a": null, "size_bytes": 4096, "list": []});
+        let wanted = [("a", "/a"), ("b", "/b"), ("size", "/size_bytes"), ("list", "/list")];
+        let told: Vec<String> = rows(&record, &wanted).into_iter().map(|r| r.1).collect();
+        assert_eq!(told, ["unknown", "unknown", "4 KiB (4096 bytes)", "none"]);
+    }
+}

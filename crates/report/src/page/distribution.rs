@@ -1,0 +1,260 @@
+//! How latencies are distributed: the spectrum of percentiles on an axis of nines, and the histogram.
+
+use super::words;
+use iodyno_measure::statistics::quantile::quantile;
+use iodyno_measure::{Cell, Histogram};
+use iodyno_notebook::Run;
+use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
+use iodyno_units::{OpKind, human};
+
+/// Curves in one figure: with more, nobody tells them apart.
+const CURVES_MAX: usize = 8;
+/// Points of a spectrum a nine.
+const POINTS_A_NINE: u32 = 10;
+/// Bars of a histogram a factor of two.
+const BARS_AN_OCTAVE: f64 = 8.0;
+/// Confidence of the band around a curve that is alone.
+const LEVEL: f64 = 0.95;
+
+/// A distribution with its name.
+pub(super) struct Curve {
+    pub(super) name: String,
+    pub(super) histogram: Histogram,
+}
+
+/// One curve for each kind of operation of a cell.
+pub(super) fn curves(name: &str, cell: &Cell) -> Vec<Curve> {
+    let total = cell.total();
+    let kinds: Vec<_> = total.iter().filter(|(_, stats)| stats.ops() > 0).collect();
+    let one = kinds.len() == 1;
+    kinds
+        .into_iter()
+        .map(|(kind, stats)| Curve {
+            name: if one { name.to_owned() } else { format!("{name}, {}", words_of(kind)) },
+            histogram: stats.felt().clone(),
+        })
+        .collect()
+}
+
+const fn words_of(kind: OpKind) -> &'static str {
+    kind.name()
+}
+
+/// The percentiles on an axis of nines. A curve is dashed where fewer than ten samples lie beyond.
+pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve>) -> Option<Figure> {
+    curves.retain(|c| c.histogram.count() > 0);
+    let left_out = curves.len().saturating_sub(CURVES_MAX);
+    curves.truncate(CURVES_MAX);
+    let mut series = Vec::new();
+    for (color, curve) in curves.iter().enumerate() {
+        let h = &curve.histogram;
+        let at = |q: f64| h.quantile_ns(q).map_or(f64::NAN, |ns| ns as f64);
+        let all = quantiles(h.count());
+        let supported = |q: &&f64| **q == 0.0 || h.supports(**q) || **q <= 0.5;
+        let solid: Vec<Point> =
+            all.iter().filter(supported).map(|&q| Point::at(q, at(q))).collect();
+        if curves.len() == 1 {
+            series.push(band(curve, color, &all));
+        }
+        let mut rest: Vec<Point> = solid.last().cloned().into_iter().collect();
+        rest.extend(all.iter().filter(|q| !supported(q)).map(|&q| Point::at(q, at(q))));
+        let line = |mark, points| Series { name: curve.name.clone(), mark, color, points };
+        series.push(line(Mark::Line, solid));
+        if rest.len() > 1 {
+            series.push(line(Mark::Dashed, rest));
+        }
+    }
+    let worst = curves.first()?;
+    let p = |q: f64| worst.histogram.supported_quantile_ns(q);
+    let mut summary = format!(
+        "{}: half of the I/Os took {} or less",
+        worst.name,
+        human::time_ns(p(0.5).unwrap_or_default() as f64)
+    );
+    if let Some((q, ns)) =
+        [0.99999, 0.9999, 0.999, 0.99].into_iter().find_map(|q| p(q).map(|ns| (q, ns)))
+    {
+        let percent = Quantity::Quantile.words(q);
+        summary = format!("{summary}, {percent} took {} or less.", human::time_ns(ns as f64));
+    }
+    let mut notes = vec![
+        "Dashed: fewer than ten samples lie beyond; another run may differ much there.".to_owned(),
+    ];
+    if curves.len() == 1 {
+        notes.push(
+            "The band is the 95 % interval of each percentile for independent samples; I/Os of one run are not quite independent, so the truth may lie a little further off.".to_owned(),
+        );
+    }
+    if left_out > 0 {
+        notes.push(format!("{left_out} more curves are left out; the table of cells has them."));
+    }
+    Some(Figure {
+        id: id.to_owned(),
+        title: "Latency by percentile".to_owned(),
+        summary,
+        conditions,
+        shape: Shape::Plot(Plot {
+            x: Axis {
+                label: "percentile".to_owned(),
+                quantity: Quantity::Quantile,
+                scale: Scale::Nines,
+                range: None,
+            },
+            panels: vec![Panel::new(Axis::log("latency", Quantity::LatencyNs), series)],
+            spans: Vec::new(),
+        }),
+        notes,
+    })
+}
+
+fn band(curve: &Curve, color: usize, all: &[f64]) -> Series {
+    let points = all.iter().filter_map(|&q| {
+        let of = quantile(&curve.histogram, q, LEVEL, 1.0)?;
+        let interval = of.interval()?;
+        curve.histogram.supports(q).then(|| Point {
+            x: q,
+            y: of.value_ns as f64,
+            interval: Some((interval.low, interval.high)),
+            ..Point::default()
+        })
+    });
+    Series { name: "95 % interval".to_owned(), mark: Mark::Band, color, points: points.collect() }
+}
+
+/// Quantiles up to the largest that `count` samples have: evenly spaced in nines.
+fn quantiles(count: u64) -> Vec<f64> {
+    let nines = (count.max(1) as f64).log10();
+    let last = (nines * f64::from(POINTS_A_NINE)).floor() as u32;
+    (0..=last).map(|i| 1.0 - 10_f64.powf(-f64::from(i) / f64::from(POINTS_A_NINE))).collect()
+}
+
+/// The histogram of response times, log by log, with its modes.
+pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) -> Option<Figure> {
+    curves.retain(|c| c.histogram.count() > 0);
+    curves.truncate(CURVES_MAX);
+    let mut series = Vec::new();
+    let mut modes = Vec::new();
+    for (color, curve) in curves.iter().enumerate() {
+        let bars = bars(&curve.histogram);
+        let found = peaks(&bars);
+        modes.push((curve.name.clone(), found.clone()));
+        let points =
+            bars.iter().map(|&(ns, n)| Point::at(ns, if n == 0 { f64::NAN } else { n as f64 }));
+        series.push(Series {
+            name: curve.name.clone(),
+            mark: Mark::Step,
+            color,
+            points: points.collect(),
+        });
+        if curves.len() <= 3 && found.len() > 1 {
+            series.push(Series {
+                name: format!("modes of {}", curve.name),
+                mark: Mark::Dots,
+                color,
+                points: found
+                    .iter()
+                    .map(|&(ns, n)| Point { label: human::time_ns(ns), ..Point::at(ns, n as f64) })
+                    .collect(),
+            });
+        }
+    }
+    let (name, found) = modes.first()?;
+    let places: Vec<String> = found.iter().map(|m| human::time_ns(m.0)).collect();
+    let summary = match places.as_slice() {
+        [] => format!("{name}: no clear mode."),
+        [one] => format!("{name}: one mode, at {one}."),
+        several => format!("{name}: {} modes, at {}.", several.len(), several.join(", ")),
+    };
+    Some(Figure {
+        id: id.to_owned(),
+        title: "Histogram of latencies".to_owned(),
+        summary,
+        conditions,
+        shape: Shape::Plot(Plot {
+            x: Axis::log("latency", Quantity::LatencyNs),
+            panels: vec![Panel::new(
+                Axis::log("I/Os in each eighth of an octave", Quantity::Count),
+                series,
+            )],
+            spans: Vec::new(),
+        }),
+        notes: Vec::new(),
+    })
+}
+
+/// Lower edge and count of even factors from the smallest to the largest value, and a last one that is
+/// empty.
+fn bars(h: &Histogram) -> Vec<(f64, u64)> {
+    let place = |ns: f64| (ns.max(1.0).log2() * BARS_AN_OCTAVE).floor() as i64;
+    let edge = |i: i64| 2_f64.powf(i as f64 / BARS_AN_OCTAVE);
+    let (Some(min), Some(max)) = (h.min_ns(), h.max_ns()) else { return Vec::new() };
+    let (first, last) = (place(min as f64), place(max as f64));
+    let mut counts = vec![0_u64; (last - first + 2) as usize];
+    for bucket in h.buckets() {
+        let at = place(bucket.middle_ns()).clamp(first, last) - first;
+        counts[at as usize] += bucket.count;
+    }
+    (first..).map(edge).zip(counts).collect()
+}
+
+/// Bars that stand out: higher than all within half an octave, at least a thousandth of the highest,
+/// and twice what lies between them and the next such bar.
+fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
+    let reach = (BARS_AN_OCTAVE / 2.0) as usize;
+    let highest = bars.iter().map(|b| b.1).max().unwrap_or(0);
+    let mut found: Vec<usize> = Vec::new();
+    for i in 0..bars.len() {
+        let n = bars[i].1;
+        let around = &bars[i.saturating_sub(reach)..(i + reach + 1).min(bars.len())];
+        let is_top = around.iter().all(|b| b.1 <= n) && n > 0 && n * 1000 >= highest;
+        if !is_top {
+            continue;
+        }
+        if let Some(&last) = found.last() {
+            let valley = bars[last..=i].iter().map(|b| b.1).min().unwrap_or(0);
+            let lower = bars[last].1.min(n);
+            if valley * 2 > lower {
+                if n > bars[last].1 {
+                    *found.last_mut().expect("there is one") = i;
+                }
+                continue;
+            }
+        }
+        found.push(i);
+    }
+    // The middle of the bar.
+    let middle = 2_f64.powf(0.5 / BARS_AN_OCTAVE);
+    found.into_iter().map(|i| (bars[i].0 * middle, bars[i].1)).collect()
+}
+
+/// Curves of these cells, named.
+pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> Vec<Curve> {
+    cells.flat_map(|cell| curves(&words::name(run, &cell.key), cell)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_hold_every_sample_and_modes_are_found() {
+        let mut h = Histogram::new();
+        for i in 0..1000_u64 {
+            h.record(90_000 + i * 10);
+            h.record_n(4_000_000 + i * 300, 1 + u64::from(i % 100 == 0));
+        }
+        let bars = bars(&h);
+        assert_eq!(bars.iter().map(|b| b.1).sum::<u64>(), h.count());
+        let found: Vec<f64> = peaks(&bars).iter().map(|p| p.0 / 1e6).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!((0.08..0.11).contains(&found[0]) && (3.8..4.6).contains(&found[1]), "{found:?}");
+    }
+
+    #[test]
+    fn quantiles_end_where_the_samples_do() {
+        assert_eq!(quantiles(0), [0.0]);
+        let q = quantiles(1000);
+        assert_eq!(q.len(), 31);
+        assert!((q[30] - 0.999).abs() < 1e-12 && (q[10] - 0.9).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,379 @@
+//! The first screen: headline numbers with their intervals, what limits them, and the one plot that fits.
+
+use super::words;
+use crate::figures::{Latency, is_about_bandwidth};
+use crate::repeats;
+use crate::thresholds;
+use iodyno_measure::statistics::batch;
+use iodyno_measure::statistics::knee::Optimum;
+use iodyno_measure::{Cell, Level, Quantity, Verdict as Judged};
+use iodyno_method::Findings;
+use iodyno_method::findings::{Row, Showed};
+use iodyno_notebook::{Run, Status};
+use iodyno_page::document::{Headline, Verdict};
+use iodyno_page::{Block, Section, Tone};
+use iodyno_units::human;
+
+/// Headlines that fit a first screen.
+const HEADLINES_MAX: usize = 8;
+/// Names of cells beside a verdict.
+const NAMES_MAX: usize = 6;
+/// Confidence of intervals.
+const LEVEL: f64 = 0.95;
+
+/// Puts the first section before the others. It takes the first figure of theirs.
+pub(super) fn with(
+    run: &Run,
+    findings: Option<&Findings>,
+    mut sections: Vec<Section>,
+) -> Vec<Section> {
+    let mut blocks = Vec::new();
+    if let Some(words) = standing(run) {
+        blocks.push(Block::Text(words));
+    }
+    if let Some(findings) = findings {
+        blocks.push(Block::Text(what(findings)));
+    }
+    let headlines = findings.map_or_else(|| of_cells(run), of_method);
+    if !headlines.is_empty() {
+        blocks.push(Block::Headlines(headlines));
+    }
+    blocks.push(Block::Verdicts(verdicts(run, findings)));
+    let figure = sections.iter_mut().find_map(|section| {
+        let at = section.blocks.iter().position(|b| matches!(b, Block::Figure(_)))?;
+        Some(section.blocks.remove(at))
+    });
+    blocks.extend(figure);
+    sections.retain(|s| !s.blocks.is_empty());
+    let first =
+        Section { id: "result".to_owned(), title: "Result".to_owned(), blocks, folded: false };
+    sections.insert(0, first);
+    sections
+}
+
+/// How the run stands, where that limits what it says.
+fn standing(run: &Run) -> Option<String> {
+    match &run.status {
+        Status::Finished => None,
+        Status::Running => Some("The run goes on: these are its figures so far.".to_owned()),
+        Status::Interrupted => {
+            Some("The run was interrupted: what was measured is here.".to_owned())
+        }
+        Status::Crashed => {
+            Some("The process died before the run ended: what it had kept is here.".to_owned())
+        }
+        Status::Failed(why) => Some(format!("The run could not go on: {why}")),
+    }
+}
+
+/// The method, with the standard and all that deviates from it: never one without the other.
+fn what(findings: &Findings) -> String {
+    let mut words = vec![format!("{}.", sentence(&findings.about))];
+    if let Some(standard) = &findings.standard {
+        let setting =
+            findings.setting.as_ref().map_or(String::new(), |s| format!(", {s} settings"));
+        words.push(format!("By {standard}{setting}."));
+    }
+    if !findings.deviations.is_empty() {
+        let label = if findings.standard.is_some() { "NON-CONFORMANT" } else { "Changed" };
+        words.push(format!("{label}: {}.", findings.deviations.join("; ")));
+    }
+    if !findings.complete {
+        words.push("Not finished: `iodyno resume` goes on with it.".to_owned());
+    }
+    words.join(" ")
+}
+
+/// With a capital, and without the full stop that it may have.
+fn sentence(text: &str) -> String {
+    let text = text.trim().trim_end_matches('.');
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// One headline for each cell, or for each group of repeats.
+fn of_cells(run: &Run) -> Vec<Headline> {
+    let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+    let repeated = repeats::of(run);
+    let cells = run
+        .cells
+        .iter()
+        .filter(|c| !merged || c.key.is_of_all_targets())
+        .filter(|c| c.key.repeat == 0);
+    let each = cells.take(HEADLINES_MAX).map(|cell| {
+        let of = repeated.iter().find(|r| {
+            r.key.name == cell.key.name
+                && r.key.target == cell.key.target
+                && matches!(r.metric.quantity, Quantity::Iops | Quantity::Bandwidth)
+                && r.metric.kind.is_none()
+        });
+        let mut headline = headline(cell);
+        if let Some(of) = of {
+            headline.value = rate(cell, of.value);
+            if let Some(interval) = of.mean.and_then(|m| m.interval) {
+                headline.interval = format!(
+                    "{} to {} (95 %, over {} repeats)",
+                    rate(cell, interval.low),
+                    rate(cell, interval.high),
+                    of.count
+                );
+            }
+        }
+        headline.name = if merged { cell.key.name.clone() } else { words::name(run, &cell.key) };
+        headline
+    });
+    each.collect()
+}
+
+/// A rate in the unit that says most about the cell.
+fn rate(cell: &Cell, per_s: f64) -> String {
+    if is_about_bandwidth(cell.key.block_bytes()) {
+        human::throughput(per_s)
+    } else {
+        format!("{} IOPS", human::count(per_s))
+    }
+}
+
+fn headline(cell: &Cell) -> Headline {
+    let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
+    let total = cell.total();
+    let n = if about_bandwidth { total.bytes() } else { total.ops() };
+    let mut beside = vec![words::conditions(&cell.key)];
+    for (kind, stats) in total.iter().filter(|(_, s)| s.ops() > 0) {
+        let latency = Latency::of(stats.felt());
+        let p50 = latency.percentiles_ns[0].map(|ns| human::time_ns(ns as f64));
+        let p99 = latency.percentiles_ns[2].map(|ns| human::time_ns(ns as f64));
+        if let Some(p50) = p50 {
+            let p99 = p99.map_or(String::new(), |p| format!(", p99 {p}"));
+            beside.push(format!("{} p50 {p50}{p99}", kind.name()));
+        }
+    }
+    beside.push(format!("n = {}", human::count(total.ops() as f64)));
+    let level = cell.verdicts.iter().map(|v| v.level).max();
+    Headline {
+        name: cell.key.name.clone(),
+        value: rate(cell, cell.per_second(n as f64)),
+        interval: within(cell, about_bandwidth).unwrap_or_default(),
+        beside,
+        tone: level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone),
+    }
+}
+
+/// The interval of a cell's mean rate from its own intervals, as batches.
+fn within(cell: &Cell, about_bandwidth: bool) -> Option<String> {
+    let whole = cell.series.len().checked_sub(1)?;
+    let seconds = cell.interval_ns as f64 / 1e9;
+    let rates: Vec<f64> = cell.series[..whole]
+        .iter()
+        .map(|i| if about_bandwidth { i.bytes() } else { i.ops() } as f64 / seconds)
+        .collect();
+    let mean = batch::mean(&rates, LEVEL).ok()?;
+    let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
+    let doubt = if mean.independent { "" } else { ", too narrow: the rate moves slowly" };
+    Some(format!("{low} to {high} (95 %, within this run{doubt})"))
+}
+
+/// What a method came to, in a few numbers.
+fn of_method(findings: &Findings) -> Vec<Headline> {
+    let several = findings.subjects.len() > 1;
+    let mut all = Vec::new();
+    for subject in &findings.subjects {
+        let on = if several { format!(" on {}", subject.target) } else { String::new() };
+        for stage in &subject.stages {
+            let Some(showed) = &stage.showed else { continue };
+            let name = |what: &str| format!("{what}{on}");
+            match showed {
+                Showed::Preparation { .. } => {}
+                Showed::Sweep(sweep) => {
+                    if let Some(load) = &sweep.load
+                        && let Optimum::Found { chosen, .. } = load.optimum
+                    {
+                        let row = &sweep.table.rows[load.rows[chosen]];
+                        let under = if load.ceilings.is_empty() {
+                            String::new()
+                        } else {
+                            format!(" under {}", load.ceilings.join(" and "))
+                        };
+                        all.push(of_row(
+                            row,
+                            &sweep.table.axes,
+                            name(&format!("best point{under}")),
+                        ));
+                    } else if sweep.scaling.is_none() {
+                        all.extend(
+                            most(&sweep.table.rows)
+                                .map(|r| of_row(r, &sweep.table.axes, name("most"))),
+                        );
+                    }
+                    if let Some(scaling) = &sweep.scaling
+                        && let Some(last) = scaling.points.last()
+                    {
+                        all.push(Headline {
+                            name: name(&format!("{} {}", last.n, scaling.of)),
+                            value: format!("× {}", human::three_digits(last.speed_up)),
+                            interval: format!(
+                                "{} % of ideal",
+                                human::three_digits(last.efficiency * 100.0)
+                            ),
+                            beside: vec![format!("{} IOPS", human::count(last.throughput))],
+                            tone: Tone::Plain,
+                        });
+                    }
+                }
+                Showed::Rounds(rounds) => {
+                    let (value, tone) = if rounds.reached() {
+                        ("steady state".to_owned(), Tone::Good)
+                    } else {
+                        ("NOT REACHED".to_owned(), Tone::Bad)
+                    };
+                    let window = format!("rounds {} to {}", rounds.window_first, rounds.rounds);
+                    all.push(Headline {
+                        name: name(&stage.name),
+                        value,
+                        interval: format!("measured over {window}"),
+                        beside: vec![rounds.limits.clone()],
+                        tone,
+                    });
+                    all.extend(
+                        most(&rounds.table.rows)
+                            .map(|r| of_row(r, &rounds.table.axes, name("most"))),
+                    );
+                    all.extend(quickest(&rounds.table.rows).map(|r| Headline {
+                        value: r.mean_ns.map_or(String::new(), human::time_ns),
+                        interval: "mean".to_owned(),
+                        ..of_row(r, &rounds.table.axes, name("lowest latency"))
+                    }));
+                }
+                Showed::Series(series) => {
+                    all.push(of_row(&series.first, &[], name("at first")));
+                    if series.samples.len() > 1 {
+                        all.push(of_row(&series.end, &[], name("at the end")));
+                    }
+                }
+                Showed::Points { points } => {
+                    for point in points {
+                        let mut headline = of_row(&point.row, &[], name(point.which));
+                        if !point.keeps {
+                            headline.tone = Tone::Warning;
+                            headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
+                        }
+                        all.push(headline);
+                    }
+                }
+            }
+        }
+    }
+    all.truncate(HEADLINES_MAX);
+    all
+}
+
+fn most(rows: &[Row]) -> Option<&Row> {
+    rows.iter()
+        .filter(|r| r.iops.is_some())
+        .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(std::cmp::Ordering::Equal))
+}
+
+fn quickest(rows: &[Row]) -> Option<&Row> {
+    rows.iter()
+        .filter(|r| r.mean_ns.is_some())
+        .min_by(|a, b| a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(std::cmp::Ordering::Equal))
+}
+
+fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
+    let interval = row.iops_half_width.map_or(String::new(), |share| {
+        format!("± {} % (95 %, over {} cells)", human::three_digits(share * 100.0), row.n)
+    });
+    let mut beside = Vec::new();
+    if !row.at.is_empty() {
+        let at = axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
+        beside.push(at.collect::<Vec<_>>().join(", "));
+    }
+    let p50 = row.nines_ns.first().copied().flatten();
+    let p99 = row.nines_ns.get(1).copied().flatten();
+    if let (Some(p50), Some(p99)) = (p50, p99) {
+        beside.push(format!(
+            "p50 {}, p99 {}",
+            human::time_ns(p50 as f64),
+            human::time_ns(p99 as f64)
+        ));
+    }
+    beside.push(format!("n = {}", human::count(row.ops as f64)));
+    Headline {
+        name,
+        value: row.iops.map_or("–".to_owned(), |x| format!("{} IOPS", human::count(x))),
+        interval,
+        beside,
+        tone: row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone),
+    }
+}
+
+/// Verdicts, the gravest first; what holds for several cells is said once. Thresholds go before.
+pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
+    let own = thresholds::own(run);
+    let required = thresholds::outcomes(run, &own);
+    let mut all: Vec<Verdict> = required
+        .iter()
+        .map(|outcome| {
+            let value =
+                outcome.value.map_or("unknown".to_owned(), |v| outcome.metric.quantity.human(v));
+            Verdict {
+                code: "THRESHOLD".to_owned(),
+                tone: if outcome.held { Tone::Good } else { Tone::Bad },
+                text: format!(
+                    "{}: {} ({value}){}",
+                    outcome.threshold,
+                    if outcome.held { "held" } else { "not held" },
+                    outcome.why.as_ref().map_or(String::new(), |w| format!("; {w}"))
+                ),
+                of: outcome.cell.map(|c| words::name(run, c)).into_iter().collect(),
+            }
+        })
+        .collect();
+    let by_code = findings.is_some();
+    let mut groups: Vec<(&Judged, Vec<&Cell>)> = Vec::new();
+    for cell in &run.cells {
+        for verdict in cell.verdicts.iter().filter(|v| v.code != "PREPARATION") {
+            let same = |g: &&mut (&Judged, Vec<&Cell>)| {
+                if by_code { g.0.code == verdict.code } else { g.0 == verdict }
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((verdict, vec![cell])),
+            }
+        }
+    }
+    let grave = |level: Level| match level {
+        Level::Invalid => 0,
+        Level::Warning => 1,
+        Level::Valid => 2,
+        Level::Note => 3,
+    };
+    groups.sort_by_key(|g| grave(g.0.level));
+    all.extend(groups.into_iter().map(|(verdict, cells)| {
+        let mut of: Vec<String> = Vec::new();
+        if cells.len() == run.cells.len() && cells.len() > 1 {
+            of.push(format!("all {} cells", cells.len()));
+        } else if run.cells.len() > 1 {
+            let mut told = 0;
+            for cell in &cells {
+                let name = words::name(run, &cell.key);
+                if of.contains(&name) {
+                    told += 1;
+                } else if of.len() < NAMES_MAX {
+                    told += 1;
+                    of.push(name);
+                }
+            }
+            if told < cells.len() {
+                of.push(format!("{} more of {} cells", cells.len() - told, run.cells.len()));
+            }
+        }
+        Verdict {
+            code: verdict.code.clone(),
+            tone: words::tone(verdict.level),
+            text: verdict.text.clone(),
+            of,
+        }
+    }));
+    all
+}

@@ -1,0 +1,516 @@
+//! A grid: the load curve where it is about load, scaling where it is about how many work, a heat table
+//! over two axes, bars over one; and the table of its points.
+
+use super::distribution::{Curve, histogram, spectrum};
+use super::method::Stage;
+use super::{cells, words};
+use crate::figures::is_about_bandwidth;
+use iodyno_measure::statistics::knee::Optimum;
+use iodyno_measure::{Histogram, Level};
+use iodyno_method::findings::{Load, NINES, Row, Scaling, SweepFinding, Table as Grid};
+use iodyno_page::figure::{Matrix, Rule};
+use iodyno_page::{
+    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape,
+    Table, Tone,
+};
+use iodyno_units::{human, parse_size};
+
+/// Points of a sweep whose courses are drawn.
+const COURSES_MAX: usize = 6;
+/// Curves of a load figure: more outer values than this are not told apart.
+const LINES_MAX: usize = 8;
+
+/// A measured grid.
+pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
+    let mut figures = Vec::new();
+    if let Some(scaling) = &sweep.scaling {
+        figures.push(of_scaling(stage, scaling));
+    }
+    if let Some(load) = &sweep.load {
+        figures.extend(of_load(stage, &sweep.table, Some(load)));
+    }
+    if figures.is_empty() || sweep.table.axes.len() == 2 {
+        figures.extend(of_table(stage, &sweep.table));
+    }
+    figures.extend(of_distribution(stage, &sweep.table));
+    let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
+    blocks.push(Block::Table(table(&sweep.table)));
+    if stage.cells.len() <= COURSES_MAX {
+        let mut courses = cells::course(stage.run, &stage.cells);
+        for figure in &mut courses {
+            figure.id = format!("{}-{}", stage.id, figure.id);
+        }
+        blocks.extend(courses.into_iter().map(Block::Figure));
+    }
+    blocks
+}
+
+/// The plots of a table of points: of two axes as heat tables, else as bars and lines.
+pub(super) fn of_table(stage: &Stage<'_>, table: &Grid) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let is_load = |axis: &str| matches!(axis, "depth" | "threads" | "rate");
+    if table.axes.len() == 2 && table.axes.iter().all(|a| is_load(a)) {
+        figures.extend(of_load(stage, table, None));
+    }
+    match table.axes.as_slice() {
+        [] => {}
+        [_] => figures.extend(of_one_axis(stage, table)),
+        [across, down] => figures.extend(matrices(stage, table, (across, down), &[])),
+        [outer @ .., across, down] => {
+            let mut seen: Vec<&[String]> = Vec::new();
+            for row in &table.rows {
+                let at = &row.at[..outer.len()];
+                if !seen.contains(&at) {
+                    seen.push(at);
+                }
+            }
+            for at in seen {
+                figures.extend(matrices(stage, table, (across, down), at));
+            }
+        }
+    }
+    figures
+}
+
+/// The values of an axis, in their order.
+fn values(table: &Grid, axis: usize) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for row in &table.rows {
+        if !all.contains(&row.at[axis]) {
+            all.push(row.at[axis].clone());
+        }
+    }
+    all
+}
+
+/// One heat table for each figure of the points that matters. `outer` are the values of the axes before.
+fn matrices(
+    stage: &Stage<'_>,
+    table: &Grid,
+    (across, down): (&String, &String),
+    outer: &[String],
+) -> Vec<Figure> {
+    let skip = outer.len();
+    let (columns, rows) = (values(table, skip), values(table, skip + 1));
+    let at = |row: &String, column: &String| {
+        table
+            .rows
+            .iter()
+            .find(|r| r.at[..skip] == *outer && r.at[skip] == *column && r.at[skip + 1] == *row)
+    };
+    let of = |get: &dyn Fn(&Row) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+        rows.iter().map(|r| columns.iter().map(|c| at(r, c).and_then(get)).collect()).collect()
+    };
+    let notes: Vec<Vec<String>> = rows
+        .iter()
+        .map(|r| columns.iter().map(|c| at(r, c).map_or(String::new(), note)).collect())
+        .collect();
+    let where_ = if outer.is_empty() {
+        String::new()
+    } else {
+        let axes = table.axes.iter().zip(outer).map(|(axis, v)| format!("{axis} {v}"));
+        format!(" at {}", axes.collect::<Vec<_>>().join(", "))
+    };
+    let suffix = if outer.is_empty() {
+        String::new()
+    } else {
+        format!("-{}", words::slug(&outer.join("-")))
+    };
+    let mut figures = Vec::new();
+    let mut add =
+        |what: &str, quantity: Quantity, values: Vec<Vec<Option<f64>>>, is_first: bool| {
+            let all = values.iter().flatten().flatten().copied();
+            let (low, high) = all.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x)));
+            if high <= 0.0 {
+                return;
+            }
+            let matrix = Matrix {
+                columns_label: across.clone(),
+                columns: columns.clone(),
+                rows_label: down.clone(),
+                rows: rows.clone(),
+                quantity,
+                values,
+                notes: notes.clone(),
+            };
+            let figure = Figure {
+                id: format!("{}-{}{suffix}", stage.id, words::slug(what)),
+                title: stage.titled(&format!("{what} by {down} and {across}{where_}")),
+                summary: format!(
+                    "{what} from {} to {} over {} points.",
+                    quantity.words(low),
+                    quantity.words(high),
+                    rows.len() * columns.len()
+                ),
+                conditions: stage.line(),
+                shape: Shape::Matrix(matrix.clone()),
+                notes: Vec::new(),
+            };
+            let columns = (stage.columns && is_first).then(|| Figure {
+                id: format!("{}-columns", figure.id),
+                shape: Shape::Columns(matrix),
+                ..figure.clone()
+            });
+            figures.push(figure);
+            figures.extend(columns);
+        };
+    add("IOPS", Quantity::Iops, of(&|r| r.iops), true);
+    let has_large = |axis: &String, values: &[String]| {
+        axis == "block"
+            && values.iter().any(|v| parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32)))
+    };
+    if has_large(down, &rows) || has_large(across, &columns) {
+        add("throughput", Quantity::Throughput, of(&|r| r.bytes_per_s), false);
+    }
+    add("mean latency", Quantity::LatencyNs, of(&|r| r.mean_ns), false);
+    add("p99.9 latency", Quantity::LatencyNs, of(&|r| nine(r, 2)), false);
+    figures
+}
+
+/// More words on a point.
+fn note(row: &Row) -> String {
+    if let Some(why) = &row.skipped {
+        return format!("n/a: {why}");
+    }
+    let mut parts = Vec::new();
+    if let Some(share) = row.iops_half_width {
+        parts.push(format!("± {} % over {} cells", human::three_digits(share * 100.0), row.n));
+    }
+    if let Some(ns) = row.mean_ns {
+        parts.push(format!("mean {}", human::time_ns(ns)));
+    }
+    if let Some(ns) = nine(row, 1) {
+        parts.push(format!("p99 {}", human::time_ns(ns)));
+    }
+    parts.extend(row.codes.iter().cloned());
+    parts.join(", ")
+}
+
+/// One of [`NINES`], ns.
+pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
+    row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
+}
+
+/// Bars of the rate, and lines of latency, over the values of one axis.
+fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
+    let names = values(table, 0);
+    let about_bandwidth = table.axes[0] != "block"
+        && stage.cells.first().is_some_and(|c| is_about_bandwidth(c.key.block_bytes()));
+    let rate = |row: &Row| if about_bandwidth { row.bytes_per_s } else { row.iops };
+    let bars = table.rows.iter().enumerate().filter_map(|(i, row)| {
+        let y = rate(row)?;
+        let interval = row.iops_half_width.map(|share| (y * (1.0 - share), y * (1.0 + share)));
+        Some(Point { interval, tone: tone(row), ..Point::at(i as f64, y) })
+    });
+    let bars: Vec<Point> = bars.collect();
+    let (best, _) = bars
+        .iter()
+        .fold((0, 0.0), |(at, most), p| if p.y > most { (p.x as usize, p.y) } else { (at, most) });
+    let (label, quantity) = if about_bandwidth {
+        ("throughput", Quantity::Throughput)
+    } else {
+        ("IOPS", Quantity::Iops)
+    };
+    let most = bars.iter().map(|p| p.y).fold(0.0, f64::max);
+    if bars.is_empty() {
+        return None;
+    }
+    let mut lines: Vec<Series> = [(0, "p50"), (1, "p99"), (2, "p99.9")]
+        .into_iter()
+        .map(|(i, name)| Series {
+            name: name.to_owned(),
+            mark: Mark::Line,
+            color: i + 1,
+            points: table
+                .rows
+                .iter()
+                .enumerate()
+                .map(|(at, row)| Point::at(at as f64, nine(row, i).unwrap_or(f64::NAN)))
+                .collect(),
+        })
+        .collect();
+    lines.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
+    let bars = Series { name: label.to_owned(), mark: Mark::Bars, color: 0, points: bars };
+    Some(Figure {
+        id: format!("{}-by-{}", stage.id, words::slug(&table.axes[0])),
+        title: stage.titled(&format!("{label} and latency by {}", table.axes[0])),
+        summary: format!(
+            "The most is {} at {} {}.",
+            quantity.words(most),
+            table.axes[0],
+            names.get(best).map_or("", String::as_str)
+        ),
+        conditions: stage.line(),
+        shape: Shape::Plot(Plot {
+            x: Axis::categories(table.axes[0].clone(), names),
+            panels: vec![
+                Panel::new(Axis::from_zero(label, quantity), vec![bars]),
+                Panel::new(Axis::log("latency", Quantity::LatencyNs), lines),
+            ],
+            spans: Vec::new(),
+        }),
+        notes: Vec::new(),
+    })
+}
+
+fn tone(row: &Row) -> Tone {
+    row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone)
+}
+
+/// The hockey stick: latency over the rate that was reached. Over one axis its percentiles; over two, a
+/// curve of the mean for each value of the first.
+fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
+    let best = load.and_then(|l| match l.optimum {
+        Optimum::Found { chosen, .. } => Some(l.rows[chosen]),
+        _ => None,
+    });
+    let label = |row: &Row| {
+        if table.axes.last().is_some_and(|a| a == "rate") {
+            row.at.last().cloned().unwrap_or_default()
+        } else {
+            row.oio.to_string()
+        }
+    };
+    let point = |index: usize, ns: Option<f64>, labelled: bool| {
+        let row = &table.rows[index];
+        let mut point = Point::at(row.iops.unwrap_or(f64::NAN), ns.unwrap_or(f64::NAN));
+        if labelled {
+            point.label = label(row);
+            if best == Some(index) {
+                point.label = format!("{} best", point.label);
+                point.tone = Tone::Good;
+            }
+        }
+        if tone(row) != Tone::Plain {
+            point.tone = tone(row);
+        }
+        point
+    };
+    let mut series = Vec::new();
+    if let [_] = table.axes.as_slice() {
+        for (color, (i, name)) in [(0, "p50"), (1, "p99"), (2, "p99.9")].into_iter().enumerate() {
+            series.push(Series {
+                name: name.to_owned(),
+                mark: Mark::Line,
+                color,
+                points: (0..table.rows.len())
+                    .map(|at| point(at, nine(&table.rows[at], i), i == 1))
+                    .collect(),
+            });
+        }
+    } else {
+        let outer = values(table, 0);
+        for (color, value) in outer.iter().take(LINES_MAX).enumerate() {
+            let mine = (0..table.rows.len()).filter(|&i| table.rows[i].at[0] == *value);
+            series.push(Series {
+                name: format!("{} {value}, mean", table.axes[0]),
+                mark: Mark::Line,
+                color,
+                points: mine.map(|at| point(at, table.rows[at].mean_ns, true)).collect(),
+            });
+        }
+    }
+    series.retain(|s| s.points.iter().any(|p| p.x.is_finite() && p.y.is_finite()));
+    if series.is_empty() {
+        return None;
+    }
+    let most = table.rows.iter().filter_map(|r| r.iops).fold(0.0, f64::max);
+    let mut summary = format!(
+        "Latency over the rate that was reached, which is at most {} IOPS.",
+        human::count(most)
+    );
+    if let Some(row) = best.map(|i| &table.rows[i]) {
+        let at = table.axes.iter().zip(&row.at).map(|(axis, v)| format!("{axis} {v}"));
+        summary = format!(
+            "{summary} The best point is {} with {} IOPS: no other reaches 98 % of the most with fewer outstanding I/Os.",
+            at.collect::<Vec<_>>().join(", "),
+            human::count(row.iops.unwrap_or_default())
+        );
+    }
+    let of = if table.axes.last().is_some_and(|a| a == "rate") {
+        "the offered rate"
+    } else {
+        "the outstanding I/Os (OIO)"
+    };
+    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
+    panel.height = 1.4;
+    for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
+        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Warning });
+    }
+    Some(Figure {
+        id: format!("{}-load", stage.id),
+        title: stage.titled("Latency and throughput under load"),
+        summary,
+        conditions: stage.line(),
+        shape: Shape::Plot(Plot {
+            x: Axis::from_zero("IOPS reached", Quantity::Iops),
+            panels: vec![panel],
+            spans: Vec::new(),
+        }),
+        notes: vec![format!("Beside the points: {of}.")],
+    })
+}
+
+/// How throughput grows, beside the ideal.
+fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
+    let points = &scaling.points;
+    let first = points.iter().map(|p| p.n).min().unwrap_or(1);
+    let line = |name: &str, mark, color, of: &dyn Fn(f64) -> f64, n: &[f64]| Series {
+        name: name.to_owned(),
+        mark,
+        color,
+        points: n.iter().map(|&n| Point::at(n, of(n))).collect(),
+    };
+    let at: Vec<f64> = points.iter().map(|p| f64::from(p.n)).collect();
+    let mut speed = vec![
+        line("ideal", Mark::Dashed, 7, &|n| n / f64::from(first), &at),
+        Series {
+            name: "measured".to_owned(),
+            mark: Mark::Line,
+            color: 0,
+            points: points
+                .iter()
+                .map(|p| Point {
+                    label: format!("{} IOPS", human::count(p.throughput)),
+                    ..Point::at(f64::from(p.n), p.speed_up)
+                })
+                .collect(),
+        },
+    ];
+    if let Some(law) = &scaling.law {
+        let base = law.at(f64::from(first));
+        let end = at.iter().copied().fold(1.0, f64::max);
+        let fine: Vec<f64> = (0..=40)
+            .map(|i| f64::from(first) + (end - f64::from(first)) * f64::from(i) / 40.0)
+            .collect();
+        speed.push(line("scalability law", Mark::Dashed, 2, &|n| law.at(n) / base, &fine));
+    }
+    let last = points.last();
+    let summary = last.map_or(String::new(), |p| {
+        format!(
+            "{} {} do {} times the work of {first}: {} % of the ideal.",
+            p.n,
+            scaling.of,
+            human::three_digits(p.speed_up),
+            human::three_digits(p.efficiency * 100.0)
+        )
+    });
+    let efficiency = Series {
+        name: "efficiency".to_owned(),
+        mark: Mark::Line,
+        color: 1,
+        points: points.iter().map(|p| Point::at(f64::from(p.n), p.efficiency)).collect(),
+    };
+    let mut below = Panel::new(Axis::from_zero("efficiency", Quantity::Share), vec![efficiency]);
+    below.height = 0.5;
+    below.rules.push(Rule { at: 1.0, upright: false, name: "ideal".to_owned(), tone: Tone::Dim });
+    Figure {
+        id: format!("{}-scaling", stage.id),
+        title: stage.titled(&format!("Scaling over {}", scaling.of)),
+        summary,
+        conditions: stage.line(),
+        shape: Shape::Plot(Plot {
+            x: Axis::from_zero(scaling.of, Quantity::Count),
+            panels: vec![Panel::new(Axis::from_zero("speed-up", Quantity::Ratio), speed), below],
+            spans: Vec::new(),
+        }),
+        notes: vec![
+            "Normalised to the smallest number; the absolute rates stand beside the points."
+                .to_owned(),
+        ],
+    }
+}
+
+/// The distributions of the points, all their cells together.
+pub(super) fn of_distribution(stage: &Stage<'_>, table: &Grid) -> Vec<Figure> {
+    if table.rows.len() > LINES_MAX {
+        return Vec::new();
+    }
+    let curves = || -> Vec<Curve> {
+        let each = table.rows.iter().enumerate().filter_map(|(index, row)| {
+            let mut all = Histogram::default();
+            for cell in &stage.cells {
+                if cell.key.place.as_ref().is_some_and(|p| p.index as usize == index) {
+                    for (_, stats) in cell.total().iter() {
+                        all.merge(stats.felt());
+                    }
+                }
+            }
+            let name = table.axes.iter().zip(&row.at).map(|(a, v)| format!("{a} {v}"));
+            let name = name.collect::<Vec<_>>().join(", ");
+            (all.count() > 0).then(|| Curve {
+                name: if name.is_empty() { stage.name.to_owned() } else { name },
+                histogram: all,
+            })
+        });
+        each.collect()
+    };
+    let mut all = Vec::new();
+    all.extend(spectrum(&format!("{}-percentiles", stage.id), stage.line(), curves()));
+    all.extend(histogram(&format!("{}-histogram", stage.id), stage.line(), curves()));
+    for figure in &mut all {
+        figure.title = stage.titled(&figure.title);
+        figure.notes.push("All kinds of operation together.".to_owned());
+    }
+    all
+}
+
+/// The points as a table.
+pub(super) fn table(grid: &Grid) -> Table {
+    let rows: Vec<(Vec<String>, &Row)> = grid.rows.iter().map(|r| (r.at.clone(), r)).collect();
+    table_of(&grid.axes, &rows)
+}
+
+/// Rows of figures under names.
+pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)]) -> Table {
+    let mut columns: Vec<Column> = names.iter().map(Column::words).collect();
+    columns.extend([
+        Column::numbers("OIO", ""),
+        Column::numbers("cells", ""),
+        Column::numbers("IOPS", "1/s"),
+        Column::numbers("± (95 %)", "share"),
+        Column::numbers("throughput", "bytes/s"),
+        Column::numbers("mean", "ns"),
+    ]);
+    columns.extend(NINES.iter().map(|(_, label)| Column::numbers(*label, "ns")));
+    columns.extend([
+        Column::numbers("max", "ns"),
+        Column::numbers("n", ""),
+        Column::words("verdict"),
+    ]);
+    let most = rows.iter().filter_map(|(_, r)| r.iops).fold(0.0, f64::max);
+    let rows = rows.iter().map(|(at, row)| {
+        let mut cells: Vec<Field> = at.iter().map(Field::words).collect();
+        cells.push(Field::number(row.oio.to_string(), f64::from(row.oio)));
+        cells.push(Field::number(row.n.to_string(), row.n as f64));
+        let mut iops = match &row.skipped {
+            Some(why) => Field { note: why.clone(), ..Field::words("n/a").toned(Tone::Dim) },
+            None => words::iops(row.iops),
+        };
+        iops.heat = row.iops.filter(|_| most > 0.0).map(|x| x / most);
+        cells.push(iops);
+        cells.push(row.iops_half_width.map_or_else(Field::none, |share| {
+            Field::number(format!("{} %", human::three_digits(share * 100.0)), share)
+        }));
+        cells.push(words::throughput(row.bytes_per_s));
+        cells.push(words::time(row.mean_ns));
+        cells.extend((0..NINES.len()).map(|i| words::time(nine(row, i))));
+        cells.push(words::time(row.max_ns.map(|ns| ns as f64)));
+        cells.push(Field::number(human::count(row.ops as f64), row.ops as f64));
+        let (text, tone) = match row.level {
+            Some(level) if level >= Level::Warning => (row.codes.join(", "), words::tone(level)),
+            Some(_) => ("valid".to_owned(), Tone::Good),
+            None => ("–".to_owned(), Tone::Dim),
+        };
+        cells.push(Field::words(text).toned(tone));
+        cells.into()
+    });
+    Table {
+        caption: "The points".to_owned(),
+        columns,
+        rows: rows.collect(),
+        notes: vec![
+            "IOPS and throughput are means of the cells, percentiles those of all their operations together. A dash: not told, for want of samples or of cells.".to_owned(),
+        ],
+    }
+}

@@ -1,0 +1,101 @@
+//! A method's stages, each with the plots that fit what it did.
+
+use super::{grid, points, rounds, series, words};
+use iodyno_measure::{Cell, Role};
+use iodyno_method::Findings;
+use iodyno_method::findings::{Showed, StageFinding};
+use iodyno_notebook::Run;
+use iodyno_page::{Block, Section};
+
+/// One stage of one subject, with the cells that it measured.
+pub(super) struct Stage<'a> {
+    pub(super) run: &'a Run,
+    /// The subject's target, where there are several subjects; else empty.
+    pub(super) of: String,
+    /// A name for links, unique in the report.
+    pub(super) id: String,
+    /// Its name.
+    pub(super) name: &'a str,
+    /// Of several targets the merged ones.
+    pub(super) cells: Vec<&'a Cell>,
+    /// Grids also as columns.
+    pub(super) columns: bool,
+}
+
+impl Stage<'_> {
+    /// The line below a figure.
+    pub(super) fn line(&self) -> String {
+        words::line_of(self.run, self.cells.iter().copied())
+    }
+
+    /// A title, with the subject where there are several.
+    pub(super) fn titled(&self, title: &str) -> String {
+        if self.of.is_empty() { title.to_owned() } else { format!("{title}, {}", self.of) }
+    }
+}
+
+/// A section for each stage.
+pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Section> {
+    let mut all = Vec::new();
+    let several = findings.subjects.len() > 1;
+    if let Some(together) = points::side_by_side(run, findings) {
+        all.push(together);
+    }
+    for (subject_number, subject) in findings.subjects.iter().enumerate() {
+        for (number, finding) in subject.stages.iter().enumerate() {
+            let stage = Stage {
+                run,
+                of: if several { subject.target.clone() } else { String::new() },
+                id: if several {
+                    format!("{}-{}-{}", words::slug(&finding.name), subject_number + 1, number + 1)
+                } else {
+                    format!("{}-{}", words::slug(&finding.name), number + 1)
+                },
+                name: &finding.name,
+                cells: cells(run, subject_number as u32, number as u32),
+                columns,
+            };
+            let blocks = blocks(&stage, finding);
+            if !blocks.is_empty() {
+                all.push(Section {
+                    id: format!("stage-{}", stage.id),
+                    title: stage.titled(&finding.name),
+                    blocks,
+                    folded: false,
+                });
+            }
+        }
+    }
+    // Preparations say in words what was done; what was measured comes first.
+    all.sort_by_key(|s| !s.blocks.iter().any(|b| matches!(b, Block::Figure(_))));
+    all
+}
+
+fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {
+    let mine = |c: &&Cell| {
+        c.key
+            .place
+            .as_ref()
+            .is_some_and(|p| p.subject == subject && p.stage == stage && p.role == Role::Measure)
+    };
+    let all: Vec<&Cell> = run.cells.iter().filter(mine).collect();
+    let merged = all.iter().any(|c| c.key.is_of_all_targets());
+    all.into_iter().filter(|c| !merged || c.key.is_of_all_targets()).collect()
+}
+
+fn blocks(stage: &Stage<'_>, finding: &StageFinding) -> Vec<Block> {
+    match &finding.showed {
+        None => vec![Block::Text("Not begun.".to_owned())],
+        Some(Showed::Preparation { facts }) => {
+            if facts.is_empty() {
+                Vec::new()
+            } else {
+                vec![Block::Facts(vec![(String::new(), facts.clone())])]
+            }
+        }
+        Some(Showed::Sweep(sweep)) => grid::sweep(stage, sweep),
+        Some(Showed::Rounds(of)) => rounds::blocks(stage, of),
+        Some(Showed::Series(of)) => series::blocks(stage, of),
+        Some(Showed::Points { points }) => points::blocks(stage, points),
+    }
+}

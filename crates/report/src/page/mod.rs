@@ -1,0 +1,172 @@
+//! Stored runs as a document: what stands on which page, which plot is drawn of which figures, and what
+//! is disclosed. How a document is written (HTML, Markdown, SVG) is in the room `page`.
+//!
+//! One run gives its own report; several give a comparison in which their curves overlay. The first
+//! section is what somebody reads who reads nothing else: what was measured on what, the headline numbers
+//! with their intervals, the verdicts in plain words, and the one plot that fits.
+
+mod cells;
+mod compare;
+mod disclosure;
+mod distribution;
+mod first;
+mod grid;
+mod method;
+mod points;
+mod rounds;
+mod series;
+mod time;
+mod words;
+
+use crate::compare::Compared;
+use iodyno_notebook::{Run, portable};
+use std::borrow::Cow;
+
+use iodyno_page::{Block, Document, Embedded, Figure, Section};
+
+/// What a report holds beyond what it always does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Program and version, for the foot.
+    pub made_by: String,
+    /// Grids of two axes also as columns on a plane, as SNIA's test specification draws them.
+    pub columns: bool,
+    /// Without the runs themselves: nothing can be read back out of it.
+    pub without_data: bool,
+}
+
+/// Intervals that a page carries of a run, all cells together: some hundred bytes each.
+const CARRIED_INTERVALS_MAX: usize = 10_000;
+
+/// The report on a run.
+pub fn document(run: &Run, options: &Options) -> Document {
+    let mut document = Document {
+        title: run.head.name.clone(),
+        about: words::about(run),
+        made_by: options.made_by.clone(),
+        ..Document::default()
+    };
+    let findings = crate::method::findings_of(run);
+    if let Some(findings) = &findings
+        && findings.standard.is_some()
+        && !findings.deviations.is_empty()
+    {
+        "NON-CONFORMANT".clone_into(&mut document.stamp);
+    }
+    let sections = match &findings {
+        Some(findings) => method::sections(run, findings, options.columns),
+        None => cells::sections(run),
+    };
+    document.sections = first::with(run, findings.as_ref(), sections);
+    document.sections.push(cells::all(run));
+    document.sections.extend(disclosure::sections(run, findings.as_ref()));
+    embed(&mut document, &[run], options);
+    document
+}
+
+/// The report on several runs: what is said of each side beside the first, and their curves in the same
+/// axes. `sides` are the runs that were compared, the first ones first.
+pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
+    let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
+    let mut others: Vec<&str> = parts.iter().map(|p| p.sides[1].asked).collect();
+    others.dedup();
+    let against = parts.first().map_or("", |p| p.sides[0].asked);
+    let mut document = Document {
+        title: format!("{} against {against}", others.join(", ")),
+        about: words::about_several(&runs),
+        made_by: options.made_by.clone(),
+        ..Document::default()
+    };
+    for (number, (part, other)) in parts.iter().zip(sides.iter().skip(1)).enumerate() {
+        let mut sections = compare::sections(part, [sides[0], other]);
+        if parts.len() > 1 {
+            for section in &mut sections {
+                compare::number(section, number + 1, part.sides[1].asked);
+            }
+        }
+        document.sections.extend(sections);
+    }
+    // Curves of the same axes say at a glance what the tables say in numbers.
+    let after = document.sections.len().min(1);
+    let loads = figures("load", "Under load", compare::loads(&runs));
+    document.sections.splice(after..after, loads);
+    embed(&mut document, &runs, options);
+    document
+}
+
+/// Puts the runs into the document, and says how to read them back.
+fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
+    let mut words: Vec<String> = Vec::new();
+    if options.without_data {
+        words.push("The runs themselves are not in this file, as asked: `iodyno import` reads nothing out of it.".to_owned());
+    } else {
+        let mut left_out = Vec::new();
+        let mut longest: u64 = 0;
+        for (number, run) in runs.iter().enumerate() {
+            let (kept, merge) = carried(run);
+            match portable::to_text(&kept) {
+                Ok(text) => {
+                    let id = format!("iodyno-run-{}", number + 1);
+                    let media_type = "application/json".to_owned();
+                    document.embedded.push(Embedded { id, media_type, text });
+                    if merge > 1 {
+                        longest = kept.cells.iter().map(|c| c.interval_ns).max().unwrap_or(0);
+                    }
+                }
+                Err(e) => left_out.push(format!("{}: {e}", run.id)),
+            }
+        }
+        if !document.embedded.is_empty() {
+            let runs = if runs.len() == 1 { "The run is" } else { "The runs are" };
+            words.push(format!("{runs} within this file: `iodyno import FILE` puts them into a notebook."));
+        }
+        if longest > 0 {
+            words.push(format!(
+                "Their series are in intervals of up to {} there, so that the file is not too large; nothing counted is lost, and the notebook has the shorter ones.",
+                iodyno_units::human::duration_ns(longest)
+            ));
+        }
+        if !left_out.is_empty() {
+            words.push(format!("Left out: {}.", left_out.join("; ")));
+        }
+    }
+    let block = Block::Text(words.join(" "));
+    match document.sections.iter_mut().find(|s| s.id == disclosure::REPEAT) {
+        Some(section) => section.blocks.push(block),
+        None => document.sections.push(Section {
+            id: "data".to_owned(),
+            title: "Data".to_owned(),
+            blocks: vec![block],
+            folded: false,
+        }),
+    }
+}
+
+/// The run as a page carries it: with its series made coarser where they are long, and by how much.
+fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
+    let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
+    let merge = all.div_ceil(CARRIED_INTERVALS_MAX).max(1);
+    if merge == 1 {
+        return (Cow::Borrowed(run), 1);
+    }
+    let cells = run.cells.iter().map(|c| c.coarser(merge)).collect();
+    let kept = Run {
+        cells,
+        id: run.id.clone(),
+        status: run.status.clone(),
+        head: run.head.clone(),
+        notebook: run.notebook.clone(),
+        ..*run
+    };
+    (Cow::Owned(kept), merge)
+}
+
+/// A section of figures; None without any.
+fn figures(id: &str, title: &str, figures: Vec<Figure>) -> Option<Section> {
+    (!figures.is_empty()).then(|| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks: figures.into_iter().map(Block::Figure).collect(),
+        folded: false,
+    })
+}

@@ -1,0 +1,177 @@
+//! Rounds until the steady state: how the tracking variables converged, the window that counts, and the
+//! table over it.
+
+use super::grid;
+use super::method::Stage;
+use iodyno_measure::statistics::steady::{Progress, Window};
+use iodyno_method::findings::RoundsFinding;
+use iodyno_page::figure::{Rule, Span};
+use iodyno_page::{
+    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape,
+    Table, Tone,
+};
+use iodyno_units::human;
+
+/// Panels of the convergence figure.
+const PANELS_MAX: usize = 8;
+
+/// What rounds showed.
+pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
+    let mut blocks: Vec<Block> =
+        grid::of_table(stage, &rounds.table).into_iter().map(Block::Figure).collect();
+    let converged = convergence(stage, rounds).map(Block::Figure);
+    let after_first = blocks.len().min(1);
+    blocks.splice(after_first..after_first, converged);
+    if let Some(table) = windows(rounds) {
+        blocks.push(Block::Table(table));
+    }
+    if let Some(trouble) = &rounds.trouble {
+        blocks.push(Block::Text(trouble.clone()));
+    }
+    let of = grid::of_distribution(stage, &rounds.table);
+    blocks.extend(of.into_iter().map(Block::Figure));
+    let mut table = grid::table(&rounds.table);
+    table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
+    blocks.push(Block::Table(table));
+    blocks
+}
+
+/// What a tracking variable counts, by its name.
+pub(super) fn quantity(name: &str) -> Quantity {
+    if name.starts_with("iops") {
+        Quantity::Iops
+    } else if name.starts_with("bandwidth") {
+        Quantity::Throughput
+    } else {
+        Quantity::LatencyNs
+    }
+}
+
+/// The tracking variables from round to round, with the window, its mean, its limits and its line.
+fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
+    if rounds.rounds == 0 || rounds.variables.is_empty() {
+        return None;
+    }
+    let window = |name: &str| -> Option<&Window> {
+        let steady = rounds.steady.as_ref()?;
+        steady.windows.iter().find(|(n, _)| n == name).map(|(_, w)| w)
+    };
+    let range = rounds.steady.as_ref().map(|s| s.limits.range_share_max);
+    let panels = rounds.variables.iter().take(PANELS_MAX).enumerate().map(|(color, variable)| {
+        let points = variable
+            .values
+            .iter()
+            .enumerate()
+            .map(|(i, v)| Point::at(i as f64 + 1.0, v.unwrap_or(f64::NAN)))
+            .collect();
+        let mut series =
+            vec![Series { name: variable.name.clone(), mark: Mark::Line, color, points }];
+        let mut rules = Vec::new();
+        if let Some(window) = window(&variable.name) {
+            let (first, last) = (f64::from(window.first_round), f64::from(window.last_round()));
+            let on = |x: f64| Point::at(x, window.fit.slope * x + window.fit.intercept);
+            series.push(Series {
+                name: "best fit".to_owned(),
+                mark: Mark::Dashed,
+                color: 7,
+                points: vec![on(first), on(last)],
+            });
+            let mut rule = |at: f64, name: String| {
+                rules.push(Rule { at, upright: false, name, tone: Tone::Dim });
+            };
+            rule(window.mean, "mean".to_owned());
+            // The rule is on the range; half of it to either side is how SNIA's pages draw it.
+            if let Some(range) = range {
+                let half = range / 2.0;
+                rule(window.mean * (1.0 + half), format!("{:.0} %", (1.0 + half) * 100.0));
+                rule(window.mean * (1.0 - half), format!("{:.0} %", (1.0 - half) * 100.0));
+            }
+        }
+        Panel {
+            rules,
+            height: if rounds.variables.len() > 2 { 0.75 } else { 1.0 },
+            ..Panel::new(Axis::from_zero(variable.name.clone(), quantity(&variable.name)), series)
+        }
+    });
+    let panels = panels.collect();
+    let reached = rounds.steady.as_ref().map(|s| s.progress);
+    let (words, tone) = match reached {
+        Some(Progress::Reached) => ("steady state", Tone::Good),
+        Some(Progress::NotReached) => ("NOT REACHED", Tone::Bad),
+        _ => ("last window", Tone::Warning),
+    };
+    let summary = match reached {
+        Some(Progress::Reached) => format!(
+            "The steady state was reached: rounds {} to {} keep the limits.",
+            rounds.window_first, rounds.rounds
+        ),
+        Some(Progress::NotReached) => {
+            format!("The steady state was not reached in {} rounds.", rounds.rounds)
+        }
+        _ => format!("{} rounds, no steady state yet.", rounds.rounds),
+    };
+    Some(Figure {
+        id: format!("{}-convergence", stage.id),
+        title: stage.titled("Convergence, round by round"),
+        summary,
+        conditions: stage.line(),
+        shape: Shape::Plot(Plot {
+            x: Axis {
+                range: Some((0.5, f64::from(rounds.rounds) + 0.5)),
+                ..Axis::from_zero("round", Quantity::Count)
+            },
+            panels,
+            spans: vec![Span {
+                from: f64::from(rounds.window_first) - 0.5,
+                to: f64::from(rounds.rounds) + 0.5,
+                name: words.to_owned(),
+                tone,
+            }],
+        }),
+        notes: vec![rounds.limits.clone()],
+    })
+}
+
+/// The measurement window of each variable, with what the rule asks of it.
+fn windows(rounds: &RoundsFinding) -> Option<Table> {
+    let steady = rounds.steady.as_ref().filter(|s| !s.windows.is_empty())?;
+    let limits = &steady.limits;
+    let share = |x: f64, ok: bool| {
+        Field::number(format!("{} %", human::three_digits(x * 100.0)), x).toned(if ok {
+            Tone::Good
+        } else {
+            Tone::Bad
+        })
+    };
+    let rows = steady.windows.iter().map(|(name, window)| {
+        let mean = quantity(name).words(window.mean);
+        vec![
+            Field::words(name.clone()),
+            Field::number(mean, window.mean),
+            share(window.range_share(), window.range_ok),
+            share(window.slope_share(), window.slope_ok),
+            Field::number(human::three_digits(window.fit.slope), window.fit.slope),
+            Field::number(human::three_digits(window.fit.intercept), window.fit.intercept),
+        ]
+        .into()
+    });
+    Some(Table {
+        caption: format!("The measurement window; {} windows were tried", steady.windows_tried),
+        columns: vec![
+            Column::words("variable"),
+            Column::numbers("mean", ""),
+            Column::numbers(
+                format!("range (at most {:.0} %)", limits.range_share_max * 100.0),
+                "share",
+            ),
+            Column::numbers(
+                format!("slope (at most {:.0} %)", limits.slope_share_max * 100.0),
+                "share",
+            ),
+            Column::numbers("a of the fit", ""),
+            Column::numbers("b of the fit", ""),
+        ],
+        rows: rows.collect(),
+        notes: vec!["The fit is a × round + b, in the variable's own unit.".to_owned()],
+    })
+}

@@ -1,0 +1,148 @@
+//! Words that several parts of a report share: names of cells, conditions in a line, ids for links.
+
+use crate::terminal::conditions as of_key;
+use iodyno_measure::{Cell, CellKey, Level};
+use iodyno_notebook::Run;
+use iodyno_page::{Cell as Field, Tone};
+use iodyno_units::human;
+
+/// Lines below the title.
+pub(super) fn about(run: &Run) -> Vec<String> {
+    let mut lines = vec![targets(run)];
+    lines.push(format!("{} UTC", run.started.strftime("%Y-%m-%d %H:%M:%S")));
+    if let Some(ended) = run.ended {
+        let ms = ended.as_millisecond() - run.started.as_millisecond();
+        lines.push(format!("took {}", human::duration_ns(ms.max(0) as u64 * 1_000_000)));
+    }
+    if !run.id.is_empty() {
+        lines.push(format!("run {}", run.id));
+    }
+    lines.push(run.status.name().to_owned());
+    lines
+}
+
+/// Lines below the title of a comparison.
+pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
+    runs.iter()
+        .take(12)
+        .map(|run| {
+            let when = run.started.strftime("%Y-%m-%d %H:%M");
+            format!("{} · {} · {} · {when} UTC", run.id, run.head.name, targets(run))
+        })
+        .chain((runs.len() > 12).then(|| format!("and {} more runs", runs.len() - 12)))
+        .collect()
+}
+
+/// The targets in few words.
+pub(super) fn targets(run: &Run) -> String {
+    match run.head.targets.as_slice() {
+        [] => "no target".to_owned(),
+        [one] => one.name.clone(),
+        [first, rest @ ..] => format!("{} and {} more targets", first.name, rest.len()),
+    }
+}
+
+/// A cell's name with what tells it from others of its run: its repeat, its target, its place.
+pub(super) fn name(run: &Run, key: &CellKey) -> String {
+    let mut name = key.name.clone();
+    if run.cells.iter().any(|c| c.key.repeat > 0) {
+        name = format!("{name} #{}", key.repeat + 1);
+    }
+    if run.head.targets.len() > 1 {
+        name = format!("{name} on {}", key.target);
+    }
+    name
+}
+
+/// `T1Q32 4 KiB`.
+pub(super) fn conditions(key: &CellKey) -> String {
+    let (oio, block) = of_key(key);
+    format!("{oio} {block}")
+}
+
+/// What a figure of one cell was measured under, in a line.
+pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
+    let ops = cell.total().ops();
+    let parts = [
+        run_words(run),
+        cell.key.target.clone(),
+        cell.key.engine.clone(),
+        conditions(&cell.key),
+        format!("{} I/Os in {}", human::count(ops as f64), human::duration_ns(cell.window_ns)),
+        judged([cell].into_iter()),
+    ];
+    join(&parts)
+}
+
+/// What a figure of several cells was measured under, in a line.
+pub(super) fn line_of<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell> + Clone) -> String {
+    let n = cells.clone().count();
+    let engine = cells.clone().next().map_or(String::new(), |c| c.key.engine.clone());
+    let count = if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") };
+    join(&[run_words(run), targets(run), engine, count, judged(cells)])
+}
+
+fn run_words(run: &Run) -> String {
+    if run.id.is_empty() { String::new() } else { format!("run {}", run.id) }
+}
+
+fn join(parts: &[String]) -> String {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
+    parts.join(" · ")
+}
+
+/// The verdicts of some cells in few words: `VALID`, or how many warnings there are.
+fn judged<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
+    let (mut warnings, mut invalid, mut judged) = (0, 0, false);
+    for verdict in cells.flat_map(|c| &c.verdicts) {
+        judged = true;
+        warnings += usize::from(verdict.level == Level::Warning);
+        invalid += usize::from(verdict.level == Level::Invalid);
+    }
+    match (invalid, warnings) {
+        _ if !judged => "not judged".to_owned(),
+        (0, 0) => "VALID".to_owned(),
+        (0, 1) => "1 warning".to_owned(),
+        (0, n) => format!("{n} warnings"),
+        (n, _) => format!("INVALID ({n} findings)"),
+    }
+}
+
+/// How a level is to be taken.
+pub(super) const fn tone(level: Level) -> Tone {
+    match level {
+        Level::Valid => Tone::Good,
+        Level::Note => Tone::Note,
+        Level::Warning => Tone::Warning,
+        Level::Invalid => Tone::Bad,
+    }
+}
+
+/// A name for links and files: what is not a letter or digit is a dash.
+pub(super) fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for c in text.chars().take(60) {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_matches('-');
+    if slug.is_empty() { "x".to_owned() } else { slug.to_owned() }
+}
+
+/// A latency in a table.
+pub(super) fn time(ns: Option<f64>) -> Field {
+    ns.map_or_else(Field::none, |ns| Field::number(human::time_ns(ns), ns))
+}
+
+/// A rate in a table.
+pub(super) fn iops(rate: Option<f64>) -> Field {
+    rate.map_or_else(Field::none, |x| Field::number(human::count(x), x))
+}
+
+/// A throughput in a table.
+pub(super) fn throughput(rate: Option<f64>) -> Field {
+    rate.map_or_else(Field::none, |x| Field::number(human::throughput(x), x))
+}
