@@ -54,7 +54,8 @@ pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
         let mut figure = figure.clone();
         if !document.stamp.is_empty() {
             let words = [document.stamp.as_str(), figure.conditions.as_str()];
-            figure.conditions = words.join(" · ").trim_end_matches(" · ").to_owned();
+            let words: Vec<&str> = words.into_iter().filter(|it| !it.is_empty()).collect();
+            figure.conditions = words.join(" · ");
         }
         let svg = chart::svg(&figure, Look::Alone);
         (format!("{}.svg", name::safe(&figure.id)), svg.into_bytes())
@@ -118,8 +119,11 @@ fn verdict(it: &Verdict) -> String {
         let _ = write!(line, "**{word}.** ");
     }
     line.push_str(&plain(&it.text));
+    let is_word = it.code.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if !it.code.is_empty() {
-        let _ = write!(line, " `{}`", shown(&it.code).replace(['`', '\n'], " "));
+        let mark = if is_word { "`" } else { "" };
+        let code = if is_word { it.code.clone() } else { plain(&it.code) };
+        let _ = write!(line, " {mark}{code}{mark}");
     }
     if !it.of.is_empty() {
         let of: Vec<String> = it.of.iter().map(|cell| plain(cell)).collect();

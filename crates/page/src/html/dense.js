@@ -1,8 +1,7 @@
 // Figures of very many points: uPlot draws the points, on screen, over the axes of the SVG, which stays for
 // print. Cursor, zoom and series are page.js's. In a page without such a figure this is left out.
-"use strict";
 class Dense {
-  constructor(chart, make, colorOf) {
+  constructor(chart) {
     this.chart = chart;
     this.parts = [];
     chart.data.panels.forEach((panel) => {

@@ -1,9 +1,11 @@
 //! A document as one HTML file that stands alone: no request, no script needed to read it, vectors in
 //! print.
 //!
-//! In `templates/` `page.html` is the frame, `block.html`, `figure.html` and `table.html` what is in it; `page.css` is how
-//! it looks, `page.js` what can be done with it. What a chart looks like is in `chart/`; here it is only
-//! set into the page together with its data, so that the script can show values, zoom and hide series.
+//! In `templates/` `page.html` is the frame, and `block.html`, `figure.html` and `table.html` what is in
+//! it; `page.css` is how it looks. What can be done with it is in `page.js` and, if it has figures, in
+//! `scales.js` and `chart.js`; a page includes what it needs. What a chart looks like is in `chart/`: here it
+//! is only set into the page together with its data, so that the script can show values, zoom and hide
+//! series.
 //!
 //! uPlot (`web/`) is only in a page that has a figure of more than [`DENSE_POINTS`] points. There it
 //! draws the points on screen, over the axes of the SVG, which stays for print and for pages without
@@ -31,6 +33,8 @@ pub const DENSE_POINTS: usize = 5000;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const SCALES_SCRIPT: &str = include_str!("scales.js");
+const CHART_SCRIPT: &str = include_str!("chart.js");
 const DENSE_SCRIPT: &str = include_str!("dense.js");
 const UPLOT: &str = include_str!("../../web/uplot-1.6.32/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../web/uplot-1.6.32/uPlot.min.css");
@@ -92,14 +96,22 @@ struct TableView<'a> {
 
 /// The page.
 pub fn page(document: &Document) -> String {
-    let dense = document.sections.iter().flat_map(|section| &section.blocks).any(has_dense);
-    let chart_style = slim(chart::style());
+    let figures = || document.sections.iter().flat_map(|it| &it.blocks).flat_map(figures_of);
+    let (has_figures, has_dense) = (figures().next().is_some(), figures().any(is_dense));
+    let chart_style = if has_figures { slim(chart::style()) } else { String::new() };
     let mut style = slim(STYLE) + &stamp_style(&document.stamp);
-    let mut scripts = vec![slim(SCRIPT)];
-    if dense {
-        style += UPLOT_STYLE;
-        scripts = vec![UPLOT.to_owned(), slim(DENSE_SCRIPT), slim(SCRIPT)];
+    let mut scripts = Vec::new();
+    let mut script = slim(SCRIPT);
+    if has_figures {
+        script += &(slim(SCALES_SCRIPT) + &slim(CHART_SCRIPT));
     }
+    if has_dense {
+        // Before what makes charts, as a class must be.
+        script = slim(DENSE_SCRIPT) + &script;
+        style += UPLOT_STYLE;
+        scripts.push(UPLOT.to_owned());
+    }
+    scripts.push(format!("(() => {{\n\"use strict\";\n{script}}})();\n"));
     let sections = document.sections.iter().map(|section| SectionView {
         id: name::safe(&section.id),
         title: &section.title,
@@ -165,11 +177,11 @@ fn inert(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-fn has_dense(block: &Block) -> bool {
+fn figures_of(block: &Block) -> &[Figure] {
     match block {
-        Block::Figure(figure) => is_dense(figure),
-        Block::Gallery(figures) => figures.iter().any(is_dense),
-        _ => false,
+        Block::Figure(figure) => std::slice::from_ref(figure),
+        Block::Gallery(figures) => figures,
+        _ => &[],
     }
 }
 
@@ -239,7 +251,9 @@ fn mark(tone: Tone) -> String {
 /// The attributes of a cell: how it is set, its value, what is shown when it is pointed at.
 fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     let mut classes = Vec::new();
-    if column.is_some_and(|column| column.is_number) {
+    let value = csv::value(cell).filter(|value| *value != cell.text);
+    // A value says that it is a number.
+    if column.is_some_and(|column| column.is_number) && value.is_none() {
         classes.push("n".to_owned());
     }
     if cell.tone != Tone::Plain {
@@ -252,7 +266,7 @@ fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     if !classes.is_empty() {
         let _ = write!(out, " class=\"{}\"", classes.join(" "));
     }
-    if let Some(value) = csv::value(cell).filter(|value| *value != cell.text) {
+    if let Some(value) = value {
         let _ = write!(out, " data-v=\"{value}\"");
     }
     if !cell.note.is_empty()

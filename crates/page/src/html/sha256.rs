@@ -99,6 +99,7 @@ pub(crate) fn digest(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
+#[allow(clippy::many_single_char_names, reason = "the standard's own letters")]
 fn compress(state: &mut [u32; 8], block: &[u8; 64]) {
     let mut w = [0_u32; 64];
     for (to, bytes) in w.iter_mut().zip(block.as_chunks::<4>().0) {
@@ -143,7 +144,8 @@ mod tests {
     use super::*;
 
     fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
 
     /// The vectors of FIPS 180-2, appendix B, and lengths around the padding's border.

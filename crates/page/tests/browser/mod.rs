@@ -7,7 +7,7 @@
 //!
 //! Nothing here knows what is on the page. Another crate's tests may include this file by `#[path]`.
 
-#![allow(dead_code, reason = "each program of tests uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each program of tests uses a part")]
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -54,20 +54,30 @@ impl Browser {
         let name = ["chromium", "chromium-browser", "google-chrome"]
             .into_iter()
             .find(|name| {
-                let quiet = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+                let quiet = Command::new(name)
+                    .arg("--version")
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .status();
                 quiet.is_ok_and(|status| status.success())
             })
             .expect("these tests need Chromium: apt-get install chromium");
         let profile = std::env::temp_dir().join(format!("iodyno-chromium-{}", std::process::id()));
         // The shell moves the pipes to where Chromium looks for them, and cleans up behind it.
-        let script = r#"profile=$1; shift; "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$profile""#;
+        let script =
+            r#"profile=$1; shift; "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$profile""#;
         let mut child = Command::new("sh")
             .args(["-c", script, "sh"])
             .arg(&profile)
             .arg(name)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
             .args(["--no-first-run", "--disable-extensions", "--disable-background-networking"])
-            .args(["--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb"])
+            .args([
+                "--disable-component-update",
+                "--disable-sync",
+                "--hide-scrollbars",
+                "--force-color-profile=srgb",
+            ])
             .arg(format!("--user-data-dir={}", profile.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -85,16 +95,24 @@ impl Browser {
                     if let Ok(message) = serde_json::from_slice(&message[..end])
                         && sender.send(message).is_err()
                     {
-                        return;
+                        break;
                     }
                 }
             }
+            let _ = child.wait();
         });
         Self { input, incoming, last_id: 0 }
     }
 
     /// Sends a command and waits for its answer; events that come meanwhile are put into `events`.
-    fn call(&mut self, session: &str, method: &str, params: Value, events: &mut Vec<Value>) -> Value {
+    #[allow(clippy::needless_pass_by_value, reason = "written where it is called, by json!")]
+    fn call(
+        &mut self,
+        session: &str,
+        method: &str,
+        params: Value,
+        events: &mut Vec<Value>,
+    ) -> Value {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });
         if !session.is_empty() {
@@ -104,7 +122,10 @@ impl Browser {
         bytes.push(0);
         self.input.write_all(&bytes).expect("Chromium reads its pipe");
         loop {
-            let answer = self.incoming.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer to {method}"));
+            let answer = self
+                .incoming
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("no answer to {method}"));
             if answer["id"] == self.last_id {
                 assert!(answer.get("error").is_none(), "{method}: {}", answer["error"]);
                 return answer["result"].clone();
@@ -120,12 +141,14 @@ impl Tab {
         let mut guard = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let browser = guard.get_or_insert_with(Browser::launch);
         let mut events = Vec::new();
-        let target = browser.call("", "Target.createTarget", json!({ "url": "about:blank" }), &mut events);
+        let target =
+            browser.call("", "Target.createTarget", json!({ "url": "about:blank" }), &mut events);
         let target = target["targetId"].as_str().unwrap().to_owned();
         let attach = json!({ "targetId": target, "flatten": true });
         let session = browser.call("", "Target.attachToTarget", attach, &mut events);
         let session = session["sessionId"].as_str().unwrap().to_owned();
-        let folder = std::env::temp_dir().join(format!("iodyno-page-{}-{target}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("iodyno-page-{}-{target}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut tab = Self { guard, session, target, folder, events: Vec::new() };
         for domain in ["Page", "Runtime", "Log", "Network"] {
@@ -143,7 +166,8 @@ impl Tab {
 
     /// Sets the window's size, in CSS pixels.
     pub fn size(&mut self, width: u32, height: u32) {
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
@@ -161,7 +185,8 @@ impl Tab {
     fn wait_for_event(&mut self, method: &str) {
         while !self.events.iter().any(|event| event["method"] == method) {
             let browser = self.guard.as_mut().expect("a tab has a browser");
-            let event = browser.incoming.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {method}"));
+            let event =
+                browser.incoming.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {method}"));
             self.events.push(event);
         }
     }
@@ -170,7 +195,11 @@ impl Tab {
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true });
         let answer = self.call("Runtime.evaluate", params);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}\n{:#}", answer["exceptionDetails"]);
+        assert!(
+            answer.get("exceptionDetails").is_none(),
+            "{expression}\n{:#}",
+            answer["exceptionDetails"]
+        );
         answer["result"]["value"].clone()
     }
 
@@ -182,6 +211,11 @@ impl Tab {
     /// The value of an expression as a number.
     pub fn number(&mut self, expression: &str) -> f64 {
         self.eval(expression).as_f64().unwrap_or_else(|| panic!("no number: {expression}"))
+    }
+
+    /// The value of an expression as a count.
+    pub fn count(&mut self, expression: &str) -> u64 {
+        self.eval(expression).as_u64().unwrap_or_else(|| panic!("no count: {expression}"))
     }
 
     /// Waits until an expression is truthy.
@@ -229,6 +263,16 @@ impl Tab {
             self.mouse("mousePressed", at, "left", count);
             self.mouse("mouseReleased", at, "left", count);
         }
+        self.settle();
+    }
+
+    /// Touches with a finger and lifts it.
+    pub fn tap(&mut self, (x, y): (f64, f64)) {
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": true }));
+        let finger = json!({ "type": "touchStart", "touchPoints": [{ "x": x, "y": y }] });
+        self.call("Input.dispatchTouchEvent", finger);
+        self.call("Input.dispatchTouchEvent", json!({ "type": "touchEnd", "touchPoints": [] }));
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": false }));
         self.settle();
     }
 
@@ -299,7 +343,10 @@ impl Tab {
 
     /// The page as it is printed.
     pub fn pdf(&mut self) -> Vec<u8> {
-        let answer = self.call("Page.printToPDF", json!({ "preferCSSPageSize": true, "paperWidth": 8.27, "paperHeight": 11.69 }));
+        let answer = self.call(
+            "Page.printToPDF",
+            json!({ "preferCSSPageSize": true, "paperWidth": 8.27, "paperHeight": 11.69 }),
+        );
         decoded(answer["data"].as_str().unwrap())
     }
 
@@ -327,7 +374,9 @@ impl Tab {
     }
 
     fn of(&self, method: &'static str) -> impl Iterator<Item = &Value> {
-        let mine = move |event: &&Value| event["method"] == method && event["sessionId"] == self.session.as_str();
+        let mine = move |event: &&Value| {
+            event["method"] == method && event["sessionId"] == self.session.as_str()
+        };
         self.events.iter().filter(mine).map(|event| &event["params"])
     }
 }
@@ -337,7 +386,12 @@ impl Drop for Tab {
         if let Some(browser) = self.guard.as_mut()
             && !std::thread::panicking()
         {
-            browser.call("", "Target.closeTarget", json!({ "targetId": self.target }), &mut Vec::new());
+            browser.call(
+                "",
+                "Target.closeTarget",
+                json!({ "targetId": self.target }),
+                &mut Vec::new(),
+            );
         }
         let _ = std::fs::remove_dir_all(&self.folder);
     }

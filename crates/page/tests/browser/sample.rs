@@ -1,7 +1,9 @@
 //! Documents that the tests show: a report as users get it, one of hostile text, one of many figures.
 
+#![allow(dead_code, unreachable_pub, reason = "each program of tests uses a part")]
+
 use iodyno_page::document::{Headline, Verdict};
-use iodyno_page::figure::{Matrix, Rule, Span};
+use iodyno_page::figure::{HeatMap, Matrix, Rule, Span};
 use iodyno_page::*;
 
 /// A line of `n` points.
@@ -123,6 +125,36 @@ pub fn bars(id: &str) -> Figure {
     let plot =
         Plot { x: Axis::categories("block size", names), panels: vec![panel], spans: Vec::new() };
     figure(id, "Before and after", Shape::Plot(plot))
+}
+
+/// Counts by time and latency, with the median over them.
+pub fn heat(id: &str) -> Figure {
+    let y_edges: Vec<f64> = (0..=24).map(|i| 2e4 * 1.25_f64.powi(i)).collect();
+    let counts = (0..60_u64)
+        .map(|c| {
+            (0..24_u64)
+                .map(|r| {
+                    if r.abs_diff(8 + c / 12) < 6 {
+                        4_u64.pow(6 - r.abs_diff(8 + c / 12) as u32)
+                    } else {
+                        0
+                    }
+                })
+                .collect()
+        })
+        .collect();
+    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), Vec::new());
+    panel.heat = Some(HeatMap {
+        x_edges: (0..=60).map(|i| f64::from(i) * 5.0).collect(),
+        y_edges,
+        counts,
+        of: "I/Os".into(),
+    });
+    figure(
+        id,
+        "Latency heat map",
+        Shape::Plot(Plot { x: seconds(), panels: vec![panel], spans: Vec::new() }),
+    )
 }
 
 /// A matrix of rates.
@@ -263,6 +295,7 @@ pub fn report() -> Document {
                 Block::Figure(over_time("time-b", 60, 0.37)),
                 Block::Figure(bars("bars")),
                 Block::Figure(matrix("matrix")),
+                Block::Figure(heat("heat")),
                 Block::Gallery((0..4).map(|i| over_time(&format!("small-{i}"), 60, 0.1 + i as f64 * 0.07)).collect()),
             ]),
             section("tables", "Tables", false, vec![Block::Table(table(16)), Block::Table(table(4))]),
@@ -322,8 +355,19 @@ pub fn hostile() -> Document {
             blocks: vec![
                 Block::Text(long.clone()),
                 Block::Text(h()),
-                Block::Headlines(vec![Headline { name: h(), value: long.clone(), interval: h(), beside: vec![h()], tone: Tone::Bad }]),
-                Block::Verdicts(vec![Verdict { code: h(), tone: Tone::Bad, text: h(), of: vec![h(), long.clone()] }]),
+                Block::Headlines(vec![Headline {
+                    name: h(),
+                    value: long.clone(),
+                    interval: h(),
+                    beside: vec![h()],
+                    tone: Tone::Bad,
+                }]),
+                Block::Verdicts(vec![Verdict {
+                    code: h(),
+                    tone: Tone::Bad,
+                    text: h(),
+                    of: vec![h(), long.clone()],
+                }]),
                 Block::Figure(plot),
                 Block::Figure(bars),
                 Block::Figure(matrix),
@@ -344,8 +388,14 @@ pub fn hostile() -> Document {
 
 /// A page of `n` figures.
 pub fn many(n: usize) -> Document {
-    let figures = (0..n).map(|i| Block::Figure(over_time(&format!("f{i}"), 60, 0.1 + i as f64 * 0.003)));
-    let section = Section { id: "many".into(), title: "Many".into(), blocks: figures.collect(), folded: false };
+    let figures =
+        (0..n).map(|i| Block::Figure(over_time(&format!("f{i}"), 60, 0.1 + i as f64 * 0.003)));
+    let section = Section {
+        id: "many".into(),
+        title: "Many".into(),
+        blocks: figures.collect(),
+        folded: false,
+    };
     Document { title: "Many figures".into(), sections: vec![section], ..Document::default() }
 }
 
@@ -354,7 +404,10 @@ pub fn dense(n: usize) -> Document {
     let section = Section {
         id: "dense".into(),
         title: "Dense".into(),
-        blocks: vec![Block::Text("Below is much.".into()), Block::Figure(over_time("dense", n / 4, 0.01))],
+        blocks: vec![
+            Block::Text("Below is much.".into()),
+            Block::Figure(over_time("dense", n / 4, 0.01)),
+        ],
         folded: false,
     };
     Document { title: "Dense".into(), sections: vec![section], ..Document::default() }
@@ -363,8 +416,16 @@ pub fn dense(n: usize) -> Document {
 /// Six figures of three series of 60 points, and four tables.
 pub fn typical() -> Document {
     let figures = (0..6).map(|i| {
-        let curve = |k: usize| (0..60).map(move |x| (f64::from(x), 1e5 * (1.0 + (x as f64 * 0.1 + (i + k) as f64).sin() / 3.0)));
-        let all = ["p50", "p99", "p99.9"].into_iter().enumerate().map(|(k, name)| series(name, k, curve(k))).collect();
+        let curve = |k: usize| {
+            (0..60).map(move |x| {
+                (f64::from(x), 1e5 * (1.0 + (x as f64 * 0.1 + (i + k) as f64).sin() / 3.0))
+            })
+        };
+        let all = ["p50", "p99", "p99.9"]
+            .into_iter()
+            .enumerate()
+            .map(|(k, name)| series(name, k, curve(k)))
+            .collect();
         let panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), all);
         let plot = Plot { x: seconds(), panels: vec![panel], spans: Vec::new() };
         Block::Figure(figure(&format!("typical-{i}"), "Latency over time", Shape::Plot(plot)))
