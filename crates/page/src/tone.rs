@@ -17,7 +17,7 @@ pub(crate) const fn sign(tone: Tone) -> &'static str {
 pub(crate) const fn word(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim => "",
-        Tone::Good => "Good",
+        Tone::Good => "OK",
         Tone::Note => "Note",
         Tone::Warning => "Warning",
         Tone::Bad => "Failed",

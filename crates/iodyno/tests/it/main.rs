@@ -5,6 +5,8 @@
 //! root and loop devices is ignored unless asked for (`--include-ignored`, as `./test` does).
 //! Nothing here asserts how fast anything is: a busy machine must not fail a test.
 
+#[path = "../../../page/tests/browser/mod.rs"]
+mod browser;
 mod compare;
 mod contract;
 mod devices;
@@ -24,6 +26,7 @@ mod nbd;
 #[path = "../../../nbd/tests/common/pki.rs"]
 mod pki;
 mod place;
+mod reports;
 mod safety;
 mod serve;
 mod serve_accept;

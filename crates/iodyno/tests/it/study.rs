@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const SCHEMA: &str = include_str!("../../../../docs/schema/study-v1.schema.json");
 
-const STUDY: &str = r#"schema = 1
+pub(crate) const STUDY: &str = r#"schema = 1
 kind = "study"
 title = "A RAM disk"
 source = "nowhere"
@@ -24,7 +24,7 @@ devices = [1, 2]
 metrics = ["iops_max"]
 "#;
 
-const FIGURES: &str =
+pub(crate) const FIGURES: &str =
     "figure,system,workload,block_bytes,queue_depth,threads,devices,metric,relation,\
 value,resolution,unit,kind,note
 Table 1,ram,randread,4096,,,1,iops_max,=,200000,500,1/s,table,

@@ -55,7 +55,12 @@ pub(super) fn figure<'a>(
     by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
     let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
     let kept = &by_size[..by_size.len().min(keep)];
-    let of = |bar: &Bar, name: &str| bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>();
+    // Cells differ by orders of magnitude: shares can be laid beside one another, and the mean is in the
+    // name.
+    let total = |bar: &Bar| bar.1.iter().map(|p| p.1).sum::<f64>();
+    let of = |bar: &Bar, name: &str| {
+        bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>() / total(bar)
+    };
     let mut series: Vec<Series> = Vec::new();
     for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
         let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
@@ -65,7 +70,7 @@ pub(super) fn figure<'a>(
     if kept.len() < phases.len() {
         let rest = |bar: &Bar| {
             let others = phases.iter().enumerate().filter(|(i, _)| !kept.contains(i));
-            others.map(|(_, (name, _))| of(bar, name)).sum()
+            others.map(|(_, (name, _))| of(bar, name)).sum::<f64>()
         };
         let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, rest(bar)));
         series.push(Series {
@@ -80,14 +85,19 @@ pub(super) fn figure<'a>(
     } else {
         "The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting."
     };
+    let named = |bar: &Bar| format!("{} ({})", bar.0, human::time_ns(total(bar)));
+    let share = Axis {
+        range: Some((0.0, 1.0)),
+        ..Axis::from_zero("share of the time of an I/O", Quantity::Share)
+    };
     Some(Figure {
         id: id.to_owned(),
         title: "Where the time of an I/O goes".to_owned(),
         summary: format!("{}.", said.join("; ")),
         conditions: words::line_of(run, cells.iter().copied()),
         shape: Shape::Plot(Plot {
-            x: Axis::categories("", bars.iter().map(|b| b.0.clone()).collect()),
-            panels: vec![Panel::new(Axis::from_zero("time of an I/O", Quantity::LatencyNs), series)],
+            x: Axis::categories("", bars.iter().map(named).collect()),
+            panels: vec![Panel::new(share, series)],
             spans: Vec::new(),
         }),
         notes: vec![note.to_owned()],

@@ -1,0 +1,222 @@
+//! Reports from the command line: the page of a run, of a comparison, of a study; their other forms; and
+//! the run read back out of a page. What a browser says of real ones is in `in_a_browser`.
+
+use crate::place::{Place, SHORT};
+use serde_json::Value;
+use std::path::Path;
+
+const DEVICE: &str = "model:exflash-400g";
+
+/// The page that a command wrote.
+fn page(place: &Place, words: &str, file: &str) -> String {
+    let told = place.iodyno(words);
+    told.succeeds();
+    assert!(told.stderr.contains(file), "{}", told.stderr);
+    std::fs::read_to_string(place.path(file)).unwrap()
+}
+
+/// What the document of a run says, but for where it lies.
+fn shown(place: &Place, notebook: &Path, id: &str) -> Value {
+    let words = format!("show {id} --json --series --notebook {}", notebook.display());
+    place.iodyno(&words).succeeds().json()
+}
+
+#[test]
+fn a_run_goes_through_a_page_into_another_notebook() {
+    let place = Place::new();
+    let run = place.document(&format!("run four-corners --on {DEVICE} {SHORT} --report=first.html"));
+    let id = run["run"]["id"].as_str().unwrap();
+    let text = std::fs::read_to_string(place.path("first.html")).unwrap();
+    assert!(text.contains("random-write") && text.contains(id), "the page is of this run");
+    // A page that is made later is the same, and has the run's id where no name is given.
+    let again = page(&place, "report last", &format!("iodyno-{id}.html"));
+    assert_eq!(text, again);
+
+    let other = place.path("other.sqlite");
+    let import = format!("import first.html --notebook {}", other.display());
+    let told = place.iodyno(&import);
+    assert!(told.succeeds().stdout.contains("read in"), "{}", told.stdout);
+    assert_eq!(shown(&place, &other, id), shown(&place, &place.notebook(), id));
+    assert!(place.iodyno(&import).succeeds().stdout.contains("there already"));
+
+    // Without the run there is nothing to read.
+    let small = page(&place, "report last --without-data -o small.html", "small.html");
+    assert!(small.len() < text.len());
+    let told = place.iodyno("import small.html");
+    assert!(told.exits(2).stderr.contains("holds no run"), "{}", told.stderr);
+    assert!(place.iodyno("import nowhere.html").exits(2).stderr.contains("nowhere.html"));
+}
+
+#[test]
+fn the_same_content_goes_elsewhere() {
+    let place = Place::new();
+    place.document(&format!("run random-read --on {DEVICE} --vary depth=1,4,16 {SHORT}"));
+    let text = page(&place, "report last -o page.html", "page.html");
+    let marked = place.iodyno("report last --markdown").succeeds().stdout.clone();
+    for heading in ["Result", "Full disclosure", "Make it again", "A · Identity", "H · Results"] {
+        assert!(marked.contains(heading) && text.contains(heading), "{heading}");
+    }
+    assert!(marked.contains("Latency and throughput under load"), "{marked}");
+    let told = place.iodyno("report last --svg figures");
+    assert!(told.succeeds().stderr.contains("figures in figures"), "{}", told.stderr);
+    let names = crate::place::names(&place.path("figures"));
+    for name in &names {
+        assert!(marked.contains(&format!("figures/{name}")), "{name} is in the text");
+        let svg = std::fs::read_to_string(place.path("figures").join(name)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains("exflash-400g"), "{name} stands alone");
+    }
+    assert!(names.len() >= 3, "{names:?}");
+    let csv = place.iodyno("report last --csv").succeeds().stdout.clone();
+    assert!(csv.lines().count() > 20 && csv.contains("sweep"), "{csv}");
+    let json = place.iodyno("report last --json").succeeds().json();
+    assert_eq!(json, place.iodyno("show last --json --series").succeeds().json());
+    // What is asked for on standard output is there.
+    assert_eq!(place.iodyno("report last -o -").succeeds().stdout, text);
+    assert!(place.iodyno("report last --csv --markdown").exits(2).stderr.contains("cannot be used"));
+}
+
+#[test]
+fn runs_are_compared_with_the_first() {
+    let place = Place::new();
+    for seed in 0..4 {
+        let name = ["before", "after"][seed % 2];
+        let words =
+            format!("run random-read --on {DEVICE} {SHORT} -q --seed {seed} --repeat 4 --name {name}");
+        place.iodyno(&words).succeeds();
+    }
+    let told = place.iodyno("report before");
+    assert!(told.exits(2).stderr.contains("names 2 runs"), "{}", told.stderr);
+    let text = page(&place, "report before after -o both.html", "both.html");
+    assert!(text.contains("Shift from A to B") && text.contains("From run to run"));
+    let same = place.iodyno("report before after --json").succeeds().json();
+    assert_eq!(same, place.iodyno("compare before after --json").succeeds().json());
+    let other = place.path("other.sqlite");
+    let told = place.iodyno(&format!("import both.html --notebook {}", other.display()));
+    assert_eq!(told.succeeds().stdout.lines().count(), 4, "{}", told.stdout);
+    // Three sides: each with the first.
+    let three = page(&place, "report last~3 last~2 last~1 -o three.html", "three.html");
+    assert_eq!(three.matches("id=\"figure-shifts-").count(), 2);
+}
+
+#[test]
+fn what_a_standard_lacks_stands_on_every_figure() {
+    let place = Place::new();
+    let words = format!("run pts-wsat --on {DEVICE} --scale 0.01 -q --report=wsat.html");
+    place.iodyno(&words).succeeds();
+    let text = std::fs::read_to_string(place.path("wsat.html")).unwrap();
+    let figures = text.matches("<figure").count();
+    assert!(figures >= 2);
+    assert!(text.matches("NON-CONFORMANT").count() > figures, "head and every figure");
+    assert!(text.contains("every time is 0.01 of what the method says"));
+}
+
+/// Notebooks of every version that was ever released, and their crashed runs too.
+#[test]
+fn old_runs_are_drawn() {
+    let place = Place::new();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../notebook/tests/data");
+    let mut drawn = 0;
+    for name in crate::place::names(&old) {
+        let notebook = place.path(&name);
+        std::fs::copy(old.join(&name), &notebook).unwrap();
+        let flag = format!("--notebook {}", notebook.display());
+        let list = place.iodyno(&format!("ls --json {flag}")).succeeds().json();
+        for run in list["runs"].as_array().unwrap() {
+            let id = run["id"].as_str().unwrap();
+            let file = format!("{id}.html");
+            let text = page(&place, &format!("report {id} -o {file} {flag}"), &file);
+            assert!(text.contains("oltp1") && text.contains("Full disclosure"));
+            drawn += 1;
+        }
+    }
+    assert!(drawn >= 2, "the fixtures were not found");
+}
+
+#[test]
+fn a_study_is_drawn_with_a_measured_run_over_it() {
+    let place = Place::new();
+    place.write("my.toml", crate::study::STUDY);
+    place.write("figures.csv", crate::study::FIGURES);
+    // One device, one thread: the study's own places.
+    place.document(&format!("run random-read --on ram:64MiB --vary depth=1,2 {SHORT} --name mine"));
+    let text = page(&place, "study my.toml --quick -q --report=my.html --with mine", "my.html");
+    assert!(text.contains("Table 1: rates") && text.contains("200 k"));
+    assert!(text.contains("Laid over the figures: mine on ram:64MiB"));
+    let told = place.iodyno("study my.toml --quick --report=x.html --with nobody");
+    assert!(told.exits(2).stderr.contains("nobody"), "{}", told.stderr);
+    assert!(place.iodyno("study my.toml --with mine").exits(2).stderr.contains("--report"));
+}
+
+/// A target may be called anything.
+#[test]
+fn names_are_shown_and_not_run() {
+    let place = Place::new();
+    let name = "<script>window.__pwned=1<-script>\u{202e}gnp.exe";
+    place.write(name, vec![1_u8; 1 << 20]);
+    let mut command = place.command("run random-read -q --report=page.html --time 60ms --ramp 10ms");
+    command.arg("--on").arg(format!("./{name}")).arg("--name").arg("<img src=x onerror=alert(1)>");
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(!text.contains("<script>window") && !text.contains("<img"));
+    assert!(text.contains("&#60;img src=x") || text.contains("&lt;img src=x"));
+}
+
+mod in_a_browser {
+    use super::*;
+    use crate::browser::Tab;
+
+    /// Real reports, as they come.
+    fn made(place: &Place) -> Vec<(&'static str, String)> {
+        let run = |words: &str, file: &'static str| {
+            place.iodyno(&format!("run {words} -q --report={file}")).succeeds();
+            (file, std::fs::read_to_string(place.path(file)).unwrap())
+        };
+        let depths = "random-read --on model:exflash-400g --vary depth=1,4,16,64 --ceiling p99=1ms";
+        let pair = "qos --each --on model:ssd-sata3-mlc-200g --on model:ssd-sas12-mlc-800g --scale 0.02";
+        let mut all = vec![
+            run(&format!("four-corners --on ram:64MiB {SHORT} --repeat 3"), "corners.html"),
+            run(&format!("{depths} {SHORT} --name depths"), "depths.html"),
+            run(&format!("pts-iops --on {DEVICE} --scale 0.01"), "iops.html"),
+            run(&format!("pts-wsat --on {DEVICE} --scale 0.02"), "wsat.html"),
+            run(pair, "levels.html"),
+        ];
+        run(&format!("{depths} {SHORT} --name again --seed 2"), "again.html");
+        all.push(("both.html", page(place, "report depths again -o both.html", "both.html")));
+        all
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn real_reports_are_whole_and_reachable_by_all() {
+        let place = Place::new();
+        let axe = include_str!("../../../page/tests/vendor/axe-core-4.14.1/axe.min.js");
+        for (name, text) in made(&place) {
+            let mut tab = Tab::new();
+            tab.offline(true);
+            let path = tab.open(&text);
+            tab.wait_for("document.querySelector('figure .tools')");
+            let own = format!("file://{}", path.display());
+            let requests = tab.requests();
+            assert!(requests.iter().all(|it| *it == own || it == "data:,"), "{name}: {requests:?}");
+            assert!(tab.complaints().is_empty(), "{name}: {:#?}", tab.complaints());
+            let doubled = tab.number(
+                "(() => { const ids = [...document.querySelectorAll('[id]')].map((it) => it.id); return ids.length - new Set(ids).size; })()",
+            );
+            assert!(doubled.abs() < 0.5, "{name}: {doubled} ids are there twice");
+            let wide = tab.number("document.documentElement.scrollWidth - innerWidth");
+            assert!(wide <= 0.0, "{name} is {wide} px too wide");
+            let charts = tab.number("document.querySelectorAll('svg.chart').length");
+            let reached = tab.number(
+                "[...document.querySelectorAll('svg.chart')].filter((it) => it.closest('[tabindex=\"0\"]')).length",
+            );
+            assert!(charts >= 2.0 && (charts - reached).abs() < 0.5, "{name}: {reached} of {charts}");
+            tab.eval(axe);
+            let found = tab.eval(
+                "axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200)).join(' ; ')))",
+            );
+            assert_eq!(found.as_array().map(Vec::len), Some(0), "{name}: {found:#}");
+            println!("{name}: {} KB, {charts} charts", text.len() / 1000);
+        }
+    }
+}
