@@ -219,6 +219,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
     for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
         cell.evidence.in_process = target.engine.in_process();
         let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());
+        cell.evidence.active_start_bytes = Some(start);
         cell.evidence.active_bytes = end.saturating_sub(start);
         cell.evidence.content_reducible =
             matches!(plan.spec.content(), Content::Compressible { .. } | Content::Zeroes);

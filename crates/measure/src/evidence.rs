@@ -23,6 +23,8 @@ pub struct Evidence {
     pub direct: Option<bool>,
     /// Why it was not, when it was not.
     pub why_not_direct: Option<String>,
+    /// The first byte that the workload addressed; None where that was not kept.
+    pub active_start_bytes: Option<u64>,
     /// Bytes that the workload addressed.
     pub active_bytes: u64,
     /// Memory of the machine, bytes.

@@ -3,6 +3,7 @@
 
 use crate::Emulated;
 use crate::request::{MethodRequest, Request, RunError};
+use crate::reuse::touches_nothing;
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError};
 use iodyno_emulate::System;
@@ -12,7 +13,7 @@ use iodyno_measure::{Cell, CellKey, Place};
 use iodyno_method::{Done, Method, StateWish, Step};
 use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One cell to measure.
@@ -80,6 +81,8 @@ pub(crate) struct Course<'a> {
     /// What a method has done; for a list its length counts.
     done: Vec<Done>,
     count: usize,
+    /// Subjects whose targets this run may have changed.
+    touched: BTreeSet<u32>,
     /// The emulated system that carried cells share.
     carried: Option<(Arc<System>, Carried)>,
     /// How the next carried system is written at its making; None for what names and workload say.
@@ -96,6 +99,7 @@ impl<'a> Course<'a> {
             targets,
             done: Vec::new(),
             count: 0,
+            touched: BTreeSet::new(),
             carried: None,
             written: None,
             calibrations: Vec::new(),
@@ -268,9 +272,16 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Whether this run may have changed what an earlier one left of a subject's targets.
+    pub(crate) fn has_touched(&self, subject: u32) -> bool {
+        self.touched.contains(&subject)
+    }
+
     /// Notes what was done: the cells of one step, the merged one last.
     pub(crate) fn note(&mut self, cells: &[Cell]) {
         self.count += 1;
+        let touching = cells.iter().filter(|cell| !touches_nothing(cell));
+        self.touched.extend(touching.filter_map(|c| Some(c.key.place.as_ref()?.subject)));
         self.done.extend(cells.last().and_then(Done::of));
     }
 }

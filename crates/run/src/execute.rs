@@ -68,8 +68,9 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     };
     let started = Timestamp::now();
     let mut did = Did::default();
-    let result = stage::lay_all_out(request, &mut props, watch)
-        .and_then(|()| run_cells(request, &mut props, writer.as_mut(), watch, &mut did));
+    let result = stage::lay_all_out(request, &mut props, watch).and_then(|()| {
+        run_cells(request, &mut props, (writer.as_mut(), notebook.as_ref()), watch, &mut did)
+    });
 
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
     let interrupted = cut_short || did.ended == Ended::Interrupted;
@@ -214,7 +215,7 @@ struct Did {
 fn run_cells(
     request: &Request,
     props: &mut [Prop],
-    mut writer: Option<&mut RunWriter>,
+    (mut writer, notebook): (Option<&mut RunWriter>, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
 ) -> Result<Ran, RunError> {
@@ -233,7 +234,8 @@ fn run_cells(
             Next::Prepare { place, how, targets } => {
                 let writer = writer.as_deref_mut();
                 let first = did.count;
-                let on = prepare::On { request, props, targets, writer, first_index: first };
+                let on =
+                    prepare::On { request, props, targets, writer, first_index: first, notebook };
                 (prepare::prepare(on, place, how, &mut course, watch)?, 0)
             }
             Next::Measure(task) => {

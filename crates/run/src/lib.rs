@@ -14,6 +14,7 @@ mod plan;
 mod prepare;
 mod refuse;
 mod request;
+mod reuse;
 mod stage;
 mod surroundings;
 

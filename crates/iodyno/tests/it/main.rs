@@ -24,6 +24,7 @@ mod nbd;
 #[path = "../../../nbd/tests/common/pki.rs"]
 mod pki;
 mod place;
+mod reuse;
 mod safety;
 mod serve;
 mod serve_accept;

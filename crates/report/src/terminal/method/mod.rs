@@ -64,10 +64,13 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
     };
     match showed {
         Showed::Preparation { facts } => {
-            let words: Vec<&str> = facts
+            let words: Vec<String> = facts
                 .iter()
-                .filter(|(key, _)| key == "purge" || key == "fill" || key == "waited")
-                .map(|(_, value)| value.as_str())
+                .filter_map(|(key, value)| match key.as_str() {
+                    "purge" | "fill" | "waited" => Some(value.clone()),
+                    "reused" | "not reused" => Some(format!("{key}: {value}")),
+                    _ => None,
+                })
                 .collect();
             let words = if words.is_empty() { "done".to_owned() } else { words.join("; ") };
             let text = clean(&format!("{name}: {words}"), 400, style);
