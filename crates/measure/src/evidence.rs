@@ -3,6 +3,7 @@
 //! written, what the generator itself costs. Gathered by `drive` and `run`; `None` is "unknown",
 //! which is never taken for "fine".
 
+use crate::conditions::Conditions;
 use crate::coverage::FillProof;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,8 @@ pub struct Evidence {
     pub steal_share: Option<f64>,
     /// Difference of the fast clock from the system's over the cell, parts in 10^6.
     pub clock_error_ppm: Option<f64>,
+    /// What the machine and the device were set to, and how they fared; None where time is emulated.
+    pub conditions: Option<Conditions>,
     /// Draws that asked for an address lately read or written before there was one.
     pub recent_misses: u64,
     /// Operations not issued because an operation on the same block was in flight (verifiable
