@@ -5,12 +5,12 @@ use crate::Emulated;
 use crate::request::{MethodRequest, Request, RunError};
 use crate::reuse::touches_nothing;
 use core::ops::Range;
-use iodyno_drive::{Carried, CellPlan, DriveError};
+use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, CellKey, Place};
-use iodyno_method::{Done, Method, StateWish, Step};
+use iodyno_method::{Act, Done, Method, StateWish, Step};
 use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +83,8 @@ pub(crate) struct Course<'a> {
     count: usize,
     /// Subjects whose targets this run may have changed.
     touched: BTreeSet<u32>,
+    /// By subject and stage.
+    walks: BTreeMap<(u32, u32), Arc<Walks>>,
     /// The emulated system that carried cells share.
     carried: Option<(Arc<System>, Carried)>,
     /// How the next carried system is written at its making; None for what names and workload say.
@@ -100,6 +102,7 @@ impl<'a> Course<'a> {
             done: Vec::new(),
             count: 0,
             touched: BTreeSet::new(),
+            walks: BTreeMap::new(),
             carried: None,
             written: None,
             calibrations: Vec::new(),
@@ -230,6 +233,15 @@ impl<'a> Course<'a> {
             Some(StateWish::Own) => Ok(emulated.made(&task.spec, None, task.fill)),
             None => Ok(emulated.before(&task.spec)),
         }
+    }
+
+    /// How far the sequential walks of a series have come; None for a cell of no series. Samples of one that is
+    /// taken up on real storage begin at the start of the range once more: nobody kept how far it was.
+    pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
+        let place = task.place.as_ref()?;
+        let stage = self.method()?.1.stages.get(place.stage as usize)?;
+        matches!(stage.act, Act::Series(_))
+            .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
     }
 
     /// The machine that a cell goes on with, made where there is none yet; None for a cell that has one of

@@ -334,6 +334,7 @@ pub(crate) fn run_cell(
         })?)
     };
 
+    let walks = course.walks(task);
     let plan = CellPlan {
         name: task.name.clone(),
         workload: task.workload.clone(),
@@ -348,6 +349,7 @@ pub(crate) fn run_cell(
         clock: request.clock,
         options: request.options,
         settle: task.settle_ops.filter(|_| emulated.is_some_and(|e| !e.live)).map(settle),
+        walks: walks.as_deref(),
     };
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));
@@ -360,7 +362,7 @@ pub(crate) fn run_cell(
         return Err(e.into());
     }
     if let Some(before) = before {
-        Surroundings::now(&inspections).judge(&before, &mut cells);
+        Surroundings::now(&inspections).judge(&before, &inspections, &mut cells);
         for (prop, done) in props.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
             prop.testify(done);
