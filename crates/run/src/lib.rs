@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** the only room that sees targets, engines and notebook together.
 
+mod ahead;
 mod course;
 mod emulated;
 mod execute;
