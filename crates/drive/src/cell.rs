@@ -216,9 +216,15 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
 
 /// Puts the workers' reports into their targets' cells.
 pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell]) {
+    if let Some(walks) = plan.walks {
+        for one in &done {
+            walks.keep(one.target, one.number, one.report.walked.clone());
+        }
+    }
     for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
         cell.evidence.in_process = target.engine.in_process();
         let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());
+        cell.evidence.active_start_bytes = Some(start);
         cell.evidence.active_bytes = end.saturating_sub(start);
         cell.evidence.content_reducible =
             matches!(plan.spec.content(), Content::Compressible { .. } | Content::Zeroes);
@@ -229,7 +235,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
     let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
     // Flushes always go to kernel workers: they say nothing about reads and writes.
     let flushes = plan.spec.issues(OpKind::Flush);
-    for Done { target, report, facts, kernel_workers } in done {
+    for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
             // What was measured until then is not lost by it.
@@ -331,6 +337,7 @@ pub fn calibrate(
         clock,
         options: EngineOptions::default(),
         settle: None,
+        walks: None,
     };
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;
     let cell = &cells[0];

@@ -20,6 +20,7 @@ pub mod probe;
 pub mod recorder;
 mod team;
 pub mod verify;
+mod walks;
 pub mod worker;
 
 pub use cell::{calibrate, drive_cell};
@@ -28,3 +29,4 @@ pub use model::{Carried, Modelled, drive_carried, drive_model};
 pub use plan::{
     CellPlan, DriveError, Observer, Progress, Settle, TargetPlan, Unobserved, active_range, blocks,
 };
+pub use walks::Walks;

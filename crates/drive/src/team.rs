@@ -34,6 +34,8 @@ pub(crate) enum WorkerMessage {
 
 pub(crate) struct Done {
     pub(crate) target: usize,
+    /// Of the target's workers.
+    pub(crate) number: u32,
     pub(crate) report: WorkerReport,
     pub(crate) facts: BTreeMap<String, String>,
     /// How many, and the CPU time they used, ns.
@@ -123,11 +125,15 @@ fn recruit(
     verify: Option<&Arc<VerifyMap>>,
 ) -> Worker {
     let (issuer, slots) = issuer(plan.spec, plan.targets[target].engine, plan.seed, number);
+    let mut stream = Stream::new(shared, number);
+    if let Some(walks) = plan.walks {
+        walks.go_on(target, number, &mut stream);
+    }
     Worker {
         control: Arc::clone(control),
         limits: limits(plan, shared, number),
         clock: plan.clock,
-        stream: Stream::new(shared, number),
+        stream,
         issuer,
         filler: Some(Filler::new(plan.spec, plan.seed, number)),
         verify: verify.cloned(),
@@ -305,7 +311,7 @@ impl Seat {
         let report = worker.run(engine, buffers);
         let uring = self.target.engine == EngineKind::Uring;
         let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
-        let done = Done { target: self.index, report, facts, kernel_workers };
+        let done = Done { target: self.index, number: self.number, report, facts, kernel_workers };
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
     }
 }

@@ -101,6 +101,8 @@ pub struct WorkerReport {
     pub overlaps_skipped: u64,
     /// Draws of a recently used block before there was one.
     pub recent_misses: u64,
+    /// How far its walks through the range came.
+    pub walked: Vec<u64>,
     /// What verification found wrong first.
     pub first_corruption: Option<String>,
     /// What it wrote, where that was to be proven.
@@ -545,6 +547,7 @@ impl Loop {
             backlog_ops: if measured { w.issuer.backlog(self.window_end_ns) } else { 0 },
             overlaps_skipped: self.overlaps_skipped,
             recent_misses: w.stream.recent_misses(),
+            walked: w.stream.walked(),
             first_corruption: self.first_corruption,
             coverage: w.coverage.take(),
             ended: self.ended,

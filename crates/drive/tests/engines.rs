@@ -5,7 +5,7 @@ use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;
 use iodyno_drive::{
     CellPlan, DriveError, EngineKind, EngineOptions, FileMedium, Medium, Observer, TargetPlan,
-    Unobserved, drive_cell,
+    Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, ErrorKind, Interval};
@@ -64,6 +64,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,
+        walks: None,
     }
 }
 
@@ -79,6 +80,37 @@ const FILE_ENGINES: [EngineKind; 4] =
 
 fn depth(engine: EngineKind) -> u32 {
     if engine.queues() { 16 } else { 1 }
+}
+
+/// Samples of a series are one walk: half of the range and then half of it is all of it, written once; and by a
+/// cursor that workers share as by workers that each have a part.
+#[test]
+fn sequential_cells_go_on_where_the_one_before_ended() {
+    for (addresses, threads) in
+        [("{ pattern = \"sequential\", shared = true }", 3), ("{ pattern = \"sequential\" }", 1)]
+    {
+        let spec = spec(&format!(
+            "threads = {threads}\ndepth = 4\nblock = \"4KiB\"\n[mix]\nwrite = 1\n[write]\naddresses = {addresses}\n\
+             [limits]\nops = 120\nramp = \"0s\""
+        ));
+        let region = Arc::new(Region::new(240 * 4096).unwrap());
+        let walks = Walks::default();
+        let written = || {
+            // SAFETY: no worker is left.
+            let bytes = unsafe { std::slice::from_raw_parts(region.start(), region.len()) };
+            bytes.chunks(4096).filter(|block| block.iter().any(|&b| b != 0)).count()
+        };
+        for (walked, total) in [(Some(&walks), 120), (Some(&walks), 240), (None, 240)] {
+            let mut plan = plan(&spec, vec![(Medium::Ram(Arc::clone(&region)), EngineKind::Ram)]);
+            plan.walks = walked;
+            let stop = Arc::new(AtomicBool::new(false));
+            drive_cell(&plan, &stop, &mut Unobserved).unwrap();
+            assert_eq!(written(), total, "{addresses}");
+        }
+        let furthest = (0..threads).map(|worker| walks.of(0, worker)[0]).max();
+        // Of a cursor its draws, of a worker the units of its alignment.
+        assert!(furthest >= Some(240), "{furthest:?}");
+    }
 }
 
 /// Verifiable content through every engine: each read is checked against the generation that was

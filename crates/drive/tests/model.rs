@@ -5,7 +5,7 @@
 use iodyno_drive::clock::Clock;
 use iodyno_drive::{
     CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Observer, Progress, Settle,
-    TargetPlan, Unobserved, drive_cell, drive_model,
+    TargetPlan, Unobserved, Walks, drive_cell, drive_model,
 };
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
@@ -88,6 +88,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,
+        walks: None,
     }
 }
 
@@ -170,6 +171,41 @@ fn a_window_may_begin_and_end_in_the_generator() {
             run(&format!("[mix]\nread = 1\n[limits]\ntime = \"{time}ns\"\nramp = \"{ramp}ns\""));
         assert_eq!(cell.total().ops(), ops);
         assert_balanced(&cell);
+    }
+}
+
+/// As on real storage: a second cell goes on where the first one ended, each worker by itself.
+#[test]
+fn sequential_cells_go_on_where_the_one_before_ended() {
+    let spec = spec(
+        "threads = 2\nblock = \"4KiB\"\n[mix]\nread = 1\n[read]\naddresses = { pattern = \"sequential\" }\n[limits]\nops = 200\nramp = \"0s\"",
+    );
+    let (system, walks) = (system(2), Walks::default());
+    let run = |walks| {
+        let plan = CellPlan { walks, ..plan(&spec, &system) };
+        drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap();
+    };
+    let came = |target, worker| walks.of(target, worker)[0];
+    run(Some(&walks));
+    // Half of the range is the second worker's: 64 MiB are 16384 blocks.
+    let first = [came(0, 0), came(0, 1), came(1, 0), came(1, 1)];
+    assert_eq!(first, [100, 8292, 100, 8292]);
+    run(None);
+    run(Some(&walks));
+    assert_eq!([came(0, 0), came(0, 1), came(1, 0), came(1, 1)], [200, 8392, 200, 8392]);
+}
+
+/// Workers that submit many operations at one instant do not hold each other up: from the first operation on
+/// each core has the rate that it has alone, however few operations there are.
+#[test]
+fn workers_that_submit_ahead_do_not_wait_for_one_another() {
+    let (_, apart) = alone();
+    for (threads, depth) in [(1, 32), (16, 1), (16, 32)] {
+        let cell = run(&format!(
+            "threads = {threads}\ndepth = {depth}\n[mix]\nread = 1\n[limits]\nops = 3200\nramp = \"0s\""
+        ));
+        assert_eq!(cell.ended, Ended::Ops);
+        near(cell.per_second(3200.0), f64::from(threads) * 1e9 / apart, 0.02);
     }
 }
 

@@ -6,6 +6,7 @@
 //! streams of `units`. Nothing is decided before its event.
 
 mod ailing;
+mod calendar;
 mod change;
 mod core;
 pub mod describe;

@@ -2,12 +2,13 @@
 //! scale and queue depth does not; the memory bus of the socket is the ceiling. Content that is
 //! protected (by a battery, or flash that is written in an emergency) survives a power cut.
 
+use crate::calendar::Calendar;
 use crate::change::Change;
 use crate::core::Core;
 use crate::flash::UNIT_BYTES;
 use crate::machine::Failure;
 use crate::request::State;
-use crate::server::{Server, ticks, transfer_ticks, whole_ns};
+use crate::server::{ticks, transfer_ticks, whole_ns};
 use crate::spec::{Host, Memory};
 use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
@@ -33,7 +34,7 @@ pub(crate) struct MemoryDevice {
     read_bus_bytes_per_s: f64,
     write_bus_bytes_per_s: f64,
     flush_ticks: u64,
-    bus: Server,
+    bus: Calendar,
     protected: bool,
     reads: Phases,
     writes: Phases,
@@ -54,7 +55,7 @@ impl MemoryDevice {
             read_bus_bytes_per_s: bus / spec.read_passes,
             write_bus_bytes_per_s: bus / spec.write_passes,
             flush_ticks: ticks(spec.flush_ns),
-            bus: Server::default(),
+            bus: Calendar::default(),
             protected: spec.protected,
             reads: Phases::default(),
             writes: Phases::default(),
@@ -81,8 +82,9 @@ impl MemoryDevice {
             OpKind::Flush => (self.flush_ticks, 0),
             OpKind::Trim => (0, 0),
         };
-        // The bus is asked when the copy begins: cores take turns there in the order of submission.
-        let bus_ns = self.bus.take(issued_ns, bus_ticks);
+        // The bus is asked for the time at which the copy begins, which may lie ahead: this core may have others
+        // to make first.
+        let bus_ns = self.bus.take(core.now, issued_ns, bus_ticks);
         let copied_ns = core.cores[on].take(issued_ns, self.io_ticks + copy_ticks);
         let waited_ns = bus_ns.saturating_sub(copied_ns);
         let end_ns = core.cores[on].take(copied_ns, ticks(waited_ns));

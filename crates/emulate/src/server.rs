@@ -21,7 +21,7 @@ pub(crate) const fn whole_ns(ticks: u64) -> u64 {
 
 /// The ns in which so many ticks have passed.
 #[inline]
-const fn passed_ns(ticks: u64) -> u64 {
+pub(crate) const fn passed_ns(ticks: u64) -> u64 {
     whole_ns(ticks + (1 << TICK_BITS) - 1)
 }
 

@@ -213,6 +213,10 @@ pub struct Run {
     /// Apply a method to each target alone, one after the other, rather than to all at once.
     #[arg(long, help_heading = "Method")]
     pub each: bool,
+    /// Take a method's preconditioning (purge, fill) from an earlier run of this notebook, where its record
+    /// proves the same and nobody wrote since; the run says from which, or why not.
+    #[arg(long, help_heading = "Method")]
+    pub reuse: bool,
 
     /// Measured time, after the ramp: `30s`, `5m`.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]

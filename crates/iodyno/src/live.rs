@@ -56,6 +56,13 @@ impl Watch for Live {
         }
     }
 
+    fn advise(&mut self, words: &str) {
+        if !self.quiet {
+            self.clear();
+            complain(&format!("note: {words}\n"));
+        }
+    }
+
     fn phase(&mut self, phase: Phase<'_>) {
         match phase {
             Phase::LayingOut { target, done_bytes, total_bytes } => {

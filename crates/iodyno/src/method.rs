@@ -176,6 +176,7 @@ pub(crate) fn refuse_flags_of_methods(flags: &Run) -> Result<(), Failure> {
         ("--setting", flags.setting.is_some()),
         ("--scale", flags.scale.is_some()),
         ("--each", flags.each),
+        ("--reuse", flags.reuse),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
@@ -201,7 +202,13 @@ pub(crate) fn request(
     let method = Method::new(source).map_err(|errors| problem(&file, &errors))?;
     let subjects = if flags.each { 1 } else { targets };
     let folder = std::env::current_dir().map_or(String::new(), |f| f.display().to_string());
-    Ok(MethodRequest { method: method.with_targets(subjects), each: flags.each, folder, resume })
+    Ok(MethodRequest {
+        reuse: flags.reuse || method.reuse,
+        method: method.with_targets(subjects),
+        each: flags.each,
+        folder,
+        resume,
+    })
 }
 
 /// How many targets a name stands for.

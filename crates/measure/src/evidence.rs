@@ -3,6 +3,7 @@
 //! written, what the generator itself costs. Gathered by `drive` and `run`; `None` is "unknown",
 //! which is never taken for "fine".
 
+use crate::conditions::Conditions;
 use crate::coverage::FillProof;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub struct Evidence {
     pub direct: Option<bool>,
     /// Why it was not, when it was not.
     pub why_not_direct: Option<String>,
+    /// The first byte that the workload addressed; None where that was not kept.
+    pub active_start_bytes: Option<u64>,
     /// Bytes that the workload addressed.
     pub active_bytes: u64,
     /// Memory of the machine, bytes.
@@ -56,6 +59,8 @@ pub struct Evidence {
     pub steal_share: Option<f64>,
     /// Difference of the fast clock from the system's over the cell, parts in 10^6.
     pub clock_error_ppm: Option<f64>,
+    /// What the machine and the device were set to, and how they fared; None where time is emulated.
+    pub conditions: Option<Conditions>,
     /// Draws that asked for an address lately read or written before there was one.
     pub recent_misses: u64,
     /// Operations not issued because an operation on the same block was in flight (verifiable

@@ -9,6 +9,7 @@
 //! write-zeroes are never mixed in one histogram.
 
 pub mod cell;
+pub mod conditions;
 pub mod coverage;
 pub mod errors;
 pub mod evidence;
@@ -23,6 +24,7 @@ pub use cell::{
     Cell, CellKey, Ended, FAILURE_FACT, Place, Resources, Role, SETTLED_FACT, SKIPPED_FACT,
     StampQuality,
 };
+pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::{Busy, Evidence, Spent, SpentOf};

@@ -1,7 +1,7 @@
 //! Verdicts follow from a cell's own evidence, and from nothing else.
 
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Coverage, Ended, ErrorKind, Interval, Level};
+use iodyno_measure::{Cell, Conditions, Coverage, Ended, ErrorKind, Interval, Level};
 use iodyno_units::OpKind;
 
 /// A sound cell: 2 s in two intervals, 20 000 reads of 100 µs each, one at a time.
@@ -38,6 +38,68 @@ fn a_sound_cell_is_valid_and_nothing_else() {
 }
 
 type Change = fn(&mut Cell);
+
+/// The conditions around a cell, which say nothing by themselves.
+fn around(cell: &mut Cell) -> &mut Conditions {
+    cell.evidence.conditions.get_or_insert_with(calm)
+}
+
+/// All that was looked at was as it should be.
+fn calm() -> Conditions {
+    Conditions {
+        governor: Some("performance".to_owned()),
+        turbo: Some(true),
+        processor_throttles: Some(0),
+        clock_source: Some("tsc".to_owned()),
+        hypervisor: Some(false),
+        mitigations: Some(7),
+        swapped_pages: Some(255),
+        major_faults: Some(15),
+        in_flight_before: Some(0),
+        discarded_bytes: Some(1000),
+        temperature_c: Some(69.9),
+        temperature_warning_c: Some(70.0),
+        physical_block_bytes: Some(4096),
+        write_cache: Some("write through".to_owned()),
+        file_system_used: Some(0.9),
+        interrupts: Some(1_000_000),
+        interrupts_on_one: Some(0.94),
+        ..Conditions::default()
+    }
+}
+
+fn write_one(cell: &mut Cell) {
+    let class = cell.series[0].class_mut(OpKind::Write);
+    class.service.record_n(100_000, 20_000);
+    class.bytes = 4096;
+    cell.resources.outstanding_area_ns += 2_000_000_000;
+}
+
+/// At the edge of every rule nothing is said; and of memory of the process no device is blamed.
+#[test]
+fn calm_conditions_say_nothing() {
+    let mut cell = sound();
+    cell.key.blocks = vec![(8192, 1.0)];
+    write_one(&mut cell);
+    let before = codes(&cell);
+    cell.evidence.conditions = Some(calm());
+    assert_eq!(codes(&cell), before);
+    // A flush among the writes, and discards of its own.
+    cell.series[0].class_mut(OpKind::Flush).service.record(1);
+    cell.series[0].class_mut(OpKind::Trim).service.record(1);
+    around(&mut cell).write_cache = Some("write back".to_owned());
+    around(&mut cell).discarded_bytes = Some(1 << 30);
+    let found = codes(&cell);
+    assert!(!found.iter().any(|c| c == "VOLATILE_CACHE" || c == "FOREIGN_TRIM"), "{found:?}");
+    let mut memory = sound();
+    memory.evidence.in_process = true;
+    memory.evidence.direct = None;
+    around(&mut memory).file_system_used = Some(0.99);
+    around(&mut memory).hypervisor = Some(true);
+    assert_eq!(codes(&memory), ["VALID"]);
+    around(&mut memory).processor_throttles = Some(1);
+    assert_eq!(codes(&memory), ["THROTTLED"]);
+}
 
 /// Each rule fires on its evidence, and makes the cell not VALID where it should.
 #[test]
@@ -90,6 +152,42 @@ fn each_rule_fires_on_its_own_evidence() {
         ("SMALL_TARGET", Level::Note, |c| c.evidence.active_bytes = 100 << 20),
         ("FOREIGN_IO", Level::Warning, |c| c.evidence.foreign_share = Some(0.2)),
         ("STOLEN_CPU", Level::Note, |c| c.evidence.steal_share = Some(0.1)),
+        ("THROTTLED", Level::Warning, |c| around(c).processor_throttles = Some(1)),
+        ("GOVERNOR", Level::Note, |c| around(c).governor = Some("performance,powersave".into())),
+        ("CLOCK_SOURCE", Level::Note, |c| around(c).clock_source = Some("hpet".into())),
+        ("VIRTUAL_MACHINE", Level::Note, |c| around(c).hypervisor = Some(true)),
+        ("MITIGATIONS", Level::Note, |c| {
+            around(c).mitigations = Some(2);
+            c.series[0].class_mut(OpKind::Read).service.record_n(10_000, 90_000);
+            c.resources.outstanding_area_ns += 900_000_000;
+        }),
+        ("CONDITIONS_CHANGED", Level::Warning, |c| around(c).changed.push("x: 1, then 2".into())),
+        ("SWAPPING", Level::Warning, |c| around(c).swapped_pages = Some(256)),
+        ("MAJOR_FAULTS", Level::Note, |c| around(c).major_faults = Some(16)),
+        ("HOT", Level::Warning, |c| {
+            around(c).temperature_c = Some(70.0);
+            around(c).temperature_warning_c = Some(70.0);
+        }),
+        ("LINK_BELOW_CAPABILITY", Level::Warning, |c| around(c).link_below = Some("x1".into())),
+        ("RAID_AT_WORK", Level::Warning, |c| around(c).raid_at_work.push("md0: resync".into())),
+        ("BUSY_BEFORE", Level::Note, |c| around(c).in_flight_before = Some(1)),
+        ("FOREIGN_TRIM", Level::Warning, |c| around(c).discarded_bytes = Some(1 << 20)),
+        ("BELOW_PHYSICAL_BLOCK", Level::Note, |c| {
+            write_one(c);
+            c.key.blocks = vec![(4096, 0.9), (512, 0.1)];
+            around(c).physical_block_bytes = Some(4096);
+        }),
+        ("VOLATILE_CACHE", Level::Note, |c| {
+            write_one(c);
+            around(c).write_cache = Some("write back".into());
+        }),
+        ("FILE_SYSTEM_FULL", Level::Warning, |c| around(c).file_system_used = Some(0.91)),
+        ("INTERRUPTS_ON_ONE_CPU", Level::Note, |c| {
+            c.resources.cpu_user_ns = vec![100_000_000; 2];
+            c.resources.cpu_system_ns = vec![0; 2];
+            around(c).interrupts = Some(10_000);
+            around(c).interrupts_on_one = Some(0.97);
+        }),
         ("NOTHING_RECENT", Level::Note, |c| c.evidence.recent_misses = 3),
         ("OVERLAPS_SKIPPED", Level::Note, |c| c.evidence.overlaps_skipped = 3),
         ("COARSE_STAMPS", Level::Note, |c| c.stamps.add(32, 50_000)),

@@ -20,6 +20,7 @@ mod done;
 pub mod findings;
 mod grid;
 mod next;
+mod prologue;
 mod raw;
 mod rules;
 mod step;
@@ -32,6 +33,7 @@ pub use done::{Done, Figures};
 pub use findings::{Findings, findings};
 pub use grid::{Grid, Order, Point, StateWish};
 pub use next::Method;
+pub use prologue::Prologue;
 pub use step::{CellStep, Step};
 
 /// Whether a file of this text is a method rather than a workload: it has stages.

@@ -28,6 +28,8 @@ pub struct Method {
     pub about: String,
     /// Which published specification its file follows.
     pub standard: Option<String>,
+    /// Its preconditioning may be that of an earlier run, where that is proven to be there still.
+    pub reuse: bool,
     /// The settings that are in effect, where the file has any.
     pub setting: Option<String>,
     /// What the figures of its cells are held against.

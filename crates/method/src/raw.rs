@@ -17,6 +17,8 @@ pub(crate) struct RawMethod {
     #[serde(default)]
     pub(crate) about: String,
     pub(crate) standard: Option<String>,
+    #[serde(default)]
+    pub(crate) reuse: bool,
     /// A list, because the first one is the default.
     #[serde(default)]
     pub(crate) settings: Vec<RawSetting>,

@@ -94,7 +94,15 @@ impl Method {
         if stages.iter().all(|s| matches!(s.act, Act::Purge | Act::Wait { .. })) {
             return Err(vec![wrong(span, "the method does no I/O")]);
         }
-        Ok(Self { source, about: raw.about, standard: raw.standard, setting, thresholds, stages })
+        Ok(Self {
+            source,
+            about: raw.about,
+            standard: raw.standard,
+            reuse: raw.reuse,
+            setting,
+            thresholds,
+            stages,
+        })
     }
 }
 

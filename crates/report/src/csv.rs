@@ -33,6 +33,11 @@ pub fn cells(run: &Run) -> String {
     columns.extend(latency_columns("service"));
     let fixed = ["oio_mean", "cpu_seconds", "generator_ns_per_io", "level", "verdicts"];
     columns.extend(fixed.map(str::to_owned));
+    columns.extend(
+        PERCENTILES
+            .iter()
+            .flat_map(|p| ["low", "high"].map(|end| format!("latency_{}_{end}_ns", p.key))),
+    );
     let mut out = Rows::new(&columns);
     for cell in &run.cells {
         let figures = Figures::of(cell);
@@ -126,19 +131,24 @@ fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindFigures>) 
     out.number(Some(kind.map_or(0, |k| k.bytes)));
     out.number(Some(kind.map_or(0.0, |k| k.bytes_per_s)));
     out.number(Some(kind.map_or(0, |k| k.errors.total())));
-    latency_fields(out, kind.map(|k| k.felt));
-    latency_fields(out, kind.and_then(|k| k.service));
+    latency_fields(out, kind.map(|k| &k.felt));
+    latency_fields(out, kind.and_then(|k| k.service.as_ref()));
     out.number(Some(cell.oio_mean()));
     out.number(Some(cell.resources.cpu_seconds()));
     out.number(cell.evidence.generator_ns_per_io);
     out.text(gravest(cell).map_or("", level_name));
     let codes: Vec<&str> = cell.verdicts.iter().map(|v| v.code.as_str()).collect();
     out.text(&codes.join(" "));
+    for within in kind.map(|k| k.felt.within).unwrap_or_default() {
+        out.number(within.and_then(|w| w.low_ns));
+        out.number(within.and_then(|w| w.high_ns));
+    }
     out.end();
 }
 
-fn latency_fields(out: &mut Rows, latency: Option<Latency>) {
-    let latency = latency.unwrap_or_default();
+fn latency_fields(out: &mut Rows, latency: Option<&Latency>) {
+    let nothing = Latency::default();
+    let latency = latency.unwrap_or(&nothing);
     out.number(latency.min_ns);
     out.number(latency.mean_ns);
     for value in latency.percentiles_ns {

@@ -1,6 +1,7 @@
 //! The figures of a cell, computed once for every form that shows them.
 
-use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Level};
+use iodyno_measure::statistics::within::{Within, within};
+use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Level};
 use iodyno_notebook::{CellSummary, RunSummary};
 use iodyno_units::{OpKind, human};
 
@@ -24,6 +25,9 @@ pub(crate) const PERCENTILES: [Percentile; 6] = [
     Percentile { quantile: 0.99999, key: "p99_999", label: "p99.999" },
 ];
 
+/// Confidence of the percentiles' intervals.
+pub(crate) const CONFIDENCE: f64 = 0.95;
+
 /// A block of this size and more is about bandwidth, a smaller one about operations a second.
 const BANDWIDTH_BLOCK_BYTES: u32 = 64 * 1024;
 
@@ -34,13 +38,15 @@ pub(crate) const fn is_about_bandwidth(block_bytes: u32) -> bool {
 
 /// The latencies of one histogram. What the samples can't support is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "the unit comes last in a name")]
 pub(crate) struct Latency {
     pub min_ns: Option<u64>,
     pub mean_ns: Option<f64>,
     pub max_ns: Option<u64>,
     /// By [`PERCENTILES`].
     pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
+    /// How well each is known within its window; None where it is not supported, and where the window's
+    /// series was not looked at.
+    pub within: [Option<Within>; PERCENTILES.len()],
 }
 
 impl Latency {
@@ -50,7 +56,16 @@ impl Latency {
             mean_ns: histogram.mean_ns(),
             max_ns: histogram.max_ns(),
             percentiles_ns: PERCENTILES.map(|p| histogram.supported_quantile_ns(p.quantile)),
+            within: [None; PERCENTILES.len()],
         }
+    }
+
+    /// With the intervals of its percentiles, from what each interval of the series recorded.
+    fn with_series(histogram: &Histogram, series: &[Vec<&Histogram>]) -> Self {
+        let found = within(histogram, series, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
+        let mut latency = Self::of(histogram);
+        latency.within.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
+        latency
     }
 }
 
@@ -70,7 +85,10 @@ pub(crate) struct KindFigures {
 }
 
 impl KindFigures {
-    fn of(cell: &Cell, kind: OpKind, stats: &ClassStats) -> Self {
+    fn of<'a>(cell: &'a Cell, kind: OpKind, stats: &ClassStats) -> Self {
+        let felt = |interval: &'a Interval| interval.class(kind).map(ClassStats::felt);
+        let series: Vec<Vec<&Histogram>> =
+            cell.series.iter().map(|i| felt(i).into_iter().collect()).collect();
         Self {
             kind,
             ops: stats.ops(),
@@ -78,7 +96,7 @@ impl KindFigures {
             bytes: stats.bytes,
             bytes_per_s: cell.per_second(stats.bytes as f64),
             errors: stats.errors,
-            felt: Latency::of(stats.felt()),
+            felt: Latency::with_series(stats.felt(), &series),
             service: stats.response.is_some().then(|| Latency::of(&stats.service)),
         }
     }

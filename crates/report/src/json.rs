@@ -263,6 +263,12 @@ fn latency(latency: &Latency) -> Value {
     for (percentile, value) in PERCENTILES.iter().zip(latency.percentiles_ns) {
         object[percentile.key] = json!(value);
     }
+    let known = PERCENTILES.iter().zip(latency.within);
+    let known: Map<String, Value> =
+        known.filter_map(|(p, within)| Some((p.key.to_owned(), json!(within?)))).collect();
+    if !known.is_empty() {
+        object["within"] = Value::Object(known);
+    }
     object
 }
 

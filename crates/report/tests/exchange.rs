@@ -78,7 +78,20 @@ fn csv_has_the_numbers_of_the_json() {
                 for key in ["ops", "iops", "bytes", "bytes_per_s", "errors"] {
                     assert_eq!(row[key], number(&object[key]), "{name} {key}");
                 }
-                for (key, value) in object["latency_ns"].as_object().unwrap() {
+                let latency = &object["latency_ns"];
+                for (key, value) in latency.as_object().unwrap() {
+                    if key == "within" {
+                        continue;
+                    }
+                    // A percentile that is shown says how well it is known, here and there.
+                    if key.starts_with('p') {
+                        let within = &latency["within"][key];
+                        assert_eq!(within.is_null(), value.is_null(), "{name} {key}");
+                        for end in ["low", "high"] {
+                            let column = format!("latency_{key}_{end}_ns");
+                            assert_eq!(row[&column], number(&within[end]), "{name} {column}");
+                        }
+                    }
                     assert_eq!(row[&format!("latency_{key}_ns")], number(value), "{name} {key}");
                     let service = &object["service_ns"][key];
                     assert_eq!(row[&format!("service_{key}_ns")], number(service), "{name} {key}");

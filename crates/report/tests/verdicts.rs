@@ -18,7 +18,12 @@ fn in_source() -> BTreeMap<String, BTreeSet<String>> {
     let of_runs =
         ["mod", "values", "conditions"].map(|f| format!("crates/report/src/compare/{f}.rs"));
     let mut source = String::new();
-    for path in [vec!["crates/measure/src/verdict.rs".to_owned()], of_runs.to_vec()].concat() {
+    let folder = format!("{}/../measure/src/verdict", env!("CARGO_MANIFEST_DIR"));
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let of_cells =
+        files.map(|name| format!("crates/measure/src/verdict/{}", name.into_string().unwrap()));
+    let judge = "crates/measure/src/verdict.rs".to_owned();
+    for path in of_cells.chain([judge]).chain(of_runs) {
         source += read(&path).split("#[cfg(test)]").next().unwrap();
     }
     let mut codes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -3,16 +3,17 @@
 
 use crate::Emulated;
 use crate::request::{MethodRequest, Request, RunError};
+use crate::reuse::touches_nothing;
 use core::ops::Range;
-use iodyno_drive::{Carried, CellPlan, DriveError};
+use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, CellKey, Place};
-use iodyno_method::{Done, Method, StateWish, Step};
+use iodyno_method::{Act, Done, Method, StateWish, Step};
 use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// One cell to measure.
@@ -80,6 +81,12 @@ pub(crate) struct Course<'a> {
     /// What a method has done; for a list its length counts.
     done: Vec<Done>,
     count: usize,
+    /// Subjects whose targets this run may have changed.
+    touched: BTreeSet<u32>,
+    /// Cells that were run beside an earlier one and wait for their turn.
+    ahead: VecDeque<(Task, Vec<Cell>)>,
+    /// By subject and stage.
+    walks: BTreeMap<(u32, u32), Arc<Walks>>,
     /// The emulated system that carried cells share.
     carried: Option<(Arc<System>, Carried)>,
     /// How the next carried system is written at its making; None for what names and workload say.
@@ -96,6 +103,9 @@ impl<'a> Course<'a> {
             targets,
             done: Vec::new(),
             count: 0,
+            touched: BTreeSet::new(),
+            ahead: VecDeque::new(),
+            walks: BTreeMap::new(),
             carried: None,
             written: None,
             calibrations: Vec::new(),
@@ -228,6 +238,64 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// At most so many of the cells after this one in its round, as far as none hands anything on to another.
+    pub(crate) fn following(&mut self, task: &Task, most: usize) -> Vec<Task> {
+        let mut all = Vec::new();
+        let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
+        let act = method.stages.get(place.stage as usize).map(|stage| &stage.act);
+        if task.state != Some(StateWish::Own)
+            || !matches!(act, Some(Act::Rounds(_) | Act::Cells(_)))
+        {
+            return all;
+        }
+        // Within a round the next cell follows from how many were done, not from what they showed.
+        let done = self.done.len();
+        self.done.push(Done { place: place.clone(), figures: None });
+        while all.len() < most {
+            let step = method.next(place.subject, self.request.seed, &self.done);
+            let Ok(step @ Step::Cell(_)) = step else { break };
+            let Next::Measure(next) = self.task(step, place.subject) else { break };
+            let same_round = next.place.as_ref().is_some_and(|p| {
+                (p.stage, p.round, p.role) == (place.stage, place.round, place.role)
+            });
+            if !same_round || next.state != task.state || next.then_wait_ns > 0 {
+                break;
+            }
+            self.done.extend(next.place.clone().map(|place| Done { place, figures: None }));
+            all.push(*next);
+        }
+        self.done.truncate(done);
+        all
+    }
+
+    /// Whether this cell was run beside an earlier one.
+    pub(crate) fn has_ahead(&self, task: &Task) -> bool {
+        self.ahead.front().is_some_and(|(ahead, _)| is_same(ahead, task))
+    }
+
+    /// The cell, where it was run beside an earlier one. What else was, and did not come next, is forgotten.
+    pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
+        if !self.has_ahead(task) {
+            self.ahead.clear();
+            return None;
+        }
+        self.ahead.pop_front().map(|(_, cells)| cells)
+    }
+
+    /// Keeps cells that were run beside another, in their order.
+    pub(crate) fn put_ahead(&mut self, task: Task, cells: Vec<Cell>) {
+        self.ahead.push_back((task, cells));
+    }
+
+    /// How far the sequential walks of a series have come; None for a cell of no series. Samples of one that is
+    /// taken up on real storage begin at the start of the range once more: nobody kept how far it was.
+    pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
+        let place = task.place.as_ref()?;
+        let stage = self.method()?.1.stages.get(place.stage as usize)?;
+        matches!(stage.act, Act::Series(_))
+            .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
+    }
+
     /// The machine that a cell goes on with, made where there is none yet; None for a cell that has one of
     /// its own.
     pub(crate) fn carried_for(
@@ -268,9 +336,16 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Whether this run may have changed what an earlier one left of a subject's targets.
+    pub(crate) fn has_touched(&self, subject: u32) -> bool {
+        self.touched.contains(&subject)
+    }
+
     /// Notes what was done: the cells of one step, the merged one last.
     pub(crate) fn note(&mut self, cells: &[Cell]) {
         self.count += 1;
+        let touching = cells.iter().filter(|cell| !touches_nothing(cell));
+        self.touched.extend(touching.filter_map(|c| Some(c.key.place.as_ref()?.subject)));
         self.done.extend(cells.last().and_then(Done::of));
     }
 }
@@ -294,6 +369,11 @@ pub fn whole_steps(cells: &[Cell]) -> usize {
         whole = start;
     }
     whole
+}
+
+fn is_same(a: &Task, b: &Task) -> bool {
+    (&a.place, &a.spec, a.seed, a.fill, &a.targets)
+        == (&b.place, &b.spec, b.seed, b.fill, &b.targets)
 }
 
 fn is_whole(cell: &Cell) -> bool {

@@ -1,5 +1,6 @@
 //! The run itself, from request to outcome.
 
+use crate::ahead;
 use crate::course::{Course, Next, Task};
 use crate::keeper::Keeper;
 use crate::plan::Plan;
@@ -11,8 +12,9 @@ use crate::surroundings::{Surroundings, ram_bytes};
 use iodyno_drive::engine::live::Slip;
 use iodyno_drive::probe::default_engine;
 use iodyno_drive::{
-    CellPlan, EngineKind, Medium, Settle, TargetPlan, calibrate, drive_carried, drive_cell,
+    CellPlan, EngineKind, Medium, Settle, TargetPlan, Walks, calibrate, drive_carried,
 };
+use iodyno_emulate::System;
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level};
@@ -68,8 +70,9 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     };
     let started = Timestamp::now();
     let mut did = Did::default();
-    let result = stage::lay_all_out(request, &mut props, watch)
-        .and_then(|()| run_cells(request, &mut props, writer.as_mut(), watch, &mut did));
+    let result = stage::lay_all_out(request, &mut props, watch).and_then(|()| {
+        run_cells(request, &mut props, (writer.as_mut(), notebook.as_ref()), watch, &mut did)
+    });
 
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
     let interrupted = cut_short || did.ended == Ended::Interrupted;
@@ -214,7 +217,7 @@ struct Did {
 fn run_cells(
     request: &Request,
     props: &mut [Prop],
-    mut writer: Option<&mut RunWriter>,
+    (mut writer, notebook): (Option<&mut RunWriter>, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
 ) -> Result<Ran, RunError> {
@@ -233,7 +236,8 @@ fn run_cells(
             Next::Prepare { place, how, targets } => {
                 let writer = writer.as_deref_mut();
                 let first = did.count;
-                let on = prepare::On { request, props, targets, writer, first_index: first };
+                let on =
+                    prepare::On { request, props, targets, writer, first_index: first, notebook };
                 (prepare::prepare(on, place, how, &mut course, watch)?, 0)
             }
             Next::Measure(task) => {
@@ -280,6 +284,7 @@ pub(crate) fn run_cell(
     watch: &mut dyn Watch,
     first_index: usize,
 ) -> Result<Vec<Cell>, RunError> {
+    let beside = ahead::beside(request, task, all_props, course)?;
     let props = &mut all_props[task.targets.clone()];
     let spec = &task.spec;
     if let Some(place) = &task.place
@@ -287,8 +292,6 @@ pub(crate) fn run_cell(
     {
         return Ok(vec![prepare::skipped(task, place, props, why)]);
     }
-    let mut targets = Vec::new();
-    let mut choices = Vec::new();
     let emulated = request.emulated.as_ref();
     let system = match emulated {
         Some(emulated) => Some(course.system(emulated, task)?),
@@ -302,22 +305,8 @@ pub(crate) fn run_cell(
         }
         _ => None,
     };
-    for (volume, prop) in (task.targets.start as u32..).zip(props.iter()) {
-        let medium = match (&served, &system) {
-            (Some((_, media)), _) => media[volume as usize].clone(),
-            (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
-            (None, None) => prop.medium.clone(),
-        };
-        let (engine, why) = engine_for(request, task, &medium, prop.align_bytes);
-        choices.push(why);
-        targets.push(TargetPlan {
-            name: prop.name.clone(),
-            medium,
-            align_bytes: prop.align_bytes,
-            engine,
-            laid_out_verifiable: prop.laid_out_verifiable,
-        });
-    }
+    let media = served.as_ref().map(|(_, media)| media.as_slice());
+    let (targets, choices) = targets_of(request, task, props, system.as_ref(), media);
     let is_null = matches!(props[0].medium, Medium::Null(_));
     let calibration = if is_null {
         None
@@ -332,33 +321,20 @@ pub(crate) fn run_cell(
         })?)
     };
 
-    let plan = CellPlan {
-        name: task.name.clone(),
-        workload: task.workload.clone(),
-        spec,
-        seed: task.seed,
-        repeat: task.repeat,
-        targets,
-        interval_ns: request.interval_ns.unwrap_or_else(|| interval_ns(spec.limits().time_ns)),
-        place: task.place.clone(),
-        errors_max: request.errors_max,
-        fill_passes: task.fill_passes,
-        clock: request.clock,
-        options: request.options,
-        settle: task.settle_ops.filter(|_| emulated.is_some_and(|e| !e.live)).map(settle),
-    };
+    let walks = course.walks(task);
+    let plan = cell_plan(request, task, targets, walks.as_deref());
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::now(&inspections));
     let mut keeper = Keeper::new(writer, watch, first_index, task.position);
     let mut cells = match course.carried_for(task, &plan)? {
         Some(carried) => drive_carried(&plan, carried, &request.stop, &mut keeper)?,
-        None => drive_cell(&plan, &request.stop, &mut keeper)?,
+        None => ahead::drive(request, task, &plan, beside, course, &mut keeper)?,
     };
     if let Some(e) = keeper.failure {
         return Err(e.into());
     }
     if let Some(before) = before {
-        Surroundings::now(&inspections).judge(&before, &mut cells);
+        Surroundings::now(&inspections).judge(&before, &inspections, &mut cells);
         for (prop, done) in props.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
             prop.testify(done);
@@ -403,6 +379,61 @@ pub(crate) fn run_cell(
         }
     }
     Ok(cells)
+}
+
+/// What a cell is asked to be.
+pub(crate) fn cell_plan<'a>(
+    request: &Request,
+    task: &'a Task,
+    targets: Vec<TargetPlan>,
+    walks: Option<&'a Walks>,
+) -> CellPlan<'a> {
+    let is_virtual = request.emulated.as_ref().is_some_and(|e| !e.live);
+    let asked_ns = request.interval_ns;
+    CellPlan {
+        name: task.name.clone(),
+        workload: task.workload.clone(),
+        spec: &task.spec,
+        seed: task.seed,
+        repeat: task.repeat,
+        targets,
+        interval_ns: asked_ns.unwrap_or_else(|| interval_ns(task.spec.limits().time_ns)),
+        place: task.place.clone(),
+        errors_max: request.errors_max,
+        fill_passes: task.fill_passes,
+        clock: request.clock,
+        options: request.options,
+        settle: task.settle_ops.filter(|_| is_virtual).map(settle),
+        walks,
+    }
+}
+
+/// A cell's targets as it is to drive them, and why each has its engine: volumes of an emulated system, or of one
+/// that is served (`media`), or what is open.
+pub(crate) fn targets_of(
+    request: &Request,
+    task: &Task,
+    props: &[Prop],
+    system: Option<&Arc<System>>,
+    media: Option<&[Medium]>,
+) -> (Vec<TargetPlan>, Vec<String>) {
+    let one = |(volume, prop): (u32, &Prop)| {
+        let medium = match (media, system) {
+            (Some(media), _) => media[volume as usize].clone(),
+            (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
+            (None, None) => prop.medium.clone(),
+        };
+        let (engine, why) = engine_for(request, task, &medium, prop.align_bytes);
+        let target = TargetPlan {
+            name: prop.name.clone(),
+            medium,
+            align_bytes: prop.align_bytes,
+            engine,
+            laid_out_verifiable: prop.laid_out_verifiable,
+        };
+        (target, why)
+    };
+    (task.targets.start as u32..).zip(props).map(one).unzip()
 }
 
 /// How near the model's times completions came, of each volume.

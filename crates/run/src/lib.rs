@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** the only room that sees targets, engines and notebook together.
 
+mod ahead;
 mod course;
 mod emulated;
 mod execute;
@@ -14,6 +15,7 @@ mod plan;
 mod prepare;
 mod refuse;
 mod request;
+mod reuse;
 mod stage;
 mod surroundings;
 

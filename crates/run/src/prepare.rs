@@ -5,12 +5,13 @@ use crate::course::{Course, Next, Prepare, Task, record};
 use crate::execute::{ALL_TARGETS, run_cell};
 use crate::fill::FillShape;
 use crate::request::{Phase, Request, RunError, Watch};
+use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::stage::Prop;
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::{Cell, Place, SKIPPED_FACT};
-use iodyno_notebook::RunWriter;
+use iodyno_notebook::{Notebook, RunWriter};
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
 use iodyno_units::human;
@@ -22,6 +23,9 @@ use std::time::{Duration, Instant};
 /// How often a wait looks whether it shall stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The fact of a wait: for how long.
+pub(crate) const WAITED_FACT: &str = "waited";
+
 /// What a preparation is done on.
 pub(crate) struct On<'a> {
     pub(crate) request: &'a Request,
@@ -29,6 +33,8 @@ pub(crate) struct On<'a> {
     pub(crate) targets: Range<usize>,
     pub(crate) writer: Option<&'a mut RunWriter>,
     pub(crate) first_index: usize,
+    /// Earlier runs are looked up here; None where none is kept.
+    pub(crate) notebook: Option<&'a Notebook>,
 }
 
 /// Prepares the targets; gives the record of it, or the cells of a fill.
@@ -41,6 +47,17 @@ pub(crate) fn prepare(
 ) -> Result<Vec<Cell>, RunError> {
     let target = target_name(&on.props[on.targets.clone()]);
     let mut facts = BTreeMap::new();
+    let name = match how {
+        Prepare::Purge => PURGE_NAME,
+        Prepare::Fill { .. } => FILL_NAME,
+        Prepare::Wait { .. } => "wait",
+    };
+    if on.request.emulated.is_none()
+        && !matches!(how, Prepare::Wait { .. })
+        && reuse::reused(&on, &place, course, watch, &mut facts)?
+    {
+        return Ok(vec![record(name, &target, place, facts)]);
+    }
     let mut note = |key: &str, text: String| facts.insert(key.to_owned(), text);
     match how {
         Prepare::Purge => {
@@ -52,12 +69,12 @@ pub(crate) fn prepare(
                 note("purge", words);
                 deviation.map(|words| note(iodyno_method::findings::DEVIATION_FACT, words));
             }
-            Ok(vec![record("purge", &target, place, facts)])
+            Ok(vec![record(name, &target, place, facts)])
         }
         Prepare::Wait { ns } => {
             wait(on.request, course, ns, watch);
-            note("waited", human::duration_ns(ns));
-            Ok(vec![record("wait", &target, place, facts)])
+            note(WAITED_FACT, human::duration_ns(ns));
+            Ok(vec![record(name, &target, place, facts)])
         }
         Prepare::Fill { .. } if on.request.emulated.is_some() => {
             course.rewrite(Written::Sequential);
@@ -65,9 +82,15 @@ pub(crate) fn prepare(
             note("fill", words.to_owned());
             let less = "preconditioning was constructed, not written";
             note(iodyno_method::findings::DEVIATION_FACT, less.to_owned());
-            Ok(vec![record("fill", &target, place, facts)])
+            Ok(vec![record(name, &target, place, facts)])
         }
-        Prepare::Fill { spec, passes } => fill(on, place, &spec, passes, course, watch),
+        Prepare::Fill { spec, passes } => {
+            let mut cells = fill(on, place, &spec, passes, course, watch)?;
+            for cell in &mut cells {
+                cell.facts.extend(facts.clone());
+            }
+            Ok(cells)
+        }
     }
 }
 
@@ -161,7 +184,7 @@ fn fill(
         passes,
     };
     let capacities = on.props[on.targets.clone()].iter().map(|p| p.medium.capacity_bytes());
-    let cell = crate::fill::fill("fill", &shape, capacities.max().unwrap_or(0))?;
+    let cell = crate::fill::fill(FILL_NAME, &shape, capacities.max().unwrap_or(0))?;
     let task = Task {
         name: cell.name.clone(),
         workload: cell.name,
@@ -254,7 +277,14 @@ pub(crate) fn catch_up(
                 }
             }
             Next::Prepare { place, how, targets } if request.emulated.is_some() => {
-                let on = On { request, props, targets, writer: None, first_index: start };
+                let on = On {
+                    request,
+                    props,
+                    targets,
+                    writer: None,
+                    first_index: start,
+                    notebook: None,
+                };
                 prepare(on, place, how, course, watch)?;
             }
             _ => {}

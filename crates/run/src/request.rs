@@ -29,6 +29,8 @@ pub struct MethodRequest {
     pub method: Method,
     /// On each target alone, one after the other, rather than on all at once.
     pub each: bool,
+    /// Its preconditioning may be that of an earlier run, where that is proven to be there still.
+    pub reuse: bool,
     /// The folder in which paths are looked up, for the record.
     pub folder: String,
     /// The run that is taken up; None to begin one.
@@ -118,6 +120,8 @@ pub enum Phase<'a> {
 pub trait Watch {
     /// The cost, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}
+    /// Something that the operator may want to do otherwise.
+    fn advise(&mut self, _words: &str) {}
     /// Something goes on that is not a measurement.
     fn phase(&mut self, _phase: Phase<'_>) {}
     /// Cell `index` of `count` starts; a `count` of 0 is not known before.

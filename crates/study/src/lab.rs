@@ -448,6 +448,7 @@ fn plan<'a>(
         clock: Clock::system(),
         options: EngineOptions::default(),
         settle: None,
+        walks: None,
     }
 }
 

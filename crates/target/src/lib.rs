@@ -14,6 +14,7 @@
 //! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
 
 mod aligned;
+mod conditions;
 mod error;
 mod guard;
 mod health;
@@ -30,12 +31,13 @@ mod signature;
 mod sysroot;
 mod writes;
 
+pub use conditions::{DeviceState, MachineState, raid_at_work};
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 pub use guard::{Confirm, check_writable, confirm};
 pub use health::{Health, health};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
-    Kind, NbdExport, PcieLink, inspect, inspect_in,
+    Kind, NbdExport, PcieLink, inspect, inspect_in, used_share,
 };
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};

@@ -186,7 +186,7 @@ pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
     Some(available)
 }
 
-fn governors(root: &SysRoot) -> Option<String> {
+pub(crate) fn governors(root: &SysRoot) -> Option<String> {
     let cpus = root.list("sys/devices/system/cpu");
     let governors: BTreeSet<String> = cpus
         .iter()
@@ -197,7 +197,7 @@ fn governors(root: &SysRoot) -> Option<String> {
     (!governors.is_empty()).then(|| governors.into_iter().collect::<Vec<_>>().join(","))
 }
 
-fn turbo(root: &SysRoot) -> Option<bool> {
+pub(crate) fn turbo(root: &SysRoot) -> Option<bool> {
     let off = root.read_u64("sys/devices/system/cpu/intel_pstate/no_turbo").map(|off| off == 0);
     off.or_else(|| root.read_u64("sys/devices/system/cpu/cpufreq/boost").map(|on| on != 0))
 }

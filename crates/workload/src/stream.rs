@@ -66,6 +66,28 @@ impl Stream {
         }
     }
 
+    /// How far its walks through the range are (sequential and strided addresses), in the order of the
+    /// specification; empty where there are none.
+    pub fn walked(&self) -> Vec<u64> {
+        match &self.path {
+            Path::One(..) | Path::Mix(_) => Vec::new(),
+            Path::Any(general) => {
+                let patterns = general.tables.iter().flat_map(|table| &table.patterns);
+                patterns.filter_map(Pattern::walked).collect()
+            }
+        }
+    }
+
+    /// Goes on from where the walks of an earlier stream were: of the same specification, geometry and worker's
+    /// number. Random draws stay this stream's own.
+    pub fn go_on(&mut self, walked: &[u64]) {
+        if let Path::Any(general) = &mut self.path {
+            let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);
+            let walks = patterns.filter(|pattern| pattern.walked().is_some());
+            walks.zip(walked).for_each(|(pattern, from)| pattern.go_on(*from));
+        }
+    }
+
     /// How many operations were to repeat a recent address when there was none yet, and went to a
     /// uniformly drawn one instead.
     pub fn recent_misses(&self) -> u64 {

@@ -107,10 +107,14 @@ fn drive_on(
         let shared = shared(plan, at, seed)?;
         for number in 0..plan.spec.threads() {
             let machine_number = carried.worker(volume, number)?;
+            let mut stream = Stream::new(&shared, number);
+            if let Some(walks) = plan.walks {
+                walks.go_on(target, number, &mut stream);
+            }
             workers.push(Worker::new(
                 workers.len(),
                 (target, volume, machine_number),
-                Stream::new(&shared, number),
+                stream,
                 issuer(plan.spec, EngineKind::Model, seed, number),
                 &limits(plan, &shared, number),
                 coverage(plan, target, &shared),
@@ -258,6 +262,6 @@ fn told(plan: &CellPlan<'_>, settled: &Settled, window_ns: u64) -> String {
 }
 
 /// What a target's workers tell at their end, as the team of threads tells it.
-fn done(target: usize, report: crate::worker::WorkerReport) -> Done {
-    Done { target, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
+fn done(target: usize, number: u32, report: crate::worker::WorkerReport) -> Done {
+    Done { target, number, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
 }

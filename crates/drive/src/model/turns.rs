@@ -290,8 +290,12 @@ impl<'a> Turns<'a> {
         let after = self.machine.snapshot();
         let usage = after.since(if self.measuring { &self.before } else { &after });
         let mut all = Vec::with_capacity(self.workers.len());
+        let mut number = 0;
         for worker in &mut self.workers {
-            all.push(done(worker.target, worker.report(self.window_start_ns)));
+            // Those of a target follow one another.
+            let follows = all.last().is_some_and(|d: &Done| d.target == worker.target);
+            number = if follows { number + 1 } else { 0 };
+            all.push(done(worker.target, number, worker.report(self.window_start_ns)));
         }
         for (target, recorder) in self.recorders.iter_mut().enumerate() {
             // What the workers of a target share, one of them tells.
@@ -384,6 +388,7 @@ mod tests {
             clock: Clock::new(),
             options: EngineOptions::default(),
             settle: None,
+            walks: None,
         };
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
         let shared = Shared::new(&spec, 1, &geometry).unwrap();

@@ -203,6 +203,7 @@ impl Worker {
             carried_out_ns: self.carried_out_ns * books,
             backlog_ops: if self.measured { self.issuer.backlog(end_ns) } else { 0 },
             recent_misses: self.stream.recent_misses(),
+            walked: self.stream.walked(),
             coverage: self.coverage.take(),
             ended,
             ..WorkerReport::default()

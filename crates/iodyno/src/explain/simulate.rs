@@ -119,6 +119,7 @@ pub(super) fn simulate(
         clock: Clock::system(),
         options: EngineOptions::default(),
         settle: None,
+        walks: None,
     };
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
         .map_err(|e| Failure::from(RunError::Drive(e)))?;

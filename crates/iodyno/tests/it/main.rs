@@ -27,6 +27,7 @@ mod nbd;
 mod pki;
 mod place;
 mod reports;
+mod reuse;
 mod safety;
 mod serve;
 mod serve_accept;

@@ -40,6 +40,35 @@ fn a_sweep_by_flags() {
     assert_eq!(csv.succeeds().stdout.lines().count(), 1 + 4);
 }
 
+/// Where there are processors for it cells of a round run at once: the figures, the intervals and their order are
+/// those of one processor.
+#[test]
+fn cells_at_once_are_those_of_one_after_the_other() {
+    let place = Place::new();
+    let file = "schema = 1\n[[stages]]\nname = \"r\"\ndo = \"rounds\"\nread = [\"100%\", \"0%\"]\nblock = [\"8KiB\", \"4KiB\"]\ndepth = 8\ntime = \"20ms\"\nrounds = 6\ntrack = [{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]\n[[stages]]\nname = \"c\"\ndo = \"cells\"\ndepth = [1, 4, 16]\nblock = \"4KiB\"\ntime = \"20ms\"\norder = \"abba\"\nrepeats = 2\n";
+    place.write("m.toml", file);
+    let words = format!("run ./m.toml --on {DEVICE} --json --series -q");
+    let cells = |told: crate::place::Told| {
+        let mut cells = told.succeeds().json()["cells"].as_array().unwrap().clone();
+        for cell in &mut cells {
+            // What simulating took, and by which words it was asked for.
+            for key in ["cpu_seconds", "cpu_workers", "facts"] {
+                cell.as_object_mut().unwrap().remove(key);
+            }
+        }
+        cells
+    };
+    let at_once = cells(place.iodyno(&words));
+    assert!(at_once.len() >= 4 * 5 + 2 * 3, "{}", at_once.len());
+    let inner = place.command(&words);
+    let mut one = std::process::Command::new("taskset");
+    one.args(["-c", "0"]).arg(inner.get_program()).args(inner.get_args());
+    one.current_dir(place.work()).env("IODYNO_NOTEBOOK", place.notebook());
+    let one = one.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let alone = cells(crate::place::Running::of(one).finish());
+    assert_eq!(at_once, alone);
+}
+
 #[test]
 fn flags_that_would_have_no_effect_are_refused() {
     let place = Place::new();

@@ -33,6 +33,7 @@ pub mod repeats;
 pub mod scaling;
 pub mod slope;
 pub mod steady;
+pub mod within;
 
 #[cfg(test)]
 mod noise;

@@ -4,6 +4,7 @@ use super::Step;
 use crate::done::Figures;
 use crate::grid::Grid;
 use iodyno_measure::statistics::repeats;
+use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Ended, Histogram, Level};
 use serde::Serialize;
 
@@ -41,6 +42,8 @@ pub struct Row {
     pub mean_ns: Option<f64>,
     /// By [`NINES`], of the merged histogram, ns; None where the samples do not support it.
     pub nines_ns: Vec<Option<u64>>,
+    /// By [`NINES`], how well each is known within the windows of these cells.
+    pub within: Vec<Option<Within>>,
     /// The largest latency, ns.
     pub max_ns: Option<u64>,
     /// Operations behind it.
@@ -76,6 +79,7 @@ impl Row {
     pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
         let mut row = Self { at, ..Self::default() };
         let (mut felt, mut all) = (Histogram::default(), Vec::<&Figures>::new());
+        let mut series: Vec<Vec<&Histogram>> = Vec::new();
         for step in steps {
             let cell = step.cell;
             row.skipped = row
@@ -85,6 +89,8 @@ impl Row {
             let Some(figures) = &step.done.figures else { continue };
             all.push(figures);
             felt.merge(&figures.felt);
+            let parts = cell.series.iter().map(iodyno_measure::Interval::iter);
+            series.extend(parts.map(|kinds| kinds.map(|(_, class)| class.felt()).collect()));
             row.level = row.level.max(cell.verdicts.iter().map(|v| v.level).max());
             for verdict in cell.verdicts.iter().filter(|v| v.level >= Level::Warning) {
                 if !row.codes.contains(&verdict.code) {
@@ -106,6 +112,7 @@ impl Row {
         row.bytes_per_s = Some(mean(&|f| f.bytes_per_s));
         row.mean_ns = felt.mean_ns();
         row.nines_ns = NINES.iter().map(|(q, _)| felt.supported_quantile_ns(*q)).collect();
+        row.within = within(&felt, &series, &NINES.map(|(q, _)| q), 0.95);
         row.max_ns = felt.max_ns();
         row.ops = felt.count();
         row

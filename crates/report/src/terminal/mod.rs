@@ -5,6 +5,7 @@
 //! colours, and whether it shows more than ASCII. A name can be anything that somebody typed, so
 //! no text of a run reaches the terminal without [`text::clean`].
 
+mod certainty;
 mod list;
 mod method;
 mod progress;
@@ -69,9 +70,13 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String
     } else {
         lines.extend(results::lines(run, style));
         let repeated = repeated::lines(run, style);
-        if !repeated.is_empty() {
-            lines.push(String::new());
-            lines.extend(repeated);
+        // Repeats say more of a figure than its own window does.
+        let known = if repeated.is_empty() { results::certainty(run, style) } else { Vec::new() };
+        for more in [repeated, known] {
+            if !more.is_empty() {
+                lines.push(String::new());
+                lines.extend(more);
+            }
         }
         lines.push(String::new());
         lines.extend(verdicts::lines(run, style));

@@ -4,6 +4,7 @@
 //! and conditions in front. Otherwise the name and the conditions have a line of their own, and
 //! columns that do not fit are left out, which is said.
 
+use super::certainty::{self, Known};
 use super::spark;
 use super::table::{self, Column, Field};
 use super::text::{Role, clean, clean_path, paint, width, wrap};
@@ -55,6 +56,26 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         return with_remark(table::lines(&wide, style), &left_out, style);
     }
     stacked(run, &rows, numbers, style)
+}
+
+/// How well the percentiles are known, a line for each kind of operation.
+pub(super) fn certainty(run: &Run, style: Style) -> Vec<String> {
+    let mut rows = Vec::new();
+    for cell in &run.cells {
+        for kind in Figures::of(cell).kinds {
+            let on = if has_several_targets(run) {
+                format!(" on {}", clean_path(&cell.key.target, TARGET_COLUMNS_MAX, style))
+            } else {
+                String::new()
+            };
+            let shown = [0, 2, 3, 4, 5];
+            rows.push(Known {
+                name: format!("{} {}{on}", name_of(run, &cell.key), kind.kind.name()),
+                within: shown.map(|i| (PERCENTILES[i].label, kind.felt.within[i])).to_vec(),
+            });
+        }
+    }
+    certainty::lines(&rows, style)
 }
 
 /// The rank of the last column that the wide form must have.

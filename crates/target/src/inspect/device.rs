@@ -208,6 +208,9 @@ pub struct BlockDevice {
     pub pcie: Option<PcieLink>,
     /// Hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,
+    /// From where on that sensor warns, in degrees Celsius.
+    #[serde(default)]
+    pub temperature_warning_c: Option<f64>,
     /// Kernel names of what is built on it.
     pub holders: Vec<String>,
     /// Kernel names of what it is built on.
@@ -277,22 +280,22 @@ fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     })
 }
 
-/// The hottest of the sensors that the drive's own hwmon shows.
-fn temperature_c(disk: &BlockNode) -> Option<f64> {
+/// The hottest of the sensors that the drive's own hwmon shows, and from where on that one warns.
+fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
     let device = disk.dir.join("device");
     let folders = [device.clone(), device.join("hwmon"), device.join("device/hwmon")];
-    let mut hottest: Option<f64> = None;
+    let degrees = |path: PathBuf| Some(sysroot::read(&path)?.parse::<f64>().ok()? / 1000.0);
+    let mut hottest: Option<(f64, Option<f64>)> = None;
     for folder in folders {
         for name in sysroot::list(&folder).iter().filter(|name| name.starts_with("hwmon")) {
             let sensors = folder.join(name);
             for file in sysroot::list(&sensors) {
-                if file.starts_with("temp")
-                    && file.ends_with("_input")
-                    && let Some(milli) =
-                        sysroot::read(&sensors.join(&file)).and_then(|t| t.parse::<f64>().ok())
+                let sensor = file.strip_suffix("_input").filter(|name| name.starts_with("temp"));
+                if let Some(sensor) = sensor
+                    && let Some(now) = degrees(sensors.join(&file))
+                    && hottest.is_none_or(|(most, _)| now > most)
                 {
-                    let degrees = milli / 1000.0;
-                    hottest = Some(hottest.map_or(degrees, |hottest| hottest.max(degrees)));
+                    hottest = Some((now, degrees(sensors.join(format!("{sensor}_max")))));
                 }
             }
         }
@@ -329,6 +332,7 @@ impl BlockDevice {
         let first = |paths: &[&str]| paths.iter().find_map(|path| disk.attr(path));
         let flag = |path: &str| disk.attr_u64(path).map(|n| n != 0);
         let nonzero = |path: &str| disk.attr_u64(path).filter(|&n| n != 0);
+        let temperature = temperature_c(disk);
         let dma = disk.attr_u64("queue/dma_alignment").and_then(|mask| mask.checked_add(1));
         Self {
             kernel_name: node.name.clone(),
@@ -367,7 +371,8 @@ impl BlockDevice {
             numa_node: first(&["device/numa_node", "device/device/numa_node"])
                 .and_then(|n| n.parse().ok()),
             pcie: pcie(disk),
-            temperature_c: temperature_c(disk),
+            temperature_c: temperature.map(|(now, _)| now),
+            temperature_warning_c: temperature.and_then(|(_, limit)| limit),
             holders: names(node.holders(root)),
             slaves: names(node.slaves(root)),
             partitions: names(node.partitions()),

@@ -107,6 +107,15 @@ fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     holding.max_by_key(|mount| mount.point.len())
 }
 
+/// Share (0 to 1) of the file system under a path that is in use, as `df` has it: of what ordinary users may
+/// have.
+pub fn used_share(path: &Path) -> Option<f64> {
+    let stat = statfs(path).ok()?;
+    let used = stat.f_blocks.checked_sub(stat.f_bfree)?;
+    let all = used + stat.f_bavail;
+    (all > 0).then(|| used as f64 / all as f64)
+}
+
 /// Looks at the file system under an existing path.
 pub(crate) fn file_system(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     let stat = statfs(path).ok()?;

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use alignment::Alignment;
 pub use device::{BlockDevice, DiskStats, PcieLink};
 pub use extents::Extents;
-pub use file_system::FileSystem;
+pub use file_system::{FileSystem, used_share};
 pub use nbd::NbdExport;
 
 use crate::aligned::AlignedBuf;

@@ -197,6 +197,27 @@ impl Pattern {
         Place { unit, missed: false }
     }
 
+    /// How far a walk through the range is; None for what draws its addresses.
+    pub(crate) fn walked(&self) -> Option<u64> {
+        match self {
+            Self::Shared { cursor, .. } => Some(cursor.0.load(Ordering::Relaxed)),
+            Self::Sequential { next, .. } | Self::Strided { next, .. } => Some(*next),
+            _ => None,
+        }
+    }
+
+    /// Goes on from where another walk of the same pattern was. Of a cursor that is shared the furthest counts.
+    pub(crate) fn go_on(&mut self, from: u64) {
+        match self {
+            Self::Shared { cursor, .. } => {
+                cursor.0.fetch_max(from, Ordering::Relaxed);
+            }
+            Self::Sequential { next, units } if from <= *units => *next = from,
+            Self::Strided { next, places, .. } if from < *places => *next = from,
+            _ => {}
+        }
+    }
+
     /// True for the pattern that repeats from this ring: what it gives is not remembered there
     /// again, or a few addresses would crowd the others out.
     pub(crate) fn repeats(&self, of_ring: usize) -> bool {

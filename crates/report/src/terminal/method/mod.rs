@@ -5,6 +5,7 @@ mod grid;
 mod series;
 
 use super::Style;
+use super::certainty::{self, Known};
 use super::text::{Role, clean, paint, width, wrap};
 use super::verdicts::sign;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
@@ -12,7 +13,8 @@ use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Level, Verdict};
 use iodyno_method::findings::{
-    Findings, Load, PointFinding, RoundsFinding, Scaling, Showed, StageFinding, SweepFinding,
+    Findings, Load, NINES, PointFinding, RoundsFinding, Row, Scaling, Showed, StageFinding,
+    SweepFinding,
 };
 use iodyno_notebook::Run;
 use iodyno_units::human;
@@ -64,10 +66,13 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
     };
     match showed {
         Showed::Preparation { facts } => {
-            let words: Vec<&str> = facts
+            let words: Vec<String> = facts
                 .iter()
-                .filter(|(key, _)| key == "purge" || key == "fill" || key == "waited")
-                .map(|(_, value)| value.as_str())
+                .filter_map(|(key, value)| match key.as_str() {
+                    "purge" | "fill" | "waited" => Some(value.clone()),
+                    "reused" | "not reused" => Some(format!("{key}: {value}")),
+                    _ => None,
+                })
                 .collect();
             let words = if words.is_empty() { "done".to_owned() } else { words.join("; ") };
             let text = clean(&format!("{name}: {words}"), 400, style);
@@ -88,6 +93,11 @@ fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
 
 fn sweep_lines(sweep: &SweepFinding, style: Style) -> Vec<String> {
     let mut lines = grid::lines(&sweep.table, style);
+    if sweep.table.axes.len() < 2 {
+        let rows: Vec<(String, &Row)> =
+            sweep.table.rows.iter().map(|row| (row.at.join(" "), row)).collect();
+        lines.extend(known(&rows, style));
+    }
     if let Some(scaling) = &sweep.scaling {
         lines.extend(scaling_lines(scaling, style));
     }
@@ -317,7 +327,20 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
     }
     let rows: Vec<(String, _)> = points.iter().map(|p| (p.which.to_owned(), &p.row)).collect();
     lines.extend(grid::figures("point", &rows, style));
+    lines.extend(known(&rows, style));
     lines
+}
+
+/// How well the percentiles of some lines are known.
+fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
+    let rows: Vec<Known> = rows
+        .iter()
+        .map(|(name, row)| Known {
+            name: name.clone(),
+            within: NINES.iter().map(|n| n.1).zip(row.within.iter().copied()).collect(),
+        })
+        .collect();
+    certainty::lines(&rows, style)
 }
 
 /// Verdicts by code: how many cells have each, and what it says of the first.

@@ -1,0 +1,53 @@
+//! The conditions around a cell: what the machine and the device were set to and how they fared while it ran, as
+//! far as the kernel tells it for the price of reading some small files before and after.
+//!
+//! They are raw: what they mean for the numbers is said by [`verdict`](crate::verdict). `None` and an empty list are
+//! "unknown" or "nothing", never "fine".
+
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// Frequency governors in use, joined by commas.
+    pub governor: Option<String>,
+    /// Turbo or boost is on.
+    pub turbo: Option<bool>,
+    /// Times that processors were slowed down for heat, meanwhile.
+    pub processor_throttles: Option<u64>,
+    /// The kernel's clock source.
+    pub clock_source: Option<String>,
+    /// The processor says that it runs under a hypervisor.
+    pub hypervisor: Option<bool>,
+    /// Processor flaws against which the kernel does something.
+    pub mitigations: Option<u32>,
+    /// Pages that the machine swapped in and out, meanwhile.
+    pub swapped_pages: Option<u64>,
+    /// Page faults of this process that had to wait for storage, meanwhile.
+    pub major_faults: Option<u64>,
+    /// What is set otherwise after the cell than before, in words: `scheduler of sda: none, then bfq`.
+    pub changed: Vec<String>,
+    /// RAID sets of the target that were checked or rebuilt meanwhile, in words: `md0: resync`.
+    pub raid_at_work: Vec<String>,
+    /// I/Os that others had in flight on the device before the cell began.
+    pub in_flight_before: Option<u64>,
+    /// Bytes that the device was told to discard, meanwhile.
+    pub discarded_bytes: Option<u64>,
+    /// The hottest sensor of the device after the cell, °C.
+    pub temperature_c: Option<f64>,
+    /// From where on it warns, °C.
+    pub temperature_warning_c: Option<f64>,
+    /// The device's PCIe link where it is below what it can do, in words.
+    pub link_below: Option<String>,
+    /// The smallest write that the device does without reading first, bytes.
+    pub physical_block_bytes: Option<u64>,
+    /// Volatile write cache as the kernel treats it: `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Share (0 to 1) of the file system that is in use.
+    pub file_system_used: Option<f64>,
+    /// Interrupts of the device, meanwhile.
+    pub interrupts: Option<u64>,
+    /// The largest share (0 to 1) of them that one processor took.
+    pub interrupts_on_one: Option<f64>,
+}

@@ -1,0 +1,197 @@
+//! Percentiles of one window with intervals that know how unevenly its tail fell.
+//!
+//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a stall hits
+//! all that are in flight, and slow seconds come together. Here the window's own series says how much that
+//! matters. The operations beyond the percentile are counted by batch of the series; if they fell independently, the
+//! counts would scatter as the binomial law has it. By how much more they do is the inflation (Pearson's
+//! χ² over its degrees of freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder,
+//! *Generalized Linear Models*, 2nd edition, section 4.5), and every operation counts as 1/inflation. There are 30 batches,
+//! fewer where neighbouring ones are alike, 10 at least, as for [`super::batch`].
+//!
+//! **Where it ends:** it covers the chance of *this window*: a run made just after, in the same state, on the
+//! same machine, with the same neighbours. What differs between runs is seen by repeats only. A dependence
+//! longer than a tenth of the window can't be seen in it.
+
+use super::batch::{BATCHES_MAX, BATCHES_MIN, CORRELATION_MAX};
+use super::describe;
+use super::quantile::quantile;
+use crate::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// What these intervals cover, in words for every place that shows them.
+pub const COVERS: &str = "the chance of this window alone, corrected for how unevenly its slow operations fell over time; what differs between runs is seen by repeats only";
+
+/// The interval of a percentile within one window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Within {
+    /// Lower end, ns. None for unbounded.
+    #[serde(rename = "low")]
+    pub low_ns: Option<u64>,
+    /// Upper end, ns. None for unbounded: too few operations lie beyond the percentile.
+    #[serde(rename = "high")]
+    pub high_ns: Option<u64>,
+    /// Confidence, 0 to 1.
+    pub level: f64,
+    /// Operations counted.
+    pub count: u64,
+    /// So many operations are worth one independent one, 1 or more. None where the series has fewer than
+    /// ten parts to see it by: then they are taken as independent.
+    pub inflation: Option<f64>,
+}
+
+/// The intervals of quantiles `qs` (0 to 1) of the operations in `total`, whose series is `parts`: all histograms
+/// that were recorded in one interval of time together, in order. None where the samples do not support
+/// the percentile itself.
+pub fn within(
+    total: &Histogram,
+    parts: &[Vec<&Histogram>],
+    qs: &[f64],
+    level: f64,
+) -> Vec<Option<Within>> {
+    let values: Vec<Option<u64>> = qs.iter().map(|q| total.supported_quantile_ns(*q)).collect();
+    let counts: Vec<(u64, Vec<u64>)> =
+        parts.iter().map(|part| beyond(part, &values)).filter(|(n, _)| *n > 0).collect();
+    let of = |(i, q): (usize, &f64)| {
+        values[i]?;
+        let series: Vec<(u64, u64)> = counts.iter().map(|(n, k)| (*n, k[i])).collect();
+        let inflation = inflation(&series);
+        let found = quantile(total, *q, level, inflation.unwrap_or(1.0))?;
+        Some(Within {
+            low_ns: found.low_ns,
+            high_ns: found.high_ns,
+            level,
+            count: found.count,
+            inflation,
+        })
+    };
+    qs.iter().enumerate().map(of).collect()
+}
+
+/// All operations of one interval, and how many of them lie beyond each value.
+fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
+    let mut above = vec![0; values.len()];
+    for bucket in part.iter().flat_map(|h| h.buckets()) {
+        for (count, value) in above.iter_mut().zip(values) {
+            if value.is_some_and(|value| bucket.low_ns > value) {
+                *count += bucket.count;
+            }
+        }
+    }
+    (part.iter().map(|h| h.count()).sum(), above)
+}
+
+/// By how much more the shares of a series scatter than those of independent operations, 1 or more: of
+/// operations and of those among them that lie beyond.
+fn inflation(series: &[(u64, u64)]) -> Option<f64> {
+    if series.len() < BATCHES_MIN {
+        return None;
+    }
+    let n: u64 = series.iter().map(|s| s.0).sum();
+    let share = series.iter().map(|s| s.1).sum::<u64>() as f64 / n as f64;
+    if share <= 0.0 || share >= 1.0 {
+        return Some(1.0);
+    }
+    let mut b = BATCHES_MAX.min(series.len());
+    loop {
+        let edge = |i: usize| i * series.len() / b;
+        let batches: Vec<(f64, f64)> = (0..b)
+            .map(|i| {
+                let batch = &series[edge(i)..edge(i + 1)];
+                let sum = |of: fn(&(u64, u64)) -> u64| batch.iter().map(of).sum::<u64>() as f64;
+                (sum(|s| s.0), sum(|s| s.1))
+            })
+            .collect();
+        let shares: Vec<f64> = batches.iter().map(|(n, k)| k / n).collect();
+        let alike = describe::autocorrelation(&shares, 1).unwrap_or(0.0) > CORRELATION_MAX;
+        if alike && b > BATCHES_MIN {
+            b = (b / 2).max(BATCHES_MIN);
+            continue;
+        }
+        let chi2: f64 = batches
+            .iter()
+            .map(|(n, k)| (k - n * share).powi(2) / (n * share * (1.0 - share)))
+            .sum();
+        return Some((chi2 / (b - 1) as f64).max(1.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::{distribution, noise};
+    use iodyno_units::rng;
+
+    const SCALE: f64 = 1e5;
+    const TRIALS: u64 = 80;
+
+    /// A window of `n` intervals with 20 operations each. Where `stalls`, one interval in twenty is eight times as
+    /// slow, for ten intervals together.
+    fn window(name: &str, number: u64, n: usize, stalls: bool) -> Vec<Histogram> {
+        let mut random = noise::trial(name, number);
+        let mut slow = 0;
+        (0..n)
+            .map(|_| {
+                if slow == 0 && stalls && rng::unit_open_closed(&mut random) < 0.005 {
+                    slow = 10;
+                }
+                let factor = if slow > 0 { 8.0 } else { 1.0 };
+                slow = usize::saturating_sub(slow, 1);
+                let mut h = Histogram::new();
+                for z in noise::normals(&mut random, 20) {
+                    h.record((SCALE * factor * (0.3 * z).exp()) as u64);
+                }
+                h.trim();
+                h
+            })
+            .collect()
+    }
+
+    /// The share of trials whose interval holds the truth, as it is and without the correction.
+    fn held(name: &str, stalls: bool, truth: f64) -> (f64, f64) {
+        let both = (0..TRIALS).map(|number| {
+            let series = window(name, number, 1200, stalls);
+            let mut total = Histogram::new();
+            series.iter().for_each(|h| total.merge(h));
+            let parts: Vec<Vec<&Histogram>> = series.iter().map(|h| vec![h]).collect();
+            let holds = |parts: &[Vec<&Histogram>]| {
+                let found = within(&total, parts, &[0.99], 0.95)[0].unwrap();
+                assert_eq!(found.inflation.is_some(), !parts.is_empty());
+                let end = |ns: Option<u64>, none| ns.map_or(none, |ns| ns as f64);
+                end(found.low_ns, 0.0) <= truth && truth <= end(found.high_ns, f64::INFINITY)
+            };
+            (f64::from(u8::from(holds(&parts))), f64::from(u8::from(holds(&[]))))
+        });
+        let sum = both.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        (sum.0 / TRIALS as f64, sum.1 / TRIALS as f64)
+    }
+
+    #[test]
+    fn stalls_that_come_together_widen_the_interval() {
+        // Renewal: on average 200 intervals until a stall begins, then 10 of it; its operations are
+        // so slow that no other lies beyond.
+        let in_stalls = 10.0 / (199.0 + 10.0);
+        let z = distribution::normal_quantile(1.0 - 0.01 / in_stalls);
+        let truth = 8.0 * SCALE * (0.3 * z).exp();
+        let (corrected, plain) = held("stalls", true, truth);
+        assert!(corrected >= 0.88 && plain < 0.6, "{corrected} {plain}");
+    }
+
+    #[test]
+    fn independent_operations_are_left_alone() {
+        let truth = SCALE * (0.3 * distribution::normal_quantile(0.99)).exp();
+        let (corrected, plain) = held("alone", false, truth);
+        assert!((0.92..=1.0).contains(&corrected) && plain >= 0.91, "{corrected} {plain}");
+        let series = window("alone", 0, 1200, false);
+        let parts: Vec<Vec<&Histogram>> = series.iter().map(|h| vec![h]).collect();
+        let mut total = Histogram::new();
+        series.iter().for_each(|h| total.merge(h));
+        let found = within(&total, &parts, &[0.5, 0.99, 0.9999], 0.95);
+        assert!(found[0].unwrap().inflation.unwrap() < 2.0);
+        assert_eq!(found[1].unwrap().count, 24_000);
+        assert_eq!(found[2], None, "three operations beyond it say nothing");
+        // Two kinds of operation in one interval are one part.
+        let halves: Vec<Vec<&Histogram>> =
+            series.chunks(2).map(|pair| pair.iter().collect()).collect();
+        assert!(within(&total, &halves, &[0.99], 0.95)[0].unwrap().inflation.unwrap() < 2.5);
+    }
+}

@@ -1,0 +1,225 @@
+//! Under which conditions of machine and device was it measured, and did they last?
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::conditions::Conditions;
+use crate::interval::{ClassStats, Interval};
+use iodyno_units::{OpKind, human};
+
+/// Swapping of less than this is what idle programs do.
+const SWAPPED_PAGES_MIN: u64 = 256;
+/// A few pages of a program are read when it is first needed there.
+const MAJOR_FAULTS_MIN: u64 = 16;
+/// Where an I/O takes less than this, entering and leaving the kernel is a part of it that counts, ns.
+const KERNEL_ENTRY_MATTERS_NS: u64 = 20_000;
+/// File systems look for free space, and fragment, from here on.
+const FILE_SYSTEM_USED_MAX: f64 = 0.9;
+/// Fewer interrupts than this say nothing about where they go.
+const INTERRUPTS_MIN: u64 = 10_000;
+/// All of them, but for what was moved meanwhile.
+const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
+/// Others' discards of less than this are a file system's small change, bytes.
+const DISCARDED_BYTES_MIN: u64 = 1 << 20;
+
+pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
+    let Some(found) = &cell.evidence.conditions else { return };
+    processors(found, total, cell, say);
+    if !found.changed.is_empty() {
+        say(
+            "CONDITIONS_CHANGED",
+            Level::Warning,
+            format!(
+                "set otherwise after the cell than before: {}; find out who changes it, and measure again",
+                found.changed.join("; ")
+            ),
+        );
+    }
+    if let Some(pages) = found.swapped_pages.filter(|n| *n >= SWAPPED_PAGES_MIN) {
+        say(
+            "SWAPPING",
+            Level::Warning,
+            format!(
+                "the machine swapped {} meanwhile: processors waited for that, and so did the device if it lies there; free memory first",
+                human::size(pages * 4096)
+            ),
+        );
+    }
+    if let Some(faults) = found.major_faults.filter(|n| *n >= MAJOR_FAULTS_MIN) {
+        say(
+            "MAJOR_FAULTS",
+            Level::Note,
+            format!(
+                "{faults} page faults of iodyno itself waited for storage: memory is short; free some"
+            ),
+        );
+    }
+    if !cell.evidence.in_process {
+        device(found, total, cell, say);
+    }
+}
+
+/// What the machine does to every time that is taken on it.
+fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
+    if let Some(times) = found.processor_throttles.filter(|n| *n > 0) {
+        say(
+            "THROTTLED",
+            Level::Warning,
+            format!(
+                "processors were slowed down for heat {times} times meanwhile: the generator and the kernel took longer than they would; cool the machine"
+            ),
+        );
+    }
+    if cell.evidence.in_process {
+        return;
+    }
+    if let Some(governor) =
+        found.governor.as_ref().filter(|g| g.split(',').any(|g| g != "performance"))
+    {
+        let turbo = if found.turbo == Some(true) { ", with turbo" } else { "" };
+        say(
+            "GOVERNOR",
+            Level::Note,
+            format!(
+                "the processors' clock follows the load (governor {governor}{turbo}): short I/Os at low depth are slower and less alike; set the governor to performance for comparisons"
+            ),
+        );
+    }
+    if let Some(source) = &found.clock_source
+        && !["tsc", "arch_sys_counter"].contains(&source.as_str())
+    {
+        say(
+            "CLOCK_SOURCE",
+            Level::Note,
+            format!(
+                "the kernel's clock source is {source}: each stamp costs more than by the processor's own counter, which the kernel does not trust here; see its log for why"
+            ),
+        );
+    }
+    if found.hypervisor == Some(true) {
+        say(
+            "VIRTUAL_MACHINE",
+            Level::Note,
+            "this machine is virtual: its processors, its clock and what looks like a device are shared with others, and limits or bursts may be set from outside; compare only with the same kind of machine".to_owned(),
+        );
+    }
+    let median = total.iter().filter_map(|(_, class)| class.service.quantile_ns(0.5)).min();
+    if let Some(n) = found.mitigations.filter(|n| *n > 0)
+        && median.is_some_and(|ns| ns < KERNEL_ENTRY_MATTERS_NS)
+    {
+        say(
+            "MITIGATIONS",
+            Level::Note,
+            format!(
+                "the kernel guards against {n} flaws of the processor, which makes each entry slower; at these latencies that counts, so compare only with machines that do the same"
+            ),
+        );
+    }
+}
+
+/// What the device was set to, and how it fared.
+fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
+    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
+    if let (Some(now), Some(limit)) = (found.temperature_c, found.temperature_warning_c)
+        && now >= limit
+    {
+        say(
+            "HOT",
+            Level::Warning,
+            format!(
+                "the device is at {now:.0} °C and warns from {limit:.0} °C on: it may have slowed itself down; cool it, or rest between cells"
+            ),
+        );
+    }
+    if let Some(link) = &found.link_below {
+        say(
+            "LINK_BELOW_CAPABILITY",
+            Level::Warning,
+            format!(
+                "the device's PCIe link runs at {link}: its throughput is limited by that; look at slot, riser, cable and firmware settings"
+            ),
+        );
+    }
+    if !found.raid_at_work.is_empty() {
+        say(
+            "RAID_AT_WORK",
+            Level::Warning,
+            format!(
+                "a RAID set of the target was at work for itself ({}): wait for its end, or stop it",
+                found.raid_at_work.join(", ")
+            ),
+        );
+    }
+    if let Some(n) = found.in_flight_before.filter(|n| *n > 0) {
+        say(
+            "BUSY_BEFORE",
+            Level::Note,
+            format!(
+                "{n} I/Os of others were in flight on the device when the cell was about to begin; see who uses it"
+            ),
+        );
+    }
+    let own_discards = ops(OpKind::Trim) + ops(OpKind::WriteZeroes);
+    if let Some(bytes) = found.discarded_bytes.filter(|n| *n >= DISCARDED_BYTES_MIN)
+        && own_discards == 0
+    {
+        say(
+            "FOREIGN_TRIM",
+            Level::Warning,
+            format!(
+                "others told the device to discard {} meanwhile: it had other work, and may be in another state now; see fstrim and mounts with discard",
+                human::size(bytes)
+            ),
+        );
+    }
+    let odd = |bytes: u32, physical: u64| !u64::from(bytes).is_multiple_of(physical);
+    if let Some(physical) = found.physical_block_bytes.filter(|n| *n > 512)
+        && ops(OpKind::Write) > 0
+        && let Some((bytes, _)) = cell.key.blocks.iter().find(|b| odd(b.0, physical))
+    {
+        say(
+            "BELOW_PHYSICAL_BLOCK",
+            Level::Note,
+            format!(
+                "writes of {} are not whole physical blocks of {}: the device reads before it writes; use multiples of that",
+                human::size(u64::from(*bytes)),
+                human::size(physical)
+            ),
+        );
+    }
+    if found.write_cache.as_deref() == Some("write back")
+        && ops(OpKind::Write) > 0
+        && ops(OpKind::Flush) == 0
+    {
+        say(
+            "VOLATILE_CACHE",
+            Level::Note,
+            "writes were acknowledged with a volatile cache in use, and none was flushed: these are not the times of durable writes; use a workload that flushes for those".to_owned(),
+        );
+    }
+    if let Some(used) = found.file_system_used.filter(|used| *used > FILE_SYSTEM_USED_MAX) {
+        say(
+            "FILE_SYSTEM_FULL",
+            Level::Warning,
+            format!(
+                "the file system is {:.0} % full: it fragments what it writes and looks for space; free some, or measure the device itself",
+                used * 100.0
+            ),
+        );
+    }
+    if let (Some(n), Some(share)) = (found.interrupts, found.interrupts_on_one)
+        && n >= INTERRUPTS_MIN
+        && share >= INTERRUPTS_ON_ONE_MIN
+        && cell.evidence.cpus > 1
+        && cell.resources.cpu_user_ns.len() > 1
+    {
+        say(
+            "INTERRUPTS_ON_ONE_CPU",
+            Level::Note,
+            format!(
+                "{:.0} % of the device's {} interrupts went to one processor: it can be the limit; spread them (irqbalance, smp_affinity)",
+                share * 100.0,
+                human::count(n as f64)
+            ),
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Did the cell run to its end, did the operations succeed, and was anything measured at all?
+
+use super::{Level, Say};
+use crate::cell::{Cell, Ended, FAILURE_FACT, Role, SETTLED_FACT, SKIPPED_FACT};
+use crate::errors::{ErrorKind, errno_text};
+use crate::interval::Interval;
+
+/// A step of a method that has nothing to judge: what was left out, and what only prepared.
+pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
+    let place = cell.key.place.as_ref()?;
+    if let Some(why) = cell.facts.get(SKIPPED_FACT) {
+        return Some(("SKIPPED", why.clone()));
+    }
+    if place.role == Role::Prepare && cell.series.is_empty() && cell.window_ns == 0 {
+        let words: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
+        return Some(("PREPARATION", words.join("; ")));
+    }
+    None
+}
+
+/// Did the cell run to its end, and did the operations succeed?
+pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
+    match cell.ended {
+        Ended::Interrupted => say(
+            "INTERRUPTED",
+            Level::Warning,
+            format!(
+                "stopped after {:.1} s of measuring; what had completed is kept",
+                cell.seconds()
+            ),
+        ),
+        Ended::Crashed => say(
+            "CRASHED",
+            Level::Warning,
+            format!(
+                "the process died; {:.1} s had reached the notebook and are kept",
+                cell.seconds()
+            ),
+        ),
+        Ended::Errors => say(
+            "STOPPED_BY_ERRORS",
+            Level::Invalid,
+            match cell.facts.get(FAILURE_FACT) {
+                Some(why) => format!("the run was stopped: {why}"),
+                None => "the run was stopped because too many operations failed".to_owned(),
+            },
+        ),
+        Ended::Running => say(
+            "RUNNING",
+            Level::Warning,
+            format!(
+                "still being measured: these are the figures of the first {:.1} s",
+                cell.seconds()
+            ),
+        ),
+        Ended::Settled => say(
+            "SETTLED",
+            Level::Note,
+            match cell.facts.get(SETTLED_FACT) {
+                Some(how) => format!("ended early: {how}"),
+                None => "ended early: its steady state was proven".to_owned(),
+            },
+        ),
+        Ended::Time | Ended::Ops | Ended::Bytes => {}
+    }
+    let errors = total.errors();
+    if errors.total() > 0 {
+        let words = |(kind, n): (ErrorKind, u64)| match kind {
+            ErrorKind::Other if errors.other_errno != 0 => {
+                format!("{n} {}, the last {}", kind.words(), errno_text(errors.other_errno))
+            }
+            _ => format!("{n} {}", kind.words()),
+        };
+        let kinds: Vec<String> = errors.iter().map(words).collect();
+        let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
+        let first = cell.evidence.first_corruption.as_ref();
+        let first = first.map_or(String::new(), |c| format!("; first: {c}"));
+        say(
+            "ERRORS",
+            Level::Invalid,
+            format!(
+                "{} operations failed ({:.3} %): {}{first}; they are not counted as completed",
+                errors.total(),
+                share * 100.0,
+                kinds.join(", ")
+            ),
+        );
+    }
+    if total.ops() == 0 {
+        // More time is the way to mend it only where time was what was missing.
+        let text = match cell.ended {
+            Ended::Running => "no operation has completed in the measured window yet",
+            Ended::Interrupted | Ended::Crashed => {
+                "no operation completed in the measured window before it was cut short"
+            }
+            _ if cell.ended == Ended::Errors || errors.total() > 0 => {
+                "no operation completed in the measured window: what was tried failed"
+            }
+            _ => "no operation completed in the measured window; give it more time",
+        };
+        say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
+    }
+}

@@ -1,0 +1,130 @@
+//! Was it the storage that was measured, or iodyno? Rates that were missed, processors that were busy, stamps that are
+//! coarse.
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::interval::Interval;
+use iodyno_units::human;
+
+/// An open loop has met its rate when at least this share of it was completed.
+const RATE_SHARE_MIN: f64 = 0.97;
+/// A cell that runs at more than this share of the generator's ceiling measures the generator.
+const CEILING_SHARE_MAX: f64 = 0.8;
+/// A worker that is busier than this has no time left to reap promptly.
+const BUSY_SHARE_MAX: f64 = 0.95;
+/// Coarse stamps are worth a word when they are this share of the median.
+const STAMP_SHARE_MAX: f64 = 0.1;
+
+/// Was it the storage that was measured, or iodyno?
+pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
+    let iops = cell.per_second(total.ops() as f64);
+    if let Some(offered) = cell.key.offered_iops {
+        let response = total.iter().find_map(|(_, c)| c.response.as_ref());
+        if iops < RATE_SHARE_MIN * offered {
+            say(
+                "RATE_MISSED",
+                Level::Warning,
+                format!(
+                    "{}/s of the {}/s offered were completed and {} operations were due at the end: the target does not sustain this rate, so response times grow with the length of the run; lower --rate or look for the knee",
+                    human::count(iops),
+                    human::count(offered),
+                    cell.backlog_ops
+                ),
+            );
+        } else if let Some(h) = response {
+            let p99 = h.supported_quantile_ns(0.99);
+            let p99 = p99
+                .map_or(String::new(), |v| format!("; response p99 {}", human::time_ns(v as f64)));
+            say(
+                "RATE_MET",
+                Level::Note,
+                format!("the rate of {}/s was met{p99}", human::count(offered)),
+            );
+        }
+        late_submission(cell, say);
+    }
+    let in_process = cell.evidence.in_process;
+    if let Some(ceiling) = cell.evidence.generator_ceiling_iops
+        && ceiling > 0.0
+        && iops > CEILING_SHARE_MAX * ceiling
+    {
+        let level = if in_process { Level::Note } else { Level::Warning };
+        say(
+            "GENERATOR_BOUND",
+            level,
+            format!(
+                "{}/s is {:.0} % of what iodyno itself reaches on the null engine ({}/s): this is the generator's speed, not the target's; use more --threads",
+                human::count(iops),
+                100.0 * iops / ceiling,
+                human::count(ceiling)
+            ),
+        );
+    }
+    let busiest = cell.resources.busiest_share(cell.window_ns);
+    if !in_process && busiest > BUSY_SHARE_MAX && cell.key.depth > 1 && cell.window_ns > 0 {
+        say(
+            "CPU_BOUND",
+            Level::Note,
+            format!(
+                "a worker used {:.0} % of its core: latencies include waiting for that core; more --threads may go faster",
+                busiest * 100.0
+            ),
+        );
+    }
+    if u64::from(cell.evidence.cpus) < cell.resources.cpu_user_ns.len() as u64
+        && cell.evidence.cpus > 0
+        && busiest > 0.5
+    {
+        say(
+            "MORE_WORKERS_THAN_CPUS",
+            Level::Note,
+            format!(
+                "{} workers shared {} processors: latencies include waiting for a processor",
+                cell.resources.cpu_user_ns.len(),
+                cell.evidence.cpus
+            ),
+        );
+    }
+    coarse_stamps(cell, total, say);
+}
+
+fn late_submission(cell: &Cell, say: &mut Say) {
+    let Some(lateness) = &cell.lateness else {
+        return;
+    };
+    let Some(p99) = lateness.supported_quantile_ns(0.99) else {
+        return;
+    };
+    if p99 > 1_000_000 {
+        say(
+            "LATE_SUBMISSION",
+            Level::Note,
+            format!(
+                "1 % of the operations were submitted {} or more after their intended start (no free slot, or no processor); response times count from the intended start and include it",
+                human::time_ns(p99 as f64)
+            ),
+        );
+    }
+}
+
+fn coarse_stamps(cell: &Cell, total: &Interval, say: &mut Say) {
+    let Some(span) = cell.stamps.span_mean_ns() else {
+        return;
+    };
+    let median = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5)).min().unwrap_or(0);
+    if cell.stamps.completions > cell.stamps.reaps
+        && span > STAMP_SHARE_MAX * median as f64
+        && span > 100.0
+    {
+        say(
+            "COARSE_STAMPS",
+            Level::Note,
+            format!(
+                "completions were reaped {:.1} at a time; their stamps are up to {} late (mean), {} at most",
+                cell.stamps.completions as f64 / cell.stamps.reaps.max(1) as f64,
+                human::time_ns(span),
+                human::time_ns(cell.stamps.span_max_ns as f64)
+            ),
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! Are there samples enough?
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::interval::Interval;
+use iodyno_units::human;
+
+/// Which percentiles can't be supported?
+pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
+    let shown = [(0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
+    for (kind, stats) in total.iter() {
+        let h = stats.felt();
+        let hidden = shown.iter().find(|(q, _)| !h.supports(*q));
+        if let Some((q, name)) = hidden
+            && *q < 0.9999
+            && h.count() > 0
+        {
+            let needed = (crate::histogram::EXCEEDANCES_MIN / (1.0 - q)).round();
+            say(
+                "FEW_SAMPLES",
+                Level::Note,
+                format!(
+                    "{} {} operations can't support {name} (which needs {needed:.0}): it is not printed",
+                    h.count(),
+                    kind.name()
+                ),
+            );
+        }
+    }
+    if cell.window_ns > 0 && cell.window_ns < 1_000_000_000 && total.ops() > 0 {
+        say(
+            "SHORT",
+            Level::Note,
+            format!(
+                "measured for only {}: background work of a device is slower than that",
+                human::duration_ns(cell.window_ns)
+            ),
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! Was it the storage that answered, and in the state that one thinks?
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::coverage::FillProof;
+use crate::interval::{ClassStats, Interval};
+use iodyno_units::{OpKind, human};
+
+/// A direct target smaller than this fits into the DRAM or SLC cache of common devices.
+const ACTIVE_BYTES_MIN: u64 = 1 << 30;
+/// Kernel workers that used less than this share of the CPU time carried out a stray request.
+const WORKER_SHARE_MIN: f64 = 0.02;
+
+/// Was it the storage that answered, and in the state that one thinks?
+pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
+    let e = &cell.evidence;
+    if e.direct == Some(false) {
+        let why = e.why_not_direct.as_deref().unwrap_or("asked for");
+        say(
+            "PAGE_CACHE",
+            Level::Warning,
+            format!(
+                "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
+            ),
+        );
+    }
+    let reads = total.class(OpKind::Read).map_or(0, ClassStats::ops);
+    let unwritten = e.written_share.is_some_and(|s| s < 0.999);
+    let zeroes =
+        e.blocks_sampled >= 16 && f64::from(e.blocks_zero) > 0.05 * f64::from(e.blocks_sampled);
+    if reads > 0 && !e.in_process && (unwritten || zeroes) {
+        let seen = match e.written_share {
+            Some(share) if unwritten => {
+                format!("{:.1} % of the range was never written", (1.0 - share) * 100.0)
+            }
+            _ => {
+                format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled)
+            }
+        };
+        let mend = if e.virtual_time { "take another ?state= or ?fill=" } else { "fill it first" };
+        say(
+            "NEVER_WRITTEN",
+            Level::Warning,
+            format!("{seen}: a device answers such reads without touching its medium; {mend}"),
+        );
+    }
+    if let Some(fill) = e.fill.filter(FillProof::is_short) {
+        let at = fill.first_gap_bytes.map_or(String::new(), |b| format!(", first at byte {b}"));
+        let n = fill.times;
+        let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
+        say(
+            "PRECONDITIONING_SHORT",
+            Level::Warning,
+            format!(
+                "only {:.2} % of the active range was written {times} as it should have been ({:.2} % at least once, {} in all{at}): what is measured next finds a device in an unknown state; let the fill run to its end",
+                floor_percent(fill.times_share),
+                floor_percent(fill.once_share),
+                human::size(fill.written_bytes)
+            ),
+        );
+    }
+    if e.content_reducible && !e.virtual_time && total.class(OpKind::Write).is_some() {
+        say(
+            "REDUCIBLE_CONTENT",
+            Level::Note,
+            "the content written can be compressed or deduplicated, as asked; a device that does so writes less than was sent".to_owned(),
+        );
+    }
+    kernel_workers(cell, say);
+    // What a small range does on an emulated device is known: it is in the model.
+    if e.in_process || e.virtual_time {
+        return;
+    }
+    let small_for_ram =
+        e.direct == Some(false) && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
+    if small_for_ram {
+        say(
+            "SMALL_TARGET",
+            Level::Warning,
+            format!(
+                "the active range of {} is under twice the memory ({}): most of it fits in the page cache",
+                human::size(e.active_bytes),
+                human::size(e.ram_bytes.unwrap_or(0))
+            ),
+        );
+    } else if e.active_bytes < ACTIVE_BYTES_MIN && e.active_bytes > 0 {
+        say(
+            "SMALL_TARGET",
+            Level::Note,
+            format!(
+                "the active range of {} may fit in a cache of the device or of its host; a larger ?size= tells more",
+                human::size(e.active_bytes)
+            ),
+        );
+    }
+}
+
+/// In per cent, cut to two digits: 99.999 % is not all of it.
+fn floor_percent(share: f64) -> f64 {
+    (share * 1e4).floor() / 1e2
+}
+
+/// Did the kernel hand ring requests to threads of its own?
+fn kernel_workers(cell: &Cell, say: &mut Say) {
+    let (workers, theirs_ns) =
+        (cell.evidence.kernel_workers, cell.evidence.kernel_workers_cpu_ns as f64);
+    if workers == 0 {
+        return;
+    }
+    let share = theirs_ns / (theirs_ns + cell.resources.cpu_seconds() * 1e9).max(1.0);
+    let s = if workers == 1 { "" } else { "s" };
+    if share < WORKER_SHARE_MIN {
+        say(
+            "KERNEL_WORKERS",
+            Level::Note,
+            format!(
+                "the kernel handed some ring requests to {workers} worker thread{s}, which used {:.1} % of the CPU time: too few to matter",
+                share * 100.0
+            ),
+        );
+    } else {
+        say(
+            "KERNEL_WORKERS",
+            Level::Warning,
+            format!(
+                "the kernel handed ring requests to {workers} worker thread{s}, which used {:.0} % of the CPU time: each such I/O pays for a thread switch; use --engine psync or libaio here",
+                share * 100.0
+            ),
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! What a method does to its targets before it measures anything: the stages that an earlier run may
+//! already have done.
+
+use crate::act::{Act, Fill};
+use crate::next::Method;
+
+/// The stages before the first that measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prologue<'a> {
+    /// How many they are.
+    pub stages: u32,
+    /// A purge is among them.
+    pub purges: bool,
+    /// The one fill that they leave the targets with. None where there is none, and where there are
+    /// several: what these leave together no other run is known to have left.
+    pub fill: Option<&'a Fill>,
+}
+
+impl Method {
+    /// What it does before it measures anything.
+    pub fn prologue(&self) -> Prologue<'_> {
+        let is_preparation =
+            |act: &Act| matches!(act, Act::Purge | Act::Fill(_) | Act::Wait { .. });
+        let acts = || self.stages.iter().map(|s| &s.act).take_while(|act| is_preparation(act));
+        let mut fills = acts().filter_map(|act| match act {
+            Act::Fill(fill) => Some(fill),
+            _ => None,
+        });
+        let fill = fills.next().filter(|_| fills.next().is_none());
+        // A purge after the fill takes away what the fill left.
+        let fill = fill.filter(|_| {
+            acts().skip_while(|act| !matches!(act, Act::Fill(_))).all(|act| *act != Act::Purge)
+        });
+        Prologue {
+            stages: acts().count() as u32,
+            purges: acts().any(|act| *act == Act::Purge),
+            fill,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Choice, Method, MethodSource};
+    use std::collections::BTreeMap;
+    use std::fmt::Write as _;
+
+    fn method(acts: &[&str]) -> Method {
+        let mut text = "schema = 1\n".to_owned();
+        for (i, act) in acts.iter().enumerate() {
+            let more = match *act {
+                "cells" => "time = \"1s\"\nblock = \"4KiB\"",
+                "wait" => "time = \"1s\"",
+                _ => "",
+            };
+            let _ = write!(text, "[[stages]]\nname = \"s{i}\"\ndo = \"{act}\"\n{more}\n");
+        }
+        let source = MethodSource {
+            name: "m".to_owned(),
+            text,
+            workloads: BTreeMap::new(),
+            choice: Choice::default(),
+        };
+        Method::new(source).unwrap()
+    }
+
+    #[test]
+    fn only_one_fill_that_lasts_until_the_first_measurement() {
+        for (acts, stages, purges, fills) in [
+            (vec!["purge", "fill", "cells"], 2, true, true),
+            (vec!["fill", "wait", "cells", "purge"], 2, false, true),
+            (vec!["cells", "purge", "fill", "cells"], 0, false, false),
+            (vec!["purge", "cells", "fill"], 1, true, false),
+            (vec!["fill", "fill", "cells"], 2, false, false),
+            (vec!["fill", "purge", "cells"], 2, true, false),
+            (vec!["purge", "fill"], 2, true, true),
+        ] {
+            let method = method(&acts);
+            let told = method.prologue();
+            assert_eq!(
+                (told.stages, told.purges, told.fill.is_some()),
+                (stages, purges, fills),
+                "{acts:?}"
+            );
+        }
+    }
+}

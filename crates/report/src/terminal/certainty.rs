@@ -1,0 +1,81 @@
+//! How well the percentiles of a table are known: a table of their intervals under it.
+
+use super::Style;
+use super::table::{self, Column, Field};
+use super::text::{Role, clean, paint, wrap};
+use iodyno_measure::statistics::within::{COVERS, Within};
+use iodyno_units::human;
+
+/// A table of more lines is not followed by another of as many.
+const ROWS_MAX: usize = 16;
+
+/// One line: what it is of, and its percentiles by name with their intervals.
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) within: Vec<(&'static str, Option<Within>)>,
+}
+
+pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
+    let is_known = |row: &Known| row.within.iter().any(|(_, within)| within.is_some());
+    if rows.len() > ROWS_MAX || !rows.iter().any(is_known) {
+        return Vec::new();
+    }
+    let mut names = Column::new("95 % intervals", 0);
+    let mut operations = Column::new("operations", 4);
+    let mut percentiles: Vec<Column> = rows[0]
+        .within
+        .iter()
+        .enumerate()
+        // The 99th first, then outwards: the median is seldom in doubt.
+        .map(|(i, (label, _))| Column::new(*label, [6, 1, 2, 3, 5].get(i).copied().unwrap_or(7)))
+        .collect();
+    for row in rows.iter().filter(|row| is_known(row)) {
+        names.fields.push(Field::Text(clean(&row.name, 40, style), Role::Bold));
+        let count = row.within.iter().find_map(|(_, within)| Some(within.as_ref()?.count));
+        operations.fields.push(
+            count.map_or(Field::Missing, |n| Field::figure(&human::count(n as f64), Role::Dim)),
+        );
+        for (column, (_, within)) in percentiles.iter_mut().zip(&row.within) {
+            column.fields.push(
+                within
+                    .as_ref()
+                    .map_or(Field::Missing, |w| Field::Text(between(w, style), Role::Plain)),
+            );
+        }
+    }
+    // What no line has, no line misses.
+    percentiles.retain(|c| c.fields.iter().any(|f| !matches!(f, Field::Missing)));
+    let mut columns = vec![names, operations];
+    columns.extend(percentiles);
+    table::fit(&mut columns, style.columns());
+    let mut lines = table::lines(&columns, style);
+    let alone = rows
+        .iter()
+        .flat_map(|row| &row.within)
+        .any(|(_, within)| within.is_some_and(|w| w.inflation.is_none()));
+    let short = if alone {
+        " Where a window has fewer than 10 intervals its operations were taken as independent."
+    } else {
+        ""
+    };
+    let text = format!("They cover {COVERS}.{short}");
+    lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)));
+    lines
+}
+
+/// `76.9 to 77.3 µs`, the unit once where both ends have it.
+fn between(within: &Within, style: Style) -> String {
+    let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
+    let text = match (end(within.low_ns), end(within.high_ns)) {
+        (Some(low), Some(high)) => match (low.split_once(' '), high.split_once(' ')) {
+            (Some((number, unit)), Some((_, other))) if unit == other => {
+                format!("{number} to {high}")
+            }
+            _ => format!("{low} to {high}"),
+        },
+        (Some(low), None) => format!("{low} or more"),
+        (None, Some(high)) => format!("{high} or less"),
+        (None, None) => "unknown".to_owned(),
+    };
+    clean(&text, 24, style)
+}

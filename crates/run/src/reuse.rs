@@ -1,0 +1,321 @@
+//! Preconditioning that an earlier run left, and whether it is there still.
+//!
+//! A fill takes hours, and what it leaves lasts until somebody writes. A later run may begin with it instead
+//! of doing the same again, if the notebook has a finished run that proves all of this:
+//!
+//! * it filled the same bytes of the same target, in blocks of the same size, at least as often, by what
+//!   completed ([`FillProof`](iodyno_measure::FillProof)), without anybody else's I/O meanwhile;
+//! * where the method purges first, so did that run;
+//! * after its fill it only read;
+//! * nobody wrote since, by the fingerprint that it kept ([`unwritten_since`]).
+//!
+//! What can't be known counts as no proof. Nothing is reused unless that was asked for; what was, is told
+//! in the record of the step, with the reason to believe it.
+
+use crate::course::Course;
+use crate::execute::WRITES_SEEN;
+use crate::prepare::{On, WAITED_FACT};
+use crate::request::{RunError, Watch};
+use crate::stage::Prop;
+use iodyno_measure::{Cell, FillProof, Level, Place, Role};
+use iodyno_method::findings::DEVIATION_FACT;
+use iodyno_notebook::{Notebook, Run, RunSummary, Status};
+use iodyno_target::{WritesSeen, unwritten_since};
+use iodyno_units::{OpKind, human};
+use std::collections::BTreeMap;
+
+/// The fact of a step that was not done because an earlier run had done it.
+pub(crate) const REUSED_FACT: &str = "reused";
+/// The fact of a step that was to be taken from an earlier run and could not be.
+pub(crate) const NOT_REUSED_FACT: &str = "not reused";
+/// What a fill's cells are called.
+pub(crate) const FILL_NAME: &str = "fill";
+/// What the record of a purge is called.
+pub(crate) const PURGE_NAME: &str = "purge";
+/// How many earlier runs are looked at, the latest first: the latest fill of a target decides, and runs on
+/// other targets may lie between.
+const RUNS_MAX: usize = 8;
+
+/// The state that a method wants its target in before it measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    /// Purged before it was filled.
+    pub(crate) purged: bool,
+    /// How often every block was written, at least.
+    pub(crate) passes: u8,
+    /// In blocks of so many bytes.
+    pub(crate) block_bytes: u32,
+    /// The first byte.
+    pub(crate) start_bytes: u64,
+    /// From there on.
+    pub(crate) len_bytes: u64,
+}
+
+/// What is believed of a target, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Believed {
+    words: String,
+    /// What the earlier run's own purge lacked.
+    deviation: Option<String>,
+}
+
+/// The record of a step that need not be done; None where it is to be done, with `facts` saying why where
+/// reuse was asked for.
+pub(crate) fn reused(
+    on: &On<'_>,
+    place: &Place,
+    course: &Course<'_>,
+    watch: &mut dyn Watch,
+    facts: &mut BTreeMap<String, String>,
+) -> Result<bool, RunError> {
+    let Some(of) = &on.request.method else { return Ok(false) };
+    let prologue = of.method.prologue();
+    if place.stage >= prologue.stages || course.has_touched(place.subject) {
+        return Ok(false);
+    }
+    let mut why_not = |words: String| {
+        if of.reuse {
+            watch.advise(&format!("the preconditioning is done anew: {words}"));
+            facts.insert(NOT_REUSED_FACT.to_owned(), words);
+        }
+    };
+    let Some(fill) = prologue.fill else {
+        why_not("the method does not begin with one fill that lasts until it measures".to_owned());
+        return Ok(false);
+    };
+    let Some(notebook) = on.notebook else {
+        why_not("no notebook is kept, so no earlier run is known".to_owned());
+        return Ok(false);
+    };
+    let mut past = Past::new(notebook)?;
+    let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for prop in &on.props[on.targets.clone()] {
+        let (start, end) = iodyno_drive::active_range(&fill.spec, prop.medium.capacity_bytes());
+        let wanted = Wanted {
+            purged: prologue.purges,
+            passes: fill.passes,
+            block_bytes: fill.spec.max_data_bytes(),
+            start_bytes: start,
+            len_bytes: end.saturating_sub(start),
+        };
+        match past.look(prop, &wanted)? {
+            Ok(believed) => {
+                words.push(format!("{}: {}", prop.name, believed.words));
+                less.extend(believed.deviation);
+            }
+            Err(why) => {
+                why_not(format!("{}: {why}", prop.name));
+                return Ok(false);
+            }
+        }
+    }
+    let words = words.join("; ");
+    if !of.reuse {
+        watch.advise(&format!("the preconditioning could be reused with --reuse: {words}"));
+        return Ok(false);
+    }
+    watch.advise(&format!("the preconditioning is reused: {words}"));
+    if of.method.standard.is_some() {
+        less.push("an earlier run's purge and preconditioning were reused".to_owned());
+    }
+    facts.insert(REUSED_FACT.to_owned(), words);
+    if !less.is_empty() {
+        facts.insert(DEVIATION_FACT.to_owned(), less.join("; "));
+    }
+    Ok(true)
+}
+
+/// Whether a step left its targets as they were.
+pub(crate) fn touches_nothing(cell: &Cell) -> bool {
+    let is_preparation = cell.key.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
+    let is_wait = cell.facts.contains_key(WAITED_FACT);
+    is_preparation && cell.series.is_empty() && (is_wait || cell.facts.contains_key(REUSED_FACT))
+}
+
+/// Runs that filled something and came to their end, the latest first.
+struct Past<'a> {
+    notebook: &'a Notebook,
+    summaries: Vec<RunSummary>,
+    loaded: Vec<Run>,
+}
+
+impl<'a> Past<'a> {
+    fn new(notebook: &'a Notebook) -> Result<Self, RunError> {
+        let filled = |run: &RunSummary| {
+            run.status == Status::Finished && run.cells.iter().any(|c| c.name == FILL_NAME)
+        };
+        let mut summaries = notebook.list()?;
+        summaries.retain(filled);
+        summaries.reverse();
+        summaries.truncate(RUNS_MAX);
+        Ok(Self { notebook, summaries, loaded: Vec::new() })
+    }
+
+    /// What the latest run that filled this target left of it. The inner error is the reason why it can't
+    /// be believed.
+    fn look(&mut self, prop: &Prop, wanted: &Wanted) -> Result<Result<Believed, String>, RunError> {
+        let Some(now) = prop.writes_seen() else {
+            let why = "nobody counts the writes to it, or the page cache may hold some";
+            return Ok(Err(why.to_owned()));
+        };
+        for i in 0..self.summaries.len() {
+            if self.loaded.len() == i {
+                self.loaded.push(self.notebook.load(&self.summaries[i].id)?);
+            }
+            let run = &self.loaded[i];
+            let known = (0..run.head.targets.len()).find(|&t| is_same(run, t, &now));
+            if let Some(target) = known
+                && fill_of(run, target).is_some()
+            {
+                return Ok(believe(run, target, wanted, &now).map_err(|why| {
+                    format!("the last run that filled it was {}, but {why}", run.id)
+                }));
+            }
+        }
+        Ok(Err("no finished run of this notebook filled it".to_owned()))
+    }
+}
+
+fn seen_after(run: &Run, target: usize) -> Option<WritesSeen> {
+    let after = run.head.targets[target].health_after.as_ref()?;
+    serde_json::from_value(after[WRITES_SEEN].clone()).ok()
+}
+
+/// Whether a run's target is this one, as far as a name and an identity tell.
+fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
+    let Some(then) = seen_after(run, target) else { return false };
+    match (&then.file, &now.file, &then.device, &now.device) {
+        (Some(a), Some(b), ..) => a.identity == b.identity,
+        (None, None, Some(a), Some(b)) => match (&a.identity, &b.identity) {
+            (Some(a), Some(b)) => a == b,
+            _ => a.dev == b.dev && a.size_bytes == b.size_bytes,
+        },
+        _ => false,
+    }
+}
+
+/// Where in the run's cells the last fill of a target is, with its proof.
+fn fill_of(run: &Run, target: usize) -> Option<(usize, FillProof)> {
+    let name = &run.head.targets[target].name;
+    let mut cells = run.cells.iter().enumerate().rev().filter(|(_, cell)| cell.key.target == *name);
+    cells.find_map(|(i, cell)| Some((i, cell.evidence.fill?)))
+}
+
+/// Judges what a run left of one of its targets against what is wanted of it now.
+///
+/// # Errors
+/// Why it can't be believed, as the end of a sentence.
+fn believe(
+    run: &Run,
+    target: usize,
+    wanted: &Wanted,
+    now: &WritesSeen,
+) -> Result<Believed, String> {
+    let name = &run.head.targets[target].name;
+    let (at, proof) = fill_of(run, target).ok_or("it did not fill it")?;
+    let filled = &run.cells[at];
+    if proof.is_short() {
+        let share = 100.0 * (1.0 - proof.times_share);
+        return Err(format!("its fill left out {share:.1} %"));
+    }
+    if let Some(verdict) =
+        filled.verdicts.iter().find(|v| v.level == Level::Invalid || v.code == "FOREIGN_IO")
+    {
+        return Err(format!("its fill is doubtful ({}: {})", verdict.code, verdict.text));
+    }
+    if proof.times < wanted.passes {
+        return Err(format!(
+            "it wrote every block {} times, and {} are wanted",
+            proof.times, wanted.passes
+        ));
+    }
+    let range =
+        |start: u64, len: u64| format!("{} to {}", human::size(start), human::size(start + len));
+    let there = filled.evidence.active_bytes;
+    match filled.evidence.active_start_bytes {
+        Some(start) if (start, there) == (wanted.start_bytes, wanted.len_bytes) => {}
+        Some(start) => {
+            return Err(format!(
+                "it filled {}, and {} is wanted",
+                range(start, there),
+                range(wanted.start_bytes, wanted.len_bytes)
+            ));
+        }
+        None => return Err("which bytes it filled was not kept".to_owned()),
+    }
+    if filled.key.block_bytes() != wanted.block_bytes {
+        return Err(format!(
+            "it wrote blocks of {}, and {} are wanted",
+            human::size(filled.key.block_bytes().into()),
+            human::size(wanted.block_bytes.into())
+        ));
+    }
+    let deviation = purge_before(run, at, wanted.purged)?;
+    untouched_after(run, at, name)?;
+    let then = seen_after(run, target).ok_or("it kept no count of what had been written")?;
+    unwritten_since(&then, now).map_err(|why| why.to_string())?;
+    let counted = if now.file.is_some() {
+        "by the file's times and the counts of the devices below it"
+    } else {
+        "by the device's counts"
+    };
+    let purged = if wanted.purged { "purged, then " } else { "" };
+    Ok(Believed {
+        words: format!(
+            "run {} of {} left it {purged}filled: {} written {} times over, proven by what completed; nothing was written since, {counted}",
+            run.id,
+            run.started.strftime("%Y-%m-%d %H:%M UTC"),
+            range(wanted.start_bytes, wanted.len_bytes),
+            proof.times
+        ),
+        deviation,
+    })
+}
+
+/// A purge that belongs to the fill at `at`: no cell lies between the two. Gives what it lacked.
+fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, String> {
+    let place = run.cells[at].key.place.as_ref();
+    let before = run.cells[..at].iter().rev().filter(|cell| {
+        // The same fill of other targets is no step between.
+        cell.key.place.as_ref() != place
+    });
+    let purge = before
+        .take_while(|cell| cell.series.is_empty())
+        .find(|cell| cell.key.name == PURGE_NAME && cell.key.place.is_some());
+    match purge {
+        _ if !wanted => Ok(None),
+        Some(purge) if purge.facts.contains_key(REUSED_FACT) => {
+            Err("it did not purge it itself before its fill".to_owned())
+        }
+        Some(purge) => Ok(purge.facts.get(DEVIATION_FACT).cloned()),
+        None => Err("it did not purge it before its fill, as this method does".to_owned()),
+    }
+}
+
+/// After its fill the run only read this target.
+fn untouched_after(run: &Run, at: usize, target: &str) -> Result<(), String> {
+    for cell in &run.cells[at + 1..] {
+        if cell.key.target != target && !cell.key.is_of_all_targets() {
+            continue;
+        }
+        // The merged cell of the fill itself.
+        if cell.evidence.fill.is_some() || touches_nothing(cell) || cell.is_skipped() {
+            continue;
+        }
+        if cell.series.is_empty() {
+            return Err(format!("its step `{}` came after the fill", cell.key.name));
+        }
+        let total = cell.total();
+        let only_read = total
+            .iter()
+            .all(|(kind, class)| kind == OpKind::Read || class.ops() + class.errors.total() == 0);
+        if !only_read {
+            return Err(format!("its own `{}` wrote after the fill", cell.key.name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "reuse_tests.rs"]
+mod tests;
