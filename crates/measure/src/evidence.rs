@@ -69,11 +69,30 @@ pub struct Evidence {
     /// What verification found wrong first, in words.
     pub first_corruption: Option<String>,
     /// In virtual time: where the time of the I/Os went, phase by phase, in the order in which it does.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spent: Vec<Spent>,
     /// In virtual time: how busy the parts of the machine were, as far as they were at all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub busy: Vec<Busy>,
+}
+
+impl Evidence {
+    /// Adds where the time of another target's I/Os went; of parts of one name the busiest counts.
+    pub fn add_usage(&mut self, other: &Self) {
+        for theirs in &other.spent {
+            match self.spent.iter_mut().find(|s| s.phase == theirs.phase && s.of == theirs.of) {
+                Some(mine) => {
+                    mine.total_ns += theirs.total_ns;
+                    mine.count += theirs.count;
+                }
+                None => self.spent.push(theirs.clone()),
+            }
+        }
+        for theirs in &other.busy {
+            match self.busy.iter_mut().find(|b| b.resource == theirs.resource) {
+                Some(mine) => mine.share = mine.share.max(theirs.share),
+                None => self.busy.push(theirs.clone()),
+            }
+        }
+    }
 }
 
 /// Time that the I/Os of a cell spent in one phase of their way.

@@ -510,6 +510,7 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.recent_misses += one.recent_misses;
         sum.overlaps_skipped += one.overlaps_skipped;
         sum.first_corruption = sum.first_corruption.take().or_else(|| one.first_corruption.clone());
+        sum.add_usage(one);
         if !matches!(cell.ended, Ended::Time | Ended::Settled) {
             all.ended = cell.ended;
         }

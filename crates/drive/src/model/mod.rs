@@ -19,6 +19,7 @@
 mod carried;
 mod dues;
 mod settle;
+mod spent;
 mod turns;
 mod worker;
 
@@ -144,6 +145,9 @@ fn drive_on(
     assemble(plan, done, &mut cells);
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
+        if let Medium::Model { volume, .. } = target.medium {
+            spent::keep(&usage, volume, cell);
+        }
         if let Some(settled) = settled {
             cell.facts.insert(SETTLED_FACT.to_owned(), told(plan, &settled, cell.window_ns));
         }

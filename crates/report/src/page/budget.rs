@@ -65,7 +65,12 @@ pub(super) fn figure<'a>(
     for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
         let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
         let color = kept.iter().position(|k| *k == i).unwrap_or(0);
-        series.push(Series { name: name.clone(), mark: Mark::Stack, color, points: points.collect() });
+        series.push(Series {
+            name: name.clone(),
+            mark: Mark::Stack,
+            color,
+            points: points.collect(),
+        });
     }
     if kept.len() < phases.len() {
         let rest = |bar: &Bar| {

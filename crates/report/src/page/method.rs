@@ -78,9 +78,15 @@ fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {
             .as_ref()
             .is_some_and(|p| p.subject == subject && p.stage == stage && p.role == Role::Measure)
     };
-    let all: Vec<&Cell> = run.cells.iter().filter(mine).collect();
-    let merged = all.iter().any(|c| c.key.is_of_all_targets());
-    all.into_iter().filter(|c| !merged || c.key.is_of_all_targets()).collect()
+    let mut all: Vec<&Cell> = Vec::new();
+    for cell in run.cells.iter().filter(mine) {
+        // Of several targets the merged cell comes last and speaks for them.
+        match all.last_mut() {
+            Some(last) if last.key.place == cell.key.place => *last = cell,
+            _ => all.push(cell),
+        }
+    }
+    all
 }
 
 fn blocks(stage: &Stage<'_>, finding: &StageFinding) -> Vec<Block> {

@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 /// Intervals that a page carries of a run, all cells together: some hundred bytes each.
-const CARRIED_INTERVALS_MAX: usize = 10_000;
+const CARRIED_INTERVALS_MAX: usize = 4_000;
 
 /// The report on a run.
 pub fn document(run: &Run, options: &Options) -> Document {
@@ -119,7 +119,9 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
         }
         if !document.embedded.is_empty() {
             let runs = if runs.len() == 1 { "The run is" } else { "The runs are" };
-            words.push(format!("{runs} within this file: `iodyno import FILE` puts them into a notebook."));
+            words.push(format!(
+                "{runs} within this file: `iodyno import FILE` puts them into a notebook."
+            ));
         }
         if longest > 0 {
             words.push(format!(

@@ -48,7 +48,7 @@ pub(super) fn name(run: &Run, key: &CellKey) -> String {
     if run.cells.iter().any(|c| c.key.repeat > 0) {
         name = format!("{name} #{}", key.repeat + 1);
     }
-    if run.head.targets.len() > 1 {
+    if run.head.targets.len() > 1 && !key.is_of_all_targets() {
         name = format!("{name} on {}", key.target);
     }
     name

@@ -5,6 +5,7 @@
 //! colours, and whether it shows more than ASCII. A name can be anything that somebody typed, so
 //! no text of a run reaches the terminal without [`text::clean`].
 
+mod bars;
 mod certainty;
 mod list;
 mod method;
@@ -72,7 +73,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String
         let repeated = repeated::lines(run, style);
         // Repeats say more of a figure than its own window does.
         let known = if repeated.is_empty() { results::certainty(run, style) } else { Vec::new() };
-        for more in [repeated, known] {
+        for more in [bars::lines(run, style), repeated, known] {
             if !more.is_empty() {
                 lines.push(String::new());
                 lines.extend(more);

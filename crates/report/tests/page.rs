@@ -1,0 +1,102 @@
+//! Reports of runs made by hand: what must stand in each, whatever the run.
+
+mod samples;
+
+use iodyno_page::{Block, Document, Figure, Shape, html, markdown};
+use iodyno_report::page::{Options, document};
+use std::collections::BTreeSet;
+
+fn figures(document: &Document) -> Vec<&Figure> {
+    let blocks = document.sections.iter().flat_map(|s| &s.blocks);
+    blocks
+        .flat_map(|block| match block {
+            Block::Figure(figure) => std::slice::from_ref(figure),
+            Block::Gallery(figures) => figures,
+            _ => &[],
+        })
+        .collect()
+}
+
+/// Every report discloses all groups, and every figure stands alone.
+#[test]
+fn whatever_the_run_nothing_that_must_be_told_is_left_out() {
+    for (name, run) in samples::all() {
+        let document = document(&run, &Options::default());
+        let disclosure = document.sections.iter().find(|s| s.id == "disclosure").unwrap();
+        let groups: Vec<&str> = disclosure
+            .blocks
+            .iter()
+            .filter_map(|b| if let Block::Facts(groups) = b { Some(groups) } else { None })
+            .flatten()
+            .map(|(topic, facts)| {
+                assert!(!facts.is_empty(), "{name}: {topic} says nothing");
+                assert!(facts.iter().all(|(_, value)| !value.is_empty()), "{name}: {topic}");
+                topic.as_str()
+            })
+            .collect();
+        for letter in "ABCDEFGHI".chars() {
+            assert!(groups.iter().any(|g| g.starts_with(letter)), "{name}: no group {letter}");
+        }
+        let mut ids = BTreeSet::new();
+        for figure in figures(&document) {
+            assert!(ids.insert(&figure.id), "{name}: two figures are called {}", figure.id);
+            assert!(figure.conditions.contains(&run.id), "{name}: {}", figure.conditions);
+            assert!(!figure.summary.is_empty() && !figure.table().rows.is_empty(), "{name}");
+        }
+        let sections: BTreeSet<&str> = document.sections.iter().map(|s| s.id.as_str()).collect();
+        assert_eq!(sections.len(), document.sections.len(), "{name}: two sections of one name");
+        // The command is there to be repeated, and the first screen says how far to trust it.
+        assert!(sections.contains("repeat"), "{name}");
+        let has_verdicts = |b: &Block| matches!(b, Block::Verdicts(v) if !v.is_empty());
+        let first = &document.sections[0];
+        assert!(run.cells.is_empty() || first.blocks.iter().any(has_verdicts), "{name}");
+        let page = html::page(&document);
+        // A name of 10,000 characters stands in full wherever it stands.
+        assert!(name == "hostile" || page.len() < 300_000, "{name}: {} bytes", page.len());
+        assert_eq!(page, html::page(&document), "{name}: the same run, the same page");
+    }
+}
+
+/// What an invalid cell gave is told, and told to be invalid.
+#[test]
+fn nothing_flatters() {
+    let mut run = samples::four_corners();
+    let cell = &mut run.cells[0];
+    cell.verdicts = vec![iodyno_measure::Verdict {
+        code: "ERRORS".to_owned(),
+        level: iodyno_measure::Level::Invalid,
+        text: "12 operations failed".to_owned(),
+    }];
+    let text = markdown::text(&document(&run, &Options::default()));
+    assert!(text.contains("12 operations failed") && text.contains("INVALID"), "{text}");
+}
+
+/// The counts of a heat map and of a histogram are those of the cell.
+#[test]
+fn what_is_drawn_is_what_was_counted() {
+    let run = samples::four_corners();
+    let document = document(&run, &Options::default());
+    let mut seen = 0;
+    for figure in figures(&document).iter().filter(|f| f.id.starts_with("time-")) {
+        let Shape::Plot(plot) = &figure.shape else { panic!("{}", figure.id) };
+        let drawn: u64 = plot
+            .panels
+            .iter()
+            .filter_map(|p| p.heat.as_ref())
+            .flat_map(|h| h.counts.iter().flatten())
+            .sum();
+        let cell = run.cells.iter().find(|c| figure.title.starts_with(&c.key.name)).unwrap();
+        assert_eq!(drawn, cell.total().ops(), "{}", figure.id);
+        seen += 1;
+    }
+    assert_eq!(seen, run.cells.len());
+}
+
+#[test]
+fn a_report_in_words() {
+    insta::assert_snapshot!("markdown", markdown::text(&document(&samples::open_loop(), &Options {
+        made_by: "iodyno 0".to_owned(),
+        columns: false,
+        without_data: true,
+    })));
+}
