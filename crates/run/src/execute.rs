@@ -491,6 +491,11 @@ fn all_targets(cells: &[Cell]) -> Cell {
         };
         sum.why_not_direct = sum.why_not_direct.take().or_else(|| one.why_not_direct.clone());
         sum.active_bytes += one.active_bytes;
+        if sum.active_start_bytes != one.active_start_bytes {
+            sum.active_start_bytes = None;
+        }
+        // Those of one device are not those of another: each target's cell tells its own.
+        sum.conditions = None;
         sum.written_share = match (sum.written_share, one.written_share) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
