@@ -216,7 +216,11 @@ fn plain(text: &str) -> String {
             '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
             '!' => after == '[',
             '#' | '+' | '-' | '=' => out.is_empty(),
-            '.' | ')' => !out.is_empty() && out.chars().all(|c| c.is_ascii_digit()),
+            '.' | ')' => {
+                (after == ' ' || after == '\0')
+                    && !out.is_empty()
+                    && out.chars().all(|c| c.is_ascii_digit())
+            }
             _ => false,
         };
         if escape {

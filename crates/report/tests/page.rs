@@ -94,9 +94,11 @@ fn what_is_drawn_is_what_was_counted() {
 
 #[test]
 fn a_report_in_words() {
-    insta::assert_snapshot!("markdown", markdown::text(&document(&samples::open_loop(), &Options {
-        made_by: "iodyno 0".to_owned(),
-        columns: false,
-        without_data: true,
-    })));
+    insta::assert_snapshot!(
+        "markdown",
+        markdown::text(&document(
+            &samples::open_loop(),
+            &Options { made_by: "iodyno 0".to_owned(), columns: false, without_data: true }
+        ))
+    );
 }

@@ -24,7 +24,8 @@ fn shown(place: &Place, notebook: &Path, id: &str) -> Value {
 #[test]
 fn a_run_goes_through_a_page_into_another_notebook() {
     let place = Place::new();
-    let run = place.document(&format!("run four-corners --on {DEVICE} {SHORT} --report=first.html"));
+    let run =
+        place.document(&format!("run four-corners --on {DEVICE} {SHORT} --report=first.html"));
     let id = run["run"]["id"].as_str().unwrap();
     let text = std::fs::read_to_string(place.path("first.html")).unwrap();
     assert!(text.contains("random-write") && text.contains(id), "the page is of this run");
@@ -72,7 +73,9 @@ fn the_same_content_goes_elsewhere() {
     assert_eq!(json, place.iodyno("show last --json --series").succeeds().json());
     // What is asked for on standard output is there.
     assert_eq!(place.iodyno("report last -o -").succeeds().stdout, text);
-    assert!(place.iodyno("report last --csv --markdown").exits(2).stderr.contains("cannot be used"));
+    assert!(
+        place.iodyno("report last --csv --markdown").exits(2).stderr.contains("cannot be used")
+    );
 }
 
 #[test]
@@ -80,8 +83,9 @@ fn runs_are_compared_with_the_first() {
     let place = Place::new();
     for seed in 0..4 {
         let name = ["before", "after"][seed % 2];
-        let words =
-            format!("run random-read --on {DEVICE} {SHORT} -q --seed {seed} --repeat 4 --name {name}");
+        let words = format!(
+            "run random-read --on {DEVICE} {SHORT} -q --seed {seed} --repeat 4 --name {name}"
+        );
         place.iodyno(&words).succeeds();
     }
     let told = place.iodyno("report before");
@@ -153,7 +157,8 @@ fn names_are_shown_and_not_run() {
     let place = Place::new();
     let name = "<script>window.__pwned=1<-script>\u{202e}gnp.exe";
     place.write(name, vec![1_u8; 1 << 20]);
-    let mut command = place.command("run random-read -q --report=page.html --time 60ms --ramp 10ms");
+    let mut command =
+        place.command("run random-read -q --report=page.html --time 60ms --ramp 10ms");
     command.arg("--on").arg(format!("./{name}")).arg("--name").arg("<img src=x onerror=alert(1)>");
     let out = command.output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -173,7 +178,8 @@ mod in_a_browser {
             (file, std::fs::read_to_string(place.path(file)).unwrap())
         };
         let depths = "random-read --on model:exflash-400g --vary depth=1,4,16,64 --ceiling p99=1ms";
-        let pair = "qos --each --on model:ssd-sata3-mlc-200g --on model:ssd-sas12-mlc-800g --scale 0.02";
+        let pair =
+            "qos --each --on model:ssd-sata3-mlc-200g --on model:ssd-sas12-mlc-800g --scale 0.02";
         let mut all = vec![
             run(&format!("four-corners --on ram:64MiB {SHORT} --repeat 3"), "corners.html"),
             run(&format!("{depths} {SHORT} --name depths"), "depths.html"),
@@ -210,7 +216,10 @@ mod in_a_browser {
             let reached = tab.number(
                 "[...document.querySelectorAll('svg.chart')].filter((it) => it.closest('[tabindex=\"0\"]')).length",
             );
-            assert!(charts >= 2.0 && (charts - reached).abs() < 0.5, "{name}: {reached} of {charts}");
+            assert!(
+                charts >= 2.0 && (charts - reached).abs() < 0.5,
+                "{name}: {reached} of {charts}"
+            );
             tab.eval(axe);
             let found = tab.eval(
                 "axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200)).join(' ; ')))",

@@ -66,9 +66,8 @@ pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
 
 fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells) -> Load {
     let (rows, points): (Vec<usize>, Vec<LoadPoint>) = points.into_iter().unzip();
-    let named = |c: &crate::Ceiling| {
-        format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64))
-    };
+    let named =
+        |c: &crate::Ceiling| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64));
     let limits: Vec<f64> = cells.ceilings.iter().map(|c| c.ns as f64).collect();
     Load {
         rows,
