@@ -329,5 +329,5 @@ pub(crate) fn resume(
     let mut request = base(flags, cli, &words, (run.head.name, all, Some(method)))?;
     request.notebook = Some(path);
     request.seed = run.head.seed;
-    carry_out(&request, cli, Output { json, series: false, quiet, report: None }, style)
+    carry_out(&request, cli, &Output { json, series: false, quiet, report: None }, style)
 }

@@ -8,6 +8,8 @@ use iodyno_page::{Document, csv, html, markdown};
 use iodyno_report::compare::{self, Options as Criteria, Side};
 use iodyno_report::json;
 use iodyno_report::page::{self, Options};
+use iodyno_report::terminal::{Style, text};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -133,9 +135,9 @@ pub(crate) fn import(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode
     if size > IMPORT_BYTES_MAX {
         return Err(Failure::input(format!("{place} is larger than any report")));
     }
-    let text = fs::read(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?;
-    let text = String::from_utf8_lossy(&text);
-    let found = html::embedded(&text, "iodyno-run-");
+    let bytes = fs::read(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?;
+    let page = String::from_utf8_lossy(&bytes);
+    let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() {
         return Err(Failure::input(format!(
             "{place} holds no run: reports hold theirs, unless they were made with --without-data"
@@ -146,18 +148,12 @@ pub(crate) fn import(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode
         .map(|text| portable::from_text(text, &flags.file))
         .collect::<Result<_, _>>()?;
     let mut notebook = Notebook::open(&stored::path(notebook)?)?;
+    let plain = Style { color: false, width: 80, unicode: true };
     let mut lines = String::new();
     for run in &runs {
         let news = if notebook.import(run)? { "read in" } else { "is there already" };
-        lines.push_str(&format!(
-            "{}  {}  {news}\n",
-            run.id,
-            iodyno_report::terminal::text::clean(
-                &run.head.name,
-                60,
-                iodyno_report::terminal::Style { color: false, width: 80, unicode: true },
-            )
-        ));
+        let name = text::clean(&run.head.name, 60, plain);
+        let _ = writeln!(lines, "{}  {name}  {news}", run.id);
     }
     print(&lines)
 }

@@ -30,7 +30,7 @@ pub(crate) fn command(
         quiet: flags.quiet,
         report: flags.report.clone(),
     };
-    carry_out(&request, cli, output, style)
+    carry_out(&request, cli, &output, style)
 }
 
 /// What is told, and how.
@@ -46,7 +46,7 @@ pub(crate) struct Output {
 pub(crate) fn carry_out(
     request: &Request,
     cli: &Cli,
-    output: Output,
+    output: &Output,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let mut live = Live::new(output.quiet, style::for_stderr(cli.color));

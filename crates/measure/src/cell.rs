@@ -245,7 +245,7 @@ impl Cell {
         });
         let series = series.collect();
         let interval_ns = self.interval_ns.saturating_mul(merge.max(1) as u64);
-        Self { series, interval_ns, ..self.without_series() }
+        Self { interval_ns, series, ..self.without_series() }
     }
 
     /// All but what it did interval by interval.

@@ -216,11 +216,7 @@ fn plain(text: &str) -> String {
             '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
             '!' => after == '[',
             '#' | '+' | '-' | '=' => out.is_empty(),
-            '.' | ')' => {
-                (after == ' ' || after == '\0')
-                    && !out.is_empty()
-                    && out.chars().all(|c| c.is_ascii_digit())
-            }
+            '.' | ')' => after == ' ' && !out.is_empty() && out.chars().all(|c| c.is_ascii_digit()),
             _ => false,
         };
         if escape {

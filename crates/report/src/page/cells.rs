@@ -53,7 +53,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
 /// The course of each cell; cells of one unit share the axis of latency.
 pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
-    let ranges = Ranges::of(drawn.iter().copied());
+    let ranges = Ranges::of(drawn);
     drawn
         .iter()
         .enumerate()

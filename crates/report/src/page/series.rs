@@ -46,7 +46,7 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let rows = [(vec!["first".to_owned()], &series.first), (vec!["end".to_owned()], &series.end)];
     let rows = &rows[..if series.samples.len() > 1 { 2 } else { 1 }];
     let mut table = grid::table_of(&["sample".to_owned()], rows);
-    table.caption = "The first sample, and the last fifth of them".to_owned();
+    "The first sample, and the last fifth of them".clone_into(&mut table.caption);
     blocks.push(Block::Table(table));
     blocks
 }

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::figures::{interval_lengths_ns, is_about_bandwidth};
-use iodyno_measure::{Cell, ClassStats};
+use iodyno_measure::{Cell, ClassStats, Interval};
 use iodyno_notebook::Run;
 use iodyno_page::figure::{HeatMap, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
@@ -67,9 +67,9 @@ pub(super) struct Ranges {
 
 impl Ranges {
     /// That hold all of these cells, whose rates are of one unit.
-    pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Self {
+    pub(super) fn of(cells: &[&Cell]) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
-        for (_, stats) in cells.clone().flat_map(|c| &c.series).flat_map(|i| i.iter()) {
+        for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
             let felt = stats.felt();
             if let (Some(min), Some(max)) = (felt.min_ns(), felt.max_ns()) {
                 low = low.min(min.max(1) as f64);
