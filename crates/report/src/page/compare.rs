@@ -100,7 +100,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
                 });
                 let points: Vec<Point> = points.collect();
                 series.push(Series {
-                    name: format!("{} {} {name}", run.head.name, run.id),
+                    name: format!("{}, {} {name}", run.head.name, words::targets(run)),
                     mark,
                     color,
                     points,
@@ -119,10 +119,10 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
         summary: "The load curve of each run that has one.".to_owned(),
         conditions: runs
             .iter()
-            .map(|r| r.id.as_str())
             .take(LOADS_MAX)
+            .map(|run| format!("run {} on {}", run.id, words::targets(run)))
             .collect::<Vec<_>>()
-            .join(", "),
+            .join(" · "),
         shape: Shape::Plot(Plot {
             x: Axis::from_zero("IOPS reached", Quantity::Iops),
             panels: vec![panel],
