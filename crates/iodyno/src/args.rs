@@ -281,8 +281,8 @@ pub struct Run {
     pub no_notebook: bool,
     /// Draw the run as a page when it is over, as `iodyno report` does: iodyno-ID.html here, or this file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-        default_missing_value = "", help_heading = "Output")]
-    pub report: Option<PathBuf>,
+        help_heading = "Output")]
+    pub report: Option<Option<PathBuf>>,
 }
 
 /// How fast served storage is.
@@ -457,9 +457,8 @@ pub struct Study {
     pub seed: u64,
     /// Draw it as a page: each table and figure of the paper with ours beside it. study-NAME.html here, or
     /// this file.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
-        default_missing_value = "")]
-    pub report: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub report: Option<Option<PathBuf>>,
     /// With --report: lay this run over the figures (an id, the start of one, `last`, a name); may be
     /// given again.
     #[arg(long, value_name = "RUN", requires = "report")]

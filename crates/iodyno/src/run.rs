@@ -10,6 +10,7 @@ use iodyno_report::{json, thresholds};
 use iodyno_run::{CellRequest, MethodRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Exit code of a run that too many failed operations stopped.
@@ -28,7 +29,7 @@ pub(crate) fn command(
         json: flags.json,
         series: flags.series,
         quiet: flags.quiet,
-        report: flags.report.clone(),
+        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
     };
     carry_out(&request, cli, &output, style)
 }
@@ -39,8 +40,17 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
-    /// The page to draw; empty for a name by the run's id.
-    pub(crate) report: Option<std::path::PathBuf>,
+    /// The page to draw.
+    pub(crate) report: Option<Page>,
+}
+
+/// Where the page of a run goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Page {
+    /// Into a file called by the run's id.
+    ById,
+    /// Into this file.
+    At(PathBuf),
 }
 
 pub(crate) fn carry_out(
@@ -58,10 +68,12 @@ pub(crate) fn carry_out(
     } else {
         print(&terminal::show(&outcome.run, style))?;
     }
-    if let Some(out) = &output.report {
-        let by_id = format!("iodyno-{}.html", outcome.run.id);
-        let out = if out.as_os_str().is_empty() { std::path::Path::new(&by_id) } else { out };
-        report::of_run(&outcome.run, out)?;
+    if let Some(page) = &output.report {
+        let out = match page {
+            Page::ById => PathBuf::from(format!("iodyno-{}.html", outcome.run.id)),
+            Page::At(out) => out.clone(),
+        };
+        report::of_run(&outcome.run, &out)?;
     }
     Ok(if outcome.interrupted {
         ExitCode::from(INTERRUPTED)

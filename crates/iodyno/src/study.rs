@@ -34,9 +34,9 @@ pub(crate) fn command(
     live.clear();
     let outcome = outcome?;
     if let Some(out) = &flags.report {
-        let by_name = PathBuf::from(format!("study-{}.html", outcome.study.name));
-        let out = if out.as_os_str().is_empty() { &by_name } else { out };
-        report::write(&page::document(&outcome, &overlays, &report::made_by()), out)?;
+        let by_name = || PathBuf::from(format!("study-{}.html", outcome.study.name));
+        let out = out.clone().unwrap_or_else(by_name);
+        report::write(&page::document(&outcome, &overlays, &report::made_by()), &out)?;
     }
     if flags.json {
         print_json(&json::document(&outcome))

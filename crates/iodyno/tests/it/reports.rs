@@ -29,8 +29,10 @@ fn a_run_goes_through_a_page_into_another_notebook() {
     let id = run["run"]["id"].as_str().unwrap();
     let text = std::fs::read_to_string(place.path("first.html")).unwrap();
     assert!(text.contains("random-write") && text.contains(id), "the page is of this run");
+    let named = place.iodyno(&format!("run random-read --on null: {SHORT} -q --report"));
+    assert!(named.succeeds().stderr.contains("iodyno-"), "{}", named.stderr);
     // A page that is made later is the same, and has the run's id where no name is given.
-    let again = page(&place, "report last", &format!("iodyno-{id}.html"));
+    let again = page(&place, &format!("report {id}"), &format!("iodyno-{id}.html"));
     assert_eq!(text, again);
 
     let other = place.path("other.sqlite");
@@ -41,7 +43,7 @@ fn a_run_goes_through_a_page_into_another_notebook() {
     assert!(place.iodyno(&import).succeeds().stdout.contains("there already"));
 
     // Without the run there is nothing to read.
-    let small = page(&place, "report last --without-data -o small.html", "small.html");
+    let small = page(&place, &format!("report {id} --without-data -o small.html"), "small.html");
     assert!(small.len() < text.len());
     let told = place.iodyno("import small.html");
     assert!(told.exits(2).stderr.contains("holds no run"), "{}", told.stderr);
