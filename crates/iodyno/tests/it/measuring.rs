@@ -88,7 +88,7 @@ fn several_targets_are_the_sum_of_each() {
     let place = Place::new();
     let targets = "--on ram:4MiB --on scratch:4MiB --on null: --on b?size=4MiB";
     let document =
-        place.document(&format!("run db-oltp {targets} --time 200ms --ramp 0s --series"));
+        place.document(&format!("run db-oltp {targets} --time 600ms --ramp 0s --series"));
     let (all, each) = cells(&document).split_last().unwrap();
     assert_eq!(each.len(), 4);
     assert_eq!((&all["target"], &all["engine"]), (&"all (4 targets)".into(), &"several".into()));
