@@ -30,6 +30,21 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Every one.
+    pub const ALL: [Self; 11] = [
+        Self::Iops,
+        Self::Throughput,
+        Self::LatencyNs,
+        Self::Seconds,
+        Self::Share,
+        Self::Change,
+        Self::Bytes,
+        Self::Count,
+        Self::Ratio,
+        Self::Quantile,
+        Self::Celsius,
+    ];
+
     /// A value with its unit, in few digits, for people.
     pub fn words(self, value: f64) -> String {
         // Beyond this a change of the unit would not be finite.

@@ -22,19 +22,7 @@ fn any_number() -> impl Strategy<Value = f64> {
 }
 
 fn any_axis() -> impl Strategy<Value = Axis> {
-    let quantity = prop::sample::select(vec![
-        Quantity::Iops,
-        Quantity::Throughput,
-        Quantity::LatencyNs,
-        Quantity::Seconds,
-        Quantity::Share,
-        Quantity::Change,
-        Quantity::Bytes,
-        Quantity::Count,
-        Quantity::Ratio,
-        Quantity::Quantile,
-        Quantity::Celsius,
-    ]);
+    let quantity = prop::sample::select(Quantity::ALL.to_vec());
     let scale = prop_oneof![
         Just(Scale::Linear { zero: true }),
         Just(Scale::Linear { zero: false }),

@@ -156,18 +156,6 @@ fn small_lines(out: &mut String, text: &str, frame: &Frame, y: &mut f64, lines: 
     }
 }
 
-/// The class of a tone.
-fn tone_class(tone: Tone) -> &'static str {
-    match tone {
-        Tone::Plain => "plain",
-        Tone::Dim => "dim",
-        Tone::Good => "good",
-        Tone::Note => "note",
-        Tone::Warning => "warning",
-        Tone::Bad => "bad",
-    }
-}
-
 /// The sign before a name of a tone that must not be told by colour alone.
 fn sign_before(tone: Tone) -> &'static str {
     match tone {

@@ -11,7 +11,8 @@ use super::layout::{self, Area, Layout, SLANT_ROOM, SPAN_ROW, axis_label};
 use super::marks::{self, Place, Spot};
 use super::path::{Path, px};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
-use super::{Frame, legend, sign_before, span_name, tone_class};
+use super::{Frame, legend, sign_before, span_name};
+use crate::tone;
 
 /// Points of series with more labels than this have none, unless they are to be taken with care.
 const LABELS_UP_TO: usize = 120;
@@ -290,7 +291,7 @@ impl Drawing<'_> {
             let _ = writeln!(
                 out,
                 r#"<g class="span {}"><path d="{}"/><title>{}</title></g>"#,
-                tone_class(span.tone),
+                tone::class(span.tone),
                 path.d(),
                 super::text::escape(&span_name(span))
             );
@@ -311,7 +312,7 @@ impl Drawing<'_> {
             let room = (self.frame.width - a).min((b - a).max(165.0));
             let words = span_name(span);
             Label {
-                class: tone_class(span.tone),
+                class: tone::class(span.tone),
                 size: SMALL,
                 ..label(a + 2.0, y - 1.0, Anchor::Start, room)
             }
@@ -341,7 +342,7 @@ impl Drawing<'_> {
             let _ = writeln!(
                 out,
                 r#"<g class="rule {}"><path d="{}"/></g>"#,
-                tone_class(rule.tone),
+                tone::class(rule.tone),
                 path.d()
             );
         }
@@ -368,7 +369,7 @@ impl Drawing<'_> {
         if let Some(i) = taken.choose(&offered) {
             let [x, _, _, y] = offered[i];
             let name = label(x, y - 3.0, Anchor::Start, room);
-            Label { class: tone_class(rule.tone), size: SMALL, ..name }.write(out, &words);
+            Label { class: tone::class(rule.tone), size: SMALL, ..name }.write(out, &words);
             out.push('\n');
         }
     }

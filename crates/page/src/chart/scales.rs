@@ -11,7 +11,8 @@ use super::layout::{Layout, axis_label};
 use super::legend;
 use super::scale::{Kind, Ruler};
 use super::text::clean;
-use super::{Frame, Look, matrix, tone_class};
+use super::{Frame, Look, matrix};
+use crate::tone;
 
 /// The scales of a figure as [`Look::Embedded`] draws it.
 ///
@@ -125,7 +126,7 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
                 "at": number(if rule.upright { x_kind } else { y_kind }, rule.at),
                 "upright": rule.upright,
                 "name": clean(&rule.name),
-                "tone": tone_class(rule.tone),
+                "tone": tone::class(rule.tone),
             })
         });
         let mut of_panel = json!({
@@ -152,7 +153,7 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
             "from": number(x_kind, span.from),
             "to": number(x_kind, span.to),
             "name": clean(&span.name),
-            "tone": tone_class(span.tone),
+            "tone": tone::class(span.tone),
         })
     });
     out.insert("spans".into(), spans.collect());

@@ -277,20 +277,6 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Quantity; 11] = [
-        Quantity::Iops,
-        Quantity::Throughput,
-        Quantity::LatencyNs,
-        Quantity::Seconds,
-        Quantity::Share,
-        Quantity::Change,
-        Quantity::Bytes,
-        Quantity::Count,
-        Quantity::Ratio,
-        Quantity::Quantile,
-        Quantity::Celsius,
-    ];
-
     fn ruler(kind: Kind, quantity: Quantity, first: f64, last: f64, pixels: f64) -> Ruler {
         let (low, high) = (kind.transform(first).unwrap(), kind.transform(last).unwrap());
         Ruler { kind, quantity, low, high, from: 0.0, to: pixels }
@@ -316,8 +302,8 @@ mod tests {
                 1 => (Kind::Log, a.abs().max(1e-9), a.abs().max(1e-9) * (1.0 + span)),
                 _ => (Kind::Nines, 0.0, 1.0 - 1.0 / (1.1 + span)),
             };
-            let ticks = ticks(&ruler(kind, ALL[q], first, last, pixels), is_wide);
-            let (first, last) = ruler(kind, ALL[q], first, last, pixels).values();
+            let ticks = ticks(&ruler(kind, Quantity::ALL[q], first, last, pixels), is_wide);
+            let (first, last) = ruler(kind, Quantity::ALL[q], first, last, pixels).values();
             for pair in ticks.windows(2) {
                 prop_assert!(pair[0].value < pair[1].value);
             }
