@@ -21,12 +21,25 @@ pub(crate) struct Live {
     drawn: Option<Instant>,
     cell: String,
     position: (usize, usize),
+    /// How long all cells take by the plan, ns, where it is known.
+    planned_ns: Option<u64>,
+    /// When the first of them began.
+    began: Option<Instant>,
 }
 
 impl Live {
     pub(crate) fn new(quiet: bool, style: Style) -> Self {
         let on_terminal = std::io::stderr().is_terminal();
-        Self { on_terminal, quiet, style, drawn: None, cell: String::new(), position: (0, 0) }
+        Self {
+            on_terminal,
+            quiet,
+            style,
+            drawn: None,
+            cell: String::new(),
+            position: (0, 0),
+            planned_ns: None,
+            began: None,
+        }
     }
 
     fn draw(&mut self, text: &str) {
@@ -51,6 +64,9 @@ impl Live {
 
 impl Watch for Live {
     fn planned(&mut self, plan: &Plan) {
+        // Rounds end when they are steady, cells in virtual time when they are simulated.
+        let is_known = !plan.virtual_time && !plan.open_ended && plan.budget.is_none();
+        self.planned_ns = is_known.then_some(plan.time_ns);
         if !self.quiet && plan.is_notable() {
             complain(&format!("plan: {}\n", plan.words.join("; ")));
         }
@@ -83,6 +99,7 @@ impl Watch for Live {
     fn cell(&mut self, index: usize, count: usize, cell: &Cell) {
         self.cell.clone_from(&cell.key.name);
         self.position = (index, count);
+        self.began.get_or_insert_with(Instant::now);
         self.drawn = None;
     }
 
@@ -94,6 +111,10 @@ impl Watch for Live {
             let kinds = latest?.iter().map(|(_, class)| class.felt());
             kinds.filter_map(|h| h.quantile_ns(q)).max()
         };
+        // Of a single cell the line tells it already.
+        let left_ns = self.planned_ns.zip(self.began).filter(|_| self.position.1 > 1);
+        let left_ns =
+            left_ns.map(|(ns, began)| ns.saturating_sub(began.elapsed().as_nanos() as u64));
         let line = progress_line(
             &Line {
                 cell: &self.cell,
@@ -107,6 +128,7 @@ impl Watch for Live {
                 p50_ns: quantile(0.5),
                 p99_ns: quantile(0.99),
                 errors: progress.errors,
+                left_ns,
             },
             self.style,
         );

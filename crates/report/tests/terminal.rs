@@ -139,6 +139,7 @@ fn progress() {
         p50_ns: Some(330_000),
         p99_ns: Some(1_200_000),
         errors: 0,
+        left_ns: Some(78_000_000_000),
     };
     let laying_out = Progress {
         cell: "a\u{1b}[2J",
@@ -149,6 +150,7 @@ fn progress() {
         p50_ns: None,
         p99_ns: None,
         errors: 3,
+        left_ns: None,
         ..measuring
     };
     let mut lines = Vec::new();

@@ -30,13 +30,15 @@ pub struct Progress<'a> {
     pub p99_ns: Option<u64>,
     /// Operations that failed in this cell.
     pub errors: u64,
+    /// About how long the whole run still takes, ns, where that is known and more than this cell.
+    pub left_ns: Option<u64>,
 }
 
 /// Columns of the bar.
 const BAR_COLUMNS: usize = 16;
 
-/// The line, never wider than the terminal. What does not fit is left out: first the bar, then the
-/// median, the throughput, the 99th percentile, the phase.
+/// The line, never wider than the terminal. What does not fit is left out: first the bar, then what is
+/// left, the median, the throughput, the 99th percentile, the phase.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;
     let words = |text: String| clean(&text, usize::MAX, style);
@@ -49,6 +51,8 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
         }
         None => seconds(p.elapsed_ns),
     };
+    let about = if style.unicode { "≈ " } else { "about " };
+    let left = p.left_ns.map_or(String::new(), |ns| format!("{about}{} left", seconds(ns)));
     let latency = |name: &str, ns: Option<u64>| {
         let text = ns.map_or(String::new(), |ns| words(human::time_ns(ns as f64)));
         let blank = if style.unicode { "–" } else { "-" };
@@ -64,8 +68,9 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
     let mut parts: Vec<(u8, String, Role)> = vec![
         (0, name, Role::Bold),
         (3, clean(p.phase, 16, style), Role::Plain),
-        (7, bar(p, style), Role::Dim),
+        (8, bar(p, style), Role::Dim),
         (0, time, Role::Plain),
+        (7, left, Role::Dim),
         (1, errors, Role::Red),
         (2, pad(&format!("{} IOPS", human::count(p.iops)), 11, true), Role::Plain),
         (5, pad(&human::throughput(p.bytes_per_s), 9, true), Role::Plain),
