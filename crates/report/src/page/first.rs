@@ -5,6 +5,7 @@ use crate::figures::{Latency, is_about_bandwidth};
 use crate::repeats;
 use crate::thresholds;
 use iodyno_measure::statistics::batch;
+use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, CellKey, Histogram, Level, Quantity, Verdict as Judged};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Row, Showed, StageFinding};
@@ -209,7 +210,11 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
             let Some(showed) = &stage.showed else { continue };
             // Of several stages that say the same, each says which it is.
             let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
-            let of = if subject.stages.iter().filter(alike).count() > 1 {
+            let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
+            // What prepared another stage is not taken for the result.
+            let prepares = matches!(showed, Showed::Series(_))
+                && subject.stages.iter().any(|s| method::weight(s) > 0);
+            let of = if is_one_of_several || prepares {
                 format!("{}: ", stage.name)
             } else {
                 String::new()
@@ -266,16 +271,22 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                     }
                 }
                 Showed::Rounds(rounds) => {
-                    let (value, tone) = if rounds.reached() {
-                        ("steady state".to_owned(), Tone::Good)
-                    } else {
-                        ("NOT REACHED".to_owned(), Tone::Bad)
+                    let progress = rounds.steady.as_ref().map(|s| s.progress);
+                    let (value, tone) = match progress {
+                        Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
+                        Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
+                        // Cut short: what was not waited for was not missed either.
+                        _ => ("no steady state yet".to_owned(), Tone::Warning),
                     };
-                    let window = format!("rounds {} to {}", rounds.window_first, rounds.rounds);
+                    let window = if rounds.rounds == 0 {
+                        "no round was finished".to_owned()
+                    } else {
+                        format!("measured over rounds {} to {}", rounds.window_first, rounds.rounds)
+                    };
                     all.push(Headline {
                         name: format!("{}{on}", stage.name),
                         value,
-                        interval: format!("measured over {window}"),
+                        interval: window,
                         beside: vec![rounds.limits.clone()],
                         tone,
                     });
@@ -296,7 +307,7 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                 }
                 Showed::Series(series) => {
                     // Of several, one after the other, the start of one is the end of another.
-                    if of.is_empty() || series.samples.len() == 1 {
+                    if !is_one_of_several || series.samples.len() == 1 {
                         all.push(of_row(&series.first, &[], name("at first")));
                     }
                     if series.samples.len() > 1 {

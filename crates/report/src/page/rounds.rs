@@ -38,8 +38,14 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     let of = grid::of_distribution(stage, &cells, &rounds.table);
     blocks.extend(of.into_iter().map(Block::Figure));
     let mut table = grid::table(&rounds.table);
-    table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
-    blocks.push(Block::Table(table));
+    if rounds.rounds == 0 {
+        blocks.push(Block::Text(
+            "No round was finished: the table of cells has its beginning.".to_owned(),
+        ));
+    } else {
+        table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
+        blocks.push(Block::Table(table));
+    }
     blocks
 }
 
