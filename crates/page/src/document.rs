@@ -34,6 +34,7 @@ pub struct Section {
 
 /// A part of a section.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there are as many as a page has parts")]
 pub enum Block {
     /// A paragraph.
     Text(String),

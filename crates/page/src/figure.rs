@@ -191,6 +191,8 @@ pub struct Matrix {
     pub quantity: Quantity,
     /// By row, then by column; None where there is none.
     pub values: Vec<Vec<Option<f64>>>,
+    /// Ends of the colours where they are not to follow the values: compared tables have the same.
+    pub range: Option<(f64, f64)>,
     /// More words on a value, shown when it is pointed at: its interval. As `values`, or empty.
     pub notes: Vec<Vec<String>>,
 }

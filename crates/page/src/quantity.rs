@@ -52,6 +52,10 @@ impl Quantity {
             return "–".to_owned();
         }
         match self {
+            // Rounds and targets are whole.
+            Self::Count if value.fract() == 0.0 && (0.0..1e3).contains(&value) => {
+                format!("{value:.0}")
+            }
             Self::Iops | Self::Count => human::count(value),
             Self::Throughput => human::throughput(value),
             Self::LatencyNs => human::time_ns(value),

@@ -264,6 +264,7 @@ fn no_data_is_said() {
     let figures = gallery::figures();
     let nothing = figures.iter().find(|f| f.id == "empty").unwrap();
     let matrix = Matrix {
+        range: None,
         columns_label: String::new(),
         columns: Vec::new(),
         rows_label: String::new(),

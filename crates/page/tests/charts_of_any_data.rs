@@ -110,6 +110,7 @@ fn any_matrix() -> impl Strategy<Value = Matrix> {
     let rows =
         prop::collection::vec(prop::collection::vec(prop::option::of(any_number()), 0..5), 0..5);
     (rows, 0..5_usize, 0..5_usize).prop_map(|(values, columns, rows)| Matrix {
+        range: None,
         columns_label: "columns".to_owned(),
         columns: (0..columns).map(|i| i.to_string()).collect(),
         rows_label: "rows".to_owned(),

@@ -102,3 +102,53 @@ fn a_report_in_words() {
         ))
     );
 }
+
+/// Figures of several subjects or stages have names of their own, and none is there twice.
+#[test]
+fn no_figure_is_there_twice() {
+    for (name, run) in samples::all() {
+        let document = document(&run, &Options::default());
+        let mut seen = BTreeSet::new();
+        for figure in figures(&document) {
+            assert!(seen.insert(&figure.title), "{name}: {} is there twice", figure.title);
+        }
+    }
+}
+
+/// A verdict that reads and writes of a cell both have counts that cell once, and a headline of repeats
+/// counts the operations of all of them.
+#[test]
+fn cells_are_counted_once_and_repeats_all() {
+    let mut run = samples::four_corners();
+    let code = |text: &str| iodyno_measure::Verdict {
+        code: "FEW_SAMPLES".to_owned(),
+        level: iodyno_measure::Level::Note,
+        text: text.to_owned(),
+    };
+    let first = run.cells[0].clone();
+    for (i, cell) in run.cells.iter_mut().enumerate() {
+        cell.verdicts = vec![code(&format!("{i} reads")), code(&format!("{i} writes"))];
+    }
+    run.cells = (0..3)
+        .map(|repeat| {
+            let mut cell = first.clone();
+            cell.key.repeat = repeat;
+            cell.verdicts = vec![code("reads"), code("reads")];
+            cell
+        })
+        .collect();
+    let document = document(&run, &Options::default());
+    let blocks = &document.sections[0].blocks;
+    let headlines = blocks
+        .iter()
+        .find_map(|b| if let Block::Headlines(h) = b { Some(h) } else { None })
+        .unwrap();
+    assert_eq!(headlines[0].name, first.key.name);
+    let n = iodyno_page::Quantity::Count.words((first.total().ops() * 3) as f64);
+    assert!(headlines[0].beside.contains(&format!("n = {n}")), "{:?}", headlines[0].beside);
+    let verdicts = blocks
+        .iter()
+        .find_map(|b| if let Block::Verdicts(v) = b { Some(v) } else { None })
+        .unwrap();
+    assert_eq!(verdicts[0].of, ["all 3 cells"]);
+}

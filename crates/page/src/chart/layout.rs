@@ -146,7 +146,7 @@ impl Layout {
 }
 
 /// How long a slanted name of a category may be.
-pub(super) const SLANT_ROOM: f64 = 130.0;
+pub(super) const SLANT_ROOM: f64 = 190.0;
 
 /// What is written at an axis: its label, the unit where ticks don't carry it, and `log` where it is so.
 pub(super) fn axis_label(axis: &Axis) -> String {

@@ -77,8 +77,15 @@ pub(super) fn write(
 /// Places of the points, in runs between gaps.
 fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     let mut runs = vec![Vec::new()];
+    // Steps of nothing are at the foot of a logarithmic panel, as bars are, rather than a gap: of a
+    // histogram it is seen where it ends.
+    let foot = |y: f64| {
+        let is_none = series.mark == Mark::Step && y == 0.0;
+        is_none.then_some(place.panel.y + place.panel.height)
+    };
     for (i, point) in series.points.iter().enumerate() {
-        let at = place.layout.x.place(point.x).zip(place.panel.ruler.place(point.y));
+        let y = place.panel.ruler.place(point.y).or_else(|| foot(point.y));
+        let at = place.layout.x.place(point.x).zip(y);
         match (at, runs.last_mut()) {
             (Some(at), Some(run)) => run.push(Spot { point: i, at, end: at.0 }),
             (None, Some(run)) if !run.is_empty() => runs.push(Vec::new()),

@@ -81,6 +81,12 @@ impl Ramp {
         let values = || matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
         let least = values().reduce(f64::min)?;
         let most = values().reduce(f64::max)?;
+        let (least, most) = match matrix.range {
+            Some((low, high)) if low.is_finite() && high.is_finite() => {
+                (least.min(low), most.max(high))
+            }
+            _ => (least, most),
+        };
         Some(Self { least, most, is_log: least > 0.0 && most / least > 8.0 })
     }
 

@@ -141,6 +141,14 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
             out.push(Tick { value, label });
         }
     }
+    // Between 300 and 900 none of 1, 2, 5 times a power of ten need lie but one: an axis of one number is none.
+    let (first, last) = ruler.values();
+    let is_shown = |t: &&Tick| !t.label.is_empty() && (first..=last).contains(&t.value);
+    if stride == 1 && out.iter().filter(is_shown).count() < 2 {
+        for tick in &mut out {
+            tick.label = words(ruler.quantity, tick.value);
+        }
+    }
     out
 }
 
@@ -366,6 +374,10 @@ mod tests {
         assert_eq!(
             labels(Kind::Log, Q::Seconds, 1.0, 36_000.0, 500.0),
             ["1 s", "10 s", "1 min", "10 min", "1 h", "10 h"]
+        );
+        assert_eq!(
+            labels(Kind::Log, Q::LatencyNs, 3.4e5, 9e5, 600.0),
+            ["400 µs", "500 µs", "600 µs", "700 µs", "800 µs", "900 µs"]
         );
         assert_eq!(
             labels(Kind::Nines, Q::Quantile, 0.0, 0.9999, 500.0),

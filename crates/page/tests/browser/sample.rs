@@ -168,6 +168,7 @@ pub fn matrix(id: &str) -> Figure {
         id,
         "Rate by block size and mix",
         Shape::Matrix(Matrix {
+            range: None,
             columns_label: "share of reads".into(),
             columns: ["0 %", "5 %", "35 %", "50 %", "65 %", "95 %", "100 %"]
                 .map(String::from)

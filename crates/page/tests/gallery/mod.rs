@@ -288,6 +288,7 @@ fn table(
 ) -> Matrix {
     let value = |row: usize, column: usize| Some(of(row as f64, column as f64));
     Matrix {
+        range: None,
         columns_label: "share of reads".to_owned(),
         columns: names(columns),
         rows_label: "block size".to_owned(),
@@ -336,6 +337,7 @@ fn load_map() -> Figure {
         })
     });
     let matrix = Matrix {
+        range: None,
         columns_label: "read rate".to_owned(),
         columns: shares.clone(),
         rows_label: "write rate".to_owned(),

@@ -15,18 +15,19 @@ const PHASES_MAX: usize = 8;
 /// A bar: its name, and its parts with their times, ns.
 type Bar = (String, Vec<(String, f64)>);
 
-/// One bar for each cell and kind of operation.
-pub(super) fn figure<'a>(
-    run: &Run,
-    id: &str,
-    cells: impl Iterator<Item = &'a Cell> + Clone,
-) -> Option<Figure> {
-    let cells: Vec<&Cell> = cells.filter(|c| c.total().ops() > 0).take(CELLS_MAX).collect();
+/// One bar for each group of cells and kind of operation: the cells of a group are of the same point.
+pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Option<Figure> {
+    let groups: Vec<&(String, Vec<&Cell>)> = groups
+        .iter()
+        .filter(|(_, cells)| cells.iter().any(|c| c.total().ops() > 0))
+        .take(CELLS_MAX)
+        .collect();
+    let cells: Vec<&Cell> = groups.iter().flat_map(|(_, cells)| cells).copied().collect();
     let is_emulated = cells.iter().any(|c| !c.evidence.spent.is_empty());
     let bars: Vec<Bar> = if is_emulated {
-        cells.iter().flat_map(|c| emulated(run, c)).collect()
+        groups.iter().flat_map(|(name, cells)| emulated(name, cells)).collect()
     } else {
-        cells.iter().filter_map(|c| real(run, c)).collect()
+        groups.iter().filter_map(|(name, cells)| real(name, cells)).collect()
     };
     if bars.is_empty() {
         return None;
@@ -110,21 +111,23 @@ pub(super) fn figure<'a>(
 }
 
 /// The reads and the writes of an emulated cell.
-fn emulated(run: &Run, cell: &Cell) -> Vec<Bar> {
-    let spent = &cell.evidence.spent;
+fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
     let parts = |wanted: &[SpentOf]| -> Vec<(String, f64)> {
         let mine = |s: &&Spent| wanted.contains(&s.of) && s.count > 0 && s.total_ns > 0;
-        spent
-            .iter()
-            .filter(mine)
-            .map(|s| (s.phase.clone(), s.total_ns as f64 / s.count as f64))
-            .collect()
+        let mut sums: Vec<(&Spent, f64, f64)> = Vec::new();
+        for spent in cells.iter().flat_map(|c| &c.evidence.spent).filter(mine) {
+            let (total, count) = (spent.total_ns as f64, spent.count as f64);
+            match sums.iter_mut().find(|s| s.0.phase == spent.phase && s.0.of == spent.of) {
+                Some(sum) => (sum.1, sum.2) = (sum.1 + total, sum.2 + count),
+                None => sums.push((spent, total, count)),
+            }
+        }
+        sums.into_iter().map(|(s, total, count)| (s.phase.clone(), total / count)).collect()
     };
     let reads = parts(&[SpentOf::Read, SpentOf::Page]);
     let writes = parts(&[SpentOf::Write]);
     let both = !reads.is_empty() && !writes.is_empty();
-    let name = words::name(run, &cell.key);
-    let named = |kind: &str| if both { format!("{name}, {kind}") } else { name.clone() };
+    let named = |kind: &str| if both { format!("{name}, {kind}") } else { name.to_owned() };
     [(named("read"), reads), (named("write"), writes)]
         .into_iter()
         .filter(|(_, parts)| !parts.is_empty())
@@ -132,15 +135,13 @@ fn emulated(run: &Run, cell: &Cell) -> Vec<Bar> {
 }
 
 /// A real cell: processor time in user mode and in the kernel, and the rest of the mean latency.
-fn real(run: &Run, cell: &Cell) -> Option<Bar> {
-    let total = cell.total();
-    let ops = total.ops() as f64;
-    let waited: f64 = total.iter().map(|(_, s)| s.service.sum_ns() as f64).sum();
-    let mean_ns = waited / ops;
-    let user_ns = cell.resources.cpu_user_ns.iter().sum::<u64>() as f64 / ops;
-    let kernel_ns = cell.resources.cpu_system_ns.iter().sum::<u64>() as f64 / ops;
-    let is_known = !cell.evidence.in_process
-        && !cell.evidence.virtual_time
+fn real(name: &str, cells: &[&Cell]) -> Option<Bar> {
+    let sum = |of: &dyn Fn(&Cell) -> f64| cells.iter().map(|c| of(c)).sum::<f64>();
+    let ops = sum(&|c| c.total().ops() as f64);
+    let mean_ns = sum(&|c| c.total().iter().map(|(_, s)| s.service.sum_ns() as f64).sum()) / ops;
+    let user_ns = sum(&|c| c.resources.cpu_user_ns.iter().sum::<u64>() as f64) / ops;
+    let kernel_ns = sum(&|c| c.resources.cpu_system_ns.iter().sum::<u64>() as f64) / ops;
+    let is_known = cells.iter().all(|c| !c.evidence.in_process && !c.evidence.virtual_time)
         && user_ns + kernel_ns > 0.0
         && user_ns + kernel_ns <= mean_ns;
     is_known.then(|| {
@@ -149,6 +150,6 @@ fn real(run: &Run, cell: &Cell) -> Option<Bar> {
             ("kernel, on the workers' time".to_owned(), kernel_ns),
             ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
         ];
-        (words::name(run, &cell.key), parts)
+        (name.to_owned(), parts)
     })
 }

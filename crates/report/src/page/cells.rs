@@ -43,7 +43,9 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let of_shape = figures("distribution", "Distribution of latencies", shape);
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
     let mut sections: Vec<Section> = ordered.into_iter().flatten().collect();
-    let budget = budget::figure(run, "budget", cells.iter().copied());
+    let each: Vec<(String, Vec<&Cell>)> =
+        cells.iter().map(|c| (words::name(run, &c.key), vec![*c])).collect();
+    let budget = budget::figure(run, "budget", &each);
     sections.extend(figures("budget", "Where the time goes", budget.into_iter().collect()));
     let dots = run_dots(run);
     sections.extend(figures("repeats", "From repeat to repeat", dots));

@@ -353,7 +353,7 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
                     histogram.merge(stats.felt());
                 }
             }
-            Curve { name: name.to_owned(), histogram }
+            Curve { name: name.to_owned(), histogram, parts: Vec::new() }
         };
         let curves = vec![curve("A", sides[0], &row.a_key), curve("B", sides[1], &row.b_key)];
         let id = format!("overlay-{}", figures.len() + 1);

@@ -1,8 +1,8 @@
 //! How latencies are distributed: the spectrum of percentiles on an axis of nines, and the histogram.
 
 use super::words;
-use iodyno_measure::statistics::quantile::quantile;
-use iodyno_measure::{Cell, Histogram};
+use iodyno_measure::statistics::within::{COVERS, within};
+use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_notebook::Run;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 use iodyno_units::{OpKind, human};
@@ -11,19 +11,23 @@ use iodyno_units::{OpKind, human};
 const CURVES_MAX: usize = 8;
 /// Points of a spectrum a nine.
 const POINTS_A_NINE: u32 = 10;
+/// Where the median belongs among them: between 1 - 10^-0.3 and 1 - 10^-0.4.
+const MEDIAN_AT: u32 = 4;
 /// Bars of a histogram a factor of two.
 const BARS_AN_OCTAVE: f64 = 8.0;
 /// Confidence of the band around a curve that is alone.
 const LEVEL: f64 = 0.95;
 
 /// A distribution with its name.
-pub(super) struct Curve {
+pub(super) struct Curve<'a> {
     pub(super) name: String,
     pub(super) histogram: Histogram,
+    /// What it is the sum of, interval by interval: by it is known how well the percentiles are.
+    pub(super) parts: Vec<Vec<&'a Histogram>>,
 }
 
 /// One curve for each kind of operation of a cell.
-pub(super) fn curves(name: &str, cell: &Cell) -> Vec<Curve> {
+pub(super) fn curves<'a>(name: &str, cell: &'a Cell) -> Vec<Curve<'a>> {
     let total = cell.total();
     let kinds: Vec<_> = total.iter().filter(|(_, stats)| stats.ops() > 0).collect();
     let one = kinds.len() == 1;
@@ -32,6 +36,11 @@ pub(super) fn curves(name: &str, cell: &Cell) -> Vec<Curve> {
         .map(|(kind, stats)| Curve {
             name: if one { name.to_owned() } else { format!("{name}, {}", words_of(kind)) },
             histogram: stats.felt().clone(),
+            parts: cell
+                .series
+                .iter()
+                .map(|interval| interval.class(kind).map(ClassStats::felt).into_iter().collect())
+                .collect(),
         })
         .collect()
 }
@@ -41,7 +50,7 @@ const fn words_of(kind: OpKind) -> &'static str {
 }
 
 /// The percentiles on an axis of nines. A curve is dashed where fewer than ten samples lie beyond.
-pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve>) -> Option<Figure> {
+pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
     let left_out = curves.len().saturating_sub(CURVES_MAX);
     curves.truncate(CURVES_MAX);
@@ -81,12 +90,11 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve>) -> 
         "Dashed: fewer than ten samples lie beyond; another run may differ much there.".to_owned(),
     ];
     if curves.len() == 1 {
-        notes.push(
-            "The band is the 95 % interval of each percentile for independent samples; I/Os of one run are not quite independent, so the truth may lie a little further off.".to_owned(),
-        );
+        notes
+            .push(format!("The band is the 95 % interval of each percentile. It covers {COVERS}. Where it ends before the curve, its upper end is not known."));
     }
     if left_out > 0 {
-        notes.push(format!("{left_out} more curves are left out; the table of cells has them."));
+        notes.push(left_out_note(left_out));
     }
     Some(Figure {
         id: id.to_owned(),
@@ -107,30 +115,41 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve>) -> 
     })
 }
 
-fn band(curve: &Curve, color: usize, all: &[f64]) -> Series {
-    let points = all.iter().filter_map(|&q| {
-        let of = quantile(&curve.histogram, q, LEVEL, 1.0)?;
-        let interval = of.interval()?;
-        curve.histogram.supports(q).then(|| Point {
+/// The interval of each percentile, corrected for how unevenly the slow operations fell.
+fn band(curve: &Curve<'_>, color: usize, all: &[f64]) -> Series {
+    let known = within(&curve.histogram, &curve.parts, all, LEVEL);
+    let points = all.iter().zip(known).filter_map(|(&q, known)| {
+        let known = known?;
+        Some(Point {
             x: q,
-            y: of.value_ns as f64,
-            interval: Some((interval.low, interval.high)),
+            y: curve.histogram.quantile_ns(q)? as f64,
+            interval: Some((known.low_ns? as f64, known.high_ns? as f64)),
             ..Point::default()
         })
     });
     Series { name: "95 % interval".to_owned(), mark: Mark::Band, color, points: points.collect() }
 }
 
-/// Quantiles up to the largest that `count` samples have: evenly spaced in nines.
+/// Quantiles up to the largest that `count` samples have: evenly spaced in nines, and the median.
 fn quantiles(count: u64) -> Vec<f64> {
     let nines = (count.max(1) as f64).log10();
     let last = (nines * f64::from(POINTS_A_NINE)).floor() as u32;
-    (0..=last).map(|i| 1.0 - 10_f64.powf(-f64::from(i) / f64::from(POINTS_A_NINE))).collect()
+    let mut all: Vec<f64> =
+        (0..=last).map(|i| 1.0 - 10_f64.powf(-f64::from(i) / f64::from(POINTS_A_NINE))).collect();
+    if last >= MEDIAN_AT {
+        all.insert(MEDIAN_AT as usize, 0.5);
+    }
+    all
 }
 
 /// The histogram of response times, log by log, with its modes.
-pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) -> Option<Figure> {
+pub(super) fn histogram(
+    id: &str,
+    conditions: String,
+    mut curves: Vec<Curve<'_>>,
+) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
+    let left_out = curves.len().saturating_sub(CURVES_MAX);
     curves.truncate(CURVES_MAX);
     let mut series = Vec::new();
     let mut modes = Vec::new();
@@ -138,8 +157,9 @@ pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) ->
         let bars = bars(&curve.histogram);
         let found = peaks(&bars);
         modes.push((curve.name.clone(), found.clone()));
-        let points =
-            bars.iter().map(|&(ns, n)| Point::at(ns, if n == 0 { f64::NAN } else { n as f64 }));
+        // From an empty bar to an empty one, so that it is seen where it begins and ends.
+        let before = bars.first().map(|&(ns, _)| Point::at(ns, 0.0));
+        let points = before.into_iter().chain(bars.iter().map(|&(ns, n)| Point::at(ns, n as f64)));
         series.push(Series {
             name: curve.name.clone(),
             mark: Mark::Step,
@@ -178,8 +198,12 @@ pub(super) fn histogram(id: &str, conditions: String, mut curves: Vec<Curve>) ->
             )],
             spans: Vec::new(),
         }),
-        notes: Vec::new(),
+        notes: (left_out > 0).then(|| left_out_note(left_out)).into_iter().collect(),
     })
+}
+
+fn left_out_note(n: usize) -> String {
+    format!("{n} more curves are left out; the table of cells has them.")
 }
 
 /// Lower edge and count of even factors from the smallest to the largest value, and a last one that is
@@ -228,7 +252,7 @@ fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
 }
 
 /// Curves of these cells, named.
-pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> Vec<Curve> {
+pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> Vec<Curve<'a>> {
     cells.flat_map(|cell| curves(&words::name(run, &cell.key), cell)).collect()
 }
 
@@ -254,7 +278,8 @@ mod tests {
     fn quantiles_end_where_the_samples_do() {
         assert_eq!(quantiles(0), [0.0]);
         let q = quantiles(1000);
-        assert_eq!(q.len(), 31);
-        assert!((q[30] - 0.999).abs() < 1e-12 && (q[10] - 0.9).abs() < 1e-12);
+        assert_eq!(q.len(), 32);
+        assert!((q[31] - 0.999).abs() < 1e-12 && (q[11] - 0.9).abs() < 1e-12);
+        assert!((q[4] - 0.5).abs() < 1e-12 && q.is_sorted(), "{q:?}");
     }
 }

@@ -1,21 +1,24 @@
 //! The first screen: headline numbers with their intervals, what limits them, and the one plot that fits.
 
-use super::words;
+use super::{grid, method, rounds, words};
 use crate::figures::{Latency, is_about_bandwidth};
 use crate::repeats;
 use crate::thresholds;
 use iodyno_measure::statistics::batch;
-use iodyno_measure::statistics::knee::Optimum;
-use iodyno_measure::{Cell, Level, Quantity, Verdict as Judged};
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::{Cell, CellKey, Histogram, Level, Quantity, Verdict as Judged};
 use iodyno_method::Findings;
-use iodyno_method::findings::{Row, Showed};
+use iodyno_method::findings::{Row, Showed, StageFinding};
 use iodyno_notebook::{Run, Status};
 use iodyno_page::document::{Headline, Verdict};
-use iodyno_page::{Block, Section, Tone};
+use iodyno_page::{Block, Quantity as Shown, Section, Tone};
 use iodyno_units::human;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 /// Headlines that fit a first screen.
-const HEADLINES_MAX: usize = 8;
+const HEADLINES_MAX: usize = 12;
 /// Names of cells beside a verdict.
 const NAMES_MAX: usize = 6;
 /// Confidence of intervals.
@@ -109,6 +112,10 @@ fn of_cells(run: &Run) -> Vec<Headline> {
         });
         let mut headline = headline(cell);
         if let Some(of) = of {
+            // Its figures are of all repeats; so is its name.
+            let key = CellKey { repeat: 0, ..cell.key.clone() };
+            let every = |c: &&Cell| CellKey { repeat: 0, ..c.key.clone() } == key;
+            headline.beside = beside(&run.cells.iter().filter(every).collect::<Vec<_>>());
             headline.value = rate(cell, of.value);
             if let Some(interval) = of.mean.and_then(|m| m.interval) {
                 headline.interval = format!(
@@ -119,7 +126,10 @@ fn of_cells(run: &Run) -> Vec<Headline> {
                 );
             }
         }
-        headline.name = if merged { cell.key.name.clone() } else { words::name(run, &cell.key) };
+        let several = !merged && run.head.targets.len() > 1;
+        if several {
+            headline.name = format!("{} on {}", cell.key.name, cell.key.target);
+        }
         headline
     });
     each.collect()
@@ -138,9 +148,30 @@ fn headline(cell: &Cell) -> Headline {
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
     let total = cell.total();
     let n = if about_bandwidth { total.bytes() } else { total.ops() };
-    let mut beside = vec![words::conditions(&cell.key)];
-    for (kind, stats) in total.iter().filter(|(_, s)| s.ops() > 0) {
-        let latency = Latency::of(stats.felt());
+    let level = cell.verdicts.iter().map(|v| v.level).max();
+    Headline {
+        name: cell.key.name.clone(),
+        value: rate(cell, cell.per_second(n as f64)),
+        interval: within(cell, about_bandwidth).unwrap_or_default(),
+        beside: beside(&[cell]),
+        tone: level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone),
+    }
+}
+
+/// Conditions, percentiles and number of I/Os of one cell, or of its repeats together.
+fn beside(cells: &[&Cell]) -> Vec<String> {
+    let mut beside: Vec<String> =
+        cells.first().map(|c| words::conditions(&c.key)).into_iter().collect();
+    let (mut kinds, mut n) = (BTreeMap::<_, Histogram>::new(), 0);
+    for cell in cells {
+        let total = cell.total();
+        n += total.ops();
+        for (kind, stats) in total.iter().filter(|(_, s)| s.ops() > 0) {
+            kinds.entry(kind).or_default().merge(stats.felt());
+        }
+    }
+    for (kind, felt) in &kinds {
+        let latency = Latency::of(felt);
         let p50 = latency.percentiles_ns[0].map(|ns| human::time_ns(ns as f64));
         let p99 = latency.percentiles_ns[2].map(|ns| human::time_ns(ns as f64));
         if let Some(p50) = p50 {
@@ -148,15 +179,8 @@ fn headline(cell: &Cell) -> Headline {
             beside.push(format!("{} p50 {p50}{p99}", kind.name()));
         }
     }
-    beside.push(format!("n = {}", human::count(total.ops() as f64)));
-    let level = cell.verdicts.iter().map(|v| v.level).max();
-    Headline {
-        name: cell.key.name.clone(),
-        value: rate(cell, cell.per_second(n as f64)),
-        interval: within(cell, about_bandwidth).unwrap_or_default(),
-        beside,
-        tone: level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone),
-    }
+    beside.push(format!("n = {}", Shown::Count.words(n as f64)));
+    beside
 }
 
 /// The interval of a cell's mean rate from its own intervals, as batches.
@@ -179,31 +203,57 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
     let mut all = Vec::new();
     for subject in &findings.subjects {
         let on = if several { format!(" on {}", subject.target) } else { String::new() };
-        for stage in &subject.stages {
+        // As their sections stand: what the method is about goes before what prepared it.
+        let mut stages: Vec<&StageFinding> = subject.stages.iter().collect();
+        stages.sort_by_key(|s| std::cmp::Reverse(method::weight(s)));
+        for stage in stages {
             let Some(showed) = &stage.showed else { continue };
-            let name = |what: &str| format!("{what}{on}");
+            // Of several stages that say the same, each says which it is.
+            let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
+            let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
+            // What prepared another stage is not taken for the result.
+            let prepares = matches!(showed, Showed::Series(_))
+                && subject.stages.iter().any(|s| method::weight(s) > 0);
+            let of = if is_one_of_several || prepares {
+                format!("{}: ", stage.name)
+            } else {
+                String::new()
+            };
+            let name = |what: &str| format!("{of}{what}{on}");
             match showed {
                 Showed::Preparation { .. } => {}
                 Showed::Sweep(sweep) => {
-                    if let Some(load) = &sweep.load
-                        && let Optimum::Found { chosen, .. } = load.optimum
+                    let (table, load) = (&sweep.table, sweep.load.as_ref());
+                    let headline = |row: &Row, what: &str| of_row(row, &table.axes, name(what));
+                    if let Some((load, best)) = load.and_then(|l| Some((l, grid::best(table, l)?)))
                     {
-                        let row = &sweep.table.rows[load.rows[chosen]];
                         let under = if load.ceilings.is_empty() {
                             String::new()
                         } else {
                             format!(" under {}", load.ceilings.join(" and "))
                         };
-                        all.push(of_row(
-                            row,
-                            &sweep.table.axes,
-                            name(&format!("best point{under}")),
-                        ));
+                        all.push(headline(&table.rows[best], &format!("best point{under}")));
+                        all.extend(quickest(&table.rows).map(|r| Headline {
+                            value: r.mean_ns.map_or(String::new(), human::time_ns),
+                            interval: "mean".to_owned(),
+                            ..headline(r, "lowest latency")
+                        }));
+                    } else if let Some(load) = load.filter(|_| grid::is_open(table)) {
+                        // Each rate is just met: what tells is the latency at both ends.
+                        let mut ends: Vec<&Row> = load
+                            .rows
+                            .iter()
+                            .map(|&i| &table.rows[i])
+                            .filter(|r| r.iops.is_some())
+                            .collect();
+                        ends.sort_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal));
+                        all.extend(ends.first().map(|r| headline(r, "least load")));
+                        if let [_, .., last] = ends.as_slice() {
+                            all.push(headline(last, "most load"));
+                        }
                     } else if sweep.scaling.is_none() {
-                        all.extend(
-                            most(&sweep.table.rows)
-                                .map(|r| of_row(r, &sweep.table.axes, name("most"))),
-                        );
+                        let what = if table.rows.len() == 1 { stage.name.as_str() } else { "most" };
+                        all.extend(most(&table.rows).map(|r| headline(r, what)));
                     }
                     if let Some(scaling) = &sweep.scaling
                         && let Some(last) = scaling.points.last()
@@ -221,38 +271,54 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                     }
                 }
                 Showed::Rounds(rounds) => {
-                    let (value, tone) = if rounds.reached() {
-                        ("steady state".to_owned(), Tone::Good)
-                    } else {
-                        ("NOT REACHED".to_owned(), Tone::Bad)
+                    let progress = rounds.steady.as_ref().map(|s| s.progress);
+                    let (value, tone) = match progress {
+                        Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
+                        Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
+                        // Cut short: what was not waited for was not missed either.
+                        _ => ("no steady state yet".to_owned(), Tone::Warning),
                     };
-                    let window = format!("rounds {} to {}", rounds.window_first, rounds.rounds);
+                    let window = if rounds.rounds == 0 {
+                        "no round was finished".to_owned()
+                    } else {
+                        format!("measured over rounds {} to {}", rounds.window_first, rounds.rounds)
+                    };
                     all.push(Headline {
-                        name: name(&stage.name),
+                        name: format!("{}{on}", stage.name),
                         value,
-                        interval: format!("measured over {window}"),
+                        interval: window,
                         beside: vec![rounds.limits.clone()],
                         tone,
                     });
-                    all.extend(
-                        most(&rounds.table.rows)
-                            .map(|r| of_row(r, &rounds.table.axes, name("most"))),
-                    );
-                    all.extend(quickest(&rounds.table.rows).map(|r| Headline {
+                    let rows = &rounds.table.rows;
+                    let most = most(rows).map(|r| of_row(r, &rounds.table.axes, name("most")));
+                    let quickest = quickest(rows).map(|r| Headline {
                         value: r.mean_ns.map_or(String::new(), human::time_ns),
                         interval: "mean".to_owned(),
                         ..of_row(r, &rounds.table.axes, name("lowest latency"))
-                    }));
+                    });
+                    // What the rounds wait for goes before.
+                    let about_latency = rounds
+                        .variables
+                        .first()
+                        .is_some_and(|v| rounds::quantity(&v.name) == Shown::LatencyNs);
+                    let both = if about_latency { [quickest, most] } else { [most, quickest] };
+                    all.extend(both.into_iter().flatten());
                 }
                 Showed::Series(series) => {
-                    all.push(of_row(&series.first, &[], name("at first")));
+                    // Of several, one after the other, the start of one is the end of another.
+                    if !is_one_of_several || series.samples.len() == 1 {
+                        all.push(of_row(&series.first, &[], name("at first")));
+                    }
                     if series.samples.len() > 1 {
                         all.push(of_row(&series.end, &[], name("at the end")));
                     }
                 }
                 Showed::Points { points } => {
                     for point in points {
-                        let mut headline = of_row(&point.row, &[], name(point.which));
+                        let mut headline =
+                            of_row(&point.row, &[], name(&format!("{} point", point.which)));
+                        headline.beside.insert(0, format!("OIO {}", point.row.oio));
                         if !point.keeps {
                             headline.tone = Tone::Warning;
                             headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
@@ -270,13 +336,13 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
 fn most(rows: &[Row]) -> Option<&Row> {
     rows.iter()
         .filter(|r| r.iops.is_some())
-        .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(std::cmp::Ordering::Equal))
+        .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal))
 }
 
 fn quickest(rows: &[Row]) -> Option<&Row> {
     rows.iter()
         .filter(|r| r.mean_ns.is_some())
-        .min_by(|a, b| a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(std::cmp::Ordering::Equal))
+        .min_by(|a, b| a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(Ordering::Equal))
 }
 
 fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
@@ -297,10 +363,16 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
             human::time_ns(p99 as f64)
         ));
     }
-    beside.push(format!("n = {}", human::count(row.ops as f64)));
+    beside.push(format!("n = {}", Shown::Count.words(row.ops as f64)));
     Headline {
         name,
-        value: row.iops.map_or("–".to_owned(), |x| format!("{} IOPS", human::count(x))),
+        value: match (row.iops, row.bytes_per_s) {
+            (Some(_), Some(bytes_per_s)) if grid::is_large(row, axes) => {
+                human::throughput(bytes_per_s)
+            }
+            (Some(iops), _) => format!("{} IOPS", human::count(iops)),
+            _ => "–".to_owned(),
+        },
         interval,
         beside,
         tone: row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone),
@@ -337,6 +409,8 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
                 if by_code { g.0.code == verdict.code } else { g.0 == verdict }
             };
             match groups.iter_mut().find(same) {
+                // A code may be there for reads and for writes of one cell.
+                Some((_, cells)) if cells.last().is_some_and(|c| std::ptr::eq(*c, cell)) => {}
                 Some((_, cells)) => cells.push(cell),
                 None => groups.push((verdict, vec![cell])),
             }
@@ -371,7 +445,16 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
         Verdict {
             code: verdict.code.clone(),
             tone: words::tone(verdict.level),
-            text: verdict.text.clone(),
+            text: if cells.iter().all(|c| c.verdicts.contains(verdict)) {
+                verdict.text.clone()
+            } else {
+                // Its numbers are those of one cell, and the table of cells has all.
+                format!(
+                    "{} (so of {}; the others in their own numbers)",
+                    verdict.text,
+                    words::name(run, &cells[0].key)
+                )
+            },
             of,
         }
     }));

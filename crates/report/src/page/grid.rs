@@ -6,7 +6,7 @@ use super::method::Stage;
 use super::{budget, cells, words};
 use crate::figures::is_about_bandwidth;
 use iodyno_measure::statistics::knee::Optimum;
-use iodyno_measure::{Histogram, Level};
+use iodyno_measure::{Cell, Histogram, Interval, Level};
 use iodyno_method::findings::{Load, NINES, Row, Scaling, SweepFinding, Table as Grid};
 use iodyno_page::figure::{Matrix, Rule};
 use iodyno_page::{
@@ -29,12 +29,14 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     if let Some(load) = &sweep.load {
         figures.extend(of_load(stage, &sweep.table, Some(load)));
     }
-    if figures.is_empty() || sweep.table.axes.len() == 2 {
-        figures.extend(of_table(stage, &sweep.table));
+    if figures.is_empty() {
+        figures.extend(of_table(stage, &sweep.table, Quantity::Iops));
+    } else if let [across, down] = sweep.table.axes.as_slice() {
+        figures.extend(matrices(stage, &sweep.table, (across, down), &[]));
     }
-    figures.extend(of_distribution(stage, &sweep.table));
+    figures.extend(of_distribution(stage, &stage.cells, &sweep.table));
     let id = format!("{}-budget", stage.id);
-    figures.extend(budget::figure(stage.run, &id, stage.cells.iter().copied()));
+    figures.extend(budget::figure(stage.run, &id, &by_point(stage, &sweep.table)));
     let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
     blocks.push(Block::Table(table(&sweep.table)));
     if stage.cells.len() <= COURSES_MAX {
@@ -47,8 +49,25 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     blocks
 }
 
-/// The plots of a table of points: of two axes as heat tables, else as bars and lines.
-pub(super) fn of_table(stage: &Stage<'_>, table: &Grid) -> Vec<Figure> {
+/// The cells of each point under its name, which is shorter than that of a cell.
+fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)> {
+    let each = table.rows.iter().enumerate().map(|(index, row)| {
+        let mine = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.index as usize == index);
+        (point_name(stage, table, row), stage.cells.iter().copied().filter(mine).collect())
+    });
+    each.collect()
+}
+
+/// `depth 4, block 4KiB`; of a grid without axes the stage's name.
+fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
+    let at = table.axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
+    let name = at.collect::<Vec<_>>().join(", ");
+    if name.is_empty() { stage.name.to_owned() } else { name }
+}
+
+/// The plots of a table of points: of two axes as heat tables, else as bars and lines. `lead` is what the
+/// points were measured for: it comes first.
+pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<Figure> {
     let mut figures = Vec::new();
     let is_load = |axis: &str| matches!(axis, "depth" | "threads" | "rate");
     if table.axes.len() == 2 && table.axes.iter().all(|a| is_load(a)) {
@@ -71,6 +90,9 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid) -> Vec<Figure> {
             }
         }
     }
+    let leads =
+        |f: &Figure| matches!(&f.shape, Shape::Matrix(m) | Shape::Columns(m) if m.quantity == lead);
+    figures.sort_by_key(|f| matches!(f.shape, Shape::Matrix(_) | Shape::Columns(_)) && !leads(f));
     figures
 }
 
@@ -118,26 +140,39 @@ fn matrices(
     } else {
         format!("-{}", words::slug(&outer.join("-")))
     };
+    let measured = of(&|r| r.iops).iter().flatten().flatten().count();
     let mut figures = Vec::new();
     let mut add =
-        |what: &str, quantity: Quantity, values: Vec<Vec<Option<f64>>>, is_first: bool| {
-            let all = values.iter().flatten().flatten().copied();
-            let (low, high) = all.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x)));
-            if high <= 0.0 {
+        |what: &str, quantity: Quantity, get: &dyn Fn(&Row) -> Option<f64>, is_first: bool| {
+            let values = of(get);
+            let known = values.iter().flatten().flatten();
+            let (low, high) =
+                known.clone().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
+            // A table that is mostly empty says less than the table of the points does.
+            if high <= 0.0 || known.count() * 2 < measured {
                 return;
             }
+            // Tables beside one another have the same colours for the same values.
+            let every = table.rows.iter().filter_map(get).filter(|x| *x > 0.0);
+            let range = (!outer.is_empty())
+                .then(|| every.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x))));
             let matrix = Matrix {
-                columns_label: across.clone(),
+                columns_label: words::axis(across).to_owned(),
                 columns: columns.clone(),
-                rows_label: down.clone(),
+                rows_label: words::axis(down).to_owned(),
                 rows: rows.clone(),
                 quantity,
                 values,
+                range,
                 notes: notes.clone(),
             };
             let figure = Figure {
                 id: format!("{}-{}{suffix}", stage.id, words::slug(what)),
-                title: stage.titled(&format!("{what} by {down} and {across}{where_}")),
+                title: stage.titled(&format!(
+                    "{what} by {} and {}{where_}",
+                    words::axis(down),
+                    words::axis(across)
+                )),
                 summary: format!(
                     "{what} from {} to {} over {} points.",
                     quantity.words(low),
@@ -156,16 +191,16 @@ fn matrices(
             figures.push(figure);
             figures.extend(columns);
         };
-    add("IOPS", Quantity::Iops, of(&|r| r.iops), true);
+    add("IOPS", Quantity::Iops, &|r| r.iops, true);
     let has_large = |axis: &String, values: &[String]| {
         axis == "block"
             && values.iter().any(|v| parse_size(v).is_ok_and(|b| is_about_bandwidth(b as u32)))
     };
     if has_large(down, &rows) || has_large(across, &columns) {
-        add("throughput", Quantity::Throughput, of(&|r| r.bytes_per_s), false);
+        add("throughput", Quantity::Throughput, &|r| r.bytes_per_s, false);
     }
-    add("mean latency", Quantity::LatencyNs, of(&|r| r.mean_ns), false);
-    add("p99.9 latency", Quantity::LatencyNs, of(&|r| nine(r, 2)), false);
+    add("mean latency", Quantity::LatencyNs, &|r| r.mean_ns, false);
+    add("p99.9 latency", Quantity::LatencyNs, &|r| nine(r, 2), false);
     figures
 }
 
@@ -235,7 +270,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     let bars = Series { name: label.to_owned(), mark: Mark::Bars, color: 0, points: bars };
     Some(Figure {
         id: format!("{}-by-{}", stage.id, words::slug(&table.axes[0])),
-        title: stage.titled(&format!("{label} and latency by {}", table.axes[0])),
+        title: stage.titled(&format!("{label} and latency by {}", words::axis(&table.axes[0]))),
         summary: format!(
             "The most is {} at {} {}.",
             quantity.words(most),
@@ -244,7 +279,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
         ),
         conditions: stage.line(),
         shape: Shape::Plot(Plot {
-            x: Axis::categories(table.axes[0].clone(), names),
+            x: Axis::categories(words::axis(&table.axes[0]), names),
             panels: vec![
                 Panel::new(Axis::from_zero(label, quantity), vec![bars]),
                 Panel::new(Axis::log("latency", Quantity::LatencyNs), lines),
@@ -259,19 +294,36 @@ fn tone(row: &Row) -> Tone {
     row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone)
 }
 
+/// Its operations are so large that bytes say more than operations; where block sizes are beside one another,
+/// they are compared by operations.
+pub(super) fn is_large(row: &Row, axes: &[String]) -> bool {
+    let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
+    !axes.iter().any(|a| a == "block")
+        && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
+}
+
+/// The load is offered as a rate, whatever is outstanding.
+pub(super) fn is_open(table: &Grid) -> bool {
+    table.axes.last().is_some_and(|a| a == "rate")
+}
+
+/// The row of the best point. Among offered rates none is best but under a ceiling: each is just met.
+pub(super) fn best(table: &Grid, load: &Load) -> Option<usize> {
+    match load.optimum {
+        Optimum::Found { chosen, .. } if !is_open(table) || !load.ceilings.is_empty() => {
+            load.rows.get(chosen).copied()
+        }
+        _ => None,
+    }
+}
+
 /// The hockey stick: latency over the rate that was reached. Over one axis its percentiles; over two, a
 /// curve of the mean for each value of the first.
 fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
-    let best = load.and_then(|l| match l.optimum {
-        Optimum::Found { chosen, .. } => Some(l.rows[chosen]),
-        _ => None,
-    });
+    let best = load.and_then(|l| best(table, l));
+    let is_open = is_open(table);
     let label = |row: &Row| {
-        if table.axes.last().is_some_and(|a| a == "rate") {
-            row.at.last().cloned().unwrap_or_default()
-        } else {
-            row.oio.to_string()
-        }
+        if is_open { row.at.last().cloned().unwrap_or_default() } else { row.oio.to_string() }
     };
     let point = |index: usize, ns: Option<f64>, labelled: bool| {
         let row = &table.rows[index];
@@ -322,22 +374,24 @@ fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figur
         human::count(most)
     );
     if let Some(row) = best.map(|i| &table.rows[i]) {
-        let at = table.axes.iter().zip(&row.at).map(|(axis, v)| format!("{axis} {v}"));
+        let ceilings = load.map(|l| l.ceilings.join(" and ")).unwrap_or_default();
+        let under = if ceilings.is_empty() { String::new() } else { format!(" under {ceilings}") };
+        let why = if is_open {
+            ""
+        } else {
+            ": no other there reaches 98 % of the most with fewer outstanding I/Os"
+        };
         summary = format!(
-            "{summary} The best point is {} with {} IOPS: no other reaches 98 % of the most with fewer outstanding I/Os.",
-            at.collect::<Vec<_>>().join(", "),
+            "{summary} The best point{under} is {} with {} IOPS{why}.",
+            point_name(stage, table, row),
             human::count(row.iops.unwrap_or_default())
         );
     }
-    let of = if table.axes.last().is_some_and(|a| a == "rate") {
-        "the offered rate"
-    } else {
-        "the outstanding I/Os (OIO)"
-    };
+    let of = if is_open { "the offered rate" } else { "the outstanding I/Os (OIO)" };
     let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
     panel.height = 1.4;
     for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
-        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Warning });
+        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
     }
     Some(Figure {
         id: format!("{}-load", stage.id),
@@ -423,33 +477,40 @@ fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     }
 }
 
-/// The distributions of the points, all their cells together.
-pub(super) fn of_distribution(stage: &Stage<'_>, table: &Grid) -> Vec<Figure> {
+/// The distributions of the points, all of `cells` together that are of one.
+pub(super) fn of_distribution<'a>(
+    stage: &Stage<'_>,
+    cells: &[&'a Cell],
+    table: &Grid,
+) -> Vec<Figure> {
     if table.rows.len() > LINES_MAX {
         return Vec::new();
     }
-    let curves = || -> Vec<Curve> {
+    let curves = || -> Vec<Curve<'a>> {
         let each = table.rows.iter().enumerate().filter_map(|(index, row)| {
             let mut all = Histogram::default();
-            for cell in &stage.cells {
+            let mut parts = Vec::new();
+            for cell in cells {
                 if cell.key.place.as_ref().is_some_and(|p| p.index as usize == index) {
                     for (_, stats) in cell.total().iter() {
                         all.merge(stats.felt());
                     }
+                    let felt = |i: &'a Interval| i.iter().map(|(_, s)| s.felt()).collect();
+                    parts.extend(cell.series.iter().map(felt));
                 }
             }
-            let name = table.axes.iter().zip(&row.at).map(|(a, v)| format!("{a} {v}"));
-            let name = name.collect::<Vec<_>>().join(", ");
             (all.count() > 0).then(|| Curve {
-                name: if name.is_empty() { stage.name.to_owned() } else { name },
+                name: point_name(stage, table, row),
                 histogram: all,
+                parts,
             })
         });
         each.collect()
     };
     let mut all = Vec::new();
-    all.extend(spectrum(&format!("{}-percentiles", stage.id), stage.line(), curves()));
-    all.extend(histogram(&format!("{}-histogram", stage.id), stage.line(), curves()));
+    let line = || words::line_of(stage.run, cells.iter().copied());
+    all.extend(spectrum(&format!("{}-percentiles", stage.id), line(), curves()));
+    all.extend(histogram(&format!("{}-histogram", stage.id), line(), curves()));
     for figure in &mut all {
         figure.title = stage.titled(&figure.title);
         figure.notes.push("All kinds of operation together.".to_owned());

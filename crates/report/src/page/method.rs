@@ -6,6 +6,7 @@ use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
 use iodyno_notebook::Run;
 use iodyno_page::{Block, Section};
+use std::cmp::Reverse;
 
 /// One stage of one subject, with the cells that it measured.
 pub(super) struct Stage<'a> {
@@ -39,9 +40,12 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
     let mut all = Vec::new();
     let several = findings.subjects.len() > 1;
     if let Some(together) = points::side_by_side(run, findings) {
-        all.push(together);
+        all.push((usize::MAX, together));
     }
     for (subject_number, subject) in findings.subjects.iter().enumerate() {
+        let of = if several { format!(", {}", subject.target) } else { String::new() };
+        let course = series::one_after_the_other(run, (subject_number, subject), &of);
+        all.extend(course.map(|section| (1, section)));
         for (number, finding) in subject.stages.iter().enumerate() {
             let stage = Stage {
                 run,
@@ -57,18 +61,33 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
             };
             let blocks = blocks(&stage, finding);
             if !blocks.is_empty() {
-                all.push(Section {
+                let section = Section {
                     id: format!("stage-{}", stage.id),
                     title: stage.titled(&finding.name),
                     blocks,
                     folded: false,
-                });
+                };
+                all.push((weight(finding), section));
             }
         }
     }
-    // Preparations say in words what was done; what was measured comes first.
-    all.sort_by_key(|s| !s.blocks.iter().any(|b| matches!(b, Block::Figure(_))));
-    all
+    // Preparations say in words what was done; what was measured comes first, and of several load curves
+    // the longest: a short one looked for the most, by which the other's loads are chosen.
+    all.sort_by_key(|(weight, s)| {
+        (!s.blocks.iter().any(|b| matches!(b, Block::Figure(_))), Reverse(*weight))
+    });
+    all.into_iter().map(|(_, section)| section).collect()
+}
+
+/// How much a stage is what its method is about: the longer a load curve the more, and what is brought into
+/// a steady state before it the least.
+pub(super) fn weight(finding: &StageFinding) -> usize {
+    match &finding.showed {
+        Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
+        Some(Showed::Rounds(_)) => 2,
+        Some(Showed::Points { .. }) => 1,
+        Some(Showed::Series(_) | Showed::Preparation { .. }) | None => 0,
+    }
 }
 
 fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {

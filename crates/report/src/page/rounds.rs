@@ -3,12 +3,13 @@
 
 use super::grid;
 use super::method::Stage;
+use iodyno_measure::Cell;
 use iodyno_measure::statistics::steady::{Progress, Window};
 use iodyno_method::findings::RoundsFinding;
 use iodyno_page::figure::{Rule, Span};
 use iodyno_page::{
-    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape,
-    Table, Tone,
+    Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series,
+    Shape, Table, Tone,
 };
 use iodyno_units::human;
 
@@ -17,8 +18,10 @@ const PANELS_MAX: usize = 8;
 
 /// What rounds showed.
 pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
+    // What the rounds wait for is what the method is about.
+    let lead = rounds.variables.first().map_or(Quantity::Iops, |v| quantity(&v.name));
     let mut blocks: Vec<Block> =
-        grid::of_table(stage, &rounds.table).into_iter().map(Block::Figure).collect();
+        grid::of_table(stage, &rounds.table, lead).into_iter().map(Block::Figure).collect();
     let converged = convergence(stage, rounds).map(Block::Figure);
     let after_first = blocks.len().min(1);
     blocks.splice(after_first..after_first, converged);
@@ -28,11 +31,21 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     if let Some(trouble) = &rounds.trouble {
         blocks.push(Block::Text(trouble.clone()));
     }
-    let of = grid::of_distribution(stage, &rounds.table);
+    // As in the table: rounds before the window are no part of the result.
+    let first = rounds.window_first.saturating_sub(1);
+    let in_window = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.round >= first);
+    let cells: Vec<&Cell> = stage.cells.iter().copied().filter(in_window).collect();
+    let of = grid::of_distribution(stage, &cells, &rounds.table);
     blocks.extend(of.into_iter().map(Block::Figure));
     let mut table = grid::table(&rounds.table);
-    table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
-    blocks.push(Block::Table(table));
+    if rounds.rounds == 0 {
+        blocks.push(Block::Text(
+            "No round was finished: the table of cells has its beginning.".to_owned(),
+        ));
+    } else {
+        table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
+        blocks.push(Block::Table(table));
+    }
     blocks
 }
 
@@ -118,7 +131,9 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
         shape: Shape::Plot(Plot {
             x: Axis {
                 range: Some((0.5, f64::from(rounds.rounds) + 0.5)),
-                ..Axis::from_zero("round", Quantity::Count)
+                label: "round".to_owned(),
+                quantity: Quantity::Count,
+                scale: Scale::Linear { zero: false },
             },
             panels,
             spans: vec![Span {

@@ -3,11 +3,15 @@
 use super::distribution::{self, of_cells};
 use super::method::Stage;
 use super::{cells, grid, words};
+use iodyno_measure::Role;
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_method::findings::SeriesFinding;
+use iodyno_method::findings::{SeriesFinding, Showed, Subject};
+use iodyno_notebook::Run;
 use iodyno_page::figure::Span;
-use iodyno_page::{Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
+use iodyno_page::{
+    Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape, Tone,
+};
 use iodyno_units::human;
 
 /// Samples from which on their own course is drawn, rather than that of the intervals within them.
@@ -46,16 +50,110 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let rows = [(vec!["first".to_owned()], &series.first), (vec!["end".to_owned()], &series.end)];
     let rows = &rows[..if series.samples.len() > 1 { 2 } else { 1 }];
     let mut table = grid::table_of(&["sample".to_owned()], rows);
-    "The first sample, and the last fifth of them".clone_into(&mut table.caption);
+    table.caption = match tail(series) {
+        n if series.samples.len() > 1 => {
+            format!("The first sample, and the last {n} of {}", series.samples.len())
+        }
+        _ => "The sample".to_owned(),
+    };
     blocks.push(Block::Table(table));
     blocks
+}
+
+/// The series of a subject one after the other, where there are several: how each goes over into the next
+/// is what such a method is about.
+pub(super) fn one_after_the_other(
+    run: &Run,
+    (number, subject): (usize, &Subject),
+    of: &str,
+) -> Option<Section> {
+    let stages: Vec<(&str, &SeriesFinding)> = subject
+        .stages
+        .iter()
+        .filter_map(|stage| match &stage.showed {
+            Some(Showed::Series(series)) if !series.samples.is_empty() => {
+                Some((stage.name.as_str(), series))
+            }
+            _ => None,
+        })
+        .collect();
+    if stages.len() < 2 {
+        return None;
+    }
+    let mut spans = Vec::new();
+    let (mut rate, mut mean, mut max) = (Vec::new(), Vec::new(), Vec::new());
+    let mut from = 0.0;
+    for (name, series) in &stages {
+        for sample in &series.samples {
+            let x = from + sample.at_s;
+            rate.push(Point::at(x, sample.bytes_per_s));
+            mean.push(Point::at(x, sample.mean_ns.unwrap_or(f64::NAN)));
+            max.push(Point::at(x, sample.max_ns.unwrap_or(f64::NAN)));
+        }
+        let to = from + series.samples.last().map_or(0.0, |s| s.at_s);
+        spans.push(Span { from, to, name: (*name).to_owned(), tone: Tone::Plain });
+        from = to;
+    }
+    let line = |name: &str, color, points| Series {
+        name: name.to_owned(),
+        mark: Mark::Line,
+        color,
+        points,
+    };
+    let said: Vec<String> = stages
+        .iter()
+        .filter_map(|(name, s)| Some(format!("{name} {}", human::throughput(s.end.bytes_per_s?))))
+        .collect();
+    let measured = run.cells.iter().filter(|c| {
+        c.key
+            .place
+            .as_ref()
+            .is_some_and(|p| p.subject as usize == number && p.role == Role::Measure)
+    });
+    let figure = Figure {
+        id: format!("course-{}", number + 1),
+        title: format!("All stages, one after the other{of}"),
+        summary: format!("At the end of each: {}.", said.join(", ")),
+        conditions: words::line_of(run, measured),
+        shape: Shape::Plot(Plot {
+            x: Axis::from_zero("time of the stages, end to end", Quantity::Seconds),
+            panels: vec![
+                Panel::new(
+                    Axis::from_zero("throughput", Quantity::Throughput),
+                    vec![line("throughput", 0, rate)],
+                ),
+                Panel::new(
+                    Axis::log("latency", Quantity::LatencyNs),
+                    vec![line("mean", 1, mean), line("max", 3, max)],
+                ),
+            ],
+            spans,
+        }),
+        notes: vec![
+            "Throughput, so that stages of different block sizes can be laid beside one another."
+                .to_owned(),
+        ],
+    };
+    Some(Section {
+        id: format!("stages-{}", number + 1),
+        title: format!("All stages{of}"),
+        blocks: vec![Block::Figure(figure)],
+        folded: false,
+    })
+}
+
+/// Samples that are the end: the last fifth, ten at least, as the findings have it.
+fn tail(series: &SeriesFinding) -> usize {
+    let all = series.samples.len();
+    (all / 5).max(10).min(all)
 }
 
 /// Throughput and latency over what was written, or over time where that is not known.
 fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let samples = &series.samples;
     let last = samples.last()?;
-    let by_fills = last.fills.is_some_and(|f| f > 0.0);
+    // What is written decides where a specification waits for saturation; any other course is over time.
+    let by_fills = series.steady.is_some() && last.fills.is_some_and(|f| f > 0.0);
     let x =
         |i: usize| if by_fills { samples[i].fills.unwrap_or(f64::NAN) } else { samples[i].at_s };
     let line = |name: &str, color, of: &dyn Fn(usize) -> Option<f64>| Series {
@@ -64,7 +162,12 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         color,
         points: (0..samples.len()).map(|i| Point::at(x(i), of(i).unwrap_or(f64::NAN))).collect(),
     };
-    let rate = line("IOPS", 0, &|i| Some(samples[i].iops));
+    // Of large operations bytes say more.
+    let is_large = grid::is_large(&series.first, &[]);
+    let (label, quantity) =
+        if is_large { ("throughput", Quantity::Throughput) } else { ("IOPS", Quantity::Iops) };
+    let of_sample = |i: usize| if is_large { samples[i].bytes_per_s } else { samples[i].iops };
+    let rate = line(label, 0, &|i| Some(of_sample(i)));
     let mut latencies = vec![
         line("mean", 1, &|i| samples[i].mean_ns),
         line("p99.999", 2, &|i| samples[i].p99_999_ns),
@@ -76,22 +179,24 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     } else {
         Axis::from_zero("time", Quantity::Seconds)
     };
-    let tail = (samples.len() / 5).max(10).min(samples.len());
+    // A sample stands at its end: the stretch of the last ones begins where the one before them ends.
+    let tail = tail(series);
+    let before = samples.len() - tail;
     let end = Span {
-        from: x(samples.len() - tail),
+        from: if before == 0 { 0.0 } else { x(before - 1) },
         to: x(samples.len() - 1),
         name: "end".to_owned(),
         tone: Tone::Good,
     };
-    let first = samples.first()?.iops;
-    let at_end = series.end.iops.unwrap_or(last.iops);
+    let end_rate = if is_large { series.end.bytes_per_s } else { series.end.iops };
+    let unit = if is_large { "" } else { " IOPS" };
     Some(Figure {
         id: format!("{}-course", stage.id),
         title: stage.titled(if by_fills { "Write saturation" } else { "Course" }),
         summary: format!(
-            "{} IOPS in the first sample, {} at the end, after {}.",
-            human::count(first),
-            human::count(at_end),
+            "{}{unit} in the first sample, {} at the end, after {}.",
+            quantity.words(of_sample(0)),
+            quantity.words(end_rate.unwrap_or_else(|| of_sample(samples.len() - 1))),
             if by_fills {
                 format!("{} drive fills", human::three_digits(last.fills.unwrap_or_default()))
             } else {
@@ -102,7 +207,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         shape: Shape::Plot(Plot {
             x: axis,
             panels: vec![
-                Panel::new(Axis::from_zero("IOPS", Quantity::Iops), vec![rate]),
+                Panel::new(Axis::from_zero(label, quantity), vec![rate]),
                 Panel::new(Axis::log("latency", Quantity::LatencyNs), latencies),
             ],
             spans: vec![end],

@@ -14,6 +14,12 @@ const HEAT_COLUMNS_MAX: usize = 240;
 const ROWS_AN_OCTAVE: f64 = 4.0;
 /// Below this share of the median an interval is a stall.
 const STALL_SHARE: f64 = 0.1;
+/// Colours of the percentiles: the map below them has blue, green and yellow.
+const P50: usize = 1;
+/// See [`P50`].
+const P99: usize = 3;
+/// Colours of the kinds of operation, which are not those.
+const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
 /// Stalls that are marked one by one.
 const STALLS_MAX: usize = 40;
 
@@ -29,8 +35,8 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
     let edges = edges(cell);
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
     let mut panels = vec![rate_panel(cell, &kinds, &edges, about_bandwidth, ranges)];
-    for (color, kind) in kinds.iter().enumerate() {
-        panels.push(latency_panel(cell, *kind, color, &edges, ranges, kinds.len() > 1));
+    for kind in &kinds {
+        panels.push(latency_panel(cell, *kind, &edges, ranges, kinds.len() > 1));
     }
     let stalls = stalls(cell, &edges);
     let mut notes = Vec::new();
@@ -98,7 +104,7 @@ fn rate_panel(
     about_bandwidth: bool,
     ranges: &Ranges,
 ) -> Panel {
-    let series = kinds.iter().enumerate().map(|(color, &kind)| {
+    let series = kinds.iter().zip(KINDS.into_iter().cycle()).map(|(&kind, color)| {
         let mut points: Vec<Point> = cell
             .series
             .iter()
@@ -146,7 +152,6 @@ fn rate_panel(
 fn latency_panel(
     cell: &Cell,
     kind: OpKind,
-    color: usize,
     edges: &[f64],
     ranges: &Ranges,
     is_one_of_several: bool,
@@ -156,7 +161,7 @@ fn latency_panel(
             let ns = interval.class(kind).and_then(|s| s.felt().supported_quantile_ns(q));
             Point::at(f64::midpoint(edge[0], edge[1]), ns.map_or(f64::NAN, |ns| ns as f64))
         });
-        Series { name: format!("{} {name}", kind.name()), mark, color, points: points.collect() }
+        Series { name: name.to_owned(), mark, color, points: points.collect() }
     };
     let label =
         if is_one_of_several { format!("{} latency", kind.name()) } else { "latency".to_owned() };
@@ -166,10 +171,8 @@ fn latency_panel(
     y.range = ranges
         .latency
         .or_else(|| map.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?))));
-    // Colours of the percentiles are their own: the map below them has all of the others.
-    let first = 1 + color * 2;
     let mut series =
-        vec![quantile(0.5, "p50", Mark::Line, first), quantile(0.99, "p99", Mark::Line, first + 1)];
+        vec![quantile(0.5, "p50", Mark::Line, P50), quantile(0.99, "p99", Mark::Line, P99)];
     series.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
     let mut panel = Panel::new(y, series);
     panel.heat = map;

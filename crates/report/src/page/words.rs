@@ -118,6 +118,17 @@ pub(super) const fn tone(level: Level) -> Tone {
     }
 }
 
+/// What stands at an axis of a grid: `read 70%` is a name of a point, `read` is none of an axis.
+pub(super) fn axis(name: &str) -> &str {
+    match name {
+        "read" => "share of reads",
+        "block" => "block size",
+        "think" => "think time",
+        "fill" => "share of the device that is full",
+        other => other,
+    }
+}
+
 /// A name for links and files: what is not a letter or digit is a dash.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
