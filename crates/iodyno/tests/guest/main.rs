@@ -2,8 +2,8 @@
 //!
 //! The kernel runs in QEMU without hardware help, from a state that `make-guest` keeps once it has
 //! booted, so that a guest starts within a second and can be killed as often as power is cut. Its disks
-//! are QEMU's NBD client. Nothing here judges how fast anything is: that transport alone takes
-//! 200 to 1000 µs an I/O.
+//! are QEMU's NBD client; only `purge` boots one of its own, with NVMe and SATA devices. Nothing here
+//! judges how fast anything is: that transport alone takes 200 to 1000 µs an I/O.
 //!
 //! | module | what it holds |
 //! |---|---|
