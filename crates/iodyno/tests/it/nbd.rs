@@ -378,7 +378,7 @@ fn a_purge_trims_an_export() {
         Server::nbdkit(&format!(
             "--no-sr --filter=blocksize-policy memory 32M {policy} blocksize-error-policy=error"
         )),
-        Server::qemu(unmap, &[0; 5 << 20]),
+        Server::qemu(unmap, &vec![0; 5 << 20]),
     ] {
         assert!(qemu_io(&server, "write", OLD));
         let uri = server.uri("");
@@ -427,7 +427,7 @@ fn an_export_that_can_not_be_purged() {
     assert!(server.image().iter().all(|&byte| byte == OLD));
 
     // It answers, and does nothing.
-    let server = Server::qemu("--shared=4 --discard=ignore", &[0; 4 << 20]);
+    let server = Server::qemu("--shared=4 --discard=ignore", &vec![0; 4 << 20]);
     let told = purge(&server, "--json").exits(4).json();
     assert_eq!((&told["purged"], &told["record"]["verified"]), (&false.into(), &"no".into()));
     not_purged(&server, "", &["still there", "--discard=unmap"]);
