@@ -1,5 +1,5 @@
 //! The guest: a QEMU that goes on from the kept state, with volumes of a server as its disks, and does
-//! what it is told over a serial line.
+//! what it is told over a serial line. One whose devices can't be kept in a state boots instead.
 
 use crate::served::Served;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -45,6 +45,22 @@ impl Guest {
 
     /// Goes on from the kept state, with these disks, as QEMU's `-blockdev` has them.
     pub(crate) fn with(disks: &[String]) -> Self {
+        let kept = ["-incoming", "exec:cat state"].map(str::to_owned);
+        let mut guest = Self::launch(disks, &kept);
+        guest.attach();
+        guest.good("bind");
+        guest
+    }
+
+    /// Boots, with these disks and with more that QEMU is told: devices whose state it can't keep.
+    pub(crate) fn booted(disks: &[String], more: &[String]) -> Self {
+        let mut guest = Self::launch(disks, more);
+        while guest.hear() != "ready" {}
+        guest.good("bind");
+        guest
+    }
+
+    fn launch(disks: &[String], more: &[String]) -> Self {
         let folder = &*FOLDER;
         let arguments = std::fs::read_to_string(folder.join("arguments")).unwrap();
         let mut command = Command::new("qemu-system-x86_64");
@@ -55,7 +71,7 @@ impl Guest {
             command.args(["-blockdev", &format!("node-name=disk{disk},{behind}")]);
         }
         // What the kernel says comes on the first line, and is nobody's.
-        command.args(["-serial", "null", "-serial", "stdio", "-incoming", "exec:cat state"]);
+        command.args(["-serial", "null", "-serial", "stdio"]).args(more);
         let mut qemu = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let line_in = qemu.stdin.take().unwrap();
         let mut line_out = BufReader::new(qemu.stdout.take().unwrap());
@@ -71,10 +87,7 @@ impl Guest {
                 line.clear();
             }
         });
-        let mut guest = Self { qemu, line_in, lines };
-        guest.attach();
-        guest.good("bind");
-        guest
+        Self { qemu, line_in, lines }
     }
 
     /// What is said before the state has been read is lost, so that it is said until there is an
@@ -156,4 +169,17 @@ impl Drop for Guest {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
+}
+
+/// A disk with iodyno on it, without what only debuggers read.
+pub(crate) fn program(folder: &Path) -> String {
+    let tree = folder.join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let run = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
+    run(Command::new("strip").arg("-o").arg(tree.join("iodyno")).arg(env!("CARGO_BIN_EXE_iodyno")));
+    let image = folder.join("image");
+    let path = std::env::var("PATH").unwrap() + ":/usr/sbin:/sbin";
+    let flags = ["-q", "-t", "ext4", "-O", "^has_journal", "-d"];
+    run(Command::new("mke2fs").env("PATH", path).args(flags).arg(&tree).arg(&image).arg("128M"));
+    format!("driver=file,filename={},read-only=on", image.display())
 }

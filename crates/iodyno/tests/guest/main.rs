@@ -2,14 +2,15 @@
 //!
 //! The kernel runs in QEMU without hardware help, from a state that `make-guest` keeps once it has
 //! booted, so that a guest starts within a second and can be killed as often as power is cut. Its disks
-//! are QEMU's NBD client. Nothing here judges how fast anything is: that transport alone takes
-//! 200 to 1000 µs an I/O.
+//! are QEMU's NBD client; only `purge` boots one of its own, with NVMe and SATA devices. Nothing here
+//! judges how fast anything is: that transport alone takes 200 to 1000 µs an I/O.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `served`, `machine` | the server, the guest |
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
 //! | `power` | what a database has committed when the power is cut |
+//! | `purge` | what a purge does to NVMe and SATA devices, good and bad ones |
 //! | `ublk` | `serve --ublk`, in the guest itself: its kernel's block devices (feature `ublk`) |
 //!
 //! All are ignored unless asked for; `./test` asks where QEMU and Debian's packages can be had. More cuts,
@@ -25,6 +26,7 @@ mod served;
 /// All of them: `./test` gives them a turn of their own.
 mod in_a_guest {
     mod power;
+    mod purge;
     mod raid;
     #[cfg(feature = "ublk")]
     mod ublk;

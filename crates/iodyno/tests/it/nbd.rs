@@ -353,3 +353,89 @@ fn over_tls() {
     place.iodyno(&format!("run random-read --on {other} {SHORT}")).exits(4);
     place.iodyno(&format!("run random-read --on {} {SHORT}", server.uri(""))).fails(2, &["TLS"]);
 }
+
+/// Another client reads (or writes) all of an export: whether each byte is `byte`.
+fn qemu_io(server: &Server, verb: &str, byte: u8) -> bool {
+    let uri = server.uri("");
+    let size = Command::new("qemu-img").args(["info", "--output=json", &uri]).output().unwrap();
+    let size: Value = serde_json::from_slice(&size.stdout).unwrap();
+    let words = format!("{verb} -P {byte} 0 {}", size["virtual-size"]);
+    let told = Command::new("qemu-io").args(["-f", "raw", "-c", &words, &uri]).output().unwrap();
+    assert!(String::from_utf8_lossy(&told.stdout).contains("bytes at offset 0"), "{told:?}");
+    told.status.success()
+}
+
+const OLD: u8 = 0xAB;
+
+#[test]
+fn a_purge_trims_an_export() {
+    let place = Place::new();
+    let unmap = "--shared=4 --discard=unmap";
+    let policy = "blocksize-minimum=4K blocksize-preferred=4K blocksize-maximum=64K";
+    for server in [
+        Server::nbdkit("memory 16M"),
+        // A trim has no payload, so that the largest block does not bound it.
+        Server::nbdkit(&format!(
+            "--no-sr --filter=blocksize-policy memory 32M {policy} blocksize-error-policy=error"
+        )),
+        Server::qemu(unmap, &vec![0; 5 << 20]),
+    ] {
+        assert!(qemu_io(&server, "write", OLD));
+        let uri = server.uri("");
+        for wrong in ["", "--destroy s", "--destroy nbd://localhost/"] {
+            place.iodyno(&format!("purge {uri} {wrong}")).exits(3).says(&["--destroy nbd+unix:"]);
+        }
+        assert!(qemu_io(&server, "read", OLD), "refusals change nothing");
+        let told = place.iodyno(&format!("purge {uri} --destroy {uri} --json")).succeeds().json();
+        let record = &told["record"];
+        assert_eq!((&told["purged"], &record["method"]), (&true.into(), &"discard".into()));
+        assert_eq!(
+            (&record["verified"], &record["outcome"]["state"]),
+            (&"yes".into(), &"purged".into())
+        );
+        assert!(qemu_io(&server, "read", 0), "{record}");
+    }
+}
+
+/// Nothing is claimed, and nothing is written where it is known before that nothing can be done.
+#[test]
+fn an_export_that_can_not_be_purged() {
+    let place = Place::new();
+    let purge = |server: &Server, flags: &str| {
+        assert!(qemu_io(server, "write", OLD));
+        let uri = server.uri("");
+        place.iodyno(&format!("purge {uri} --destroy {uri} {flags}"))
+    };
+    let not_purged = |server: &Server, flags: &str, words: &[&str]| {
+        let told = purge(server, flags);
+        let stdout = &told.exits(4).stdout;
+        for word in words {
+            assert!(stdout.contains(word), "`{word}` is missing: {stdout}");
+        }
+    };
+    // It offers no TRIM.
+    let server = Server::start(|socket, folder| {
+        let file = folder.path().join("image");
+        std::fs::write(&file, vec![0; 4 << 20]).unwrap();
+        let mut command = Command::new("nbdkit");
+        command.args(["-f", "-U", socket, "split"]).arg(file);
+        command
+    });
+    not_purged(&server, "", &["not possible", "does not offer TRIM", "--discard=unmap"]);
+    assert!(server.image().iter().all(|&byte| byte == OLD));
+    not_purged(&server, "--method nvme-format", &["not possible"]);
+    assert!(server.image().iter().all(|&byte| byte == OLD));
+
+    // It answers, and does nothing.
+    let server = Server::qemu("--shared=4 --discard=ignore", &vec![0; 4 << 20]);
+    let told = purge(&server, "--json").exits(4).json();
+    assert_eq!((&told["purged"], &told["record"]["verified"]), (&false.into(), &"no".into()));
+    not_purged(&server, "", &["still there", "--discard=unmap"]);
+
+    // It fails them.
+    let server = Server::nbdkit("--filter=error memory 4M error=EIO error-trim-rate=100%");
+    let told = purge(&server, "--json").exits(4).json();
+    assert_eq!(told["purged"], false);
+    assert_eq!(told["record"]["outcome"]["state"], "failed");
+    not_purged(&server, "", &["trim at byte 0 failed", "the server's log"]);
+}

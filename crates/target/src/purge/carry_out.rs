@@ -91,6 +91,7 @@ pub fn purge_opened(
         // Nodes of partitions that are gone would mislead whoever looks next.
         let _ = ioctl::block_reread_partitions(&opened.fd);
     }
+    record.evidence.extend(kept(&record, inspection.kind));
     let after = own_health(inspection, &root);
     record.evidence.extend(wear(before.as_ref(), after.as_ref()));
     (record.health_before, record.health_after) = (before, after);
@@ -239,9 +240,35 @@ fn export(
     let range_bytes = inspection.size_bytes.unwrap_or(0);
     let align_bytes = inspection.nbd.as_ref().map_or(512, |e| u64::from(e.min_block_bytes));
     let blocks = &mut ExportBlocks(&mut client);
-    go_through(plan, lifted, options, blocks, (range_bytes, align_bytes), |blocks, _| {
+    let ranges = (range_bytes, align_bytes);
+    let mut record = go_through(plan, lifted, options, blocks, ranges, |blocks, _| {
         discard::export(blocks.0, range_bytes, progress)
-    })
+    });
+    record.evidence.extend(kept(&record, inspection.kind));
+    record
+}
+
+/// What to do about content that a purge has left where it was, though all was answered.
+fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
+    let method = record.method.filter(|_| record.verified == Verified::No)?;
+    let text = match (method, kind) {
+        (Method::Discard, Kind::Nbd) => {
+            "The server answers trims and keeps the data: have it pass them on (`qemu-nbd \
+             --discard=unmap`), or make its storage anew."
+        }
+        (Method::Discard, Kind::Block) => {
+            "A discard is a hint, and this device keeps the data: take a method that erases, where \
+             it has one, or make what lies behind it (an image, a volume) pass discards on."
+        }
+        (Method::Discard, _) => {
+            "The file system gives the blocks back as they were: remove the file, and make it anew."
+        }
+        _ => {
+            "The device says that it has erased what it still holds: try another `--method`, or the \
+             program of its maker."
+        }
+    };
+    Some(text.to_owned())
 }
 
 /// The log of the device that is the target, not of what lies below a file or a loop device.
@@ -257,6 +284,9 @@ fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
 /// What the device's own log says of the purge.
 fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
     let (before, after) = (before?, after?);
+    if after.percentage_used.is_none() && after.media_errors.is_none() {
+        return None;
+    }
     let unknown = || "unknown".to_owned();
     let percent =
         |health: &Health| health.percentage_used.map_or_else(unknown, |p| format!("{p} %"));

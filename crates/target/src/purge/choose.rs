@@ -242,7 +242,14 @@ fn only_namespace(found: &nvme::Identified, what: &str) -> Result<(), String> {
 
 fn discard(inspection: &Inspection) -> Result<String, String> {
     let size = human::size(inspection.size_bytes.unwrap_or(0));
+    let zoned = inspection.device.as_ref().and_then(|device| device.zoned.as_deref());
     match (inspection.kind, inspection.capabilities.trim) {
+        // Its write pointers would stay where they are, whatever became of the data.
+        (Kind::Block, _) if zoned.is_some_and(|model| model != "none") => Err(
+            "it is a zoned device, whose zones begin anew by a reset and not by a discard: `blkzone \
+             reset` (util-linux) does that."
+                .to_owned(),
+        ),
         (Kind::Block, Some(true)) => {
             Ok(format!("tells the device that its {size} are not needed; it may or may not erase."))
         }
@@ -253,7 +260,9 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
             Ok(format!("gives the blocks of {size} back to the file system; the length stays."))
         }
         (Kind::Block, _) => Err("the kernel says that the device takes no discard.".to_owned()),
-        (Kind::Nbd, _) => Err("the server does not offer TRIM.".to_owned()),
+        (Kind::Nbd, _) => Err("the server does not offer TRIM; `qemu-nbd --discard=unmap`, `iodyno serve` and \
+                           nbdkit's memory and file plugins do."
+            .to_owned()),
         (Kind::File, Some(false)) => Err("its file system can't punch holes.".to_owned()),
         _ => Err("there is nothing to discard.".to_owned()),
     }

@@ -153,3 +153,16 @@ fn what_keeps_nothing_and_what_can_t() {
     assert!("nvme-format-crypto".parse::<Method>() == Ok(Method::NvmeFormatCrypto));
     assert!("format".parse::<Method>().unwrap_err().contains("nvme-sanitize-block"));
 }
+
+#[test]
+fn zones_are_not_discarded() {
+    let mut zoned = block("8:0");
+    for (model, expected) in
+        [("none", Some(Method::Discard)), ("host-managed", None), ("host-aware", None)]
+    {
+        zoned.device.as_mut().unwrap().zoned = Some(model.to_owned());
+        assert_eq!(chosen(&zoned, &Found::default()), expected, "{model}");
+    }
+    let why_not = decide(&zoned, &Found::default(), None).why_not.unwrap();
+    assert!(why_not.contains("blkzone reset"), "{why_not}");
+}

@@ -19,7 +19,12 @@ const PIECE_BYTES: u64 = 1 << 30;
 /// Discards the first `range_bytes` of an open file or device.
 pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<'_>) -> Carried {
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    in_pieces(range_bytes, progress, |at, len| {
+    let words = if opened.inspection.kind == Kind::Block {
+        ("discard", "what the kernel's log (`dmesg`) says of the device")
+    } else {
+        ("discard", "whether its file system is sound and can be written")
+    };
+    in_pieces(range_bytes, words, progress, |at, len| {
         let done = if opened.inspection.kind == Kind::Block {
             ioctl::block_discard(&opened.fd, at, len)
         } else {
@@ -45,7 +50,8 @@ pub(super) fn export(
     range_bytes: u64,
     progress: &mut Progress<'_>,
 ) -> Carried {
-    in_pieces(range_bytes, progress, |at, len| {
+    let words = ("trim", "the server's log, and whether it may write to its storage");
+    in_pieces(range_bytes, words, progress, |at, len| {
         client
             .command(Request::Trim, CmdFlags::NONE, at, len as u32)
             .map_err(|error| (error.to_string(), error.raw_os_error() == Some(libc::EOPNOTSUPP)))
@@ -53,9 +59,11 @@ pub(super) fn export(
     Ok(vec![format!("Trims of {} were answered.", human::size(range_bytes))])
 }
 
-/// `one` discards a piece; its error says whether such a thing is not known at all.
+/// `one` discards a piece; its error says whether such a thing is not known at all. The words are how
+/// it is called here, and where to look when it fails.
 fn in_pieces(
     range_bytes: u64,
+    (what, look): (&str, &str),
     progress: &mut Progress<'_>,
     mut one: impl FnMut(u64, u64) -> Result<(), (String, bool)>,
 ) -> Result<(), Setback> {
@@ -65,10 +73,13 @@ fn in_pieces(
         match one(at, len) {
             Ok(()) => {}
             Err((why, true)) if at == 0 => {
-                return Err(Setback::Refused(format!("it takes no discard ({why}).")));
+                return Err(Setback::Refused(format!("it takes no {what} ({why}).")));
             }
             Err((why, _)) => {
-                return Err(Setback::Failed(format!("a discard at byte {at} failed ({why}).")));
+                return Err(Setback::Failed(format!(
+                    "a {what} at byte {at} failed ({why}), and nothing from there on was erased: \
+                     look at {look}, then purge it again."
+                )));
             }
         }
         at += len;

@@ -9,7 +9,8 @@
 //! "Not possible" is an outcome with a reason, so that a method can go on and disclose it. What
 //! was done is checked: a pattern is written to sampled blocks before, and must be gone after.
 //! A write of zeroes is no purge (a flash device keeps them as data) and is not among the means;
-//! nor is `nvme format` with SES=0, which by its contract erases nothing.
+//! nor is `nvme format` with SES=0, which by its contract erases nothing. A zoned device is not
+//! discarded: its write pointers would stay, and it would not be as if it had never been written.
 //!
 //! Here are the types and the order of events. What commands look like on the wire is in `nvme` and
 //! `ata`, as pure functions; choosing is in `choose`; the proof is in `witness`.
@@ -121,11 +122,11 @@ pub enum PurgeOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verified {
-    /// None of the sampled blocks holds what was written to it before.
+    /// None of the sampled blocks holds what was written to it before, and most took a pattern.
     Yes,
     /// At least one does.
     No,
-    /// It could not be sampled.
+    /// It could not be sampled, or in too few places.
     Unknown,
 }
 

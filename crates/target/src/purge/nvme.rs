@@ -215,17 +215,31 @@ fn words(failure: NvmeFailure) -> String {
             let known = match status & 0x7FF {
                 0x001 => "invalid opcode",
                 0x002 => "invalid field",
+                0x006 => "internal error",
+                0x007 => "abort requested",
+                0x00B => "invalid namespace",
+                0x015 => "operation denied",
                 0x01C => "sanitize failed",
                 0x01D => "sanitize in progress",
                 0x020 => "namespace is write protected",
+                0x084 => "format in progress",
                 0x10A => "invalid format",
                 0x10B => "firmware activation requires a reset",
                 0x123 => "prohibited while a persistent memory region is enabled",
+                0x371 => "the host gave it up",
                 _ => return format!("status {:#05x}", status & 0x7FF),
             };
             format!("status {:#05x}, {known}", status & 0x7FF)
         }
     }
+}
+
+/// Whether a status means that the controller did not begin. Of the other ones, such as an internal error
+/// or one of the medium, nobody knows how far it came.
+fn did_not_begin(failure: NvmeFailure) -> bool {
+    const WITHOUT_EFFECT: [u16; 10] =
+        [0x001, 0x002, 0x00B, 0x015, 0x01C, 0x01D, 0x020, 0x10A, 0x10B, 0x123];
+    matches!(failure, NvmeFailure::Status(status) if WITHOUT_EFFECT.contains(&(status & 0x7FF)))
 }
 
 /// Asks the controller what it can do. Reads only.
@@ -289,11 +303,15 @@ fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried 
             found.nsid,
             command.cdw10 >> 9 & 0b111
         )]),
-        Err(failure @ NvmeFailure::Status(_)) => Err(Setback::Refused(format!(
+        Err(failure) if did_not_begin(failure) => Err(Setback::Refused(format!(
             "the controller refused Format NVM ({}).",
             words(failure)
         ))),
-        Err(failure) => Err(Setback::Failed(format!("Format NVM ended with {}.", words(failure)))),
+        Err(failure) => Err(Setback::Failed(format!(
+            "Format NVM ended with {}, and part of it may be erased: look at the kernel's log \
+             (`dmesg`), then purge it again, or with another `--method`.",
+            words(failure)
+        ))),
     }
 }
 
@@ -301,12 +319,16 @@ fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried 
 fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) -> Carried {
     match port.admin(&sanitize(crypto), &mut []) {
         Ok(()) => {}
-        Err(failure @ NvmeFailure::Status(_)) => {
+        Err(failure) if did_not_begin(failure) => {
             let why = format!("the controller refused Sanitize ({}).", words(failure));
             return Err(Setback::Refused(why));
         }
         Err(failure) => {
-            return Err(Setback::Failed(format!("Sanitize ended with {}.", words(failure))));
+            return Err(Setback::Failed(format!(
+                "Sanitize ended with {}, and may have begun: look at the kernel's log (`dmesg`) and \
+                 at `nvme sanitize-log`, then purge it again.",
+                words(failure)
+            )));
         }
     }
     let mut deaf = 0;

@@ -234,4 +234,12 @@ fn format_keeps_the_layout_and_names_one_namespace() {
     fake.refuses = Some((0x80, NvmeFailure::Status(0x10A)));
     let refused = carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on);
     assert!(matches!(&refused, Err(Setback::Refused(why)) if why.contains("invalid format")));
+    // Of an error on the way nobody knows what it has left.
+    for status in [0x006, 0x281, 0x371] {
+        fake.refuses = Some((0x80, NvmeFailure::Status(0x4000 | status)));
+        match carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on) {
+            Err(Setback::Failed(why)) => assert!(why.contains("part of it may be erased"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -86,6 +86,8 @@ impl Blocks for ExportBlocks<'_> {
 pub(super) struct Witness {
     nonce: u64,
     block_bytes: usize,
+    /// How many blocks were to bear witness.
+    wanted: usize,
     /// Blocks whose pattern arrived.
     places: Vec<u64>,
 }
@@ -109,9 +111,14 @@ impl Witness {
         nonce: u64,
     ) -> Self {
         let block_bytes = BLOCK_BYTES.max(align_bytes.next_power_of_two());
-        let mut witness = Self { nonce, block_bytes: block_bytes as usize, places: Vec::new() };
-        let mut buffer = AlignedBuf::zeroed(witness.block_bytes);
         let places = spread(range_bytes / block_bytes, nonce);
+        let mut witness = Self {
+            nonce,
+            block_bytes: block_bytes as usize,
+            wanted: places.len(),
+            places: Vec::new(),
+        };
+        let mut buffer = AlignedBuf::zeroed(witness.block_bytes);
         let mut places: Vec<u64> = places.iter().map(|block| block * block_bytes).collect();
         places.retain(|&at| {
             witness.pattern(at, &mut buffer);
@@ -161,7 +168,7 @@ impl Witness {
                 None => findings.unreadable += 1,
             }
         }
-        findings.judge()
+        findings.judge(self.wanted)
     }
 }
 
@@ -173,8 +180,11 @@ enum Seen {
 }
 
 impl Findings {
-    fn judge(self) -> (Verified, String) {
+    /// Of `wanted` blocks that were to be sampled. Where most took no pattern, as in the zones of a
+    /// device that is written in order only, the few that did speak for themselves alone.
+    fn judge(self, wanted: usize) -> (Verified, String) {
         let all = self.kept + self.zero + self.changed + self.unreadable;
+        let few = all == 0 || 2 * (all as usize) < wanted;
         let mut words = Vec::new();
         for (count, what) in [
             (self.kept, "still hold what was written to them before"),
@@ -188,13 +198,19 @@ impl Findings {
         }
         let verified = if self.kept > 0 {
             Verified::No
-        } else if all == 0 || self.unreadable > 0 {
+        } else if few || self.unreadable > 0 {
             Verified::Unknown
         } else {
             Verified::Yes
         };
         let text = if all == 0 {
             "No block could be sampled before, so nothing could be compared after.".to_owned()
+        } else if few {
+            format!(
+                "Only {all} of {wanted} blocks took a pattern before, too few to prove anything; of \
+                 these {}.",
+                words.join(", ")
+            )
         } else {
             format!("Of {all} sampled blocks {}.", words.join(", "))
         };

@@ -81,6 +81,14 @@ fn a_pattern_that_never_arrived_proves_nothing() {
     let mut store = Fake { lost_from: LEN / 2, ..Fake::of(LEN) };
     let witness = called(&mut store);
     assert!((20..45).contains(&witness.places.len()), "{witness:?}");
+    // A single block speaks for itself alone, unless it speaks against.
+    let mut store = Fake { lost_from: 4096, ..Fake::of(LEN) };
+    let witness = called(&mut store);
+    assert_eq!(witness.hear(&mut store).0, Verified::No);
+    store.bytes.fill(0);
+    let (verified, words) = witness.hear(&mut store);
+    assert_eq!(verified, Verified::Unknown);
+    assert!(words.contains("Only 1 of 64 blocks"), "{words}");
     // What an earlier purge left behind is not taken for this one's.
     let mut store = Fake::of(LEN);
     called(&mut store);

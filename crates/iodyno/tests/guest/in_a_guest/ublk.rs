@@ -1,22 +1,7 @@
 //! `serve --ublk` runs in the guest, where a kernel has ublk and nobody minds: its block devices hold what
 //! is written, have a file system, fail when they are told to, and go when the server ends.
 
-use crate::machine::Guest;
-use std::path::Path;
-use std::process::Command;
-
-/// A disk with the program on it, without what only debuggers read.
-fn program(folder: &Path) -> String {
-    let tree = folder.join("tree");
-    std::fs::create_dir(&tree).unwrap();
-    let run = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
-    run(Command::new("strip").arg("-o").arg(tree.join("iodyno")).arg(env!("CARGO_BIN_EXE_iodyno")));
-    let image = folder.join("image");
-    let path = std::env::var("PATH").unwrap() + ":/usr/sbin:/sbin";
-    let flags = ["-q", "-t", "ext4", "-O", "^has_journal", "-d"];
-    run(Command::new("mke2fs").env("PATH", path).args(flags).arg(&tree).arg(&image).arg("128M"));
-    format!("driver=file,filename={},read-only=on", image.display())
-}
+use crate::machine::{Guest, program};
 
 #[test]
 #[ignore = "needs QEMU and a guest kernel"]
