@@ -59,7 +59,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     accounting::accounting(cell, &total, &mut say);
     generator::generator(cell, &total, &mut say);
     target::target(cell, &total, &mut say);
-    others::others(cell, &mut say);
+    others::others(cell, &total, &mut say);
     conditions::conditions(cell, &total, &mut say);
     samples::samples(cell, &total, &mut say);
     if found.iter().all(|v| v.level < Level::Warning) {

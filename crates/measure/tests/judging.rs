@@ -151,6 +151,10 @@ fn each_rule_fires_on_its_own_evidence() {
         }),
         ("SMALL_TARGET", Level::Note, |c| c.evidence.active_bytes = 100 << 20),
         ("FOREIGN_IO", Level::Warning, |c| c.evidence.foreign_share = Some(0.2)),
+        ("HOST_STALLED", Level::Note, |c| {
+            c.evidence.in_process = true;
+            c.series[0].class_mut(OpKind::Read).service.record(6_000_000);
+        }),
         ("STOLEN_CPU", Level::Note, |c| c.evidence.steal_share = Some(0.1)),
         ("THROTTLED", Level::Warning, |c| around(c).processor_throttles = Some(1)),
         ("GOVERNOR", Level::Note, |c| around(c).governor = Some("performance,powersave".into())),

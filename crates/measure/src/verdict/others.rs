@@ -1,15 +1,32 @@
 //! Was anybody else there, and what did operations meet?
 
 use super::{Level, Say};
+use crate::Interval;
 use crate::cell::Cell;
+use iodyno_units::human;
+
+/// Memory of the process answers within microseconds: what took longer than this, ns, waited for something
+/// else.
+const MEMORY_NS_MAX: u64 = 5_000_000;
 
 /// More I/O of others than this, as a share of ours, disturbs. Below it is what a file system's
 /// journal writes.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
 /// Was anybody else there?
-pub(super) fn others(cell: &Cell, say: &mut Say) {
+pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
+    let longest_ns = total.iter().filter_map(|(_, s)| s.service.max_ns()).max().unwrap_or(0);
+    if e.in_process && !e.virtual_time && longest_ns > MEMORY_NS_MAX {
+        say(
+            "HOST_STALLED",
+            Level::Note,
+            format!(
+                "an operation on memory took {}: this process was not running then, and tails of cells on storage here hold such stalls too",
+                human::time_ns(longest_ns as f64)
+            ),
+        );
+    }
     if let Some(share) = e.foreign_share
         && share > FOREIGN_SHARE_MAX
     {

@@ -162,10 +162,10 @@ fn device(target: &TargetRecord) -> Facts {
             when.as_ref().map_or("unknown".to_owned(), |h| text("", Some(h))),
         ));
     }
-    let of = |v: &Option<Value>, key: &str| v.as_ref().and_then(|v| v.pointer(key)?.as_f64());
-    let written = of(&target.health_after, "/nvme/data_units_written")
-        .zip(of(&target.health_before, "/nvme/data_units_written"))
-        .map(|(a, b)| human::size(((a - b) * 512_000.0).max(0.0) as u64));
+    let of = |v: &Option<Value>| v.as_ref()?.pointer("/log/data_written_bytes")?.as_u64();
+    let written = of(&target.health_after)
+        .zip(of(&target.health_before))
+        .map(|(after, before)| human::size(after.saturating_sub(before)));
     all.push(row(
         "host writes during the run, by the device",
         written.unwrap_or("unknown".to_owned()),
@@ -263,7 +263,16 @@ fn preparation(run: &Run) -> Facts {
     let prepares = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.role == Role::Prepare);
     for cell in run.cells.iter().filter(prepares) {
         let facts: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
-        let proof = cell.evidence.fill.as_ref().map_or(String::new(), |f| format!("; {f:?}"));
+        let proof = cell.evidence.fill.as_ref().map_or(String::new(), |f| {
+            format!(
+                "; by what completed: {} written, {} passes, {} % of the range at least once, {} % at least {} times",
+                human::size(f.written_bytes),
+                human::three_digits(f.passes),
+                human::three_digits(f.once_share * 100.0),
+                human::three_digits(f.times_share * 100.0),
+                f.times
+            )
+        });
         all.push(row(&cell.key.name, format!("{}{proof}", facts.join("; "))));
         if all.len() > 200 {
             break;
