@@ -1,6 +1,6 @@
 //! The first screen: headline numbers with their intervals, what limits them, and the one plot that fits.
 
-use super::{grid, method, rounds, words};
+use super::{grid, load, method, rounds, words};
 use crate::figures::{Latency, is_about_bandwidth};
 use crate::repeats;
 use crate::thresholds;
@@ -223,14 +223,15 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
             match showed {
                 Showed::Preparation { .. } => {}
                 Showed::Sweep(sweep) => {
-                    let (table, load) = (&sweep.table, sweep.load.as_ref());
+                    let (table, curve) = (&sweep.table, sweep.load.as_ref());
                     let headline = |row: &Row, what: &str| of_row(row, &table.axes, name(what));
-                    if let Some((load, best)) = load.and_then(|l| Some((l, grid::best(table, l)?)))
+                    if let Some((curve, best)) =
+                        curve.and_then(|l| Some((l, load::best(table, l)?)))
                     {
-                        let under = if load.ceilings.is_empty() {
+                        let under = if curve.ceilings.is_empty() {
                             String::new()
                         } else {
-                            format!(" under {}", load.ceilings.join(" and "))
+                            format!(" under {}", curve.ceilings.join(" and "))
                         };
                         all.push(headline(&table.rows[best], &format!("best point{under}")));
                         all.extend(quickest(&table.rows).map(|r| Headline {
@@ -238,9 +239,9 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                             interval: "mean".to_owned(),
                             ..headline(r, "lowest latency")
                         }));
-                    } else if let Some(load) = load.filter(|_| grid::is_open(table)) {
+                    } else if let Some(curve) = curve.filter(|_| load::is_open(table)) {
                         // Each rate is just met: what tells is the latency at both ends.
-                        let mut ends: Vec<&Row> = load
+                        let mut ends: Vec<&Row> = curve
                             .rows
                             .iter()
                             .map(|&i| &table.rows[i])

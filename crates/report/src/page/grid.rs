@@ -2,13 +2,13 @@
 //! over two axes, bars over one; and the table of its points.
 
 use super::distribution::{Curve, histogram, spectrum};
+use super::load::{of_load, of_scaling};
 use super::method::Stage;
 use super::{budget, cells, words};
 use crate::figures::is_about_bandwidth;
-use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::{Cell, Histogram, Interval, Level};
-use iodyno_method::findings::{Load, NINES, Row, Scaling, SweepFinding, Table as Grid};
-use iodyno_page::figure::{Matrix, Rule};
+use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
+use iodyno_page::figure::Matrix;
 use iodyno_page::{
     Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape,
     Table, Tone,
@@ -59,7 +59,7 @@ fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)>
 }
 
 /// `depth 4, block 4KiB`; of a grid without axes the stage's name.
-fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
+pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     let at = table.axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
     let name = at.collect::<Vec<_>>().join(", ");
     if name.is_empty() { stage.name.to_owned() } else { name }
@@ -97,7 +97,7 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
 }
 
 /// The values of an axis, in their order.
-fn values(table: &Grid, axis: usize) -> Vec<String> {
+pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for row in &table.rows {
         if !all.contains(&row.at[axis]) {
@@ -290,7 +290,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     })
 }
 
-fn tone(row: &Row) -> Tone {
+pub(super) fn tone(row: &Row) -> Tone {
     row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone)
 }
 
@@ -300,181 +300,6 @@ pub(super) fn is_large(row: &Row, axes: &[String]) -> bool {
     let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
     !axes.iter().any(|a| a == "block")
         && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
-}
-
-/// The load is offered as a rate, whatever is outstanding.
-pub(super) fn is_open(table: &Grid) -> bool {
-    table.axes.last().is_some_and(|a| a == "rate")
-}
-
-/// The row of the best point. Among offered rates none is best but under a ceiling: each is just met.
-pub(super) fn best(table: &Grid, load: &Load) -> Option<usize> {
-    match load.optimum {
-        Optimum::Found { chosen, .. } if !is_open(table) || !load.ceilings.is_empty() => {
-            load.rows.get(chosen).copied()
-        }
-        _ => None,
-    }
-}
-
-/// The hockey stick: latency over the rate that was reached. Over one axis its percentiles; over two, a
-/// curve of the mean for each value of the first.
-fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
-    let best = load.and_then(|l| best(table, l));
-    let is_open = is_open(table);
-    let label = |row: &Row| {
-        if is_open { row.at.last().cloned().unwrap_or_default() } else { row.oio.to_string() }
-    };
-    let point = |index: usize, ns: Option<f64>, labelled: bool| {
-        let row = &table.rows[index];
-        let mut point = Point::at(row.iops.unwrap_or(f64::NAN), ns.unwrap_or(f64::NAN));
-        if labelled {
-            point.label = label(row);
-            if best == Some(index) {
-                point.label = format!("{} best", point.label);
-                point.tone = Tone::Good;
-            }
-        }
-        if tone(row) != Tone::Plain {
-            point.tone = tone(row);
-        }
-        point
-    };
-    let mut series = Vec::new();
-    if let [_] = table.axes.as_slice() {
-        for (color, (i, name)) in [(0, "p50"), (1, "p99"), (2, "p99.9")].into_iter().enumerate() {
-            series.push(Series {
-                name: name.to_owned(),
-                mark: Mark::Line,
-                color,
-                points: (0..table.rows.len())
-                    .map(|at| point(at, nine(&table.rows[at], i), i == 1))
-                    .collect(),
-            });
-        }
-    } else {
-        let outer = values(table, 0);
-        for (color, value) in outer.iter().take(LINES_MAX).enumerate() {
-            let mine = (0..table.rows.len()).filter(|&i| table.rows[i].at[0] == *value);
-            series.push(Series {
-                name: format!("{} {value}, mean", table.axes[0]),
-                mark: Mark::Line,
-                color,
-                points: mine.map(|at| point(at, table.rows[at].mean_ns, true)).collect(),
-            });
-        }
-    }
-    series.retain(|s| s.points.iter().any(|p| p.x.is_finite() && p.y.is_finite()));
-    if series.is_empty() {
-        return None;
-    }
-    let most = table.rows.iter().filter_map(|r| r.iops).fold(0.0, f64::max);
-    let mut summary = format!(
-        "Latency over the rate that was reached, which is at most {} IOPS.",
-        human::count(most)
-    );
-    if let Some(row) = best.map(|i| &table.rows[i]) {
-        let ceilings = load.map(|l| l.ceilings.join(" and ")).unwrap_or_default();
-        let under = if ceilings.is_empty() { String::new() } else { format!(" under {ceilings}") };
-        let why = if is_open {
-            ""
-        } else {
-            ": no other there reaches 98 % of the most with fewer outstanding I/Os"
-        };
-        summary = format!(
-            "{summary} The best point{under} is {} with {} IOPS{why}.",
-            point_name(stage, table, row),
-            human::count(row.iops.unwrap_or_default())
-        );
-    }
-    let of = if is_open { "the offered rate" } else { "the outstanding I/Os (OIO)" };
-    let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);
-    panel.height = 1.4;
-    for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
-        panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
-    }
-    Some(Figure {
-        id: format!("{}-load", stage.id),
-        title: stage.titled("Latency and throughput under load"),
-        summary,
-        conditions: stage.line(),
-        shape: Shape::Plot(Plot {
-            x: Axis::from_zero("IOPS reached", Quantity::Iops),
-            panels: vec![panel],
-            spans: Vec::new(),
-        }),
-        notes: vec![format!("Beside the points: {of}.")],
-    })
-}
-
-/// How throughput grows, beside the ideal.
-fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
-    let points = &scaling.points;
-    let first = points.iter().map(|p| p.n).min().unwrap_or(1);
-    let line = |name: &str, mark, color, of: &dyn Fn(f64) -> f64, n: &[f64]| Series {
-        name: name.to_owned(),
-        mark,
-        color,
-        points: n.iter().map(|&n| Point::at(n, of(n))).collect(),
-    };
-    let at: Vec<f64> = points.iter().map(|p| f64::from(p.n)).collect();
-    let mut speed = vec![
-        line("ideal", Mark::Dashed, 7, &|n| n / f64::from(first), &at),
-        Series {
-            name: "measured".to_owned(),
-            mark: Mark::Line,
-            color: 0,
-            points: points
-                .iter()
-                .map(|p| Point {
-                    label: format!("{} IOPS", human::count(p.throughput)),
-                    ..Point::at(f64::from(p.n), p.speed_up)
-                })
-                .collect(),
-        },
-    ];
-    if let Some(law) = &scaling.law {
-        let base = law.at(f64::from(first));
-        let end = at.iter().copied().fold(1.0, f64::max);
-        let fine: Vec<f64> = (0..=40)
-            .map(|i| f64::from(first) + (end - f64::from(first)) * f64::from(i) / 40.0)
-            .collect();
-        speed.push(line("scalability law", Mark::Dashed, 2, &|n| law.at(n) / base, &fine));
-    }
-    let last = points.last();
-    let summary = last.map_or(String::new(), |p| {
-        format!(
-            "{} {} do {} times the work of {first}: {} % of the ideal.",
-            p.n,
-            scaling.of,
-            human::three_digits(p.speed_up),
-            human::three_digits(p.efficiency * 100.0)
-        )
-    });
-    let efficiency = Series {
-        name: "efficiency".to_owned(),
-        mark: Mark::Line,
-        color: 1,
-        points: points.iter().map(|p| Point::at(f64::from(p.n), p.efficiency)).collect(),
-    };
-    let mut below = Panel::new(Axis::from_zero("efficiency", Quantity::Share), vec![efficiency]);
-    below.height = 0.5;
-    below.rules.push(Rule { at: 1.0, upright: false, name: "ideal".to_owned(), tone: Tone::Dim });
-    Figure {
-        id: format!("{}-scaling", stage.id),
-        title: stage.titled(&format!("Scaling over {}", scaling.of)),
-        summary,
-        conditions: stage.line(),
-        shape: Shape::Plot(Plot {
-            x: Axis::from_zero(scaling.of, Quantity::Count),
-            panels: vec![Panel::new(Axis::from_zero("speed-up", Quantity::Ratio), speed), below],
-            spans: Vec::new(),
-        }),
-        notes: vec![
-            "Normalised to the smallest number; the absolute rates stand beside the points."
-                .to_owned(),
-        ],
-    }
 }
 
 /// The distributions of the points, all of `cells` together that are of one.

@@ -12,6 +12,7 @@ mod disclosure;
 mod distribution;
 mod first;
 mod grid;
+mod load;
 mod method;
 mod points;
 mod rounds;

@@ -1,0 +1,228 @@
+//! The figures of a study: our lines, what is printed as dots, and what was measured over both.
+
+use super::{Measured, Overlay, quantity};
+use crate::outcome::Outcome;
+use crate::series::{Axis as Along, Series as Line};
+use crate::strata::Spread;
+use crate::study::Wanted;
+use crate::{CellKey, Metric};
+use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
+
+/// Lines of one figure; more are not told apart.
+const LINES_MAX: usize = 6;
+/// Single figures in one picture.
+const NAMES_MAX: usize = 40;
+
+/// A metric of a panel: our lines, and what is printed as dots.
+pub(super) fn figure(
+    outcome: &Outcome<'_>,
+    lines: &[Line],
+    overlays: &[Overlay],
+) -> Option<Figure> {
+    let first = lines.first()?;
+    let quantity = quantity(first.metric);
+    let id = format!("p{}-{}", first.panel + 1, first.metric.name().replace('_', "-"));
+    let (x, panel) = if first.axis == Along::None {
+        single(outcome, lines, quantity)
+    } else {
+        curves(outcome, lines, overlays, quantity)
+    };
+    let told = lines.iter().flat_map(|l| &l.rows).filter(|&&r| outcome.rows[r].score.is_some());
+    let errors = told
+        .filter(|&&r| !outcome.rows[r].flagged)
+        .filter_map(|&r| Some(outcome.rows[r].score?.error));
+    let spread = Spread::of(errors);
+    let summary = match (spread.mean, spread.max) {
+        (Some(mean), Some(max)) => format!(
+            "Ours are off the printed figures by {} on average, by {} at most.",
+            Quantity::Share.words(mean),
+            Quantity::Share.words(max)
+        ),
+        _ => "Nothing is printed of this; ours are predictions.".to_owned(),
+    };
+    Some(Figure {
+        id,
+        title: capital(first.metric.title()),
+        summary,
+        conditions: format!(
+            "{} · {} · simulated",
+            outcome.study.name, outcome.study.panels[first.panel].figure
+        ),
+        shape: Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }),
+        notes: Vec::new(),
+    })
+}
+
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// Our value of a row in the program's own unit.
+pub(super) fn ours(outcome: &Outcome<'_>, row: usize) -> Option<f64> {
+    Some(outcome.rows[row].ours? * outcome.study.rows[row].unit.scale())
+}
+
+/// The printed value of a row in the program's own unit.
+fn printed(outcome: &Outcome<'_>, row: usize) -> Option<f64> {
+    let figure = outcome.printed(&outcome.study.rows[row])?;
+    Some(figure.value * figure.unit.scale())
+}
+
+fn curves(
+    outcome: &Outcome<'_>,
+    lines: &[Line],
+    overlays: &[Overlay],
+    quantity: Quantity,
+) -> (Axis, Panel) {
+    let along = lines[0].axis;
+    // What is printed is what a reader looks for.
+    let mut order: Vec<&Line> = lines.iter().collect();
+    order.sort_by_key(|l| !l.rows.iter().any(|&r| printed(outcome, r).is_some()));
+    let mut all = Vec::new();
+    for (color, line) in order.iter().take(LINES_MAX).enumerate() {
+        let points = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Point> {
+            line.x
+                .iter()
+                .zip(&line.rows)
+                .filter_map(|(x, &row)| Some(Point::at(*x, of(row)?)))
+                .collect()
+        };
+        let label = if line.label.is_empty() { "ours".to_owned() } else { line.label.clone() };
+        all.push(Series {
+            name: label.clone(),
+            mark: Mark::Line,
+            color,
+            points: points(&|row| ours(outcome, row)),
+        });
+        let dots = points(&|row| printed(outcome, row));
+        if !dots.is_empty() {
+            all.push(Series {
+                name: format!("{label}, printed"),
+                mark: Mark::Dots,
+                color,
+                points: dots,
+            });
+        }
+    }
+    for (number, overlay) in overlays.iter().enumerate() {
+        let mut seen: Vec<Point> = Vec::new();
+        for line in lines {
+            for (x, &row) in line.x.iter().zip(&line.rows) {
+                let wanted = &outcome.study.rows[row];
+                let found = overlay.cells.iter().find_map(|cell| measured(outcome, wanted, cell));
+                if let Some(y) = found {
+                    let point = Point::at(*x, y);
+                    if !seen.contains(&point) {
+                        seen.push(point);
+                    }
+                }
+            }
+        }
+        seen.sort_by(|a, b| a.x.total_cmp(&b.x));
+        if !seen.is_empty() {
+            all.push(Series {
+                name: overlay.name.clone(),
+                mark: Mark::Dots,
+                color: LINES_MAX + number,
+                points: seen,
+            });
+        }
+    }
+    let values: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.y).collect();
+    let wide = |values: &[f64]| {
+        let (low, high) =
+            values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
+        low > 0.0 && high > low * 50.0
+    };
+    let places: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.x).collect();
+    let label = match along {
+        Along::Devices => "devices",
+        Along::Depth => "queue depth",
+        Along::Think => "think time, µs",
+        Along::Threads => "threads",
+        Along::Block => "block size",
+        Along::None => "",
+    };
+    let of_x = if along == Along::Block { Quantity::Bytes } else { Quantity::Count };
+    let x = if wide(&places) || along == Along::Block {
+        Axis::log(label, of_x)
+    } else {
+        Axis::from_zero(label, of_x)
+    };
+    let y_label = match quantity {
+        Quantity::Iops => "IOPS",
+        Quantity::Throughput => "throughput",
+        Quantity::LatencyNs => "latency",
+        _ => "ratio",
+    };
+    let y = if wide(&values) {
+        Axis::log(y_label, quantity)
+    } else {
+        Axis::from_zero(y_label, quantity)
+    };
+    (x, Panel::new(y, all))
+}
+
+/// What a measured cell says of a row; None where it is not of it.
+fn measured(outcome: &Outcome<'_>, wanted: &Wanted, cell: &Measured) -> Option<f64> {
+    let at: &CellKey = wanted.at.as_ref()?;
+    let workload = &outcome.study.workloads[at.workload];
+    let over_depths = wanted.metric.is_some_and(Metric::over_depths);
+    let same = (cell.read - workload.read).abs() < 0.005
+        && cell.random == workload.random
+        && cell.block_bytes == at.block_bytes
+        && cell.targets == at.devices
+        && at.think_ns == 0
+        && (over_depths || (cell.threads * cell.depth == at.threads * at.depth));
+    if !same || over_depths {
+        return None;
+    }
+    match wanted.metric? {
+        Metric::Iops | Metric::IopsSteady => Some(cell.iops),
+        Metric::Bandwidth => Some(cell.bytes_per_s),
+        Metric::LatencyMean => cell.mean_ns,
+        Metric::LatencyP99 => cell.p99_ns,
+        _ => None,
+    }
+}
+
+/// Single figures, one below the other.
+fn single(outcome: &Outcome<'_>, lines: &[Line], quantity: Quantity) -> (Axis, Panel) {
+    let shown: Vec<(&str, usize)> = lines
+        .iter()
+        .filter_map(|l| Some((l.label.as_str(), *l.rows.first()?)))
+        .filter(|(_, row)| ours(outcome, *row).is_some() || printed(outcome, *row).is_some())
+        .take(NAMES_MAX)
+        .collect();
+    let dots = |name: &str, color, of: &dyn Fn(usize) -> Option<f64>| Series {
+        name: name.to_owned(),
+        mark: Mark::Dots,
+        color,
+        points: shown
+            .iter()
+            .enumerate()
+            .filter_map(|(i, (_, row))| Some(Point::at(of(*row)?, i as f64)))
+            .collect(),
+    };
+    let all = vec![
+        dots("printed", 1, &|row| printed(outcome, row)),
+        dots("ours", 0, &|row| ours(outcome, row)),
+    ];
+    let values: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.x).collect();
+    let (low, high) =
+        values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
+    let label = match quantity {
+        Quantity::Iops => "IOPS",
+        Quantity::Throughput => "throughput",
+        Quantity::LatencyNs => "latency",
+        _ => "value",
+    };
+    let scale =
+        if low > 0.0 && high > low * 20.0 { Scale::Log } else { Scale::Linear { zero: true } };
+    let x = Axis { label: label.to_owned(), quantity, scale, range: None };
+    let names = shown.iter().map(|(label, _)| (*label).to_owned()).collect();
+    let mut panel = Panel::new(Axis::categories("", names), all);
+    panel.height = (shown.len() as f64 / 10.0).clamp(0.35, 3.0);
+    (x, panel)
+}

@@ -1,0 +1,209 @@
+//! A study as a document: each table and figure of the paper drawn with ours beside it, the differences
+//! coloured, and, where somebody has one, the measurement of a real device over it.
+
+mod figures;
+mod tables;
+
+use crate::Metric;
+use crate::basis::Basis;
+use crate::outcome::{Nearer, Outcome};
+use crate::series::{Series as Line, series};
+use crate::strata::Spread;
+use crate::unit::Dimension;
+use iodyno_emulate::describe::Source;
+use iodyno_page::document::{Headline, Verdict};
+use iodyno_page::{Block, Document, Quantity, Section, Tone};
+use iodyno_units::human;
+
+/// Cells that were measured on a real device, to be laid over the study's figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlay {
+    /// What it is called in legends: the run and its target.
+    pub name: String,
+    /// Its cells.
+    pub cells: Vec<Measured>,
+}
+
+/// One cell of an [`Overlay`], with what decides where it belongs and what it gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Share of reads, 0 to 1.
+    pub read: f64,
+    /// Addresses are drawn at random.
+    pub random: bool,
+    /// Bytes of one operation.
+    pub block_bytes: u32,
+    /// Threads of each target.
+    pub threads: u32,
+    /// Outstanding operations of each thread.
+    pub depth: u32,
+    /// Targets that worked at once.
+    pub targets: u32,
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Mean latency, ns.
+    pub mean_ns: Option<f64>,
+    /// 99th percentile, ns.
+    pub p99_ns: Option<f64>,
+}
+
+/// The study as a document. `made_by` is program and version.
+pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> Document {
+    let study = outcome.study;
+    let mut sections = vec![result(outcome, overlays)];
+    let all = series(study);
+    let mut rest = all.as_slice();
+    while let Some(first) = rest.first() {
+        let same = |s: &&Line| s.panel == first.panel;
+        let (of_panel, others) = rest.split_at(rest.iter().take_while(same).count());
+        rest = others;
+        let panel = &study.panels[first.panel];
+        let mut blocks = Vec::new();
+        let mut metrics = of_panel;
+        while let Some(head) = metrics.first() {
+            let count = metrics.iter().take_while(|s| s.metric == head.metric).count();
+            let (lines, others) = metrics.split_at(count);
+            metrics = others;
+            blocks.extend(figures::figure(outcome, lines, overlays).map(Block::Figure));
+            blocks.push(Block::Table(tables::table(outcome, lines)));
+        }
+        sections.push(Section {
+            id: format!("panel-{}", first.panel + 1),
+            title: if panel.title.is_empty() {
+                panel.figure.clone()
+            } else {
+                format!("{}: {}", panel.figure, panel.title)
+            },
+            blocks,
+            folded: false,
+        });
+    }
+    sections.push(model(outcome));
+    Document {
+        title: study.title.clone(),
+        about: vec![study.source.clone(), format!("iodyno study {}", study.name)],
+        sections,
+        made_by: made_by.to_owned(),
+        ..Document::default()
+    }
+}
+
+/// What it came to: how near, by what our figures are.
+fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
+    let scored = |basis: Basis| {
+        let rows = outcome.study.rows.iter().zip(&outcome.rows);
+        rows.filter(move |(wanted, row)| {
+            wanted.basis == basis && !row.flagged && row.score.is_some()
+        })
+    };
+    let mut headlines = Vec::new();
+    for (basis, what) in
+        [(Basis::Predicted, "predicted"), (Basis::Derived, "derived"), (Basis::Fitted, "fitted")]
+    {
+        let errors: Vec<f64> =
+            scored(basis).filter_map(|(_, row)| Some(row.score?.error)).collect();
+        if errors.is_empty() {
+            continue;
+        }
+        let spread = Spread::of(errors.iter().copied());
+        let percent = |x: Option<f64>| x.map_or("–".to_owned(), |x| Quantity::Share.words(x));
+        let better = scored(basis).filter(|(_, r)| r.nearer() == Some(Nearer::Ours)).count();
+        let with_null =
+            scored(basis).filter(|(_, r)| r.nearer().is_some_and(|n| n != Nearer::Equal)).count();
+        headlines.push(Headline {
+            name: format!("{what}: mean error"),
+            value: percent(spread.mean),
+            interval: format!("median {}, largest {}", percent(spread.median), percent(spread.max)),
+            beside: vec![
+                format!("{} printed figures", errors.len()),
+                format!("nearer than the null model in {better} of {with_null}"),
+            ],
+            tone: Tone::Plain,
+        });
+    }
+    let mut verdicts = vec![Verdict {
+        code: "MODEL".to_owned(),
+        tone: Tone::Note,
+        text: "What stands here was simulated in virtual time; it says how near the model is to the print, and not that either is right.".to_owned(),
+        of: Vec::new(),
+    }];
+    for figure in outcome.study.printed.iter().filter(|f| !f.flag.is_empty()) {
+        let key = &figure.key;
+        verdicts.push(Verdict {
+            code: "NOT_SCORED".to_owned(),
+            tone: Tone::Note,
+            text: format!("{} {}: {}", figure.value, figure.unit.name(), figure.flag),
+            of: vec![format!("{} {} {}", key.system, key.workload, key.metric)],
+        });
+    }
+    let mut blocks = vec![
+        Block::Headlines(headlines),
+        Block::Verdicts(verdicts),
+        Block::Table(tables::strata(&outcome.strata)),
+    ];
+    if !overlays.is_empty() {
+        let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();
+        blocks.push(Block::Text(format!(
+            "Laid over the figures: {}, where mix, block size, threads, depth and number of targets are those of the paper.",
+            names.join("; ")
+        )));
+    }
+    Section { id: "result".to_owned(), title: "Result".to_owned(), blocks, folded: false }
+}
+
+/// The quantity of a metric, whose values are in the program's own unit.
+const fn quantity(metric: Metric) -> Quantity {
+    match metric.unit().dimension() {
+        Dimension::Rate => Quantity::Iops,
+        Dimension::Throughput => Quantity::Throughput,
+        Dimension::Time => Quantity::LatencyNs,
+        Dimension::Number => Quantity::Ratio,
+    }
+}
+
+/// What the model is made of, and how it was run.
+fn model(outcome: &Outcome<'_>) -> Section {
+    let study = outcome.study;
+    let systems = study.systems.iter().map(|bench| {
+        let options =
+            if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
+        let note = if bench.note.is_empty() { String::new() } else { format!("; {}", bench.note) };
+        (bench.name.clone(), format!("{} in {}{options}{note}", bench.device.name, bench.host_name))
+    });
+    let parameters = Source::ALL
+        .into_iter()
+        .map(|source| (source.name().to_owned(), outcome.parameters(source).to_string()));
+    let mut how = vec![
+        ("cells".to_owned(), outcome.cells.to_string()),
+        ("operations simulated".to_owned(), human::count(outcome.simulated as f64)),
+        (
+            "largest standard error of a rate".to_owned(),
+            Quantity::Share.words(outcome.rate_error_max),
+        ),
+        (
+            "largest standard error of a mean latency".to_owned(),
+            Quantity::Share.words(outcome.latency_error_max),
+        ),
+    ];
+    if let (cells @ 1.., steady) = outcome.in_rounds {
+        how.push((
+            "cells in rounds by SNIA's specification".to_owned(),
+            format!("{cells}, {steady} of them steady"),
+        ));
+    }
+    Section {
+        id: "model".to_owned(),
+        title: "The model".to_owned(),
+        blocks: vec![Block::Facts(vec![
+            ("Systems".to_owned(), systems.collect()),
+            (
+                format!("Parameters by source; {} figures are printed", study.printed.len()),
+                parameters.collect(),
+            ),
+            ("How it was run".to_owned(), how),
+        ])],
+        folded: false,
+    }
+}

@@ -1,0 +1,138 @@
+//! The tables of a study: printed, ours and the difference, row by row; and the errors by strata.
+
+use super::figures::{capital, ours};
+use super::quantity;
+use crate::outcome::{Nearer, Outcome};
+use crate::series::{Axis as Along, Series as Line};
+use crate::strata::Stratum;
+use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
+use iodyno_units::human;
+
+/// Printed, ours and the difference, row by row.
+pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
+    let along = lines.first().map_or(Along::None, |l| l.axis);
+    let mut columns = vec![Column::words("of")];
+    if along != Along::None {
+        columns.push(Column::numbers(along.name().unwrap_or("").replace('_', " "), ""));
+    }
+    columns.extend([
+        Column::numbers("printed", ""),
+        Column::numbers("ours", ""),
+        Column::words("ours is"),
+        Column::numbers("difference", "share"),
+        Column::numbers("outside the print", "share"),
+        Column::numbers("null model, outside", "share"),
+    ]);
+    let mut rows = Vec::new();
+    for line in lines {
+        for (x, &index) in line.x.iter().zip(&line.rows) {
+            let mut cells = vec![Field::words(line.label.clone())];
+            if along != Along::None {
+                let text =
+                    if along == Along::Block { human::size(*x as u64) } else { format!("{x}") };
+                cells.push(Field::number(text, *x));
+            }
+            cells.extend(compared(outcome, index));
+            rows.push(Row::from(cells));
+        }
+    }
+    Table {
+        caption: lines.first().map_or(String::new(), |l| capital(l.metric.title())),
+        columns,
+        rows,
+        notes: vec!["Differences are relative to the print; “outside” is the part beyond its rounding, or on the wrong side of ≥ and ≤. The null model is one device × n, one thread × n, time-sharing, or no change by think time.".to_owned()],
+    }
+}
+
+fn compared(outcome: &Outcome<'_>, index: usize) -> Vec<Field> {
+    let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
+    let quantity = wanted.metric.map_or(Quantity::Ratio, quantity);
+    let print = outcome.printed(wanted).map_or_else(Field::none, |figure| {
+        let value = figure.value * figure.unit.scale();
+        let relation = match figure.relation.symbol() {
+            "=" => String::new(),
+            symbol => format!("{symbol} "),
+        };
+        let field = Field::number(format!("{relation}{}", quantity.words(value)), value);
+        if row.flagged {
+            Field { note: format!("can't be right: {}{}", figure.flag, figure.note), ..field }
+                .toned(Tone::Warning)
+        } else {
+            field
+        }
+    });
+    let value =
+        ours(outcome, index).map_or_else(Field::none, |v| Field::number(quantity.words(v), v));
+    let change = |share: f64| Field::number(Quantity::Change.words(share), share);
+    let (error, outside) = match row.score {
+        Some(score) => {
+            let tone = match row.nearer() {
+                _ if row.flagged => Tone::Dim,
+                _ if score.outside.abs() <= 0.0 => Tone::Good,
+                Some(Nearer::Null) => Tone::Warning,
+                _ => Tone::Plain,
+            };
+            let error = Field {
+                heat: (!row.flagged).then_some(score.error.abs().min(0.2) / 0.2),
+                ..change(score.error)
+            };
+            (error, change(score.outside).toned(tone))
+        }
+        None => (Field::none(), Field::none()),
+    };
+    let null = row
+        .null
+        .and_then(|n| n.score)
+        .map_or_else(Field::none, |s| change(s.outside).toned(Tone::Dim));
+    vec![print, value, Field::words(wanted.basis.name()).toned(Tone::Dim), error, outside, null]
+}
+
+/// The errors by strata.
+pub(super) fn strata(strata: &[Stratum]) -> Table {
+    let percent =
+        |x: Option<f64>| x.map_or_else(Field::none, |x| Field::number(Quantity::Share.words(x), x));
+    let mut basis = None;
+    let mut rows = Vec::new();
+    for s in strata {
+        if basis != Some(s.basis) {
+            basis = Some(s.basis);
+            rows.push(Row { cells: vec![Field::words(s.basis.name())], is_heading: true });
+        }
+        rows.push(Row::from(vec![
+            Field::words(format!(
+                "{} {}{}",
+                s.workload,
+                s.metric,
+                if s.several_devices { ", several devices" } else { "" }
+            )),
+            Field::number(s.rows.to_string(), s.rows as f64),
+            Field::number(s.within.to_string(), s.within as f64),
+            percent(s.error.mean),
+            percent(s.error.median),
+            percent(s.error.max),
+            percent(s.outside.mean),
+            percent(s.null_outside.mean),
+            Field::words(if s.with_null > 0 {
+                format!("{} of {}", s.better, s.with_null)
+            } else {
+                String::new()
+            }),
+        ]));
+    }
+    Table {
+        caption: "Errors by strata".to_owned(),
+        columns: vec![
+            Column::words("of"),
+            Column::numbers("figures", ""),
+            Column::numbers("within the print", ""),
+            Column::numbers("mean error", "share"),
+            Column::numbers("median", "share"),
+            Column::numbers("largest", "share"),
+            Column::numbers("outside, mean", "share"),
+            Column::numbers("null model, outside", "share"),
+            Column::words("nearer than the null model"),
+        ],
+        rows,
+        notes: Vec::new(),
+    }
+}
