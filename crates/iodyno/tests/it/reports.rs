@@ -94,6 +94,9 @@ fn runs_are_compared_with_the_first() {
     assert!(told.exits(2).stderr.contains("names 2 runs"), "{}", told.stderr);
     let text = page(&place, "report before after -o both.html", "both.html");
     assert!(text.contains("Shift from A to B") && text.contains("From run to run"));
+    // Both sides disclose all, and all four commands are there.
+    assert_eq!(text.matches("I · Comparison").count(), 2);
+    assert_eq!(text.matches("iodyno run random-read").count(), 4);
     let same = place.iodyno("report before after --json").succeeds().json();
     assert_eq!(same, place.iodyno("compare before after --json").succeeds().json());
     let other = place.path("other.sqlite");

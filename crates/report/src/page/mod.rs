@@ -92,6 +92,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
     let after = document.sections.len().min(1);
     let loads = figures("load", "Under load", compare::loads(&runs));
     document.sections.splice(after..after, loads);
+    document.sections.extend(disclosure::of_comparison(parts, sides));
     embed(&mut document, &runs, options);
     document
 }

@@ -1,0 +1,264 @@
+//! Full disclosure: what somebody must know to judge the figures and to make them again, in the groups A
+//! to I that SNIA's and SPC's reports have between them. What is not known is told as unknown; nothing is
+//! left out in silence.
+
+mod groups;
+
+use crate::compare::Compared;
+use groups::{device, host, identity, measurement, preparation, results, stack, stimulus};
+use iodyno_method::Findings;
+use iodyno_notebook::Run;
+use iodyno_page::{Block, Section};
+use iodyno_units::human;
+use serde_json::Value;
+
+/// The id of the section that says how to make the run again.
+pub(super) const REPEAT: &str = "repeat";
+
+/// Commands of a comparison's runs that are listed.
+const COMMANDS_MAX: usize = 24;
+
+/// Rows of flattened records: no record of ours has more.
+const RECORDED_MAX: usize = 1500;
+
+type Facts = Vec<(String, String)>;
+
+/// Disclosure, what was recorded, and how to make the run again.
+pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
+    let alone = vec![row("compared with", "nothing: this report is of one run")];
+    vec![disclosure(run, findings, alone), recorded(run), repeat(run)]
+}
+
+/// The same of a comparison: each side by its first run, with how they were compared, and the commands of
+/// all runs.
+pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Section> {
+    let mut all = Vec::new();
+    for (number, side) in sides.iter().enumerate() {
+        let Some(run) = side.first() else { continue };
+        // The first side stands in every part, each other in its own.
+        let part = &parts[number.saturating_sub(1).min(parts.len().saturating_sub(1))];
+        let findings = crate::method::findings_of(run);
+        let section = disclosure(run, findings.as_ref(), comparison(part));
+        let which = if side.len() > 1 {
+            format!("{}, the first of {} runs", run.id, side.len())
+        } else {
+            run.id.clone()
+        };
+        all.push(Section {
+            id: format!("disclosure-{}", number + 1),
+            title: format!("Full disclosure: {which}"),
+            ..section
+        });
+    }
+    let commands = sides.iter().copied().flatten().take(COMMANDS_MAX);
+    all.push(Section {
+        id: REPEAT.to_owned(),
+        title: "Make them again".to_owned(),
+        blocks: commands
+            .map(|run| Block::Code { caption: format!("Run {}", run.id), text: command(run) })
+            .collect(),
+        folded: false,
+    });
+    all
+}
+
+/// Group I of a comparison.
+fn comparison(part: &Compared<'_>) -> Facts {
+    let [a, b] = &part.sides;
+    let share = |x: f64| format!("{} %", human::three_digits(x * 100.0));
+    let conditions: Vec<&str> = part.conditions.iter().map(|c| c.what.as_str()).collect();
+    vec![
+        row("A", a.runs.join(", ")),
+        row("B", b.runs.join(", ")),
+        row("unit", "the run; repeats within one where each side is one run"),
+        row("test", "exact Mann–Whitney, two-sided, corrected by Benjamini and Hochberg"),
+        row(
+            "effect",
+            "shift by Hodges and Lehmann, as a share of A's median, with its 95 % interval",
+        ),
+        row("a shift matters from", share(part.criteria.threshold_share)),
+        row("false claims at most", share(part.criteria.alpha)),
+        row("figures compared", part.rows.len().to_string()),
+        row("not compared", part.omissions.len().to_string()),
+        row(
+            "conditions that differ",
+            if conditions.is_empty() {
+                "none that was recorded".to_owned()
+            } else {
+                conditions.join(", ")
+            },
+        ),
+        row("order of the runs", "by their start, as the head of this page lists them"),
+        row("published values", "none"),
+    ]
+}
+
+/// Groups A to I.
+fn disclosure(run: &Run, findings: Option<&Findings>, comparison: Facts) -> Section {
+    let mut groups = vec![("A · Identity".to_owned(), identity(run, findings))];
+    for target in &run.head.targets {
+        groups.push((format!("B · Device: {}", target.name), device(target)));
+    }
+    groups.push(("C · Host".to_owned(), host(run)));
+    groups.push(("D · Operating system and storage stack".to_owned(), stack(run)));
+    groups.push(("E · Preparation".to_owned(), preparation(run)));
+    groups.push(("F · Stimulus".to_owned(), stimulus(run)));
+    groups.push(("G · Measurement".to_owned(), measurement(run)));
+    groups.push(("H · Results".to_owned(), results(run, findings)));
+    groups.push(("I · Comparison".to_owned(), comparison));
+    Section {
+        id: "disclosure".to_owned(),
+        title: "Full disclosure".to_owned(),
+        blocks: vec![
+            Block::Text(
+                "“unknown” is what the machine did not tell or iodyno did not look at.".to_owned(),
+            ),
+            Block::Facts(groups),
+        ],
+        folded: true,
+    }
+}
+
+fn row(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+/// Rows of a record: a name for people, and where it is in it.
+fn rows(of: &Value, wanted: &[(&str, &str)]) -> Facts {
+    wanted.iter().map(|(name, pointer)| row(name, text(pointer, of.pointer(pointer)))).collect()
+}
+
+/// A value as people read it, by the unit at the end of its key.
+fn text(key: &str, value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "unknown".to_owned(),
+        Some(Value::Bool(yes)) => if *yes { "yes" } else { "no" }.to_owned(),
+        Some(Value::Number(n)) => {
+            let x = n.as_f64().unwrap_or_default();
+            if key.ends_with("_bytes") && n.as_u64().is_some() {
+                let exact = n.as_u64().unwrap_or_default();
+                let short = human::size(exact);
+                if exact >= 1024 {
+                    format!("{short} ({exact} bytes)")
+                } else {
+                    format!("{exact} bytes")
+                }
+            } else if key.ends_with("_ns") {
+                human::time_ns(x)
+            } else {
+                n.to_string()
+            }
+        }
+        Some(Value::String(text)) if text.is_empty() => "unknown".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(list)) if list.is_empty() => "none".to_owned(),
+        Some(Value::Array(list)) => {
+            list.iter().map(|v| text(key, Some(v))).collect::<Vec<_>>().join(", ")
+        }
+        Some(Value::Object(map)) => map
+            .iter()
+            .filter(|(_, v)| !v.is_null())
+            .map(|(k, v)| format!("{k} {}", text(k, Some(v))))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// All that was recorded, flattened, for whoever looks for one value.
+fn recorded(run: &Run) -> Section {
+    let mut groups = vec![("machine".to_owned(), flat(&run.head.machine))];
+    for target in &run.head.targets {
+        groups.push((target.name.clone(), flat(&target.facts)));
+    }
+    groups.push(("plan".to_owned(), flat(&run.head.plan)));
+    Section {
+        id: "recorded".to_owned(),
+        title: "As recorded".to_owned(),
+        blocks: vec![Block::Facts(groups)],
+        folded: true,
+    }
+}
+
+fn flat(value: &Value) -> Facts {
+    fn walk(path: &str, value: &Value, into: &mut Facts) {
+        if into.len() >= RECORDED_MAX {
+            return;
+        }
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    walk(&path, value, into);
+                }
+            }
+            Value::Array(list) if list.iter().any(|v| v.is_object() || v.is_array()) => {
+                for (i, value) in list.iter().enumerate() {
+                    walk(&format!("{path}.{i}"), value, into);
+                }
+            }
+            other => {
+                let key = path.rsplit('.').next().unwrap_or_default().to_owned();
+                into.push((path.to_owned(), text(&key, Some(other))));
+            }
+        }
+    }
+    let mut all = Facts::new();
+    walk("", value, &mut all);
+    all
+}
+
+/// The exact command, quoted for a shell, and what else it takes.
+fn repeat(run: &Run) -> Section {
+    let mut blocks = vec![Block::Code { caption: "The command".to_owned(), text: command(run) }];
+    for workload in &run.head.workloads {
+        if run.head.workloads.len() <= 12 {
+            blocks.push(Block::Code {
+                caption: format!("Workload {}, after all overrides", workload.name),
+                text: format!("{:#}", workload.spec),
+            });
+        }
+    }
+    Section { id: REPEAT.to_owned(), title: "Make it again".to_owned(), blocks, folded: false }
+}
+
+/// The command line of a run, for a shell.
+fn command(run: &Run) -> String {
+    let mut words: Vec<String> = run.head.command.iter().map(|w| quoted(w)).collect();
+    if let Some(program) = words.first_mut() {
+        "iodyno".clone_into(program);
+    }
+    words.join(" ")
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_it() {
+        assert_eq!(quoted("p99<500us"), "'p99<500us'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted("model:exflash-400g"), "model:exflash-400g");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("model:x*32"), "'model:x*32'");
+    }
+
+    #[test]
+    fn what_is_null_is_unknown_and_never_absent() {
+        let record = json!({"a": null, "size_bytes": 4096, "list": []});
+        let wanted = [("a", "/a"), ("b", "/b"), ("size", "/size_bytes"), ("list", "/list")];
+        let told: Vec<String> = rows(&record, &wanted).into_iter().map(|r| r.1).collect();
+        assert_eq!(told, ["unknown", "unknown", "4 KiB (4096 bytes)", "none"]);
+    }
+}
