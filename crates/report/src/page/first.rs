@@ -152,7 +152,7 @@ fn headline(cell: &Cell) -> Headline {
     Headline {
         name: cell.key.name.clone(),
         value: rate(cell, cell.per_second(n as f64)),
-        interval: within(cell, about_bandwidth).unwrap_or_default(),
+        interval: within(cell, about_bandwidth),
         beside: beside(&[cell]),
         tone: level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone),
     }
@@ -183,18 +183,21 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
     beside
 }
 
-/// The interval of a cell's mean rate from its own intervals, as batches.
-fn within(cell: &Cell, about_bandwidth: bool) -> Option<String> {
-    let whole = cell.series.len().checked_sub(1)?;
+/// The interval of a cell's mean rate from its own intervals, as batches; or why there is none.
+fn within(cell: &Cell, about_bandwidth: bool) -> String {
+    let whole = cell.series.len().saturating_sub(1);
     let seconds = cell.interval_ns as f64 / 1e9;
     let rates: Vec<f64> = cell.series[..whole]
         .iter()
         .map(|i| if about_bandwidth { i.bytes() } else { i.ops() } as f64 / seconds)
         .collect();
-    let mean = batch::mean(&rates, LEVEL).ok()?;
+    let Ok(mean) = batch::mean(&rates, LEVEL) else {
+        let needed = 2 * batch::BATCHES_MIN;
+        return format!("no interval: {whole} whole intervals of the series, it takes {needed}");
+    };
     let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
     let doubt = if mean.independent { "" } else { ", too narrow: the rate moves slowly" };
-    Some(format!("{low} to {high} (95 %, within this run{doubt})"))
+    format!("{low} to {high} (95 %, within this run{doubt})")
 }
 
 /// What a method came to, in a few numbers.
