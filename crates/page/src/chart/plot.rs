@@ -60,6 +60,9 @@ struct Drawing<'a> {
     is_thinned: bool,
 }
 
+/// Cosine of the slant of names, 35 degrees.
+const SLANT_COS: f64 = 0.819;
+
 impl Drawing<'_> {
     fn write(&self, out: &mut String, field: Option<&Field>, levels: &Levels) {
         let at = self.at;
@@ -216,7 +219,9 @@ impl Drawing<'_> {
             if self.layout.is_slanted {
                 let turn =
                     format!(r#" transform="rotate(-35 {} {})""#, px(x + 4.0), px(bottom + 14.0));
-                let name_at = label(x + 4.0, bottom + 14.0, Anchor::End, SLANT_ROOM);
+                // It leans out to the left, as far as there is picture.
+                let slant_room = SLANT_ROOM.min((x + 4.0) / SLANT_COS);
+                let name_at = label(x + 4.0, bottom + 14.0, Anchor::End, slant_room);
                 Label { class: "cat", more: &turn, ..name_at }.write(out, name);
             } else {
                 Label { class: "cat", ..label(x, bottom + 16.0, Anchor::Middle, room) }
