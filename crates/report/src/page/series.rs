@@ -2,10 +2,10 @@
 
 use super::distribution::{self, of_cells};
 use super::method::Stage;
-use super::{cells, grid, words};
-use iodyno_measure::Role;
+use super::{cells, grid, time, words};
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::{Cell, Histogram, Role};
 use iodyno_method::findings::{SeriesFinding, Showed, Subject};
 use iodyno_notebook::Run;
 use iodyno_page::figure::Span;
@@ -169,11 +169,26 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let of_sample = |i: usize| if is_large { samples[i].bytes_per_s } else { samples[i].iops };
     let rate = line(label, 0, &|i| Some(of_sample(i)));
     let mut latencies = vec![
-        line("mean", 1, &|i| samples[i].mean_ns),
-        line("p99.999", 2, &|i| samples[i].p99_999_ns),
-        line("max", 3, &|i| samples[i].max_ns),
+        line("mean", 4, &|i| samples[i].mean_ns),
+        line("p99.999", 5, &|i| samples[i].p99_999_ns),
+        line("max", 6, &|i| samples[i].max_ns),
     ];
+    // All I/Os of each sample, where every sample has its cell: rare ones are seen in no line.
+    let histograms: Vec<Histogram> = stage.cells.iter().map(|cell| felt(cell)).collect();
+    let has_all = histograms.len() == samples.len();
+    if has_all {
+        let quantile = |q: f64| {
+            let of = &histograms;
+            move |i: usize| of[i].supported_quantile_ns(q).map(|ns| ns as f64)
+        };
+        latencies.insert(1, line("p50", time::P50, &quantile(0.5)));
+        latencies.insert(2, line("p99", time::P99, &quantile(0.99)));
+    }
     latencies.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
+    let edges: Vec<f64> = std::iter::once(0.0).chain((0..samples.len()).map(x)).collect();
+    let all: Vec<Option<&Histogram>> = histograms.iter().map(Some).collect();
+    let rises = edges.windows(2).all(|e| e[0] < e[1]);
+    let heat = if has_all && rises { time::heat_map(&all, &edges) } else { None };
     let axis = if by_fills {
         Axis::from_zero("written since the start, drive fills", Quantity::Ratio)
     } else {
@@ -188,6 +203,11 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         name: "end".to_owned(),
         tone: Tone::Good,
     };
+    let mut latency = Panel::new(Axis::log("latency", Quantity::LatencyNs), latencies);
+    // The map is in whole rows, so the axis is too.
+    latency.y.range = heat.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?)));
+    let is_mapped = heat.is_some();
+    latency.heat = heat;
     let end_rate = if is_large { series.end.bytes_per_s } else { series.end.iops };
     let unit = if is_large { "" } else { " IOPS" };
     Some(Figure {
@@ -206,14 +226,25 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         conditions: stage.line(),
         shape: Shape::Plot(Plot {
             x: axis,
-            panels: vec![
-                Panel::new(Axis::from_zero(label, quantity), vec![rate]),
-                Panel::new(Axis::log("latency", Quantity::LatencyNs), latencies),
-            ],
+            panels: vec![Panel::new(Axis::from_zero(label, quantity), vec![rate]), latency],
             spans: vec![end],
         }),
-        notes: Vec::new(),
+        notes: if is_mapped {
+            vec!["The colour is the rank of the number of I/Os, all kinds together, so that rare ones are seen.".to_owned()]
+        } else {
+            Vec::new()
+        },
     })
+}
+
+/// All kinds of operation of a cell together.
+fn felt(cell: &Cell) -> Histogram {
+    let mut all = Histogram::trimmed();
+    for (_, stats) in cell.total().iter() {
+        all.merge(stats.felt());
+    }
+    all.trim();
+    all
 }
 
 /// Our own verdict on the rate, and stalls.

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::figures::{interval_lengths_ns, is_about_bandwidth};
-use iodyno_measure::{Cell, ClassStats, Interval};
+use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_notebook::Run;
 use iodyno_page::figure::{HeatMap, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
@@ -15,9 +15,9 @@ const ROWS_AN_OCTAVE: f64 = 4.0;
 /// Below this share of the median an interval is a stall.
 const STALL_SHARE: f64 = 0.1;
 /// Colours of the percentiles: the map below them has blue, green and yellow.
-const P50: usize = 1;
+pub(super) const P50: usize = 1;
 /// See [`P50`].
-const P99: usize = 3;
+pub(super) const P99: usize = 3;
 /// Colours of the kinds of operation, which are not those.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
 /// Stalls that are marked one by one.
@@ -166,7 +166,9 @@ fn latency_panel(
     let label =
         if is_one_of_several { format!("{} latency", kind.name()) } else { "latency".to_owned() };
     let mut y = Axis::log(label, Quantity::LatencyNs);
-    let map = heat(cell, kind, edges);
+    let histograms: Vec<Option<&Histogram>> =
+        cell.series.iter().map(|i| i.class(kind).map(ClassStats::felt)).collect();
+    let map = heat_map(&histograms, edges);
     // The map is in whole rows, so the axis is too.
     y.range = ranges
         .latency
@@ -179,23 +181,23 @@ fn latency_panel(
     panel
 }
 
-/// Counts by time and latency.
-fn heat(cell: &Cell, kind: OpKind, edges: &[f64]) -> Option<HeatMap> {
-    let total = cell.total();
-    let felt = total.class(kind)?.felt();
+/// Counts by time and latency of what lies between neighbouring `edges`, one more than there are histograms;
+/// None where nothing was counted.
+pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Option<HeatMap> {
+    let known = || histograms.iter().flatten();
+    let (low, high) =
+        (known().filter_map(|h| h.min_ns()).min()?, known().filter_map(|h| h.max_ns()).max()?);
     let place = |ns: f64| (ns.max(1.0).log2() * ROWS_AN_OCTAVE).floor() as i64;
-    let (first, last) = (place(felt.min_ns()? as f64), place(felt.max_ns()? as f64));
+    let (first, last) = (place(low as f64), place(high as f64));
     let rows = (last - first + 1) as usize;
-    let together = cell.series.len().div_ceil(HEAT_COLUMNS_MAX).max(1);
+    let together = histograms.len().div_ceil(HEAT_COLUMNS_MAX).max(1);
     let mut counts = Vec::new();
     let mut x_edges = vec![edges[0]];
-    for (number, chunk) in cell.series.chunks(together).enumerate() {
+    for (number, chunk) in histograms.chunks(together).enumerate() {
         let mut column = vec![0_u64; rows];
-        for stats in chunk.iter().filter_map(|i| i.class(kind)) {
-            for bucket in stats.felt().buckets() {
-                let at = place(bucket.middle_ns()).clamp(first, last) - first;
-                column[at as usize] += bucket.count;
-            }
+        for bucket in chunk.iter().flatten().flat_map(|h| h.buckets()) {
+            let at = place(bucket.middle_ns()).clamp(first, last) - first;
+            column[at as usize] += bucket.count;
         }
         counts.push(column);
         let end = (number * together + chunk.len()).min(edges.len() - 1);
