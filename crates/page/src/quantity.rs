@@ -54,7 +54,7 @@ impl Quantity {
         match self {
             // Rounds and targets are whole.
             Self::Count if value.fract() == 0.0 && (0.0..1e3).contains(&value) => {
-                format!("{value:.0}")
+                format!("{:.0}", value.abs())
             }
             Self::Iops | Self::Count => human::count(value),
             Self::Throughput => human::throughput(value),

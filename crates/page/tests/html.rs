@@ -583,6 +583,13 @@ mod in_a_browser {
             }
         );
         let said = tab.eval(&format!("(() => {asked})()"));
+        for value in [-0.0, -0.031_234_567_891, -1e-9] {
+            let said = tab.eval(&format!(
+                "(() => {{ {}; return WORDS.change({value:?}); }})()",
+                &script[from..to]
+            ));
+            assert_eq!(said, Quantity::Change.words(value), "a change of {value}");
+        }
         let expected = names
             .iter()
             .flat_map(|(_, quantity)| values.iter().map(|&value| quantity.words(value)));

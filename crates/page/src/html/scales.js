@@ -30,9 +30,14 @@ const WORDS = {
   latency_ns: (x) => scaled(x, TIME),
   seconds: (x) => scaled(x * 1e9, TIME),
   share: (x) => `${threeDigits(x * 100)} %`,
-  change: (x) => `${x > 0 ? "+" : ""}${threeDigits(x * 100)} %`,
+  change: (x) => {
+    const percent = threeDigits(Math.abs(x) * 100);
+    // What rounds to zero has no sign.
+    return `${/^[0.]*$/.test(percent) ? "" : x > 0 ? "+" : "-"}${percent} %`;
+  },
   bytes: size,
-  count: (x) => scaled(x, SI),
+  // Rounds and targets are whole.
+  count: (x) => Number.isInteger(x) && x >= 0 && x < 1000 ? String(x) : scaled(x, SI),
   ratio: threeDigits,
   quantile: (x) => `${trim((x * 100).toFixed(6))} %`,
   celsius: (x) => `${threeDigits(x)} °C`,
