@@ -3,7 +3,7 @@
 use crate::args::Study;
 use crate::failure::Failure;
 use crate::{complain, print, print_json, report, signals, stored};
-use iodyno_measure::{Cell, ClassStats, Histogram, Role};
+use iodyno_measure::{Cell, ClassStats, Role};
 use iodyno_notebook::Run;
 use iodyno_report::terminal::Style;
 use iodyno_study::page::{self, Measured, Overlay};
@@ -77,8 +77,7 @@ fn overlay(run: &Run) -> Overlay {
         let total = cell.total();
         let of = |kind| total.class(kind).map_or(0, ClassStats::ops) as f64;
         let (reads, writes) = (of(OpKind::Read), of(OpKind::Write));
-        let mut felt = Histogram::default();
-        total.iter().for_each(|(_, stats)| felt.merge(stats.felt()));
+        let felt = total.felt();
         (reads + writes > 0.0).then(|| Measured {
             // A mix is drawn: what was asked for lies within a hundredth of it.
             read: (reads / (reads + writes) * 100.0).round() / 100.0,

@@ -101,6 +101,13 @@ impl Interval {
         self.classes.iter_mut().flatten().for_each(|c| c.trim());
     }
 
+    /// What a user of the storage feels, all kinds of operation together: whoever shows it says so.
+    pub fn felt(&self) -> Histogram {
+        let mut all = Histogram::trimmed();
+        self.iter().for_each(|(_, stats)| all.merge(stats.felt()));
+        all
+    }
+
     /// Completed operations of all kinds.
     pub fn ops(&self) -> u64 {
         self.iter().map(|(_, c)| c.ops()).sum()

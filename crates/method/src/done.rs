@@ -52,9 +52,7 @@ impl Figures {
     /// Those of a cell.
     pub fn of(cell: &Cell) -> Self {
         let total = cell.total();
-        let mut felt = Histogram::default();
-        total.iter().for_each(|(_, class)| felt.merge(class.felt()));
-        felt.trim();
+        let felt = total.felt();
         let measured_bytes = total.class(OpKind::Write).map_or(0, |class| class.bytes);
         let all_bytes = total.bytes();
         // The ramp's writes count for wear: moved bytes, in the window's proportion.

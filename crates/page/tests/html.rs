@@ -8,6 +8,7 @@ mod browser;
 mod sample;
 
 use iodyno_page::{Document, csv, html};
+use sha2::{Digest as _, Sha256};
 
 #[test]
 fn pages_are_small_and_ask_nobody() {
@@ -51,6 +52,23 @@ fn hostile_text_stays_text() {
     let ends = page.matches("</script").count();
     assert_eq!(ends, page.matches("<script").count());
     assert!(ends <= 2 * 3 + 2, "{ends}");
+}
+
+/// What is vendored is what was released: the library as `npm pack uplot@1.6.32` gives it, and the
+/// checker of accessibility that the tests use.
+#[test]
+fn vendored_files_are_those_of_their_manifests() {
+    for folder in ["web/uplot-1.6.32", "tests/vendor/axe-core-4.14.1"] {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let manifest = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+        assert_eq!(manifest.lines().count(), 3);
+        for line in manifest.lines() {
+            let (sum, name) = line.split_once("  ").unwrap();
+            let digest = Sha256::digest(std::fs::read(folder.join(name)).unwrap());
+            let bytes = (0..64).step_by(2).map(|i| u8::from_str_radix(&sum[i..i + 2], 16).unwrap());
+            assert!(digest.iter().copied().eq(bytes), "{name}");
+        }
+    }
 }
 
 /// Everything below asks a browser.

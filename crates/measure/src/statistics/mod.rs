@@ -32,6 +32,7 @@ pub mod rank;
 pub mod repeats;
 pub mod scaling;
 pub mod slope;
+pub mod stalls;
 pub mod steady;
 pub mod within;
 

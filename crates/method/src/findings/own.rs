@@ -2,16 +2,14 @@
 //! steady interval by interval, and how often it stalled.
 
 use super::Step;
-use iodyno_measure::Interval;
 use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
+use iodyno_measure::{Interval, statistics};
 use serde::Serialize;
 
 /// Points that a series is averaged to before it is judged, whose cost grows with their square.
 const POINTS_MAX: usize = 600;
 /// Fewer say nothing of a trend.
 const POINTS_MIN: usize = 20;
-/// An interval with less than this share of the median is a stall.
-const STALL_SHARE: f64 = 0.1;
 
 /// Intervals in which next to nothing was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -58,19 +56,8 @@ pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) ->
 /// How often the rate broke down.
 pub(super) fn stalls<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Stalls {
     let Some((rates, interval_s)) = rates(steps) else { return Stalls::default() };
-    let mut sorted = rates.clone();
-    sorted.sort_by(f64::total_cmp);
-    let usual = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-    let is_stall = |rate: &f64| *rate < STALL_SHARE * usual;
-    let (mut count, mut longest, mut current) = (0, 0, 0);
-    for rate in &rates {
-        if is_stall(rate) {
-            count += usize::from(current == 0);
-            current += 1;
-            longest = longest.max(current);
-        } else {
-            current = 0;
-        }
-    }
+    let found = statistics::stalls::stalls(&rates);
+    let longest = found.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let count = found.len();
     Stalls { count, longest_s: longest as f64 * interval_s, interval_s }
 }

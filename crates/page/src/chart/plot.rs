@@ -60,6 +60,11 @@ struct Drawing<'a> {
     is_thinned: bool,
 }
 
+/// The path of a level line over the whole of a panel.
+fn across(at: &Area, y: f64) -> String {
+    format!("M{} {}h{}", px(at.x), px(y), px(at.width))
+}
+
 /// Cosine of the slant of names, 35 degrees.
 const SLANT_COS: f64 = 0.819;
 
@@ -193,13 +198,7 @@ impl Drawing<'_> {
             let foot =
                 self.at.ruler.place(0.0).filter(|&y| self.at.ruler.holds(y)).unwrap_or(bottom);
             let foot = if self.panel.y.scale == Scale::Log { bottom } else { foot };
-            let _ = write!(
-                out,
-                r#"<path class="base" d="M{} {}h{}"/>"#,
-                px(at.x),
-                px(foot),
-                px(at.width)
-            );
+            let _ = write!(out, r#"<path class="base" d="{}"/>"#, across(at, foot));
         }
         let name = axis_label(axis);
         if is_last && !name.is_empty() {
@@ -241,26 +240,14 @@ impl Drawing<'_> {
                 minor.line_to(at.x + at.width, y);
                 continue;
             }
-            let _ = write!(
-                out,
-                r#"<g class="tick"><path d="M{} {}h{}"/>"#,
-                px(at.x),
-                px(y),
-                px(at.width)
-            );
+            let _ = write!(out, r#"<g class="tick"><path d="{}"/>"#, across(at, y));
             label(at.x - 7.0, y + 4.0, Anchor::End, at.x).write(out, &tick.label);
             out.push_str("</g>");
         }
         if let Scale::Categories(names) = &self.panel.y.scale {
             for (i, name) in names.iter().enumerate() {
                 let Some(y) = at.ruler.place(i as f64) else { continue };
-                let _ = write!(
-                    out,
-                    r#"<g class="tick"><path d="M{} {}h{}"/>"#,
-                    px(at.x),
-                    px(y),
-                    px(at.width)
-                );
+                let _ = write!(out, r#"<g class="tick"><path d="{}"/>"#, across(at, y));
                 let name_at = label(at.x - 7.0, y + 4.0, Anchor::End, at.x - 9.0);
                 Label { class: "cat", ..name_at }.write(out, name);
                 out.push_str("</g>");

@@ -15,9 +15,11 @@
 //! runs, nothing is loaded, whatever the names of targets and jobs contain.
 
 mod read;
-mod sha256;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 pub use read::embedded;
+use sha2::{Digest as _, Sha256};
 
 use std::fmt::Write;
 
@@ -142,8 +144,7 @@ pub fn page(document: &Document) -> String {
 
 /// What a browser is to allow: these styles and scripts, and no request.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
-    let hash =
-        |text: &str| format!(" 'sha256-{}'", sha256::base64(&sha256::digest(text.as_bytes())));
+    let hash = |text: &str| format!(" 'sha256-{}'", BASE64.encode(Sha256::digest(text)));
     let scripts: String = scripts.iter().map(|text| hash(text)).collect();
     let styles: String = styles.iter().map(|text| hash(text)).collect();
     format!(

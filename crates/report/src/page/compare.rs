@@ -349,9 +349,7 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
             let wanted = key.coordinates();
             for cell in runs.iter().flat_map(|r| &r.cells).filter(|c| c.key.coordinates() == wanted)
             {
-                for (_, stats) in cell.total().iter() {
-                    histogram.merge(stats.felt());
-                }
+                histogram.merge(&cell.total().felt());
             }
             Curve { name: name.to_owned(), histogram, parts: Vec::new() }
         };

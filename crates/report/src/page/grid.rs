@@ -317,9 +317,7 @@ pub(super) fn of_distribution<'a>(
             let mut parts = Vec::new();
             for cell in cells {
                 if cell.key.place.as_ref().is_some_and(|p| p.index as usize == index) {
-                    for (_, stats) in cell.total().iter() {
-                        all.merge(stats.felt());
-                    }
+                    all.merge(&cell.total().felt());
                     let felt = |i: &'a Interval| i.iter().map(|(_, s)| s.felt()).collect();
                     parts.extend(cell.series.iter().map(felt));
                 }

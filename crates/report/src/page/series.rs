@@ -5,7 +5,7 @@ use super::method::Stage;
 use super::{cells, grid, time, words};
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, Histogram, Role};
+use iodyno_measure::{Histogram, Role};
 use iodyno_method::findings::{SeriesFinding, Showed, Subject};
 use iodyno_notebook::Run;
 use iodyno_page::figure::Span;
@@ -174,7 +174,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         line("max", 6, &|i| samples[i].max_ns),
     ];
     // All I/Os of each sample, where every sample has its cell: rare ones are seen in no line.
-    let histograms: Vec<Histogram> = stage.cells.iter().map(|cell| felt(cell)).collect();
+    let histograms: Vec<Histogram> = stage.cells.iter().map(|cell| cell.total().felt()).collect();
     let has_all = histograms.len() == samples.len();
     if has_all {
         let quantile = |q: f64| {
@@ -235,16 +235,6 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             Vec::new()
         },
     })
-}
-
-/// All kinds of operation of a cell together.
-fn felt(cell: &Cell) -> Histogram {
-    let mut all = Histogram::trimmed();
-    for (_, stats) in cell.total().iter() {
-        all.merge(stats.felt());
-    }
-    all.trim();
-    all
 }
 
 /// Our own verdict on the rate, and stalls.

@@ -2,18 +2,18 @@
 
 use super::words;
 use crate::figures::{interval_lengths_ns, is_about_bandwidth};
+use iodyno_measure::statistics::stalls;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_notebook::Run;
 use iodyno_page::figure::{HeatMap, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::{OpKind, human};
+use std::ops::Range;
 
 /// Columns of a heat map: more than this are narrower than can be seen.
 const HEAT_COLUMNS_MAX: usize = 240;
 /// Rows of a heat map a factor of two.
 const ROWS_AN_OCTAVE: f64 = 4.0;
-/// Below this share of the median an interval is a stall.
-const STALL_SHARE: f64 = 0.1;
 /// Colours of the percentiles: the map below them has blue, green and yellow.
 pub(super) const P50: usize = 1;
 /// See [`P50`].
@@ -38,7 +38,7 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
     for kind in &kinds {
         panels.push(latency_panel(cell, *kind, &edges, ranges, kinds.len() > 1));
     }
-    let stalls = stalls(cell, &edges);
+    let stalls = stalled(cell, &edges);
     let mut notes = Vec::new();
     if stalls.len() > STALLS_MAX {
         notes.push(format!("{} stalls; the first {STALLS_MAX} are marked.", stalls.len()));
@@ -208,30 +208,19 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
 }
 
 /// Runs of neighbouring whole intervals in which next to nothing was done.
-fn stalls(cell: &Cell, edges: &[f64]) -> Vec<Span> {
+fn stalled(cell: &Cell, edges: &[f64]) -> Vec<Span> {
     let whole = cell.series.len().saturating_sub(1);
     let ops: Vec<f64> = cell.series[..whole].iter().map(|i| i.ops() as f64).collect();
     if ops.len() < 10 {
         return Vec::new();
     }
-    let limit = iodyno_measure::statistics::describe::median(&ops) * STALL_SHARE;
-    let mut spans: Vec<Span> = Vec::new();
-    for (i, n) in ops.iter().enumerate() {
-        if *n >= limit {
-            continue;
-        }
-        match spans.last_mut() {
-            #[expect(clippy::float_cmp, reason = "it is the same number, or another interval")]
-            Some(span) if span.to == edges[i] => span.to = edges[i + 1],
-            _ => spans.push(Span {
-                from: edges[i],
-                to: edges[i + 1],
-                name: "stall".to_owned(),
-                tone: Tone::Warning,
-            }),
-        }
-    }
-    spans
+    let span = |place: Range<usize>| Span {
+        from: edges[place.start],
+        to: edges[place.end],
+        name: "stall".to_owned(),
+        tone: Tone::Warning,
+    };
+    stalls::stalls(&ops).into_iter().map(span).collect()
 }
 
 fn summary(cell: &Cell, stalls: usize) -> String {

@@ -1,0 +1,37 @@
+//! Stalls: stretches of a series in which next to nothing was done.
+
+use super::describe;
+use core::ops::Range;
+
+/// An interval with less than this share of the median rate is a stall (`methodology`: what a user takes
+/// for a hang, and not for a slow second).
+pub const STALL_SHARE: f64 = 0.1;
+
+/// Runs of neighbouring rates below [`STALL_SHARE`] of their median, by their places in the series. None is
+/// found in an empty series, nor in one whose median is 0.
+pub fn stalls(rates: &[f64]) -> Vec<Range<usize>> {
+    if rates.is_empty() {
+        return Vec::new();
+    }
+    let limit = describe::median(rates) * STALL_SHARE;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (i, _) in rates.iter().enumerate().filter(|(_, rate)| **rate < limit) {
+        match found.last_mut() {
+            Some(last) if last.end == i => last.end = i + 1,
+            _ => found.push(i..i + 1),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_one_stall() {
+        let rates = [0.0, 10.0, 10.0, 0.9, 0.0, 10.0, 1.0, 10.0, 10.0, 10.0, 0.5];
+        assert_eq!(stalls(&rates), [0..1, 3..5, 10..11], "a tenth is no stall, less is");
+        assert!(stalls(&[]).is_empty() && stalls(&[0.0, 0.0, 5.0]).is_empty());
+    }
+}
