@@ -255,6 +255,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         cell.resources.moved_bytes += report.moved_bytes;
         cell.resources.outstanding_area_ns += report.outstanding_area_ns;
         cell.stamps.merge(&report.stamps);
+        cell.evidence.add_spent(&report.spent);
         if let Some(lateness) = &report.lateness {
             cell.lateness.get_or_insert_default().merge(lateness);
         }

@@ -18,6 +18,7 @@ mod model;
 mod plan;
 pub mod probe;
 pub mod recorder;
+mod round_trip;
 mod team;
 pub mod verify;
 mod walks;

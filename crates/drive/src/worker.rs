@@ -7,8 +7,9 @@ use crate::engine::{Engine, Wait};
 use crate::issuer::{Issuer, Step};
 use crate::memory::Buffers;
 use crate::recorder::{Recorder, Run};
+use crate::round_trip::{RoundTrip, Span};
 use crate::verify::VerifyMap;
-use iodyno_measure::{Coverage, Ended, ErrorKind, Histogram, StampQuality};
+use iodyno_measure::{Coverage, Ended, ErrorKind, Histogram, Spent, StampQuality};
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Stream};
 use std::io;
@@ -93,6 +94,8 @@ pub struct WorkerReport {
     pub carried_out_ns: i128,
     /// How coarse the stamps are.
     pub stamps: StampQuality,
+    /// Where the time went, by the stamps of some turns.
+    pub spent: Vec<Spent>,
     /// Open loop.
     pub lateness: Option<Histogram>,
     /// Open loop: due and not submitted at the end.
@@ -188,6 +191,7 @@ struct Loop {
     area_until_ns: u64,
     carried_in_ns: i128,
     carried_out_ns: i128,
+    round_trip: RoundTrip,
     cpu_start: CpuTime,
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
@@ -214,6 +218,7 @@ impl Loop {
             area_until_ns: start_ns,
             carried_in_ns: 0,
             carried_out_ns: 0,
+            round_trip: RoundTrip::new(start_ns),
             cpu_start: CpuTime::default(),
             cpu_end: None,
             overlaps_skipped: 0,
@@ -434,6 +439,7 @@ impl Loop {
         buffers: Option<&Buffers>,
         wait: Wait,
     ) -> io::Result<()> {
+        let mut handed_over = None;
         let looked_ns = if self.batch.is_empty() {
             self.now_ns
         } else {
@@ -441,6 +447,14 @@ impl Loop {
             self.integrate(self.in_flight() - self.batch.len(), submitted_ns);
             for &slot in &self.batch {
                 self.slots[slot as usize].submitted_ns = submitted_ns;
+            }
+            if w.recorder.measuring() && self.round_trip.is_due() {
+                if engine.submit()? {
+                    let (ops, to_ns) = (self.batch.len() as u64, w.clock.now_ns());
+                    handed_over = Some(Span { ops, from_ns: submitted_ns, to_ns });
+                } else {
+                    self.round_trip.never();
+                }
             }
             self.batch.clear();
             submitted_ns
@@ -526,6 +540,10 @@ impl Loop {
             let span_ns = if reaped > 1 { now_ns - looked_ns } else { 0 };
             w.recorder.stamps.add(reaped, span_ns);
         }
+        if let Some(handed_over) = handed_over {
+            let counted = Span { ops: reaped, from_ns: now_ns, to_ns: w.clock.now_ns() };
+            self.round_trip.add(handed_over, counted);
+        }
         Ok(())
     }
 
@@ -543,6 +561,7 @@ impl Loop {
             carried_in_ns: self.carried_in_ns,
             carried_out_ns: self.carried_out_ns,
             stamps: w.recorder.stamps,
+            spent: self.round_trip.spent(),
             lateness: w.recorder.lateness.take().map(|h| *h),
             backlog_ops: if measured { w.issuer.backlog(self.window_end_ns) } else { 0 },
             overlaps_skipped: self.overlaps_skipped,

@@ -8,7 +8,7 @@ use iodyno_drive::{
     Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, ErrorKind, Interval};
+use iodyno_measure::{Cell, Ended, ErrorKind, Interval, Spent, SpentOf};
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
 use std::fs::File;
@@ -110,6 +110,39 @@ fn sequential_cells_go_on_where_the_one_before_ended() {
         let furthest = (0..threads).map(|worker| walks.of(0, worker)[0]).max();
         // Of a cursor its draws, of a worker the units of its alignment.
         assert!(furthest >= Some(240), "{furthest:?}");
+    }
+}
+
+/// A read from the page cache is over when the call that hands it over returns: submission is nearly all of
+/// its latency. Where handing over and carrying out are one call there is nothing to tell apart.
+#[test]
+fn submission_and_reaping_are_told_from_the_rest() {
+    let spec = |engine| {
+        spec(&format!(
+            "depth = {}\nblock = \"16KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"300ms\"\nramp = \"20ms\"",
+            depth(engine)
+        ))
+    };
+    for engine in FILE_ENGINES {
+        let cell = run(&spec(engine), medium(scratch(8 * MIB), 8 * MIB), engine);
+        let spent = &cell.evidence.spent;
+        if !matches!(engine, EngineKind::Uring | EngineKind::Libaio) {
+            assert_eq!(spent, &[], "{engine:?}");
+            continue;
+        }
+        let [submission, reaping] = &spent[..] else { panic!("{engine:?}: {spent:?}") };
+        assert_eq!((&*submission.phase, submission.of), ("submission", SpentOf::Operation));
+        assert_eq!((&*reaping.phase, reaping.of), ("reaping", SpentOf::Operation));
+        let mean_ns = |spent: &Spent| spent.total_ns as f64 / spent.count as f64;
+        let latency_ns = cell.total().felt().mean_ns().unwrap();
+        let share = mean_ns(submission) / latency_ns;
+        assert!((0.6..1.3).contains(&share), "{engine:?}: submission is {share} of the latency");
+        assert!(mean_ns(reaping) > 0.0 && mean_ns(reaping) < latency_ns, "{engine:?}: {spent:?}");
+        let all = cell.total().ops();
+        assert!(
+            submission.count >= 16 && submission.count <= all / 2,
+            "a sample: {spent:?} of {all}"
+        );
     }
 }
 

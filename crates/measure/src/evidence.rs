@@ -68,7 +68,8 @@ pub struct Evidence {
     pub overlaps_skipped: u64,
     /// What verification found wrong first, in words.
     pub first_corruption: Option<String>,
-    /// In virtual time: where the time of the I/Os went, phase by phase, in the order in which it does.
+    /// Where the time of the I/Os went, phase by phase, in the order in which it does. In virtual time the
+    /// machine tells of all of it; in real time the workers' own stamps tell of a sample ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// In virtual time: how busy the parts of the machine were, as far as they were at all.
     pub busy: Vec<Busy>,
@@ -77,19 +78,24 @@ pub struct Evidence {
 impl Evidence {
     /// Adds where the time of another target's I/Os went; of parts of one name the busiest counts.
     pub fn add_usage(&mut self, other: &Self) {
-        for theirs in &other.spent {
+        self.add_spent(&other.spent);
+        for theirs in &other.busy {
+            match self.busy.iter_mut().find(|b| b.resource == theirs.resource) {
+                Some(mine) => mine.share = mine.share.max(theirs.share),
+                None => self.busy.push(theirs.clone()),
+            }
+        }
+    }
+
+    /// Adds where the time of more I/Os of the same cell went.
+    pub fn add_spent(&mut self, spent: &[Spent]) {
+        for theirs in spent {
             match self.spent.iter_mut().find(|s| s.phase == theirs.phase && s.of == theirs.of) {
                 Some(mine) => {
                     mine.total_ns += theirs.total_ns;
                     mine.count += theirs.count;
                 }
                 None => self.spent.push(theirs.clone()),
-            }
-        }
-        for theirs in &other.busy {
-            match self.busy.iter_mut().find(|b| b.resource == theirs.resource) {
-                Some(mine) => mine.share = mine.share.max(theirs.share),
-                None => self.busy.push(theirs.clone()),
             }
         }
     }
@@ -119,6 +125,9 @@ pub enum SpentOf {
     Write,
     /// Flash pages of reads, which several of one read may pass side by side.
     Page,
+    /// Operations of any kind of a real target, of which a sample was stamped: `submission`, within the
+    /// latency, until the call that handed it over returned; `reaping`, after the latency, until it was counted.
+    Operation,
 }
 
 /// How busy a part of an emulated machine was.

@@ -158,7 +158,7 @@ impl<'a> LibaioEngine<'a> {
         Ok(())
     }
 
-    fn submit(&mut self) -> io::Result<()> {
+    fn submit_pending(&mut self) -> io::Result<()> {
         let mut from = 0;
         while from < self.pending.len() {
             let rest = &mut self.pending[from..];
@@ -217,10 +217,15 @@ impl Engine for LibaioEngine<'_> {
         self.pending.push(iocb);
     }
 
+    fn submit(&mut self) -> io::Result<bool> {
+        self.submit_pending()?;
+        Ok(true)
+    }
+
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         if !self.pending.is_empty() {
-            self.submit()?;
+            self.submit_pending()?;
         }
         if self.reaps_in_user_space {
             self.reap_ring();

@@ -2,8 +2,8 @@
 //! the loop and the stamps; an engine only moves bytes.
 //!
 //! One turn of the loop: `queue` each operation into its slot, `turn` once (hands them over and
-//! waits as told), `drain` what completed. An engine never allocates, locks, logs or formats in
-//! these three.
+//! waits as told; now and then `submit` goes before it, to be stamped apart), `drain` what completed.
+//! An engine never allocates, locks, logs or formats in these.
 
 pub mod libaio;
 pub mod live;
@@ -41,6 +41,12 @@ pub enum Wait {
 pub trait Engine {
     /// Takes one operation; the slot's buffer is the engine's until its completion is drained.
     fn queue(&mut self, slot: u32, op: &Op);
+
+    /// Hands over what was queued and waits for nothing: what the next turn would begin with. False where
+    /// handing over and carrying out are one, and nothing was done.
+    fn submit(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Hands over what was queued and waits as told. Being interrupted by a signal is success.
     fn turn(&mut self, wait: Wait) -> io::Result<()>;

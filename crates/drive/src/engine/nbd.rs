@@ -115,6 +115,19 @@ impl Engine for NbdEngine<'_> {
         unsafe { self.connection.queue(slot, kind, flags, offset, len, buffer) };
     }
 
+    fn submit(&mut self) -> io::Result<bool> {
+        if self.lost.is_some() {
+            return Ok(false);
+        }
+        match self.connection.send_queued() {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.lost = Some(error);
+                Ok(false)
+            }
+        }
+    }
+
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         if let Some(lost) = &self.lost {

@@ -404,6 +404,12 @@ impl Connection {
         self.wait(deadline)
     }
 
+    /// Sends what was queued, as far as the socket takes it now: what a turn begins with. After an error,
+    /// the connection is of no use.
+    pub fn send_queued(&mut self) -> io::Result<()> {
+        self.send().map(drop)
+    }
+
     /// Until a completion is there, or the deadline.
     #[cold]
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! Where the time of an I/O goes. Of emulated storage the machine tells, phase by phase; of real storage
-//! the processor time of this host is known, and the rest is the device and waiting.
+//! the workers' stamps tell submission and reaping from the device and all waiting. Where submission is the
+//! I/O itself (pread, a mapping, memory) the processor time is told from the rest.
 
 use super::words;
 use iodyno_measure::{Cell, Spent, SpentOf};
@@ -12,6 +13,11 @@ const CELLS_MAX: usize = 16;
 /// Phases that are told apart: as many as there are colours, one of which is for all others.
 const PHASES_MAX: usize = 8;
 
+/// The part within the latency that the workers' stamps tell apart.
+const SUBMISSION: &str = "submission";
+/// The workers' own processor time.
+const USER: &str = "iodyno: make, submit and reap";
+
 /// A bar: its name, and its parts with their times, ns.
 type Bar = (String, Vec<(String, f64)>);
 
@@ -23,11 +29,14 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
         .take(CELLS_MAX)
         .collect();
     let cells: Vec<&Cell> = groups.iter().flat_map(|(_, cells)| cells).copied().collect();
-    let is_emulated = cells.iter().any(|c| !c.evidence.spent.is_empty());
+    let is_emulated = cells.iter().any(|c| c.evidence.virtual_time);
     let bars: Vec<Bar> = if is_emulated {
         groups.iter().flat_map(|(name, cells)| emulated(name, cells)).collect()
     } else {
-        groups.iter().filter_map(|(name, cells)| real(name, cells)).collect()
+        groups
+            .iter()
+            .filter_map(|(name, cells)| stamped(name, cells).or_else(|| charged(name, cells)))
+            .collect()
     };
     if bars.is_empty() {
         return None;
@@ -86,11 +95,17 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
             points: points.collect(),
         });
     }
-    let note = if is_emulated {
-        "Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time."
-    } else {
-        "The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting."
-    };
+    let has = |part: &str| phases.iter().any(|p| p.0 == part);
+    let mut notes = Vec::new();
+    if is_emulated {
+        notes.push("Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time.");
+    }
+    if has(SUBMISSION) {
+        notes.push("By the workers' stamps, of about one turn in a millisecond. Submission is within the latency: until the call that handed the I/O over, with its whole batch, returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The device cannot be told from the kernel's way there and back, nor from waiting.");
+    }
+    if has(USER) {
+        notes.push("The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting.");
+    }
     let named = |bar: &Bar| format!("{} ({})", bar.0, human::time_ns(total(bar)));
     let share = Axis {
         range: Some((0.0, 1.0)),
@@ -106,7 +121,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
             panels: vec![Panel::new(share, series)],
             spans: Vec::new(),
         }),
-        notes: vec![note.to_owned()],
+        notes: notes.into_iter().map(str::to_owned).collect(),
     })
 }
 
@@ -134,11 +149,42 @@ fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
         .collect()
 }
 
-/// A real cell: processor time in user mode and in the kernel, and the rest of the mean latency.
-fn real(name: &str, cells: &[&Cell]) -> Option<Bar> {
+/// The mean latency over all operations of the cells, ns, and how many there were.
+fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
+    let (mut ops, mut sum_ns) = (0.0, 0.0);
+    for cell in cells {
+        let total = cell.total();
+        ops += total.ops() as f64;
+        sum_ns += total.iter().map(|(_, s)| s.service.sum_ns() as f64).sum::<f64>();
+    }
+    (sum_ns / ops, ops)
+}
+
+/// A real cell whose engine hands operations over: by the workers' stamps.
+fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
+    let mean_of = |phase: &str| {
+        let spent = cells.iter().flat_map(|c| &c.evidence.spent);
+        let (mut total, mut count) = (0.0, 0.0);
+        for s in spent.filter(|s| s.of == SpentOf::Operation && s.phase == phase) {
+            (total, count) = (total + s.total_ns as f64, count + s.count as f64);
+        }
+        (count > 0.0).then(|| total / count)
+    };
+    let (submission_ns, reaping_ns) = (mean_of("submission")?, mean_of("reaping")?);
+    let (mean_ns, _) = mean_ns(cells);
+    let parts = vec![
+        (SUBMISSION.to_owned(), submission_ns.min(mean_ns)),
+        ("device, kernel and waiting".to_owned(), (mean_ns - submission_ns).max(0.0)),
+        ("reaping".to_owned(), reaping_ns),
+    ];
+    Some((name.to_owned(), parts))
+}
+
+/// A real cell whose calls carry the I/O out: processor time in user mode and in the kernel, and the rest
+/// of the mean latency.
+fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let sum = |of: &dyn Fn(&Cell) -> f64| cells.iter().map(|c| of(c)).sum::<f64>();
-    let ops = sum(&|c| c.total().ops() as f64);
-    let mean_ns = sum(&|c| c.total().iter().map(|(_, s)| s.service.sum_ns() as f64).sum()) / ops;
+    let (mean_ns, ops) = mean_ns(cells);
     let user_ns = sum(&|c| c.resources.cpu_user_ns.iter().sum::<u64>() as f64) / ops;
     let kernel_ns = sum(&|c| c.resources.cpu_system_ns.iter().sum::<u64>() as f64) / ops;
     let is_known = cells.iter().all(|c| !c.evidence.in_process && !c.evidence.virtual_time)
@@ -146,10 +192,61 @@ fn real(name: &str, cells: &[&Cell]) -> Option<Bar> {
         && user_ns + kernel_ns <= mean_ns;
     is_known.then(|| {
         let parts = vec![
-            ("iodyno: make, submit and reap".to_owned(), user_ns),
+            (USER.to_owned(), user_ns),
             ("kernel, on the workers' time".to_owned(), kernel_ns),
             ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
         ];
         (name.to_owned(), parts)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_measure::{Evidence, Interval};
+    use iodyno_units::OpKind;
+
+    /// Two cells of one point, of 100 operations of 10 µs and of 300 of 30 µs: 25 µs on average.
+    fn cells(spent: [&[(&str, u64, u64)]; 2]) -> Vec<Cell> {
+        let each = [(100, 10_000), (300, 30_000)].into_iter().zip(spent);
+        each.map(|((ops, latency_ns), spent)| {
+            let mut interval = Interval::default();
+            interval.class_mut(OpKind::Read).service.record_n(latency_ns, ops);
+            let spent = spent.iter().map(|(phase, total_ns, count)| Spent {
+                phase: (*phase).to_owned(),
+                of: SpentOf::Operation,
+                total_ns: *total_ns,
+                count: *count,
+            });
+            let evidence = Evidence { spent: spent.collect(), ..Evidence::default() };
+            let mut cell = Cell { series: vec![interval], evidence, ..Cell::default() };
+            cell.resources.cpu_user_ns = vec![ops * 1_000];
+            cell.resources.cpu_system_ns = vec![ops * 4_000, ops * 1_000];
+            cell
+        })
+        .collect()
+    }
+
+    #[test]
+    fn stamps_are_weighed_by_their_operations_and_the_rest_is_the_device() {
+        let cells = cells([
+            &[("submission", 40_000, 10), ("reaping", 1_000, 10)],
+            &[("submission", 60_000, 40), ("reaping", 14_000, 40)],
+        ]);
+        let (_, parts) = stamped("point", &cells.iter().collect::<Vec<_>>()).unwrap();
+        let of = |i: usize| (parts[i].0.as_str(), parts[i].1);
+        assert_eq!(of(0), (SUBMISSION, 2_000.0));
+        assert_eq!(of(1), ("device, kernel and waiting", 23_000.0));
+        assert_eq!(of(2), ("reaping", 300.0));
+        assert_eq!(parts.len(), 3);
+    }
+
+    #[test]
+    fn without_stamps_the_processor_time_is_told() {
+        let cells = cells([&[], &[]]);
+        let cells: Vec<&Cell> = cells.iter().collect();
+        assert_eq!(stamped("point", &cells), None);
+        let (_, parts) = charged("point", &cells).unwrap();
+        assert_eq!(parts.iter().map(|p| p.1).collect::<Vec<_>>(), [1_000.0, 5_000.0, 19_000.0]);
+    }
 }
