@@ -3,6 +3,7 @@
 
 use crate::{Evidence, Histogram, Interval, Verdict};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What was asked for. Cells of one run are told apart by it.
@@ -197,6 +198,15 @@ impl Resources {
     }
 }
 
+/// The operations of a cell by the intervals in which they were recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Length of an interval, ns. The last one may be shorter.
+    pub interval_ns: u64,
+    /// Completed operations of all kinds in each.
+    pub ops: Vec<u64>,
+}
+
 /// One cell of a run: plain data that merges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -209,6 +219,10 @@ pub struct Cell {
     pub interval_ns: u64,
     /// All that completed in the window, by interval; an empty interval is there, empty.
     pub series: Vec<Interval>,
+    /// Where neighbouring intervals of `series` were made one: what was done in those that were recorded, for
+    /// a short stall is not seen in a long interval. Known to who made them longer, and not kept.
+    #[serde(skip)]
+    pub recorded: Option<Recorded>,
     /// What the workers used.
     pub resources: Resources,
     /// How coarse the completion stamps are.
@@ -245,7 +259,32 @@ impl Cell {
         });
         let series = series.collect();
         let interval_ns = self.interval_ns.saturating_mul(merge.max(1) as u64);
-        Self { interval_ns, series, ..self.without_series() }
+        let (recorded_ns, ops) = self.recorded();
+        let recorded =
+            (merge > 1).then(|| Recorded { interval_ns: recorded_ns, ops: ops.into_owned() });
+        Self { interval_ns, series, recorded, ..self.without_series() }
+    }
+
+    /// The length of the intervals that were recorded, ns, and the operations completed in each.
+    pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
+        match &self.recorded {
+            Some(recorded) => (recorded.interval_ns, Cow::Borrowed(&recorded.ops)),
+            None => (self.interval_ns, self.series.iter().map(Interval::ops).collect()),
+        }
+    }
+
+    /// The length of the whole intervals that were recorded, ns, and the operations a second in each. The last
+    /// interval may be shorter and is left out; a cell that is shorter than its interval has one, of its own
+    /// length. Empty for an empty window.
+    pub fn rates_iops(&self) -> (u64, Vec<f64>) {
+        let (interval_ns, ops) = self.recorded();
+        let length_ns = interval_ns.min(self.window_ns);
+        if length_ns == 0 {
+            return (0, Vec::new());
+        }
+        let whole = (self.window_ns / length_ns) as usize;
+        let rate = |n: &u64| *n as f64 * 1e9 / length_ns as f64;
+        (length_ns, ops.iter().take(whole).map(rate).collect())
     }
 
     /// All but what it did interval by interval.
@@ -256,6 +295,7 @@ impl Cell {
             window_ns: self.window_ns,
             interval_ns: self.interval_ns,
             series: Vec::new(),
+            recorded: None,
             resources: self.resources.clone(),
             stamps: self.stamps,
             lateness: self.lateness.clone(),

@@ -206,15 +206,24 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
+/// What is kept of a cell interval by interval.
+pub(crate) struct Series {
+    /// Neighbours made one, as many as asked for.
+    pub(crate) intervals: Vec<Interval>,
+    /// Operations in each interval that was recorded.
+    pub(crate) ops: Vec<u64>,
+}
+
 /// The series of a cell that has `count` intervals, `merge` neighbours made one.
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
     count: usize,
     merge: usize,
-) -> rusqlite::Result<Result<Vec<Interval>, Damage>> {
-    let mut series: Vec<Interval> = Vec::new();
-    series.resize_with(count.div_ceil(merge), Interval::default);
+) -> rusqlite::Result<Result<Series, Damage>> {
+    let mut ops = vec![0; count];
+    let mut intervals: Vec<Interval> = Vec::new();
+    intervals.resize_with(count.div_ceil(merge), Interval::default);
     let mut query = db.prepare_cached(
         "SELECT position, kind, bytes, errors, service, response FROM intervals
          WHERE cell = ?1 ORDER BY position",
@@ -228,10 +237,12 @@ pub(crate) fn read_series(
         if position >= count {
             return Ok(Err(format!("interval {position} of {count}")));
         }
-        let stats = series[position / merge].classes[kind.index()].get_or_insert_with(nothing);
+        let stats = intervals[position / merge].classes[kind.index()].get_or_insert_with(nothing);
+        let before = stats.ops();
         if let Err(damage) = add_class(row, stats)? {
             return Ok(Err(damage));
         }
+        ops[position] += stats.ops() - before;
     }
-    Ok(Ok(series))
+    Ok(Ok(Series { intervals, ops }))
 }

@@ -3,11 +3,11 @@
 //! Nothing is repaired in the file: that a run crashed follows from its writer being gone, each
 //! time that it is read, and its unfinished cell is judged by what was committed of it.
 
-use crate::codec::{self, Damage};
+use crate::codec::{self, Damage, Series};
 use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
 use crate::{Error, Timestamp, schema};
-use iodyno_measure::{Cell, Ended, Histogram, verdict};
+use iodyno_measure::{Cell, Ended, Histogram, Recorded, verdict};
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
 
@@ -256,12 +256,17 @@ fn cells(
         let read = || -> Result<Cell, Damage> {
             let mut cell: Cell =
                 serde_json::from_str(&row.text).map_err(|e| format!("a cell: {e}"))?;
-            cell.series = series?;
+            let Series { intervals, ops } = series?;
+            cell.series = intervals;
             cell.lateness = row.lateness.as_deref().map(Histogram::from_bytes).transpose()?;
-            if !row.finished {
-                complete(&mut cell, status, row.intervals as u64);
+            let interval_ns = cell.interval_ns;
+            if merge > 1 {
+                cell.recorded = Some(Recorded { interval_ns, ops });
+                cell.interval_ns = interval_ns.saturating_mul(merge);
             }
-            cell.interval_ns = cell.interval_ns.saturating_mul(merge);
+            if !row.finished {
+                complete(&mut cell, status, interval_ns * row.intervals as u64);
+            }
             Ok(cell)
         };
         Ok(read())
@@ -293,8 +298,8 @@ fn cells(
 }
 
 /// Makes a whole cell of one that was begun and never finished.
-fn complete(cell: &mut Cell, status: &Status, intervals: u64) {
-    cell.window_ns = cell.interval_ns * intervals;
+fn complete(cell: &mut Cell, status: &Status, window_ns: u64) {
+    cell.window_ns = window_ns;
     cell.ended = match status {
         Status::Running => Ended::Running,
         Status::Crashed => Ended::Crashed,

@@ -147,6 +147,7 @@ fn cell() -> impl Strategy<Value = Cell> {
     let rest = (evidence(), btree_map(text(), text(), 0..3), verdicts, ended);
     (key(), numbers, vec(interval(), 0..4), resources, of(histogram()), rest).prop_map(
         |(key, numbers, series, resources, lateness, (evidence, facts, verdicts, ended))| Cell {
+            recorded: None,
             key,
             window_ns: numbers.0,
             interval_ns: numbers.1,
@@ -259,6 +260,7 @@ proptest! {
             prop_assert_eq!(merged.series.len(), whole.series.len().div_ceil(factor));
             prop_assert_eq!(merged.interval_ns, whole.interval_ns.saturating_mul(factor as u64));
             prop_assert_eq!(merged.total(), whole.total());
+            prop_assert_eq!(merged.recorded(), whole.recorded());
         }
     }
 

@@ -2,8 +2,8 @@
 //! steady interval by interval, and how often it stalled.
 
 use super::Step;
+use iodyno_measure::statistics;
 use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
-use iodyno_measure::{Interval, statistics};
 use serde::Serialize;
 
 /// Points that a series is averaged to before it is judged, whose cost grows with their square.
@@ -22,21 +22,17 @@ pub struct Stalls {
     pub interval_s: f64,
 }
 
-/// The rates of the whole intervals of some cells, one after the other, and the length of an interval, s. The
-/// last interval of a cell may be shorter and is left out; cells of unequal intervals can't be joined.
+/// The rates of the whole intervals of some cells, one after the other, and the length of an interval, s.
+/// Cells of unequal intervals can't be joined.
 fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64)> {
     let mut interval_ns = None;
     let mut all = Vec::new();
     for step in steps {
-        let cell = step.cell;
-        // A cell that is shorter than its interval has one, of its own length.
-        let length_ns = cell.interval_ns.min(cell.window_ns);
+        let (length_ns, rates) = step.cell.rates_iops();
         if *interval_ns.get_or_insert(length_ns) != length_ns || length_ns == 0 {
             return None;
         }
-        let whole = (cell.window_ns / length_ns) as usize;
-        let seconds = length_ns as f64 / 1e9;
-        all.extend(cell.series.iter().take(whole).map(|i: &Interval| i.ops() as f64 / seconds));
+        all.extend(rates);
     }
     Some((all, interval_ns? as f64 / 1e9))
 }

@@ -20,6 +20,8 @@ pub(super) const P50: usize = 1;
 pub(super) const P99: usize = 3;
 /// Colours of the kinds of operation, which are not those.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
+/// Fewer whole intervals say nothing of stalls.
+const INTERVALS_MIN: usize = 10;
 /// Stalls that are marked one by one.
 const STALLS_MAX: usize = 40;
 
@@ -38,10 +40,16 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
     for kind in &kinds {
         panels.push(latency_panel(cell, *kind, &edges, ranges, kinds.len() > 1));
     }
-    let stalls = stalled(cell, &edges);
+    let stalls = stalled(cell);
     let mut notes = Vec::new();
     if stalls.len() > STALLS_MAX {
         notes.push(format!("{} stalls; the first {STALLS_MAX} are marked.", stalls.len()));
+    }
+    if let Some(recorded) = &cell.recorded {
+        let length = human::duration_ns(recorded.interval_ns);
+        notes.push(format!(
+            "Recorded in intervals of {length}: by those stalls are found, and the band is from the slowest to the fastest of them."
+        ));
     }
     notes.push(format!(
         "Intervals of {}. The colour is the rank of the number of I/Os, so that rare ones are seen.",
@@ -126,7 +134,7 @@ fn rate_panel(
         }
         Series { name: kind.name().to_owned(), mark: Mark::Step, color, points }
     });
-    let series = series.collect();
+    let series = extremes(cell, kinds, edges, about_bandwidth).into_iter().chain(series).collect();
     let (label, quantity) = if about_bandwidth {
         ("throughput", Quantity::Throughput)
     } else {
@@ -147,6 +155,30 @@ fn rate_panel(
     }
     panel.height = 0.7;
     panel
+}
+
+/// Where intervals were made longer: from the slowest to the fastest of those that are in each. Of one kind of
+/// operation, and for throughput of one size, since operations are what is known of them.
+fn extremes(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: bool) -> Option<Series> {
+    let recorded = cell.recorded.as_ref()?;
+    let (length_ns, rates) = cell.rates_iops();
+    let each = (cell.interval_ns / recorded.interval_ns.max(1)).max(1) as usize;
+    if kinds.len() != 1 || (about_bandwidth && cell.key.blocks.len() > 1) || length_ns == 0 {
+        return None;
+    }
+    let bytes = cell.key.blocks.first().map_or(0, |b| b.0);
+    let scale = if about_bandwidth { f64::from(bytes) } else { 1.0 };
+    let mut points: Vec<Point> = Vec::new();
+    for (chunk, edge) in rates.chunks(each).zip(edges.windows(2)) {
+        let low = chunk.iter().copied().fold(f64::INFINITY, f64::min) * scale;
+        let high = chunk.iter().copied().fold(0.0, f64::max) * scale;
+        let at =
+            |x| Point { interval: Some((low, high)), ..Point::at(x, f64::midpoint(low, high)) };
+        points.extend([at(edge[0]), at(edge[1])]);
+    }
+    let length = human::duration_ns(length_ns);
+    let name = format!("slowest to fastest {length}");
+    Some(Series { name, mark: Mark::Band, color: KINDS[0], points })
 }
 
 fn latency_panel(
@@ -208,27 +240,23 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
 }
 
 /// Runs of neighbouring whole intervals in which next to nothing was done.
-fn stalled(cell: &Cell, edges: &[f64]) -> Vec<Span> {
-    let whole = cell.series.len().saturating_sub(1);
-    let ops: Vec<f64> = cell.series[..whole].iter().map(|i| i.ops() as f64).collect();
-    if ops.len() < 10 {
+fn stalled(cell: &Cell) -> Vec<Span> {
+    let (length_ns, rates) = cell.rates_iops();
+    if rates.len() < INTERVALS_MIN {
         return Vec::new();
     }
+    let at = |interval: usize| interval as f64 * length_ns as f64 / 1e9;
     let span = |place: Range<usize>| Span {
-        from: edges[place.start],
-        to: edges[place.end],
+        from: at(place.start),
+        to: at(place.end),
         name: "stall".to_owned(),
         tone: Tone::Warning,
     };
-    stalls::stalls(&ops).into_iter().map(span).collect()
+    stalls::stalls(&rates).into_iter().map(span).collect()
 }
 
 fn summary(cell: &Cell, stalls: usize) -> String {
-    let whole = cell.series.len().saturating_sub(1).max(1);
-    let rates: Vec<f64> = cell.series[..whole.min(cell.series.len())]
-        .iter()
-        .map(|i| i.ops() as f64 * 1e9 / cell.interval_ns.max(1) as f64)
-        .collect();
+    let (_, rates) = cell.rates_iops();
     let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let high = rates.iter().copied().fold(0.0, f64::max);
     let mean = cell.per_second(cell.total().ops() as f64);
@@ -243,4 +271,50 @@ fn summary(cell: &Cell, stalls: usize) -> String {
         human::count(low),
         human::count(high)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two hours of seconds of 1 000 reads, but for two seconds in the second hour.
+    fn hours() -> Cell {
+        let mut cell = Cell {
+            window_ns: 7_200_500_000_000,
+            interval_ns: 1_000_000_000,
+            series: vec![Interval::default(); 7_201],
+            ..Cell::default()
+        };
+        for (i, interval) in cell.series.iter_mut().enumerate() {
+            let ops = match i {
+                4_000 | 4_001 => 7,
+                7_200 => 1,
+                _ => 1_000,
+            };
+            interval.class_mut(OpKind::Read).service.record_n(90_000, ops);
+        }
+        cell
+    }
+
+    #[test]
+    fn a_stall_is_found_in_whatever_intervals_it_is_drawn() {
+        for merge in [1, 36, 100] {
+            let cell = hours().coarser(merge);
+            let found = stalled(&cell);
+            let ends: Vec<_> = found.iter().map(|s| (s.from, s.to)).collect();
+            assert_eq!(ends, [(4_000.0, 4_002.0)], "merged by {merge}");
+            let said = summary(&cell, found.len());
+            assert!(said.contains("; 7.00 in the slowest interval, 1.00 k in"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_band_has_the_slowest_and_the_fastest_of_each_interval() {
+        assert!(extremes(&hours(), &[OpKind::Read], &edges(&hours()), false).is_none());
+        let cell = hours().coarser(100);
+        let band = extremes(&cell, &[OpKind::Read], &edges(&cell), false).unwrap();
+        let low_of = |interval: usize| band.points[2 * interval].interval.unwrap();
+        assert_eq!((low_of(39), low_of(40), low_of(41)), ((1e3, 1e3), (7.0, 1e3), (1e3, 1e3)));
+        assert_eq!((band.points[80].x, band.points[81].x), (4_000.0, 4_100.0));
+    }
 }
