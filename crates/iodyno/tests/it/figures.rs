@@ -9,6 +9,7 @@ use iodyno_page::figure::Span;
 use iodyno_page::{Block, Document, Mark, Plot, Point, Scale, Shape, Tone};
 use iodyno_report::compare::{self, Options as Criteria, Side};
 use iodyno_report::page::{self, Options};
+use iodyno_units::human;
 use serde_json::Value;
 
 const DEVICE: &str = "model:exflash-400g";
@@ -204,6 +205,7 @@ fn load_curves_and_operating_points_are_drawn_where_they_were_measured() {
             let beside = plot(&report, &format!("levels-{which}"));
             let of_target = format!("{} (OIO {oio})", targets[subject as usize]);
             let named = format!("{which} (OIO {oio})");
+            assert_eq!((alone.panels[0].series.len(), beside.panels[0].series.len()), (2, 2));
             for line in [points(alone, 0, &named), points(beside, 0, &of_target)] {
                 assert_eq!(line.len(), wanted.len());
                 for (i, (point, ns)) in line.iter().zip(&wanted).enumerate() {
@@ -444,6 +446,8 @@ fn the_phases_of_an_emulated_io_are_its_time() {
                 (sum_ns / mean_ns - 1.0).abs() < 0.01,
                 "{device} {kind}: {sum_ns} of {mean_ns}"
             );
+            let time = format!("({})", human::time_ns(sum_ns));
+            assert!(names[bar].ends_with(&time), "{} has {time}", names[bar]);
             for series in shares {
                 let each_ns = told.iter().find(|t| t.0 == series.name).map_or(0.0, |t| t.1);
                 let point = &series.points[bar];
@@ -510,7 +514,7 @@ fn a_measured_run_is_laid_over_a_study_at_its_own_places() {
     let printed = "Figure 1,ram,randread,4096,2,,1,iops,=,200000,500,1/s,table,";
     place.write("figures.csv", format!("{head}\n{printed}\n"));
     let short = "--time 300ms --ramp 5ms -q";
-    let one = format!("run random-read --on {DEVICE} --vary depth=1,2,3,8 --vary block=4KiB,16KiB");
+    let one = format!("run random-read --on {DEVICE} --vary block=16KiB,4KiB --vary depth=1,2,3,8");
     place.iodyno(&format!("{one} {short} --name alone")).succeeds();
     let two = format!("run random-read --on {DEVICE}*2 --depth 2");
     place.iodyno(&format!("{two} {short} --name pair")).succeeds();
