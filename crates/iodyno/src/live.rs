@@ -21,10 +21,8 @@ pub(crate) struct Live {
     drawn: Option<Instant>,
     cell: String,
     position: (usize, usize),
-    /// How long all cells take by the plan, ns, where it is known.
-    planned_ns: Option<u64>,
-    /// When the first of them began.
-    began: Option<Instant>,
+    /// By which it is known how long the cells to come take.
+    plan: Plan,
 }
 
 impl Live {
@@ -37,8 +35,7 @@ impl Live {
             drawn: None,
             cell: String::new(),
             position: (0, 0),
-            planned_ns: None,
-            began: None,
+            plan: Plan::default(),
         }
     }
 
@@ -54,6 +51,13 @@ impl Live {
         complain(&format!("\r\x1b[K{text}"));
     }
 
+    /// About how long the run still takes, ns. Of a single cell the line tells it already.
+    fn left_ns(&self, progress: &Progress<'_>) -> Option<u64> {
+        let (index, count) = self.position;
+        let cell_left_ns = progress.total_ns?.saturating_sub(progress.elapsed_ns);
+        self.plan.left_ns(index, cell_left_ns).filter(|_| count > 1)
+    }
+
     /// Takes the live line away; results follow.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
@@ -64,9 +68,7 @@ impl Live {
 
 impl Watch for Live {
     fn planned(&mut self, plan: &Plan) {
-        // Rounds end when they are steady, cells in virtual time when they are simulated.
-        let is_known = !plan.virtual_time && !plan.open_ended && plan.budget.is_none();
-        self.planned_ns = is_known.then_some(plan.time_ns);
+        self.plan = plan.clone();
         if !self.quiet && plan.is_notable() {
             complain(&format!("plan: {}\n", plan.words.join("; ")));
         }
@@ -99,7 +101,6 @@ impl Watch for Live {
     fn cell(&mut self, index: usize, count: usize, cell: &Cell) {
         self.cell.clone_from(&cell.key.name);
         self.position = (index, count);
-        self.began.get_or_insert_with(Instant::now);
         self.drawn = None;
     }
 
@@ -111,10 +112,6 @@ impl Watch for Live {
             let kinds = latest?.iter().map(|(_, class)| class.felt());
             kinds.filter_map(|h| h.quantile_ns(q)).max()
         };
-        // Of a single cell the line tells it already.
-        let left_ns = self.planned_ns.zip(self.began).filter(|_| self.position.1 > 1);
-        let left_ns =
-            left_ns.map(|(ns, began)| ns.saturating_sub(began.elapsed().as_nanos() as u64));
         let line = progress_line(
             &Line {
                 cell: &self.cell,
@@ -128,10 +125,70 @@ impl Watch for Live {
                 p50_ns: quantile(0.5),
                 p99_ns: quantile(0.99),
                 errors: progress.errors,
-                left_ns,
+                left_ns: self.left_ns(progress),
             },
             self.style,
         );
         self.draw(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLE: Style = Style { color: false, width: 80, unicode: true };
+
+    /// Cells of unequal length, twice over: at every moment what is left is the rest of this cell and all
+    /// cells after it, however long it took to come here; in the end it is nothing.
+    #[test]
+    fn what_is_left_is_the_rest_of_this_cell_and_all_to_come() {
+        let times_s = [2_u64, 30, 5];
+        let (repeats, second_ns) = (2, 1_000_000_000);
+        let mut live = Live::new(true, STYLE);
+        let plan = Plan {
+            cells: 6,
+            repeats,
+            time_ns: 74 * second_ns,
+            cell_times_ns: times_s.map(|s| s * second_ns).to_vec(),
+            ..Plan::default()
+        };
+        live.planned(&plan);
+        let mut gone_s = 0;
+        for index in 0..6 {
+            live.cell(index, 6, &Cell::default());
+            let total_s = times_s[index % 3];
+            for elapsed_s in 0..=total_s {
+                let progress = progress(elapsed_s * second_ns, total_s * second_ns);
+                let left_s = live.left_ns(&progress).unwrap() / second_ns;
+                assert_eq!(left_s, 74 - gone_s - elapsed_s, "cell {index}");
+                assert!(left_s >= total_s - elapsed_s);
+            }
+            // A cell that takes longer than it should.
+            let over = progress((total_s + 9) * second_ns, total_s * second_ns);
+            gone_s += total_s;
+            assert_eq!(live.left_ns(&over), Some((74 - gone_s) * second_ns));
+        }
+        assert_eq!(gone_s, 74);
+        // Nobody knows when these end.
+        let whole = progress(0, second_ns);
+        for plan in [
+            Plan { virtual_time: true, ..plan.clone() },
+            Plan { open_ended: true, ..plan.clone() },
+            Plan { cell_times_ns: Vec::new(), ..plan.clone() },
+        ] {
+            live.planned(&plan);
+            assert_eq!(live.left_ns(&whole), None);
+        }
+        // The line of a single cell has its own time.
+        live.planned(&Plan { cells: 1, ..plan });
+        live.cell(0, 1, &Cell::default());
+        assert_eq!(live.left_ns(&whole), None);
+    }
+
+    fn progress<'a>(elapsed_ns: u64, total_ns: u64) -> Progress<'a> {
+        let total_ns = Some(total_ns);
+        let interval_ns = 1_000_000_000;
+        Progress { elapsed_ns, total_ns, ramping: false, latest: None, interval_ns, errors: 0 }
     }
 }

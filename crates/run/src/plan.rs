@@ -20,6 +20,10 @@ pub struct Plan {
     pub thresholds: Vec<Threshold>,
     /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
     pub time_ns: u64,
+    /// Of each listed cell its ramp and measured time, ns; repeats go through them again. Empty for a method,
+    /// which decides as it goes.
+    #[serde(skip)]
+    pub cell_times_ns: Vec<u64>,
     /// That time is virtual.
     pub virtual_time: bool,
     /// The targets are emulated: nothing real is written.
@@ -76,7 +80,7 @@ impl Plan {
         let targets = inspections.len() as u64;
         for cell in &request.cells {
             let limits = cell.spec.limits();
-            plan.time_ns += limits.ramp_ns + limits.time_ns.unwrap_or(0);
+            plan.cell_times_ns.push(limits.ramp_ns + limits.time_ns.unwrap_or(0));
             plan.open_ended |= limits.time_ns.is_none();
             let write_share = share_of_writes(&cell.spec);
             if write_share > 0.0 && !emulated {
@@ -94,7 +98,7 @@ impl Plan {
             }
         }
         let repeats = u64::from(request.repeats);
-        plan.time_ns *= repeats;
+        plan.time_ns = plan.cell_times_ns.iter().sum::<u64>() * repeats;
         plan.unlimited_write_ns *= repeats;
         plan.cell_write_bytes *= repeats;
         for (inspection, health) in inspections.iter().zip(health) {
@@ -112,6 +116,7 @@ impl Plan {
             let subjects = if of.each { targets } else { 1 };
             plan.time_ns = budget.time_max_ns.saturating_mul(subjects);
             plan.cells = (budget.cells_max * subjects) as usize;
+            plan.cell_times_ns.clear();
             plan.open_ended = false;
             // Fills are told apart from what cells write.
             plan.cell_write_bytes = if emulated { 0 } else { budget.fill_bytes * targets };
@@ -154,6 +159,17 @@ impl Plan {
             words.push("its cells write as fast as the target takes it".to_owned());
         }
         words
+    }
+
+    /// About how long the run still takes, ns, when cell `index` (from 0, repeats count) has `cell_left_ns` to
+    /// go: that and the times of the cells after it. What is done between cells comes on top. None where it
+    /// can't be known: rounds end when they are steady, cells in virtual time when they are simulated.
+    pub fn left_ns(&self, index: usize, cell_left_ns: u64) -> Option<u64> {
+        if self.virtual_time || self.open_ended || self.cell_times_ns.is_empty() {
+            return None;
+        }
+        let to_come = self.cell_times_ns.iter().cycle().take(self.cells).skip(index + 1);
+        Some(cell_left_ns + to_come.sum::<u64>())
     }
 
     /// Whether the plan is worth telling: it writes, it takes long, or it is not about what is real.

@@ -14,6 +14,7 @@ mod disks;
 mod emulated;
 mod explained;
 mod faults;
+mod figures;
 mod flags;
 mod folder;
 mod forms;

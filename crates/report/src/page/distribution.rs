@@ -59,27 +59,35 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
         let h = &curve.histogram;
         let at = |q: f64| h.quantile_ns(q).map_or(f64::NAN, |ns| ns as f64);
         let all = quantiles(h.count());
-        let supported = |q: &&f64| **q == 0.0 || h.supports(**q) || **q <= 0.5;
+        // Up to the median there are more samples beyond a quantile than before it.
+        let supported = |q: &&f64| {
+            if **q > 0.5 { h.supports(**q) } else { (1.0 - **q) * h.count() as f64 >= 10.0 }
+        };
         let solid: Vec<Point> =
             all.iter().filter(supported).map(|&q| Point::at(q, at(q))).collect();
         if curves.len() == 1 {
             series.push(band(curve, color, &all));
         }
         let mut rest: Vec<Point> = solid.last().cloned().into_iter().collect();
+        let joined = rest.len();
         rest.extend(all.iter().filter(|q| !supported(q)).map(|&q| Point::at(q, at(q))));
         let line = |mark, points| Series { name: curve.name.clone(), mark, color, points };
-        series.push(line(Mark::Line, solid));
-        if rest.len() > 1 {
+        if !solid.is_empty() {
+            series.push(line(Mark::Line, solid));
+        }
+        if rest.len() > joined {
             series.push(line(Mark::Dashed, rest));
         }
     }
     let worst = curves.first()?;
     let p = |q: f64| worst.histogram.supported_quantile_ns(q);
-    let mut summary = format!(
-        "{}: half of the I/Os took {} or less",
-        worst.name,
-        human::time_ns(p(0.5).unwrap_or_default() as f64)
-    );
+    let mut summary = match p(0.5) {
+        Some(ns) => {
+            let half = human::time_ns(ns as f64);
+            format!("{}: half of the I/Os took {half} or less", worst.name)
+        }
+        None => format!("{}: too few I/Os to tell a percentile.", worst.name),
+    };
     if let Some((q, ns)) =
         [0.99999, 0.9999, 0.999, 0.99].into_iter().find_map(|q| p(q).map(|ns| (q, ns)))
     {
@@ -272,6 +280,43 @@ mod tests {
         let found: Vec<f64> = peaks(&bars).iter().map(|p| p.0 / 1e6).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert!((0.08..0.11).contains(&found[0]) && (3.8..4.6).contains(&found[1]), "{found:?}");
+    }
+
+    /// Every point that is drawn solid has ten samples above it, counted one by one; all others are dashed,
+    /// and the dashes go on from where the line ends. Nothing is drawn beyond the last sample, and no
+    /// percentile is told that is not known.
+    #[test]
+    fn lines_are_solid_as_far_as_samples_go() {
+        for count in [1_u64, 7, 10, 12, 19, 20, 100, 999, 1000, 5000, 100_000] {
+            let mut histogram = Histogram::new();
+            for i in 0..count {
+                histogram.record(100_000 + i * 1000);
+            }
+            let slowest = histogram.max_ns().unwrap() as f64;
+            let curve = Curve { name: "reads".to_owned(), histogram, parts: Vec::new() };
+            let figure = spectrum("s", String::new(), vec![curve]).unwrap();
+            let Shape::Plot(plot) = &figure.shape else { panic!("no plot") };
+            let of = |mark| {
+                let mine = plot.panels[0].series.iter().filter(move |s| s.mark == mark);
+                mine.flat_map(|s| s.points.clone()).collect::<Vec<Point>>()
+            };
+            let (solid, dashed) = (of(Mark::Line), of(Mark::Dashed));
+            // Samples whose rank is above that of the quantile.
+            let above = |p: &Point| count - ((p.x * count as f64 - 1e-6).ceil() as u64);
+            assert!(solid.iter().all(|p| above(p) >= 10), "{count}: {solid:?}");
+            let joint = usize::from(!solid.is_empty() && !dashed.is_empty());
+            if joint == 1 {
+                assert_eq!(solid.last(), dashed.first(), "{count}");
+            }
+            // What is dashed has fewer than ten, or ten within the sample that the quantile cuts.
+            let beyond = |p: &Point| (1.0 - p.x) * count as f64;
+            assert!(dashed[joint..].iter().all(|p| beyond(p) < 10.0 - 1e-6), "{count}: {dashed:?}");
+            let drawn = solid.iter().chain(&dashed[joint.min(dashed.len())..]);
+            assert_eq!(drawn.clone().count(), quantiles(count).len(), "{count}");
+            assert!(drawn.clone().all(|p| beyond(p) > 1.0 - 1e-6 && p.y <= slowest), "{count}");
+            assert_eq!(figure.summary.contains("half of the I/Os"), count >= 20, "{count}");
+            assert!(!figure.summary.contains("took 0 "), "{}", figure.summary);
+        }
     }
 
     #[test]
