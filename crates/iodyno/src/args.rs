@@ -27,10 +27,10 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id);
-3 refused, for it would destroy something; 4 the target or an engine failed, or too many operations did;
-5 the notebook can't be used; 6 a threshold (--require) was not held; 7 compare: something is slower;
-8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where
+Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
+3 refused, for it would destroy something; 4 the target or an engine failed, or too many operations did; \
+5 the notebook can't be used; 6 a threshold (--require) was not held; 7 compare: something is slower; \
+8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
 nothing at all could be compared); 130 interrupted (what was measured is kept).";
 
 /// When to use colours.
@@ -160,8 +160,8 @@ pub struct Run {
     /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
     /// server `nbd://host/export` or `nbd+unix:///export?socket=PATH`, or emulated storage in virtual
     /// time: `model:exflash-400g`, 32 of them in one server `model:exflash-400g*32@x3850-x6`, in
-    /// another state `model:exflash-400g?state=fresh`. Each target gets the workload's workers for
-    /// itself.
+    /// another state `model:exflash-400g?state=fresh`; `live:` in place of `model:` has them in real
+    /// time. Each target gets the workload's workers for itself.
     #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
     pub on: Vec<TargetName>,
 
@@ -360,7 +360,8 @@ pub struct Serve {
 #[derive(Debug, Args)]
 pub struct FaultFlags {
     /// power-cut, lose, hang, `slow x10`, `latent 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`,
-    /// `block 1GiB`, clear, status; with a volume's number behind it where it is not 0.
+    /// `block 1GiB`, clear; with a volume's number behind it where it is not 0. `status` tells what the
+    /// server did so far, and `stop` has it flush and end.
     #[arg(required = true)]
     pub fault: Vec<String>,
     /// The server's control socket.

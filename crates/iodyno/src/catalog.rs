@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::model::look_up;
 use crate::{method, print, print_json};
 use iodyno_catalog::{File, Kind, Problem, find, list, parse};
+use iodyno_units::nearest;
 use iodyno_workload::{RawSpec, Spec, SpecError, Workload};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -89,6 +90,16 @@ fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     }
     if list(Kind::Study).any(|(n, _)| n == name) {
         return Ok((find(Kind::Study, name)?, Kind::Study, iodyno_study::title(name)?));
+    }
+    let is_path = name.contains('/') || name.ends_with(".toml");
+    if !is_path && list(Kind::Workload).all(|(n, _)| n != name) {
+        let kinds = [Kind::Workload, Kind::Method, Kind::Device, Kind::System, Kind::Study];
+        let guess = nearest(name, kinds.into_iter().flat_map(|kind| list(kind).map(|(n, _)| n)))
+            .map(|near| format!("did you mean `{near}`? "))
+            .unwrap_or_default();
+        return Err(Failure::input(format!(
+            "there is nothing named `{name}` in the catalog: {guess}`iodyno catalog` lists all"
+        )));
     }
     let (file, workload) = workload(name)?;
     let about = workload.about().to_owned();

@@ -1,7 +1,7 @@
 //! Verdicts follow from a cell's own evidence, and from nothing else.
 
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Conditions, Coverage, Ended, ErrorKind, Interval, Level};
+use iodyno_measure::{Cell, Conditions, Coverage, Ended, ErrorKind, Histogram, Interval, Level};
 use iodyno_units::OpKind;
 
 /// A sound cell: 2 s in two intervals, 20 000 reads of 100 µs each, one at a time.
@@ -120,6 +120,14 @@ fn each_rule_fires_on_its_own_evidence() {
             c.key.offered_iops = Some(10_100.0);
             let class = c.series[0].class_mut(OpKind::Read);
             class.response = Some(class.service.clone());
+        }),
+        // Too few operations for a p99, and enough that were late.
+        ("LATE_SUBMISSION", Level::Note, |c| {
+            c.key.offered_iops = Some(10_000.0);
+            let mut lateness = Histogram::new();
+            lateness.record_n(100, 490);
+            lateness.record_n(20_000_000, 10);
+            c.lateness = Some(lateness);
         }),
         ("GENERATOR_BOUND", Level::Warning, |c| {
             c.evidence.generator_ceiling_iops = Some(11_000.0);

@@ -85,7 +85,13 @@ pub struct RefusedTarget {
 
 impl fmt::Display for RefusedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not written to:", self.target)?;
+        // What is no storage can't be read either.
+        let refused = if self.refusals.iter().any(|r| r.code == RefusalCode::NotStorage) {
+            "can't be measured"
+        } else {
+            "is not written to"
+        };
+        write!(f, "{} {refused}:", self.target)?;
         for refusal in &self.refusals {
             write!(f, "\n  - {refusal}")?;
         }

@@ -289,8 +289,8 @@ fn opened(inspection: Inspection, options: &OpenOptions, ready: Ready) -> Opened
 fn open_char(inspection: Inspection, options: &OpenOptions) -> Result<Opened, TargetError> {
     let path = inspect::open_path(&inspection);
     let Some(capacity_bytes) = inspection.size_bytes else {
-        return Err(TargetError::Unsupported {
-            path: path.display().to_string(),
+        return Err(TargetError::BadName {
+            name: path.display().to_string(),
             problem: "a character device has no size of its own.".to_owned(),
             help: format!("say how much of it to use, such as {}?size=8GiB", path.display()),
         });

@@ -2,10 +2,12 @@
 
 /// The name in `names` that `typed` was most likely meant to be: the one at the smallest edit
 /// distance, if that is at most a third of the typed name's length (and at least one edit is
-/// always forgiven), or else the only one that `typed` begins. `None` if nothing is near.
+/// always forgiven), or else the only one that `typed` begins, or else the only one that `typed` shortens: from the
+/// same first letter on it has the letters of `typed` in their order, and not twice as many (`randread` for
+/// `random-read`, as other tools have it). `None` if nothing is near.
 pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).max(1);
-    let mut begun = Vec::new();
+    let (mut begun, mut shortened) = (Vec::new(), Vec::new());
     let mut best: Option<(usize, &str)> = None;
     for name in names {
         let edits = distance(typed, name);
@@ -15,12 +17,24 @@ pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         if !typed.is_empty() && name.starts_with(typed) {
             begun.push(name);
         }
+        if shortens(typed, name) {
+            shortened.push(name);
+        }
     }
-    match (best, begun.as_slice()) {
-        (Some((_, name)), _) => Some(name),
-        (None, [only]) => Some(only),
+    match (best, begun.as_slice(), shortened.as_slice()) {
+        (Some((_, name)), ..) => Some(name),
+        (None, &[only], _) | (None, [], &[only]) => Some(only),
         _ => None,
     }
+}
+
+/// Whether leaving out letters of `name`, but not the first and not every second one, gives `typed`.
+fn shortens(typed: &str, name: &str) -> bool {
+    let mut letters = name.chars();
+    let in_order = typed.chars().all(|t| letters.any(|n| n == t));
+    in_order
+        && typed.chars().next() == name.chars().next()
+        && 2 * typed.chars().count() > name.chars().count()
 }
 
 /// Edits that turn `a` into `b`, where inserting, removing or replacing a character and swapping
@@ -73,6 +87,12 @@ mod tests {
         assert_eq!(nearest("random-raed", names), Some("random-read"));
         assert_eq!(nearest("seq_write", names), Some("seq-write"));
         assert_eq!(nearest("random-w", names), Some("random-write"));
+        assert_eq!(nearest("randread", names), Some("random-read"));
+        assert_eq!(nearest("randwrite", names), Some("random-write"));
+        // The letters in another order, too few of them, or those of two names.
+        assert_eq!(nearest("readrand", names), None);
+        assert_eq!(nearest("rread", names), None);
+        assert_eq!(nearest("ranom-r", ["random-read", "random-rate"]), None);
         assert_eq!(nearest("random", names), None);
         assert_eq!(nearest("postgres", names), None);
         assert_eq!(nearest("", names), None);

@@ -229,7 +229,9 @@ fn the_catalog_can_be_read_run_and_copied() {
             assert_eq!(a["blocks"], b["blocks"]);
         }
     }
-    place.iodyno("catalog oltp4").fails(2, &["no workload named `oltp4`", "did you mean `oltp"]);
+    // An entry of any kind is guessed at.
+    place.iodyno("catalog exflsh-400g").fails(2, &["nothing named", "did you mean `exflash-400g`"]);
+    place.iodyno("catalog oltp4").fails(2, &["nothing named `oltp4`", "did you mean `oltp"]);
 }
 
 #[test]

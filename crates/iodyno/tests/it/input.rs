@@ -105,6 +105,7 @@ fn what_is_no_workload_file_is_said_to_be_none() {
         ("empty.toml", &["schema"]),
         ("nosuch", &["no workload named `nosuch`", "iodyno catalog"]),
         ("random-raed", &["did you mean `random-read`"]),
+        ("randread", &["did you mean `random-read`"]),
     ] {
         let told = place.iodyno(&format!("run {file} --on scratch:64MiB"));
         told.fails(2, words).says(&[file, "-->"]);

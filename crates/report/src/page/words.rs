@@ -77,7 +77,9 @@ pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
 /// What a figure of several cells was measured under, in a line.
 pub(super) fn line_of<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell> + Clone) -> String {
     let n = cells.clone().count();
-    let engine = cells.clone().next().map_or(String::new(), |c| c.key.engine.clone());
+    // A purge or a wait is kept as a cell, and no engine did it.
+    let engine = cells.clone().map(|c| &c.key.engine).find(|e| !e.is_empty());
+    let engine = engine.cloned().unwrap_or_default();
     let count = if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") };
     join(&[run_words(run), targets(run), engine, count, judged(cells)])
 }

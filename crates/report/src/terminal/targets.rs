@@ -118,7 +118,9 @@ fn how(run: &Run, target: &str) -> Vec<String> {
         .rev()
         .map(|direct| if direct { "direct I/O" } else { "buffered I/O" }.to_owned())
         .collect();
-    let engines: BTreeSet<&str> = cells().map(|c| c.key.engine.as_str()).collect();
+    // A purge or a wait is kept as a cell, and no engine did it.
+    let engines: BTreeSet<&str> =
+        cells().map(|c| c.key.engine.as_str()).filter(|e| !e.is_empty()).collect();
     words.extend(engines.into_iter().map(|e| format!("engine {e}")));
     words
 }
