@@ -8,6 +8,7 @@ use iodyno_units::nearest;
 use iodyno_workload::{RawSpec, Spec, SpecError, Workload};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Reads a workload file: of the catalog by its name, or by its path. The errors are drawn at
@@ -91,7 +92,7 @@ fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     if list(Kind::Study).any(|(n, _)| n == name) {
         return Ok((find(Kind::Study, name)?, Kind::Study, iodyno_study::title(name)?));
     }
-    let is_path = name.contains('/') || name.ends_with(".toml");
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
     if !is_path && list(Kind::Workload).all(|(n, _)| n != name) {
         let kinds = [Kind::Workload, Kind::Method, Kind::Device, Kind::System, Kind::Study];
         let guess = nearest(name, kinds.into_iter().flat_map(|kind| list(kind).map(|(n, _)| n)))

@@ -320,17 +320,18 @@ impl Histogram {
     /// Adds the counts of a histogram in its compact form; the error says what is wrong with that, and
     /// then what came of this one must not be used.
     pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let next = |rest: &mut &[u8]| take(rest).ok_or_else(|| damage(rest));
         let mut rest = bytes;
-        let version = take(&mut rest)?;
+        let version = next(&mut rest)?;
         if version != 1 {
             return Err(format!("histogram version {version} is newer than this program"));
         }
-        let count = take(&mut rest)?;
+        let count = next(&mut rest)?;
         if count == 0 {
             return Ok(());
         }
-        let sum_ns = u128::from(take(&mut rest)?) | u128::from(take(&mut rest)?) << 64;
-        let (min_ns, max_ns) = (take(&mut rest)?, take(&mut rest)?);
+        let sum_ns = u128::from(next(&mut rest)?) | u128::from(next(&mut rest)?) << 64;
+        let (min_ns, max_ns) = (next(&mut rest)?, next(&mut rest)?);
         if min_ns > max_ns {
             return Err("the minimum of a histogram is above its maximum".to_owned());
         }
@@ -338,7 +339,8 @@ impl Histogram {
         self.widen(of(min_ns), of(max_ns) + 1);
         let (mut at, mut total, mut is_first) = (0_usize, 0_u64, true);
         while !rest.is_empty() {
-            let distance = take(&mut rest)? as usize;
+            let Some((distance, n)) = take_bucket(&mut rest) else { return Err(damage(rest)) };
+            let distance = distance as usize;
             if distance == 0 && !is_first {
                 return Err("a histogram bucket is there twice".to_owned());
             }
@@ -347,7 +349,6 @@ impl Histogram {
             let Some(bucket) = self.counts.get_mut(at.wrapping_sub(self.first)) else {
                 return Err("a histogram bucket is out of range".to_owned());
             };
-            let n = take(&mut rest)?;
             total = total.checked_add(n).ok_or("histogram counts overflow")?;
             *bucket = bucket.checked_add(n).ok_or("histogram counts overflow")?;
         }
@@ -388,38 +389,63 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
+/// The next number; None where it is damaged, which [`damage`] then explains.
 #[inline]
-fn take(rest: &mut &[u8]) -> Result<u64, String> {
+fn take(rest: &mut &[u8]) -> Option<u64> {
     // Most numbers are small: a run of an hour has hundreds of millions of them.
     match *rest {
         [byte @ 0..0x80, tail @ ..] => {
             *rest = tail;
-            Ok(u64::from(*byte))
+            Some(u64::from(*byte))
         }
         [low, high @ 0..0x80, tail @ ..] => {
             *rest = tail;
-            Ok(u64::from(low & 0x7F) | u64::from(*high) << 7)
+            Some(u64::from(low & 0x7F) | u64::from(*high) << 7)
         }
         _ => take_long(rest),
     }
 }
 
+/// A bucket's distance and its count. Nearly every distance has one byte, and whether a count has one or two
+/// is as good as random: it is not asked, but reckoned with.
+#[inline]
+fn take_bucket(rest: &mut &[u8]) -> Option<(u64, u64)> {
+    if let &[distance @ 0..0x80, low, high, ..] = *rest
+        && low & high & 0x80 == 0
+    {
+        let two = low >> 7;
+        let n = u64::from(low & 0x7F) | u64::from(high * two) << 7;
+        *rest = &rest[2 + usize::from(two)..];
+        return Some((distance.into(), n));
+    }
+    Some((take(rest)?, take(rest)?))
+}
+
 #[cold]
 #[inline(never)]
-fn take_long(rest: &mut &[u8]) -> Result<u64, String> {
-    let mut n = 0_u64;
+fn take_long(rest: &mut &[u8]) -> Option<u64> {
+    let (mut n, mut left) = (0_u64, *rest);
     for shift in (0..70).step_by(7) {
-        let (&byte, tail) = rest.split_first().ok_or("a histogram is cut short")?;
-        *rest = tail;
+        let (&byte, tail) = left.split_first()?;
+        left = tail;
         if shift == 63 && byte > 1 {
             break;
         }
         n |= u64::from(byte & 0x7F) << shift;
         if byte < 0x80 {
-            return Ok(n);
+            *rest = left;
+            return Some(n);
         }
     }
-    Err("a number in a histogram is too long".to_owned())
+    None
+}
+
+/// Why there is no number at the beginning of `rest`.
+#[cold]
+fn damage(rest: &[u8]) -> String {
+    let ends = rest.len() < 10 && rest.iter().all(|&byte| byte >= 0x80);
+    let why = if ends { "a histogram is cut short" } else { "a number in a histogram is too long" };
+    why.to_owned()
 }
 
 /// In JSON a histogram is its compact form in hexadecimal digits.
