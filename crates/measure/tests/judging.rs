@@ -163,6 +163,12 @@ fn each_rule_fires_on_its_own_evidence() {
             c.evidence.in_process = true;
             c.series[0].class_mut(OpKind::Read).service.record(6_000_000);
         }),
+        ("HOST_STALLED", Level::Warning, |c| {
+            c.evidence.in_process = true;
+            let stalled_ns = c.resources.outstanding_area_ns as u64 / 4;
+            c.series[0].class_mut(OpKind::Read).service.record(stalled_ns);
+            c.resources.outstanding_area_ns += u128::from(stalled_ns);
+        }),
         ("STOLEN_CPU", Level::Note, |c| c.evidence.steal_share = Some(0.1)),
         ("THROTTLED", Level::Warning, |c| around(c).processor_throttles = Some(1)),
         ("GOVERNOR", Level::Note, |c| around(c).governor = Some("performance,powersave".into())),

@@ -8,6 +8,11 @@ use crate::interval::Interval;
 /// counted, so only a fault can break it.
 const LITTLE_TOLERANCE: f64 = 0.001;
 
+/// The fast clock may be off by this share, ...
+const CLOCK_PPM_MAX: f64 = 500.0;
+/// ... or by this long, ns: between the readings of two clocks an interrupt may fall.
+const CLOCK_NS_MAX: f64 = 50_000.0;
+
 /// Do the numbers agree with each other?
 pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
     let summed_ns: f64 = total.iter().map(|(_, c)| c.service.sum_ns() as f64).sum();
@@ -30,7 +35,8 @@ pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
         }
     }
     if let Some(ppm) = cell.evidence.clock_error_ppm
-        && ppm.abs() > 500.0
+        && ppm.abs() > CLOCK_PPM_MAX
+        && ppm.abs() / 1e6 * cell.window_ns as f64 > CLOCK_NS_MAX
     {
         say(
             "CLOCK",

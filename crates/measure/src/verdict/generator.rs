@@ -57,12 +57,20 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "GENERATOR_BOUND",
             level,
-            format!(
-                "{}/s is {:.0} % of what iodyno itself reaches on the null engine ({}/s): this is the generator's speed, not the target's; use more --threads",
-                human::count(iops),
-                100.0 * iops / ceiling,
-                human::count(ceiling)
-            ),
+            if iops > ceiling {
+                format!(
+                    "{}/s is more than the {}/s that iodyno itself reached on the null engine just before, which was disturbed: this may be the generator's speed, not the target's; use more --threads, on a quieter machine",
+                    human::count(iops),
+                    human::count(ceiling)
+                )
+            } else {
+                format!(
+                    "{}/s is {:.0} % of what iodyno itself reaches on the null engine ({}/s): this is the generator's speed, not the target's; use more --threads",
+                    human::count(iops),
+                    100.0 * iops / ceiling,
+                    human::count(ceiling)
+                )
+            },
         );
     }
     let busiest = cell.resources.busiest_share(cell.window_ns);

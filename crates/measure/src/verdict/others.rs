@@ -9,6 +9,9 @@ use iodyno_units::human;
 /// else.
 const MEMORY_NS_MAX: u64 = 5_000_000;
 
+/// From this share of all latency on, stalls decide the mean.
+const STALLED_SHARE_MAX: f64 = 0.1;
+
 /// More I/O of others than this, as a share of ours, disturbs. Below it is what a file system's
 /// journal writes.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
@@ -18,14 +21,21 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let longest_ns = total.iter().filter_map(|(_, s)| s.service.max_ns()).max().unwrap_or(0);
     if e.in_process && !e.virtual_time && longest_ns > MEMORY_NS_MAX {
-        say(
-            "HOST_STALLED",
-            Level::Note,
-            format!(
-                "an operation on memory took {}: this process was not running then, and tails of cells on storage here hold such stalls too",
-                human::time_ns(longest_ns as f64)
-            ),
-        );
+        let longest = human::time_ns(longest_ns as f64);
+        let share = stalled_share(total);
+        let (level, words) = if share > STALLED_SHARE_MAX {
+            let percent = share * 100.0;
+            let words = format!(
+                "{percent:.0} % of all latency is of operations on memory that took up to {longest}: this process was not running then, so the mean and the rate are the machine's load as much as the memory's; measure again on a quiet machine"
+            );
+            (Level::Warning, words)
+        } else {
+            let words = format!(
+                "an operation on memory took {longest}: this process was not running then, and tails of cells on storage here hold such stalls too"
+            );
+            (Level::Note, words)
+        };
+        say("HOST_STALLED", level, words);
     }
     if let Some(share) = e.foreign_share
         && share > FOREIGN_SHARE_MAX
@@ -71,4 +81,15 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
+}
+
+/// The share of all latency that is of operations longer than [`MEMORY_NS_MAX`].
+fn stalled_share(total: &Interval) -> f64 {
+    let (mut stalled, mut all) = (0.0, 0.0);
+    for (_, stats) in total.iter() {
+        all += stats.service.sum_ns() as f64;
+        let long = stats.service.buckets().filter(|b| b.low_ns > MEMORY_NS_MAX);
+        stalled += long.map(|b| b.middle_ns() * b.count as f64).sum::<f64>();
+    }
+    if all > 0.0 { stalled / all } else { 0.0 }
 }

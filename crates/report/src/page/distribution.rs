@@ -95,7 +95,7 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
         summary = format!("{summary}, {percent} took {} or less.", human::time_ns(ns as f64));
     }
     let mut notes = vec![
-        "Dashed: fewer than ten samples lie beyond; another run may differ much there.".to_owned(),
+        "Dotted: fewer than ten samples lie beyond; another run may differ much there.".to_owned(),
     ];
     if curves.len() == 1 {
         notes

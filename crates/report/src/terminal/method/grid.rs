@@ -94,7 +94,8 @@ fn role(row: &Row) -> Role {
 pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let mut names = Column::new(clean(name, 40, style), 0);
     let mut iops = Column::new("IOPS", 0);
-    let mut half_width = Column::new(if style.unicode { "±" } else { "+-" }, 6);
+    let plus_minus = if style.unicode { "±" } else { "+-" };
+    let mut half_width = Column::new(plus_minus, 6);
     let mut throughput = Column::new("throughput", 3);
     let mut mean = Column::new("mean", 1);
     let mut nines: Vec<Column> = NINES
@@ -136,8 +137,13 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
     columns.extend([throughput, mean]);
     columns.extend(nines);
     columns.push(max);
+    let has_half_width = |columns: &[Column]| columns.iter().any(|c| c.head == plus_minus);
     let left_out = table::fit(&mut columns, style.columns());
     let mut lines = table::lines(&columns, style);
+    if has_half_width(&columns) {
+        let text = format!("{plus_minus}: 95 % interval of the mean of the point's cells");
+        lines.push(paint(&text, Role::Dim, style));
+    }
     if !left_out.is_empty() {
         let text = format!("left out for want of width: {}", left_out.join(", "));
         lines.push(paint(&text, Role::Dim, style));

@@ -34,6 +34,10 @@ pub(super) fn lines(findings: &Findings, style: Style) -> Vec<String> {
         }
     }
     lines.extend(side_by_side(findings, style));
+    // The run's own head ends with a blank line.
+    if lines.first().is_some_and(String::is_empty) {
+        lines.remove(0);
+    }
     lines
 }
 
@@ -340,7 +344,10 @@ fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
             within: NINES.iter().map(|n| n.1).zip(row.within.iter().copied()).collect(),
         })
         .collect();
-    certainty::lines(&rows, style)
+    let lines = certainty::lines(&rows, style);
+    // A table of its own.
+    let gap = (!lines.is_empty()).then(String::new);
+    gap.into_iter().chain(lines).collect()
 }
 
 /// Verdicts by code: how many cells have each, and what it says of the first.
