@@ -52,18 +52,20 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     sections
 }
 
-/// The course of each cell; cells of one unit share the axis of latency.
+/// The course of each cell; all share the axis of latency, and those of one unit that of the rate.
 pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
     let ranges = Ranges::of(drawn);
-    drawn
+    let mut figures: Vec<Figure> = drawn
         .iter()
         .enumerate()
         .filter_map(|(i, cell)| {
             let id = format!("time-{}-{}", i + 1, words::slug(&cell.key.name));
             time::figure(run, cell, &id, &ranges)
         })
-        .collect()
+        .collect();
+    time::share_rates(&mut figures);
+    figures
 }
 
 /// One dot for each repeat, with the mean and its interval.

@@ -22,11 +22,13 @@ pub(super) const P99: usize = 3;
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
 /// Fewer whole intervals say nothing of stalls.
 const INTERVALS_MIN: usize = 10;
+/// Rates further apart than this do not share an axis.
+const RATE_FACTOR_MAX: f64 = 4.0;
 /// Stalls that are marked one by one.
 const STALLS_MAX: usize = 40;
 
-/// The figure of one cell. `ranges` are the ends of the axes of rate and of latency that compared figures
-/// share.
+/// The figure of one cell. `ranges` are the ends of the axis of latency that compared figures share; for their
+/// rates see [`share_rates`].
 pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Option<Figure> {
     let total = cell.total();
     let kinds: Vec<OpKind> =
@@ -36,7 +38,7 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
     }
     let edges = edges(cell);
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
-    let mut panels = vec![rate_panel(cell, &kinds, &edges, about_bandwidth, ranges)];
+    let mut panels = vec![rate_panel(cell, &kinds, &edges, about_bandwidth)];
     for kind in &kinds {
         panels.push(latency_panel(cell, *kind, &edges, ranges, kinds.len() > 1));
     }
@@ -73,14 +75,12 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
 /// Ends of axes that several figures share; None to follow the data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ranges {
-    /// Bytes or operations a second.
-    pub(super) rate: Option<(f64, f64)>,
     /// ns.
     pub(super) latency: Option<(f64, f64)>,
 }
 
 impl Ranges {
-    /// That hold all of these cells, whose rates are of one unit.
+    /// That hold all of these cells.
     pub(super) fn of(cells: &[&Cell]) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
@@ -90,7 +90,7 @@ impl Ranges {
                 high = high.max(max as f64);
             }
         }
-        Self { rate: None, latency: (high > 0.0).then_some((low, high.max(low * 2.0))) }
+        Self { latency: (high > 0.0).then_some((low, high.max(low * 2.0))) }
     }
 }
 
@@ -105,13 +105,30 @@ fn edges(cell: &Cell) -> Vec<f64> {
     edges
 }
 
-fn rate_panel(
-    cell: &Cell,
-    kinds: &[OpKind],
-    edges: &[f64],
-    about_bandwidth: bool,
-    ranges: &Ranges,
-) -> Panel {
+/// The figures' axes of rate are made one for each unit, where no rate is so much above another that the
+/// other could not be read on its axis.
+pub(super) fn share_rates(figures: &mut [Figure]) {
+    for quantity in [Quantity::Iops, Quantity::Throughput] {
+        let mut axes: Vec<(f64, &mut Axis)> = Vec::new();
+        for figure in figures.iter_mut() {
+            let Shape::Plot(plot) = &mut figure.shape else { continue };
+            for panel in plot.panels.iter_mut().filter(|p| p.y.quantity == quantity) {
+                let points = panel.series.iter().flat_map(|s| &s.points);
+                let tops = points.map(|p| p.interval.map_or(p.y, |(_, high)| high.max(p.y)));
+                axes.push((tops.filter(|y| y.is_finite()).fold(0.0, f64::max), &mut panel.y));
+            }
+        }
+        let least = axes.iter().map(|a| a.0).fold(f64::INFINITY, f64::min);
+        let most = axes.iter().map(|a| a.0).fold(0.0, f64::max);
+        if axes.len() > 1 && most <= least * RATE_FACTOR_MAX {
+            for (_, axis) in axes {
+                axis.range = Some((0.0, most * 1.05));
+            }
+        }
+    }
+}
+
+fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: bool) -> Panel {
     let series = kinds.iter().zip(KINDS.into_iter().cycle()).map(|(&kind, color)| {
         let mut points: Vec<Point> = cell
             .series
@@ -140,8 +157,7 @@ fn rate_panel(
     } else {
         ("IOPS", Quantity::Iops)
     };
-    let mut y = Axis::from_zero(label, quantity);
-    y.range = ranges.rate;
+    let y = Axis::from_zero(label, quantity);
     let total = cell.total();
     let mean = if about_bandwidth { total.bytes() } else { total.ops() };
     let mut panel = Panel::new(y, series);
@@ -306,6 +322,39 @@ mod tests {
             let said = summary(&cell, found.len());
             assert!(said.contains("; 7.00 in the slowest interval, 1.00 k in"), "{said}");
         }
+    }
+
+    #[test]
+    fn rates_of_one_unit_share_an_axis_while_all_can_be_read() {
+        let figure = |iops: f64, quantity| {
+            let points = vec![Point::at(0.0, iops), Point::at(1.0, f64::NAN)];
+            let series = Series { name: String::new(), mark: Mark::Step, color: 0, points };
+            Figure {
+                id: String::new(),
+                title: String::new(),
+                summary: String::new(),
+                conditions: String::new(),
+                shape: Shape::Plot(Plot {
+                    x: Axis::from_zero("time", Quantity::Seconds),
+                    panels: vec![Panel::new(Axis::from_zero("", quantity), vec![series])],
+                    spans: Vec::new(),
+                }),
+                notes: Vec::new(),
+            }
+        };
+        let ranges = |figures: &mut Vec<Figure>| -> Vec<Option<(f64, f64)>> {
+            share_rates(figures);
+            let range = |figure: &Figure| match &figure.shape {
+                Shape::Plot(plot) => plot.panels[0].y.range,
+                _ => None,
+            };
+            figures.iter().map(range).collect()
+        };
+        let (iops, throughput) = (Quantity::Iops, Quantity::Throughput);
+        let mut near = vec![figure(100.0, iops), figure(9e9, throughput), figure(400.0, iops)];
+        assert_eq!(ranges(&mut near), [Some((0.0, 420.0)), None, Some((0.0, 420.0))]);
+        let mut far = vec![figure(100.0, iops), figure(401.0, iops)];
+        assert_eq!(ranges(&mut far), [None, None]);
     }
 
     #[test]
