@@ -131,7 +131,8 @@ impl Engine for NbdEngine<'_> {
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         if let Some(lost) = &self.lost {
-            return Err(again(lost));
+            // First what was in flight is given back: the connection may have been lost in `submit`.
+            return if self.told { Err(again(lost)) } else { Ok(()) };
         }
         let wait = match wait {
             Wait::No => client::Wait::No,
@@ -164,5 +165,51 @@ impl Engine for NbdEngine<'_> {
 
     fn lost(&self) -> Option<io::Error> {
         self.lost.as_ref().map(again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_nbd::client::Address;
+    use iodyno_nbd::ram::Ram;
+    use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
+    use std::sync::Arc;
+
+    /// Whichever call finds that the connection is gone: what was in flight is given back once, and the
+    /// turn after that says why.
+    #[test]
+    fn what_was_in_flight_is_given_back_before_the_error() {
+        for stamped in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let socket = folder.path().join("nbd.sock");
+            let exports = Arc::new(Exports::default());
+            exports.insert("", Arc::new(Ram::new(1 << 20).unwrap()));
+            let endpoint = Endpoint::Unix(socket.clone());
+            let server = Server::start(exports, &[endpoint], ServerConfig::default()).unwrap();
+            let (tls_certificates, tls_hostname) = (None, None);
+            let address = Address::Unix(socket);
+            let uri =
+                Uri { address, tls: false, export: String::new(), tls_certificates, tls_hostname };
+            let (capacity_bytes, size_bytes) = (1 << 20, 1 << 20);
+            let medium = NbdMedium { uri, capacity_bytes, size_bytes, read_only: false };
+            let buffers = Buffers::new(4, 4096, 4096).unwrap();
+            let mut engine = NbdEngine::new(&medium, &buffers).unwrap();
+            server.stop();
+            for slot in [1, 3] {
+                let op = Op { kind: OpKind::Read, offset_bytes: 0, len_bytes: 4096, ..Op::FLUSH };
+                engine.queue(slot, &op);
+            }
+            if stamped {
+                assert!(!engine.submit().unwrap(), "nothing was handed over");
+            }
+            engine.turn(Wait::One).unwrap();
+            let mut given_back = Vec::new();
+            engine.drain(|slot, result| given_back.push((slot, result)));
+            assert_eq!(given_back, [(1, -libc::ENODEV), (3, -libc::ENODEV)]);
+            assert!(engine.lost().is_some());
+            engine.turn(Wait::One).unwrap_err();
+            engine.drain(|slot, _| panic!("slot {slot} is given back twice"));
+        }
     }
 }
