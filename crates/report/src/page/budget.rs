@@ -74,7 +74,9 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     let mut series: Vec<Series> = Vec::new();
     for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
         let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
-        let color = kept.iter().position(|k| *k == i).unwrap_or(0);
+        let rank = kept.iter().position(|k| *k == i).unwrap_or(0);
+        // Where there is one for each, it is that of its place on the way, in every report.
+        let color = if phases.len() > PHASES_MAX { rank } else { i };
         series.push(Series {
             name: name.clone(),
             mark: Mark::Stack,
