@@ -10,7 +10,7 @@
 //! that is kept (an interval of an hour-long series, a run read from the notebook) may hold only
 //! those from its first that is not empty to its last: see [`Histogram::trim`].
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+mod compact;
 
 /// Bits of a value's mantissa that are kept: 2^7 = 128 buckets an octave.
 const SUB_BITS: u32 = 7;
@@ -286,81 +286,6 @@ impl Histogram {
             Bucket { low_ns, width_ns, count: n }
         })
     }
-
-    /// The compact form: see `docs/formats/notebook.md`. Little-endian base-128 numbers: version
-    /// (1), count, sum (two numbers of 64 bits: low, high), min, max, then for each bucket that is
-    /// not empty its distance from the one before and its count.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
-        put(&mut out, 1);
-        put(&mut out, self.count);
-        if self.count == 0 {
-            return out;
-        }
-        put(&mut out, self.sum_ns as u64);
-        put(&mut out, (self.sum_ns >> 64) as u64);
-        put(&mut out, self.min_ns);
-        put(&mut out, self.max_ns);
-        let mut last = 0;
-        for (i, n) in self.in_use() {
-            put(&mut out, (i - last) as u64);
-            put(&mut out, n);
-            last = i;
-        }
-        out
-    }
-
-    /// Reads the compact form into a trimmed histogram; the error says what is wrong with it.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let mut h = Self::trimmed();
-        h.merge_bytes(bytes)?;
-        Ok(h)
-    }
-
-    /// Adds the counts of a histogram in its compact form; the error says what is wrong with that, and
-    /// then what came of this one must not be used.
-    pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let next = |rest: &mut &[u8]| take(rest).ok_or_else(|| damage(rest));
-        let mut rest = bytes;
-        let version = next(&mut rest)?;
-        if version != 1 {
-            return Err(format!("histogram version {version} is newer than this program"));
-        }
-        let count = next(&mut rest)?;
-        if count == 0 {
-            return Ok(());
-        }
-        let sum_ns = u128::from(next(&mut rest)?) | u128::from(next(&mut rest)?) << 64;
-        let (min_ns, max_ns) = (next(&mut rest)?, next(&mut rest)?);
-        if min_ns > max_ns {
-            return Err("the minimum of a histogram is above its maximum".to_owned());
-        }
-        let of = |value_ns: u64| bucket(value_ns.min((1 << VALUE_BITS) - 1));
-        self.widen(of(min_ns), of(max_ns) + 1);
-        let (mut at, mut total, mut is_first) = (0_usize, 0_u64, true);
-        while !rest.is_empty() {
-            let Some((distance, n)) = take_bucket(&mut rest) else { return Err(damage(rest)) };
-            let distance = distance as usize;
-            if distance == 0 && !is_first {
-                return Err("a histogram bucket is there twice".to_owned());
-            }
-            is_first = false;
-            at = at.saturating_add(distance);
-            let Some(bucket) = self.counts.get_mut(at.wrapping_sub(self.first)) else {
-                return Err("a histogram bucket is out of range".to_owned());
-            };
-            total = total.checked_add(n).ok_or("histogram counts overflow")?;
-            *bucket = bucket.checked_add(n).ok_or("histogram counts overflow")?;
-        }
-        if total != count {
-            return Err(format!("histogram buckets hold {total} values, its count says {count}"));
-        }
-        self.count = self.count.checked_add(count).ok_or("histogram counts overflow")?;
-        self.sum_ns = self.sum_ns.checked_add(sum_ns).ok_or("histogram sums overflow")?;
-        self.min_ns = self.min_ns.min(min_ns);
-        self.max_ns = self.max_ns.max(max_ns);
-        Ok(())
-    }
 }
 
 /// One bucket of a histogram that is not empty.
@@ -378,97 +303,6 @@ impl Bucket {
     /// The middle of the bucket, ns.
     pub fn middle_ns(&self) -> f64 {
         self.low_ns as f64 + (self.width_ns - 1) as f64 / 2.0
-    }
-}
-
-fn put(out: &mut Vec<u8>, mut n: u64) {
-    while n >= 0x80 {
-        out.push(n as u8 | 0x80);
-        n >>= 7;
-    }
-    out.push(n as u8);
-}
-
-/// The next number; None where it is damaged, which [`damage`] then explains.
-#[inline]
-fn take(rest: &mut &[u8]) -> Option<u64> {
-    // Most numbers are small: a run of an hour has hundreds of millions of them.
-    match *rest {
-        [byte @ 0..0x80, tail @ ..] => {
-            *rest = tail;
-            Some(u64::from(*byte))
-        }
-        [low, high @ 0..0x80, tail @ ..] => {
-            *rest = tail;
-            Some(u64::from(low & 0x7F) | u64::from(*high) << 7)
-        }
-        _ => take_long(rest),
-    }
-}
-
-/// A bucket's distance and its count. Nearly every distance has one byte, and whether a count has one or two
-/// is as good as random: it is not asked, but reckoned with.
-#[inline]
-fn take_bucket(rest: &mut &[u8]) -> Option<(u64, u64)> {
-    if let &[distance @ 0..0x80, low, high, ..] = *rest
-        && low & high & 0x80 == 0
-    {
-        let two = low >> 7;
-        let n = u64::from(low & 0x7F) | u64::from(high * two) << 7;
-        *rest = &rest[2 + usize::from(two)..];
-        return Some((distance.into(), n));
-    }
-    Some((take(rest)?, take(rest)?))
-}
-
-#[cold]
-#[inline(never)]
-fn take_long(rest: &mut &[u8]) -> Option<u64> {
-    let (mut n, mut left) = (0_u64, *rest);
-    for shift in (0..70).step_by(7) {
-        let (&byte, tail) = left.split_first()?;
-        left = tail;
-        if shift == 63 && byte > 1 {
-            break;
-        }
-        n |= u64::from(byte & 0x7F) << shift;
-        if byte < 0x80 {
-            *rest = left;
-            return Some(n);
-        }
-    }
-    None
-}
-
-/// Why there is no number at the beginning of `rest`.
-#[cold]
-fn damage(rest: &[u8]) -> String {
-    let ends = rest.len() < 10 && rest.iter().all(|&byte| byte >= 0x80);
-    let why = if ends { "a histogram is cut short" } else { "a number in a histogram is too long" };
-    why.to_owned()
-}
-
-/// In JSON a histogram is its compact form in hexadecimal digits.
-impl Serialize for Histogram {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        use std::fmt::Write as _;
-        let mut text = String::new();
-        for byte in self.to_bytes() {
-            let _ = write!(text, "{byte:02x}");
-        }
-        s.serialize_str(&text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Histogram {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        let bytes: Option<Vec<u8>> = (0..text.len())
-            .step_by(2)
-            .map(|i| text.get(i..i + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()))
-            .collect();
-        let bytes = bytes.ok_or_else(|| D::Error::custom("a histogram is not hexadecimal"))?;
-        Self::from_bytes(&bytes).map_err(D::Error::custom)
     }
 }
 

@@ -1,0 +1,434 @@
+//! The loop of a worker, turn by turn: what is due is drawn and queued, stamped and handed over; what came back
+//! is stamped, checked and counted. Its books of what is in flight are here too.
+
+use super::{
+    AT_SUBMISSION, Limits, SLEEP_MAX_NS, Worker, WorkerReport, cover, failure_of, note_failure,
+    sleep_ns,
+};
+use crate::cpu::CpuTime;
+use crate::engine::{Engine, Wait};
+use crate::issuer::Step;
+use crate::memory::Buffers;
+use crate::recorder::Run;
+use crate::round_trip::{RoundTrip, Span};
+use iodyno_measure::{Ended, ErrorKind};
+use iodyno_units::{Op, OpKind};
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// Sleeping is this late at its worst percent; the rest of a wait is spun (`baselines`: timers are
+/// 14 to 32 µs late at the median, 20 to 70 µs at p99).
+const SPIN_BEFORE_NS: u64 = 60_000;
+/// Draws that a verifying worker tries before it waits for a completion.
+const CLAIM_TRIES: u32 = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    op: Op,
+    submitted_ns: u64,
+    /// When it was due; [`AT_SUBMISSION`] in closed loop.
+    intended_ns: u64,
+}
+
+/// The loop's own state.
+pub(super) struct Loop {
+    slots: Box<[Slot]>,
+    free: Vec<u32>,
+    /// Slots queued since the last turn; they get one submission stamp.
+    batch: Vec<u32>,
+    batch_max: usize,
+    /// The issuer asked for an operation that could not be drawn yet.
+    owed: Option<Step>,
+    in_flight_bytes: u64,
+    moved_bytes: u64,
+    now_ns: u64,
+    window_start_ns: u64,
+    window_end_ns: u64,
+    /// The integral of operations in flight, up to `area_until_ns`.
+    area: u128,
+    area_until_ns: u64,
+    carried_in_ns: i128,
+    carried_out_ns: i128,
+    round_trip: RoundTrip,
+    cpu_start: CpuTime,
+    cpu_end: Option<CpuTime>,
+    overlaps_skipped: u64,
+    first_corruption: Option<String>,
+    pub(super) ended: Ended,
+}
+
+impl Loop {
+    pub(super) fn new(slots: u32, batch_max: u32, start_ns: u64, limits: &Limits) -> Self {
+        let idle = Slot { op: Op::FLUSH, submitted_ns: 0, intended_ns: AT_SUBMISSION };
+        let window_start_ns = start_ns + limits.ramp_ns;
+        Self {
+            slots: vec![idle; slots as usize].into(),
+            free: (0..slots).rev().collect(),
+            batch: Vec::with_capacity(slots as usize),
+            batch_max: batch_max.min(slots) as usize,
+            owed: None,
+            in_flight_bytes: 0,
+            moved_bytes: 0,
+            now_ns: start_ns,
+            window_start_ns,
+            window_end_ns: limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t),
+            area: 0,
+            area_until_ns: start_ns,
+            carried_in_ns: 0,
+            carried_out_ns: 0,
+            round_trip: RoundTrip::new(start_ns),
+            cpu_start: CpuTime::default(),
+            cpu_end: None,
+            overlaps_skipped: 0,
+            first_corruption: None,
+            ended: Ended::Time,
+        }
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// The slots whose operations are in flight. Not for the hot path.
+    fn in_flight_slots(&self) -> impl Iterator<Item = &Slot> {
+        let mut is_free = vec![false; self.slots.len()];
+        for &slot in &self.free {
+            is_free[slot as usize] = true;
+        }
+        self.slots.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(slot, _)| slot)
+    }
+
+    /// Integrates up to `at_ns` with `count` operations in flight.
+    #[inline]
+    fn integrate(&mut self, count: usize, at_ns: u64) {
+        // A turn may end beyond the window; what is in flight then is nobody's.
+        let at_ns = at_ns.min(self.window_end_ns);
+        let passed = at_ns.saturating_sub(self.area_until_ns);
+        self.area += u128::from(passed * count as u64);
+        self.area_until_ns = at_ns.max(self.area_until_ns);
+    }
+
+    pub(super) fn work<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+    ) -> io::Result<()> {
+        let result = loop {
+            if !w.recorder.measuring() && self.now_ns >= self.window_start_ns {
+                self.begin_window(w);
+            }
+            if self.now_ns >= self.window_end_ns {
+                break Ok(());
+            }
+            if w.control.stop.load(Ordering::Relaxed) {
+                let errors = w.control.errors.load(Ordering::Relaxed);
+                let failed = w.control.failed.load(Ordering::Relaxed);
+                let by_errors = errors > w.control.errors_max || failed;
+                self.ended = if by_errors { Ended::Errors } else { Ended::Interrupted };
+                break Ok(());
+            }
+            if let Some(ended) = Self::share_done(w) {
+                self.ended = ended;
+                break Ok(());
+            }
+            let wait = self.fill(w, engine, buffers);
+            if let Err(e) = self.turn(w, engine, buffers, wait) {
+                break Err(e);
+            }
+        };
+        self.end_window(w);
+        // What is still in flight belongs to nobody's window, but its buffers are the kernel's.
+        while self.in_flight() > 0 {
+            engine.turn(Wait::One)?;
+            let (slots, free, moved) = (&self.slots, &mut self.free, &mut self.moved_bytes);
+            engine.drain(|slot, result| {
+                let op = &slots[slot as usize].op;
+                *moved += result.max(0) as u64;
+                if let Some(coverage) = &mut w.coverage
+                    && result == op.len_bytes as i32
+                {
+                    cover(coverage, op);
+                }
+                if let Some(map) = &w.verify {
+                    let len = op.len_bytes as usize;
+                    // SAFETY: the operation has completed, and no other is issued.
+                    let bytes = buffers.map(|b| unsafe { &*b.bytes(slot, len) });
+                    let succeeded = result == op.len_bytes as i32;
+                    let _ = map.complete(op, succeeded, bytes.unwrap_or_default());
+                }
+                free.push(slot);
+            });
+        }
+        result
+    }
+
+    #[cold]
+    fn begin_window(&mut self, w: &mut Worker) {
+        w.recorder.start_window(self.window_start_ns);
+        self.area = 0;
+        self.area_until_ns = self.window_start_ns;
+        self.integrate(self.in_flight(), self.now_ns);
+        let start_ns = i128::from(self.window_start_ns);
+        self.carried_in_ns =
+            self.in_flight_slots().map(|s| start_ns - i128::from(s.submitted_ns)).sum();
+        self.cpu_start = CpuTime::now();
+    }
+
+    #[cold]
+    fn end_window(&mut self, w: &mut Worker) {
+        self.window_end_ns = self.window_end_ns.min(self.now_ns).max(self.window_start_ns);
+        if w.recorder.measuring() {
+            self.integrate(self.in_flight(), self.window_end_ns);
+            let end_ns = self.window_end_ns;
+            let within: u64 =
+                self.in_flight_slots().map(|s| end_ns.saturating_sub(s.submitted_ns)).sum();
+            self.carried_out_ns += i128::from(within);
+            self.cpu_end = Some(CpuTime::now());
+        }
+    }
+
+    /// Whether this worker's share of operations or bytes is complete.
+    #[inline]
+    fn share_done(w: &Worker) -> Option<Ended> {
+        if w.limits.ops.is_some_and(|n| w.recorder.ops + w.recorder.errors >= n) {
+            return Some(Ended::Ops);
+        }
+        if w.limits.bytes.is_some_and(|n| w.recorder.bytes >= n) {
+            return Some(Ended::Bytes);
+        }
+        None
+    }
+
+    /// Whether one more operation would go over this worker's share.
+    #[inline]
+    fn share_issued(&self, w: &Worker) -> bool {
+        let (r, l) = (&w.recorder, &w.limits);
+        l.ops.is_some_and(|n| r.ops + r.errors + self.in_flight() as u64 >= n)
+            || l.bytes.is_some_and(|n| r.bytes + self.in_flight_bytes >= n)
+    }
+
+    /// Queues what is due; says how long the turn may wait.
+    #[inline]
+    fn fill<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+    ) -> Wait {
+        while self.batch.len() < self.batch_max && !self.share_issued(w) {
+            let step =
+                self.owed.take().unwrap_or_else(|| w.issuer.step(self.now_ns, self.free.len()));
+            let intended_ns = match step {
+                Step::Issue(intended_ns) => intended_ns,
+                Step::WaitCompletion => break,
+                Step::WaitUntil(due_ns) => return self.wait_until(w, due_ns),
+            };
+            let Some(op) = self.draw(w) else {
+                self.owed = Some(step);
+                break;
+            };
+            let Some(slot) = self.free.pop() else { break };
+            if op.kind == OpKind::Write
+                && let Some(buffers) = buffers
+            {
+                // SAFETY: the slot was free, so nothing of it is in flight.
+                let bytes = unsafe { buffers.bytes(slot, op.len_bytes as usize) };
+                if let Some(map) = &w.verify {
+                    map.fill(&op, bytes);
+                } else if let Some(filler) = &mut w.filler {
+                    filler.stamp(bytes, &op);
+                }
+            }
+            self.slots[slot as usize] =
+                Slot { op, submitted_ns: 0, intended_ns: intended_ns.unwrap_or(AT_SUBMISSION) };
+            self.in_flight_bytes += u64::from(op.len_bytes);
+            engine.queue(slot, &op);
+            self.batch.push(slot);
+        }
+        Wait::One
+    }
+
+    /// The next operation, whose blocks are this worker's if content is verified.
+    #[inline]
+    fn draw(&mut self, w: &mut Worker) -> Option<Op> {
+        let Some(map) = &w.verify else { return Some(w.stream.next_op()) };
+        for _ in 0..CLAIM_TRIES {
+            let op = w.stream.next_op();
+            if map.claim(&op) {
+                return Some(op);
+            }
+            self.overlaps_skipped += 1;
+        }
+        None
+    }
+
+    /// Nothing is due before `due_ns`: how the turn shall wait.
+    fn wait_until(&mut self, w: &Worker, due_ns: u64) -> Wait {
+        let until_ns = due_ns.min(self.window_end_ns);
+        let left_ns = until_ns.saturating_sub(self.now_ns);
+        if self.in_flight() == 0 {
+            if left_ns > SPIN_BEFORE_NS {
+                sleep_ns(left_ns - SPIN_BEFORE_NS);
+            }
+            // A wait for the ramp's end or for the stop is seen by the loop, not here.
+            let look_ns = until_ns.min(self.now_ns + SLEEP_MAX_NS);
+            while w.clock.now_ns() < look_ns {
+                std::hint::spin_loop();
+                if left_ns > SPIN_BEFORE_NS && w.control.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            Wait::No
+        } else if left_ns > 2 * SPIN_BEFORE_NS && self.batch.is_empty() {
+            Wait::AtMostNs((left_ns - SPIN_BEFORE_NS).min(SLEEP_MAX_NS))
+        } else {
+            Wait::No
+        }
+    }
+
+    /// One turn of the engine: stamp, submit, wait, stamp, record.
+    #[inline]
+    fn turn<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+        wait: Wait,
+    ) -> io::Result<()> {
+        let mut handed_over = None;
+        let looked_ns = if self.batch.is_empty() {
+            self.now_ns
+        } else {
+            let submitted_ns = w.clock.now_ns();
+            self.integrate(self.in_flight() - self.batch.len(), submitted_ns);
+            for &slot in &self.batch {
+                self.slots[slot as usize].submitted_ns = submitted_ns;
+            }
+            if w.recorder.measuring() && self.round_trip.is_due() {
+                if engine.submit()? {
+                    let (ops, to_ns) = (self.batch.len() as u64, w.clock.now_ns());
+                    handed_over = Some(Span { ops, from_ns: submitted_ns, to_ns });
+                } else {
+                    self.round_trip.never();
+                }
+            }
+            self.batch.clear();
+            submitted_ns
+        };
+        let wait = if self.in_flight() == 0 { Wait::No } else { wait };
+        engine.turn(wait)?;
+        let now_ns = w.clock.now_ns();
+        self.integrate(self.in_flight(), now_ns);
+        self.now_ns = now_ns;
+        let counts = w.recorder.measuring() && now_ns < self.window_end_ns;
+        let (slots, free) = (&self.slots, &mut self.free);
+        let first_corruption = &mut self.first_corruption;
+        let window_end_ns = self.window_end_ns;
+        // The window ended while this turn waited: its completions are not counted, but were in
+        // flight until then.
+        let too_late = w.recorder.measuring() && !counts;
+        let carried_out_ns = &mut self.carried_out_ns;
+        let (mut reaped, mut reaped_bytes, mut moved_bytes) = (0, 0, 0);
+        let mut run = Run {
+            kind: OpKind::Read,
+            ops: 0,
+            bytes: 0,
+            submitted_ns: 0,
+            intended_ns: AT_SUBMISSION,
+        };
+        engine.drain(|index, result| {
+            let slot = &slots[index as usize];
+            let len_bytes = slot.op.len_bytes;
+            free.push(index);
+            w.issuer.completed(now_ns);
+            reaped += 1;
+            reaped_bytes += u64::from(len_bytes);
+            moved_bytes += result.max(0) as u64;
+            if too_late {
+                *carried_out_ns += i128::from(window_end_ns.saturating_sub(slot.submitted_ns));
+            }
+            let mut failure = (result != len_bytes as i32).then(|| failure_of(result));
+            if let Some(map) = &w.verify {
+                // SAFETY: the operation has completed, and the slot is not used again before this
+                // closure returns.
+                let bytes = buffers.map(|b| unsafe { &*b.bytes(index, len_bytes as usize) });
+                let checked = map.complete(&slot.op, failure.is_none(), bytes.unwrap_or_default());
+                if let Err(what) = checked {
+                    failure = Some((ErrorKind::Corrupt, libc::EILSEQ));
+                    first_corruption.get_or_insert(what);
+                }
+            }
+            if let Some((kind, errno)) = failure {
+                // Those of the ramp too: they are as real, and the reader must learn of them.
+                let at_ns = now_ns.min(window_end_ns.saturating_sub(1));
+                note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, at_ns);
+            } else {
+                // Those of the ramp too: they were written as well.
+                if let Some(coverage) = &mut w.coverage {
+                    cover(coverage, &slot.op);
+                }
+                if !counts {
+                    return;
+                }
+                let intended_ns = slot.intended_ns.min(slot.submitted_ns);
+                let same = run.kind == slot.op.kind
+                    && run.submitted_ns == slot.submitted_ns
+                    && run.intended_ns == intended_ns;
+                if !same {
+                    if run.ops > 0 {
+                        w.recorder.completed(&run, now_ns);
+                    }
+                    let submitted_ns = slot.submitted_ns;
+                    run = Run { kind: slot.op.kind, ops: 0, bytes: 0, submitted_ns, intended_ns };
+                }
+                run.ops += 1;
+                run.bytes += u64::from(len_bytes);
+            }
+        });
+        if run.ops > 0 {
+            w.recorder.completed(&run, now_ns);
+        }
+        self.in_flight_bytes -= reaped_bytes;
+        self.moved_bytes += moved_bytes;
+        if reaped > 0 && counts {
+            // One that comes alone is seen when it comes: either it was waited for, or the engine
+            // carried it out in this very turn.
+            let span_ns = if reaped > 1 { now_ns - looked_ns } else { 0 };
+            w.recorder.stamps.add(reaped, span_ns);
+        }
+        if let Some(handed_over) = handed_over {
+            let counted = Span { ops: reaped, from_ns: now_ns, to_ns: w.clock.now_ns() };
+            self.round_trip.add(handed_over, counted);
+        }
+        Ok(())
+    }
+
+    pub(super) fn report(self, mut w: Worker, engine_error: Option<io::Error>) -> WorkerReport {
+        let measured = w.recorder.measuring();
+        if measured || w.recorder.failed_in_ramp() {
+            w.recorder.roll(self.window_end_ns);
+        }
+        let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
+        WorkerReport {
+            window: (self.window_start_ns, self.window_end_ns),
+            cpu_ns: Some(cpu_end.since(&self.cpu_start)),
+            moved_bytes: self.moved_bytes,
+            outstanding_area_ns: if measured { self.area } else { 0 },
+            carried_in_ns: self.carried_in_ns,
+            carried_out_ns: self.carried_out_ns,
+            stamps: w.recorder.stamps,
+            spent: self.round_trip.spent(),
+            lateness: w.recorder.lateness.take().map(|h| *h),
+            backlog_ops: if measured { w.issuer.backlog(self.window_end_ns) } else { 0 },
+            overlaps_skipped: self.overlaps_skipped,
+            recent_misses: w.stream.recent_misses(),
+            walked: w.stream.walked(),
+            first_corruption: self.first_corruption,
+            coverage: w.coverage.take(),
+            ended: self.ended,
+            engine_error,
+        }
+    }
+}
