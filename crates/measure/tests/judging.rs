@@ -37,6 +37,31 @@ fn a_sound_cell_is_valid_and_nothing_else() {
     assert_eq!(codes(&sound()), ["VALID"]);
 }
 
+/// Between the readings of two clocks an interrupt may fall: of a short cell a share says nothing.
+#[test]
+fn a_clock_is_off_by_a_time_and_by_a_share() {
+    let mut cell = sound();
+    for (window_ns, ppm, is_told) in [
+        (5_000_000, -900.0, false),
+        (5_000_000, -11_000.0, true),
+        (2_000_000_000, 499.0, false),
+        (2_000_000_000, 501.0, true),
+    ] {
+        cell.window_ns = window_ns;
+        cell.evidence.clock_error_ppm = Some(ppm);
+        assert_eq!(codes(&cell).contains(&"CLOCK".to_owned()), is_told, "{ppm} of {window_ns} ns");
+    }
+}
+
+/// The null engine may have been disturbed when it was measured: no share above all is told.
+#[test]
+fn a_ceiling_that_was_passed_was_disturbed() {
+    let mut cell = sound();
+    cell.evidence.generator_ceiling_iops = Some(9_000.0);
+    let said = judge(&cell).into_iter().find(|v| v.code == "GENERATOR_BOUND").unwrap().text;
+    assert!(said.contains("disturbed") && !said.contains('%'), "{said}");
+}
+
 type Change = fn(&mut Cell);
 
 /// The conditions around a cell, which say nothing by themselves.

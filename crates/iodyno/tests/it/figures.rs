@@ -460,15 +460,61 @@ fn the_phases_of_an_emulated_io_are_its_time() {
     }
 }
 
-const STUDY: &str = r#"schema = 1
-kind = "study"
-title = "A RAM disk"
-source = "nowhere"
-published = "figures.csv"
-systems = [{ name = "ram", host = "rtp", device = "ramdisk-ddr3-16g" }]
-workloads = [{ name = "randread", read = "100%", addresses = "random", ops = 1000, ramp = "1ms" }]
+/// Of a real target submission and reaping stand beside the rest, as the stamps of the cells say.
+#[test]
+fn the_time_of_a_real_io_is_told_by_its_stamps() {
+    let place = Place::new();
+    let words = "run random-read --on scratch:16MiB --engine libaio --depth 4 --time 400ms -q";
+    place.iodyno(&format!("{words} --ramp 0s --vary block=4KiB,8KiB")).succeeds();
+    let document = place.iodyno("show last --json").succeeds().json();
+    let report = drawn(&place);
+    let figure = plot(&report, "sweep-1-budget");
+    let names: Vec<&str> = figure.panels[0].series.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["submission", "device, kernel and waiting", "reaping"]);
+    for (bar, cell) in cells(&document).iter().enumerate() {
+        let spent = cell["evidence"]["spent"].as_array().unwrap();
+        let each_ns = |phase: &str| {
+            let it = spent.iter().find(|s| s["phase"] == phase && s["of"] == "operation").unwrap();
+            number(&it["total_ns"]) / number(&it["count"])
+        };
+        let mean_ns = number(&cell["read"]["latency_ns"]["mean"]);
+        let submission_ns = each_ns("submission").min(mean_ns);
+        let whole_ns = mean_ns.max(each_ns("submission")) + each_ns("reaping");
+        let share = |i: usize| figure.panels[0].series[i].points[bar].y;
+        assert!((share(0) * whole_ns / submission_ns - 1.0).abs() < 0.01, "{bar}");
+        assert!((share(2) * whole_ns / each_ns("reaping") - 1.0).abs() < 0.01, "{bar}");
+    }
+}
 
-[[panels]]
+/// Courses that are compared have the same axes.
+#[test]
+fn courses_of_one_unit_share_their_axes() {
+    let place = Place::new();
+    let words = format!("run random-read --on {DEVICE} --vary depth=16,32 --time 500ms -q");
+    place.iodyno(&words).succeeds();
+    let report = drawn(&place);
+    let figures = report.sections.iter().flat_map(|s| &s.blocks).flat_map(|block| match block {
+        Block::Figure(figure) => std::slice::from_ref(figure),
+        Block::Gallery(figures) => figures,
+        _ => &[],
+    });
+    let courses: Vec<_> = figures.filter(|f| f.title.ends_with("over time")).collect();
+    let ranges = |panel: usize| -> Vec<_> {
+        let plots = courses.iter().map(|f| match &f.shape {
+            Shape::Plot(plot) => plot.panels[panel].y.range,
+            _ => None,
+        });
+        plots.collect()
+    };
+    assert_eq!(courses.len(), 2);
+    for panel in [0, 1] {
+        assert!(ranges(panel)[0].is_some(), "panel {panel}");
+        assert_eq!(ranges(panel)[0], ranges(panel)[1], "panel {panel}");
+    }
+}
+
+/// What these panels ask of the study of the tests of studies.
+const PANELS: &str = r#"[[panels]]
 figure = "Figure 1"
 title = "depth"
 workloads = ["randread"]
@@ -509,7 +555,8 @@ fn rows_of_page(page: &str, id: &str) -> Vec<(String, f64, f64)> {
 #[test]
 fn a_measured_run_is_laid_over_a_study_at_its_own_places() {
     let place = Place::new();
-    place.write("my.toml", STUDY);
+    let (study, _) = crate::study::STUDY.split_once("[[panels]]").unwrap();
+    place.write("my.toml", format!("{study}{PANELS}"));
     let head = crate::study::FIGURES.lines().next().unwrap();
     let printed = "Figure 1,ram,randread,4096,2,,1,iops,=,200000,500,1/s,table,";
     place.write("figures.csv", format!("{head}\n{printed}\n"));

@@ -2,7 +2,7 @@
 //! which every report has.
 
 use super::distribution::{self, of_cells};
-use super::time::{self, Ranges};
+use super::time;
 use super::{budget, figures, words};
 use crate::figures::{Figures, PERCENTILES, gravest, is_about_bandwidth, level_name};
 use iodyno_measure::statistics::repeats;
@@ -55,13 +55,13 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
 /// The course of each cell; all share the axis of latency, and those of one unit that of the rate.
 pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
-    let ranges = Ranges::of(drawn);
+    let latency = time::latency_range(drawn);
     let mut figures: Vec<Figure> = drawn
         .iter()
         .enumerate()
         .filter_map(|(i, cell)| {
             let id = format!("time-{}-{}", i + 1, words::slug(&cell.key.name));
-            time::figure(run, cell, &id, &ranges)
+            time::figure(run, cell, &id, latency)
         })
         .collect();
     time::share_rates(&mut figures);

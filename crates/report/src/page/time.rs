@@ -27,9 +27,14 @@ const RATE_FACTOR_MAX: f64 = 4.0;
 /// Stalls that are marked one by one.
 const STALLS_MAX: usize = 40;
 
-/// The figure of one cell. `ranges` are the ends of the axis of latency that compared figures share; for their
-/// rates see [`share_rates`].
-pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Option<Figure> {
+/// The figure of one cell. `latency` are the ends of the axis that compared figures share
+/// ([`latency_range`]); for their rates see [`share_rates`].
+pub(super) fn figure(
+    run: &Run,
+    cell: &Cell,
+    id: &str,
+    latency: Option<(f64, f64)>,
+) -> Option<Figure> {
     let total = cell.total();
     let kinds: Vec<OpKind> =
         total.iter().filter(|(_, s)| s.ops() > 0).map(|(kind, _)| kind).collect();
@@ -40,7 +45,7 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
     let mut panels = vec![rate_panel(cell, &kinds, &edges, about_bandwidth)];
     for kind in &kinds {
-        panels.push(latency_panel(cell, *kind, &edges, ranges, kinds.len() > 1));
+        panels.push(latency_panel(cell, *kind, &edges, latency, kinds.len() > 1));
     }
     let stalls = stalled(cell);
     let mut notes = Vec::new();
@@ -72,26 +77,17 @@ pub(super) fn figure(run: &Run, cell: &Cell, id: &str, ranges: &Ranges) -> Optio
     })
 }
 
-/// Ends of axes that several figures share; None to follow the data.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ranges {
-    /// ns.
-    pub(super) latency: Option<(f64, f64)>,
-}
-
-impl Ranges {
-    /// That hold all of these cells.
-    pub(super) fn of(cells: &[&Cell]) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
-        for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
-            let felt = stats.felt();
-            if let (Some(min), Some(max)) = (felt.min_ns(), felt.max_ns()) {
-                low = low.min(min.max(1) as f64);
-                high = high.max(max as f64);
-            }
+/// The ends of an axis of latency that holds all of these cells, ns; None where nothing was done.
+pub(super) fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
+    let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+    for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
+        let felt = stats.felt();
+        if let (Some(min), Some(max)) = (felt.min_ns(), felt.max_ns()) {
+            low = low.min(min.max(1) as f64);
+            high = high.max(max as f64);
         }
-        Self { latency: (high > 0.0).then_some((low, high.max(low * 2.0))) }
     }
+    (high > 0.0).then_some((low, high.max(low * 2.0)))
 }
 
 /// Ends of the intervals, s, one more than there are intervals.
@@ -201,7 +197,7 @@ fn latency_panel(
     cell: &Cell,
     kind: OpKind,
     edges: &[f64],
-    ranges: &Ranges,
+    range: Option<(f64, f64)>,
     is_one_of_several: bool,
 ) -> Panel {
     let quantile = |q: f64, name: &str, mark, color| {
@@ -218,8 +214,7 @@ fn latency_panel(
         cell.series.iter().map(|i| i.class(kind).map(ClassStats::felt)).collect();
     let map = heat_map(&histograms, edges);
     // The map is in whole rows, so the axis is too.
-    y.range = ranges
-        .latency
+    y.range = range
         .or_else(|| map.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?))));
     let mut series =
         vec![quantile(0.5, "p50", Mark::Line, P50), quantile(0.99, "p99", Mark::Line, P99)];
@@ -365,5 +360,9 @@ mod tests {
         let low_of = |interval: usize| band.points[2 * interval].interval.unwrap();
         assert_eq!((low_of(39), low_of(40), low_of(41)), ((1e3, 1e3), (7.0, 1e3), (1e3, 1e3)));
         assert_eq!((band.points[80].x, band.points[81].x), (4_000.0, 4_100.0));
+        // It is drawn, and under the line.
+        let panel = rate_panel(&cell, &[OpKind::Read], &edges(&cell), false);
+        assert_eq!(panel.series[0].points, band.points);
+        assert_eq!(panel.series[1].mark, Mark::Step);
     }
 }
