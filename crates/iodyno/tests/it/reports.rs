@@ -206,7 +206,18 @@ mod in_a_browser {
             let mut tab = Tab::new();
             tab.offline(true);
             let path = tab.open(&text);
-            tab.wait_for("document.querySelector('figure .tools')");
+            // A figure is dressed when it comes near the window; how far down the first one is depends on
+            // how many notes the machine gave cause for. All that is folded is opened, and all is seen.
+            tab.eval("document.querySelectorAll('details').forEach((it) => { it.open = true; })");
+            let drawn = "[...document.querySelectorAll('figure:has(svg.chart)')]";
+            for nth in 0..tab.count(&format!("{drawn}.length")) {
+                tab.eval(&format!("{drawn}[{nth}].scrollIntoView()"));
+                tab.wait_for(&format!("{drawn}[{nth}].querySelector('.tools')"));
+            }
+            println!(
+                "{name}: the first figure is at {} px",
+                tab.number(&format!("{drawn}[0].getBoundingClientRect().top + scrollY"))
+            );
             let own = format!("file://{}", path.display());
             let requests = tab.requests();
             assert!(requests.iter().all(|it| *it == own || it == "data:,"), "{name}: {requests:?}");
