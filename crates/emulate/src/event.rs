@@ -2,9 +2,14 @@
 //!
 //! An event is one `u128`, `time << 64 | sequence << 24 | slot`, so that events are ordered by time
 //! and ties fall in the order in which they were made. A request has at most one event pending,
-//! so the queue links slots, not events: a timing wheel of 512 ns buckets reaches 4.2 ms ahead,
-//! what is later waits in a heap. The bucket that is being emptied is kept sorted.
+//! so the queue links slots, not events. Two rings of buckets make a timing wheel: the near one, whose
+//! buckets are so short that most hold an event or two, and the next one, each of whose buckets is dealt
+//! out to the near ring when its time comes. What is later than both waits in a heap. The bucket
+//! that is being emptied is kept sorted.
 
+mod ring;
+
+use ring::{NIL, Ring};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -12,13 +17,11 @@ use std::collections::BinaryHeap;
 const SLOT_BITS: u32 = 24;
 /// Most requests at once.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// A bucket is 2^9 ns.
-const BUCKET_BITS: u32 = 9;
-/// Buckets of the wheel.
-const BUCKETS: usize = 1 << 13;
-const MASK: u64 = BUCKETS as u64 - 1;
-const WORDS: usize = BUCKETS / 64;
-const NIL: u32 = u32::MAX;
+/// A near bucket is 2^9 ns: the near ring reaches 4.2 ms.
+const NEAR_BITS: u32 = 9;
+/// A bucket of the next ring is half of what the near one reaches, so that all of it goes in there
+/// wherever in its ring the near cursor stands. It reaches 17 s.
+const NEXT_BITS: u32 = NEAR_BITS + 12;
 
 /// The event of a slot, and the next slot of its bucket. 32 bytes: half a cache line.
 #[derive(Clone, Copy, Debug)]
@@ -30,22 +33,20 @@ struct Pending {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// First slot of each bucket's list.
-    heads: Box<[u32; BUCKETS]>,
-    /// One bit a bucket that is not empty, and one a word of those.
-    occupied: Box<[u64; WORDS]>,
-    summary: [u64; WORDS / 64],
     /// By slot: its event, and the next of its bucket.
     pending: Vec<Pending>,
-    /// The bucket that is being emptied, latest first.
+    /// The near bucket that is being emptied, latest first.
     current: Vec<u128>,
     /// Its number (time / 512 ns).
     cursor: u64,
+    near: Ring,
+    next: Ring,
+    /// When the first bucket of the next ring that is not empty begins; `u64::MAX`: there is none.
+    next_ns: u64,
     far: BinaryHeap<Reverse<u128>>,
     /// When the first of them is due; `u64::MAX`: there are none.
     far_ns: u64,
     sequence: u64,
-    in_wheel: u32,
 }
 
 #[inline]
@@ -61,16 +62,15 @@ const fn event(key: u128) -> (u64, u32) {
 impl Queue {
     pub(crate) fn new() -> Self {
         Self {
-            heads: vec![NIL; BUCKETS].into_boxed_slice().try_into().expect("its length"),
-            occupied: vec![0; WORDS].into_boxed_slice().try_into().expect("its length"),
-            summary: [0; WORDS / 64],
             pending: Vec::new(),
             current: Vec::with_capacity(64),
             cursor: 0,
+            near: Ring::new(),
+            next: Ring::new(),
+            next_ns: u64::MAX,
             far: BinaryHeap::new(),
             far_ns: u64::MAX,
             sequence: 0,
-            in_wheel: 0,
         }
     }
 
@@ -84,8 +84,8 @@ impl Queue {
     pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         let mut kept: Vec<u128> = std::mem::take(&mut self.current);
         kept.extend(std::mem::take(&mut self.far).into_iter().map(|key| key.0));
-        for head in self.heads.iter() {
-            let mut slot = *head;
+        for head in self.near.heads().chain(self.next.heads()) {
+            let mut slot = head;
             while slot != NIL {
                 let Pending { key, next } = self.pending[slot as usize];
                 kept.push(key);
@@ -116,57 +116,36 @@ impl Queue {
         let key = (u128::from(time_ns) << 64)
             | (u128::from(self.sequence) << SLOT_BITS)
             | u128::from(slot);
-        let bucket = time_ns >> BUCKET_BITS;
-        if bucket <= self.cursor {
+        // The cursor may be ahead of time, where `next_time_ns` has looked.
+        let ahead = (time_ns >> NEAR_BITS).wrapping_sub(self.cursor + 1);
+        if ahead < Ring::REACH - 1 {
+            let next = self.near.put(time_ns >> NEAR_BITS, slot);
+            self.pending[slot as usize] = Pending { key, next };
+        } else {
+            self.push_aside(key);
+        }
+    }
+
+    /// The same for what is not in the near ring's reach.
+    fn push_aside(&mut self, key: u128) {
+        let (time_ns, slot) = event(key);
+        if time_ns >> NEAR_BITS <= self.cursor {
             let mut at = self.current.len();
             while at > 0 && self.current[at - 1] < key {
                 at -= 1;
             }
             self.current.insert(at, key);
-        } else if bucket < self.cursor + BUCKETS as u64 {
-            let index = (bucket & MASK) as usize;
-            self.pending[slot as usize] = Pending { key, next: self.heads[index] };
-            self.heads[index] = slot;
-            self.occupied[index / 64] |= 1 << (index % 64);
-            self.summary[index / 4096] |= 1 << (index / 64 % 64);
-            self.in_wheel += 1;
+            return;
+        }
+        let bucket = time_ns >> NEXT_BITS;
+        if bucket < (self.cursor >> (NEXT_BITS - NEAR_BITS)) + Ring::REACH {
+            let next = self.next.put(bucket, slot);
+            self.pending[slot as usize] = Pending { key, next };
+            self.next_ns = self.next_ns.min(bucket << NEXT_BITS);
         } else {
             self.far_ns = self.far_ns.min(time_ns);
             self.far.push(Reverse(key));
         }
-    }
-
-    /// The number of the first bucket after the cursor that is not empty.
-    #[inline]
-    fn next_bucket(&self) -> Option<u64> {
-        if self.in_wheel == 0 {
-            return None;
-        }
-        let start = ((self.cursor + 1) & MASK) as usize;
-        let found = |index: usize| {
-            let ahead = (index as u64).wrapping_sub(self.cursor + 1) & MASK;
-            Some(self.cursor + 1 + ahead)
-        };
-        let word = self.occupied[start / 64] >> (start % 64);
-        if word != 0 {
-            return found(start + word.trailing_zeros() as usize);
-        }
-        // The words after it, round the wheel and back to the first part of its own.
-        let first = start / 64 + 1;
-        for turn in 0..=self.summary.len() {
-            let group = (first / 64 + turn) % self.summary.len();
-            let mut words = self.summary[group];
-            if turn == 0 && first < WORDS {
-                words &= u64::MAX << (first % 64);
-            } else if turn == self.summary.len() {
-                words &= !(u64::MAX << (first % 64));
-            }
-            if words != 0 {
-                let word = group * 64 + words.trailing_zeros() as usize;
-                return found(word * 64 + self.occupied[word].trailing_zeros() as usize);
-            }
-        }
-        None
     }
 
     /// Makes the next bucket the current one, unless it begins after `until_ns` or what waits in
@@ -174,25 +153,43 @@ impl Queue {
     /// once.
     #[inline]
     fn turn(&mut self, until_ns: u64) -> Option<u128> {
-        let bucket = self.next_bucket()?;
-        let begins_ns = bucket << BUCKET_BITS;
+        let mut found = self.near.next(self.cursor);
+        while self.next_ns <= found.map_or(u64::MAX - 1, |bucket| bucket << NEAR_BITS) {
+            if self.next_ns > until_ns.min(self.far_ns) {
+                return None;
+            }
+            self.deal();
+            found = self.near.next(self.cursor);
+        }
+        let bucket = found?;
+        let begins_ns = bucket << NEAR_BITS;
         if begins_ns > until_ns || self.far_ns < begins_ns {
             return None;
         }
         self.cursor = bucket;
-        let index = (bucket & MASK) as usize;
-        let slot = std::mem::replace(&mut self.heads[index], NIL);
-        self.occupied[index / 64] &= !(1 << (index % 64));
-        if self.occupied[index / 64] == 0 {
-            self.summary[index / 4096] &= !(1 << (index / 64 % 64));
-        }
+        let slot = self.near.take(bucket);
         let Pending { key, next } = self.pending[slot as usize];
         if next == NIL && time_of(key) <= until_ns && time_of(key) < self.far_ns {
-            self.in_wheel -= 1;
             return Some(key);
         }
         self.fill(slot);
         None
+    }
+
+    /// The first bucket of the next ring is dealt out to the near one, where nothing comes before it.
+    #[cold]
+    fn deal(&mut self) {
+        let bucket = self.next_ns >> NEXT_BITS;
+        // What was pushed lay further ahead than this bucket is long, so the cursor is before it still.
+        debug_assert!(self.cursor < self.next_ns >> NEAR_BITS);
+        self.cursor = (self.next_ns >> NEAR_BITS) - 1;
+        let mut slot = self.next.take(bucket);
+        while slot != NIL {
+            let Pending { key, next } = self.pending[slot as usize];
+            self.pending[slot as usize].next = self.near.put(time_of(key) >> NEAR_BITS, slot);
+            slot = next;
+        }
+        self.next_ns = self.next.next(bucket).map_or(u64::MAX, |bucket| bucket << NEXT_BITS);
     }
 
     /// The events of a bucket's list become the current ones.
@@ -206,7 +203,6 @@ impl Queue {
             self.current.push(key);
             slot = next;
         }
-        self.in_wheel -= self.current.len() as u32;
         if let [a, b] = self.current[..] {
             // Most buckets hold one or two.
             self.current[0] = a.max(b);
@@ -247,9 +243,9 @@ impl Queue {
         }
         self.far.pop();
         self.far_ns = self.far.peek().map_or(u64::MAX, |f| time_of(f.0));
-        // The wheel holds nothing before this: it may start from here.
+        // The rings hold nothing before this: the wheel may start from here.
         if self.current.is_empty() {
-            self.cursor = self.cursor.max(time_of(far) >> BUCKET_BITS);
+            self.cursor = self.cursor.max(time_of(far) >> NEAR_BITS);
         }
         Some(event(far))
     }
@@ -288,8 +284,9 @@ mod tests {
             for _ in 0..30_000 {
                 if !free.is_empty() && (free.len() == 512 || below(&mut rng, 2) == 0) {
                     let slot = free.swap_remove(below(&mut rng, free.len() as u64) as usize);
-                    let reach =
-                        [1, 300, 70_000, 4_190_000, 40_000_000][below(&mut rng, 5) as usize];
+                    // Its own bucket, the near ring, the next one, and beyond both.
+                    let reaches = [1, 300, 70_000, 4_190_000, 40_000_000, 60_000_000_000];
+                    let reach = reaches[below(&mut rng, 6) as usize];
                     let time = now + below(&mut rng, reach);
                     sequence += 1;
                     queue.push(time, slot);
@@ -304,7 +301,9 @@ mod tests {
                         }
                     });
                 } else {
-                    let until = now + below(&mut rng, 100_000);
+                    let steps = [100_000, 20_000_000_000];
+                    let step = steps[below(&mut rng, 2) as usize];
+                    let until = now + below(&mut rng, step);
                     let expected = match heap.peek() {
                         Some(&Reverse((time, _, slot))) if time <= until => {
                             heap.pop();
