@@ -137,10 +137,18 @@ impl Clock {
         if system <= 0.0 { 0.0 } else { (ours / system - 1.0) * 1e6 }
     }
 
-    /// This clock and the system's, read together, ns.
+    /// This clock and the system's, read together, ns: the closest of three tries, for a processor
+    /// that is taken away between the two readings would look like a clock that runs wrong.
     pub fn both_ns(&self) -> (u64, u64) {
-        let system = system_ns();
-        (self.now_ns(), system)
+        (0..3)
+            .map(|_| {
+                let before = self.now_ns();
+                let system = system_ns();
+                let after = self.now_ns();
+                (after - before, before + (after - before) / 2, system)
+            })
+            .min()
+            .map_or((0, 0), |(_, ours, system)| (ours, system))
     }
 }
 
@@ -164,7 +172,7 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
-        // A stop by the hypervisor between two readings is at most some ms of 50.
-        assert!(Clock::error_ppm(from, clock.both_ns()).abs() < 200_000.0);
+        // Of 50 ms: three stops by the hypervisor, one in each try, of more than 50 µs.
+        assert!(Clock::error_ppm(from, clock.both_ns()).abs() < 1000.0);
     }
 }

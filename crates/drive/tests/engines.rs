@@ -351,7 +351,7 @@ fn targets_run_side_by_side() {
 fn an_open_loop_keeps_its_schedule() {
     let spec = spec(
         "threads = 2\ndepth = 8\nblock = \"4KiB\"\n[mix]\nread = 1\n\
-         [arrivals]\nkind = \"open\"\nrate = \"4k/s\"\n[limits]\ntime = \"1s\"\nramp = \"100ms\"",
+         [arrivals]\nkind = \"open\"\nrate = \"4k/s\"\n[limits]\ntime = \"1s\"\nramp = \"0s\"",
     );
     for engine in [EngineKind::Uring, EngineKind::Psync, EngineKind::Null] {
         let medium =

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iodyno_drive::clock::Clock;
-use iodyno_drive::{EngineKind, EngineOptions};
+use iodyno_drive::{EngineKind, EngineOptions, Progress};
 use iodyno_measure::{Cell, Ended};
 use iodyno_run::{
     CellRequest, FillShape, Outcome, Request, RunError, WRITES_SEEN, Watch, execute, fill,
@@ -94,6 +94,14 @@ fn a_part_of_a_file() {
     }
 }
 
+/// Stops a run when something of it is done.
+struct StopOnceBegun(Arc<AtomicBool>);
+impl Watch for StopOnceBegun {
+    fn tick(&mut self, progress: &Progress<'_>) {
+        self.0.fetch_or(progress.latest.is_some(), Ordering::Relaxed);
+    }
+}
+
 /// What was stopped is proven to be short, with the place where it stopped.
 #[test]
 fn a_fill_that_was_stopped_is_short() {
@@ -101,13 +109,7 @@ fn a_fill_that_was_stopped_is_short() {
     // Of 4 TiB that moves no bytes, a fraction of a second covers little.
     let cell = fill("fill", &shape, 1 << 42).unwrap();
     let request = request(vec![cell], &["null:4TiB"], None);
-    let stop = Arc::clone(&request.stop);
-    let stopper = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
-        stop.store(true, Ordering::Relaxed);
-    });
-    let outcome = run(&request);
-    stopper.join().unwrap();
+    let outcome = execute(&request, &mut StopOnceBegun(Arc::clone(&request.stop))).unwrap();
     let cell = &outcome.run.cells[0];
     let proof = cell.evidence.fill.unwrap();
     assert_eq!(cell.ended, Ended::Interrupted);

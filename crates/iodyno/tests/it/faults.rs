@@ -77,7 +77,7 @@ fn a_file_that_is_truncated_under_the_run() {
     let place = Place::new();
     for engine in engines(&place) {
         let _ = std::fs::remove_file(place.path("t"));
-        let limits = "--time 700ms --ramp 0s --max-errors 1000000000";
+        let limits = "--time 2s --ramp 0s --max-errors 1000000000";
         let words =
             format!("run random-read --on t?size=16MiB --engine {engine} --depth 1 {limits}");
         let mut running = place.start(&format!("{words} --json -q"));

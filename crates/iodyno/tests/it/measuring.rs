@@ -122,26 +122,35 @@ fn the_default_engine_suits_the_target() {
     for folder in folders.iter().filter(|folder| folder.is_dir()) {
         for depth in [1, 8] {
             let scratch = format!("--on scratch:8MiB@{} --depth {depth}", folder.display());
-            let chosen = place.document(&format!("run random-read {scratch} {SHORT}"));
-            let chosen = &cells(&chosen)[0];
-            assert!(!codes(chosen).contains(&"KERNEL_WORKERS"), "{chosen}");
-            let why = chosen["facts"]["engine.why"].as_str().unwrap();
-            if !engines(&place).contains(&"uring") {
-                assert!(why.contains("io_uring can't be used here"), "{why}");
-                continue;
-            }
-            let asked =
-                place.document(&format!("run random-read {scratch} --engine uring {SHORT}"));
-            let asked = &cells(&asked)[0];
-            let hands_over = codes(asked).contains(&"KERNEL_WORKERS");
-            assert_eq!(hands_over, whole(&asked["evidence"]["kernel_workers"]) > 0);
-            let expected = match (hands_over, depth) {
-                (false, _) => "uring",
-                (true, 1) => "psync",
-                (true, _) => "libaio",
-            };
-            assert_eq!(chosen["engine"], expected, "{why}");
-            assert_eq!(why.contains("kernel worker thread"), hands_over, "{why}");
+            // A busy device may have a single request of one of the runs handed to a worker thread:
+            // what they say must agree in one of a few tries.
+            let wrong: Vec<_> =
+                (0..5).map_while(|_| suits(&place, &scratch, depth).err()).collect();
+            assert!(wrong.len() < 5, "{scratch}: {wrong:#?}");
         }
     }
+}
+
+/// Whether the default engine is what io_uring's own run there says that it should be; where not, why.
+fn suits(place: &Place, scratch: &str, depth: u32) -> Result<(), String> {
+    let chosen = place.document(&format!("run random-read {scratch} {SHORT}"));
+    let chosen = &cells(&chosen)[0];
+    let why = chosen["facts"]["engine.why"].as_str().unwrap();
+    if !engines(place).contains(&"uring") {
+        assert!(why.contains("io_uring can't be used here"), "{why}");
+        return Ok(());
+    }
+    let asked = place.document(&format!("run random-read {scratch} --engine uring {SHORT}"));
+    let asked = &cells(&asked)[0];
+    let hands_over = codes(asked).contains(&"KERNEL_WORKERS");
+    assert_eq!(hands_over, whole(&asked["evidence"]["kernel_workers"]) > 0);
+    let expected = match (hands_over, depth) {
+        (false, _) => "uring",
+        (true, 1) => "psync",
+        (true, _) => "libaio",
+    };
+    let agrees = chosen["engine"] == expected
+        && why.contains("kernel worker thread") == hands_over
+        && !codes(chosen).contains(&"KERNEL_WORKERS");
+    if agrees { Ok(()) } else { Err(format!("{expected} expected: {why}: {chosen}")) }
 }

@@ -71,6 +71,8 @@ impl Browser {
             .arg(&profile)
             .arg(name)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
+            // Containers give shared memory of 64 MiB, on which large pages crash.
+            .arg("--disable-dev-shm-usage")
             .args(["--no-first-run", "--disable-extensions", "--disable-background-networking"])
             .args([
                 "--disable-component-update",

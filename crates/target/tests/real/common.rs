@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
 
 use iodyno_target::{
     Confirm, Inspection, OpenOptions, Opened, Refusal, RefusalCode, SysRoot, TargetError,
@@ -22,18 +23,33 @@ pub(crate) fn alone() -> File {
     lock
 }
 
-pub(crate) fn run(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program)
+fn tried(program: &str, args: &[&str]) -> Output {
+    Command::new(program)
         .args(args)
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
+        .unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+pub(crate) fn run(program: &str, args: &[&str]) -> String {
+    let output = tried(program, args);
     assert!(
         output.status.success(),
         "{program} {args:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// What undoes something: where udev runs, its probe may hold the node for a moment.
+fn undo(program: &str, args: &[&str]) {
+    for _ in 0..100 {
+        if tried(program, args).status.success() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{program} {args:?} fails for two seconds");
 }
 
 /// A loop device that is detached again.
@@ -54,7 +70,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        run("losetup", &["--detach", &self.node]);
+        undo("losetup", &["--detach", &self.node]);
     }
 }
 
@@ -76,7 +92,7 @@ impl<'a> Partition<'a> {
 
 impl Drop for Partition<'_> {
     fn drop(&mut self) {
-        run("delpart", &[&self.0.node, "1"]);
+        undo("delpart", &[&self.0.node, "1"]);
     }
 }
 
@@ -93,7 +109,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        run("umount", &[self.0.to_str().unwrap()]);
+        undo("umount", &[self.0.to_str().unwrap()]);
     }
 }
 
