@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// The request acts in `state` at `time_ns`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(&mut self, time_ns: u64, slot: u32, state: State) {
         debug_assert!(time_ns >= self.now, "an event in the past");
         self.slab[slot].state = state;
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// A new request on a volume.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, volume: u32) -> u32 {
         let slot = self.slab.add(volume);
         self.queue.reserve(self.slab.len());
@@ -84,14 +84,14 @@ impl Core {
     /// When the worker of a host request hears that it is done at `end_ns`: later if it sleeps then,
     /// for it must be woken. (Asked when the end is scheduled: what else the worker may get to do
     /// until then is not foreseen.)
-    #[inline]
+    #[inline(always)]
     pub(crate) fn heard_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let on = self.worker_cores[self.slab[slot].worker as usize];
         if self.cores[on].free_ns() <= end_ns { end_ns + self.wake_ns } else { end_ns }
     }
 
     /// A host request is done: now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, failure: Option<Failure>) {
         let request = &self.slab[slot];
         debug_assert!(request.parent == NIL && !request.internal);

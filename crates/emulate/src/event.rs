@@ -151,7 +151,7 @@ impl Queue {
     /// Makes the next bucket the current one, unless it begins after `until_ns` or what waits in
     /// the heap comes before it. Where that bucket holds a single event that is due, gives it at
     /// once.
-    #[inline]
+    #[inline(always)]
     fn turn(&mut self, until_ns: u64) -> Option<u128> {
         let mut found = self.near.next(self.cursor);
         while self.next_ns <= found.map_or(u64::MAX - 1, |bucket| bucket << NEAR_BITS) {
@@ -169,10 +169,27 @@ impl Queue {
         self.cursor = bucket;
         let slot = self.near.take(bucket);
         let Pending { key, next } = self.pending[slot as usize];
-        if next == NIL && time_of(key) <= until_ns && time_of(key) < self.far_ns {
-            return Some(key);
+        // What is before this is due, and before all that is in the heap.
+        let end_ns = until_ns.saturating_add(1).min(self.far_ns);
+        if next == NIL {
+            if time_of(key) < end_ns {
+                return Some(key);
+            }
+            self.current.push(key);
+            return None;
         }
-        self.fill(slot);
+        let Pending { key: other, next } = self.pending[next as usize];
+        let (first, second) = if other < key { (other, key) } else { (key, other) };
+        if next == NIL {
+            // Most buckets hold one or two.
+            self.current.push(second);
+            if time_of(first) < end_ns {
+                return Some(first);
+            }
+            self.current.push(first);
+        } else {
+            self.fill(slot);
+        }
         None
     }
 
@@ -193,6 +210,7 @@ impl Queue {
     }
 
     /// The events of a bucket's list become the current ones.
+    #[inline(never)]
     fn fill(&mut self, mut slot: u32) {
         let mut sorted = true;
         let mut last = u128::MAX;
@@ -203,17 +221,13 @@ impl Queue {
             self.current.push(key);
             slot = next;
         }
-        if let [a, b] = self.current[..] {
-            // Most buckets hold one or two.
-            self.current[0] = a.max(b);
-            self.current[1] = a.min(b);
-        } else if !sorted {
+        if !sorted {
             self.current.sort_unstable_by(|a, b| b.cmp(a));
         }
     }
 
     /// The next event not later than `until_ns`: its time, and the slot that acts.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         if self.current.is_empty()
             && let Some(key) = self.turn(until_ns)

@@ -297,13 +297,13 @@ impl Machine {
 
     /// The next completion not later than `until_ns`; otherwise virtual time becomes `until_ns`
     /// (`u64::MAX`: stays where the last event was).
-    #[inline]
+    #[inline(never)]
     pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
         loop {
             if let Some(done) = self.core.done.pop_front() {
                 return Some(done);
             }
-            if !self.step(until_ns) {
+            if !self.advance(until_ns) {
                 return None;
             }
         }
@@ -316,8 +316,12 @@ impl Machine {
 
     /// Lets one thing happen, not later than `until_ns`: an event, or a fault. False: there is none,
     /// and virtual time is as after [`Self::next_completion`].
-    #[inline]
     pub fn step(&mut self, until_ns: u64) -> bool {
+        self.advance(until_ns)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, until_ns: u64) -> bool {
         let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
             if self.fault_ns != u64::MAX && self.fault_ns <= until_ns {
                 self.strike_next();

@@ -145,7 +145,7 @@ impl FlashDevice {
             };
             self.copy_sense(core, slot, die, units.max(1));
         }
-        self.copies_read(core, slot);
+        self.copy_begun(core, slot);
     }
 
     /// An idle device empties its single-level cells: reads there, programs at full density.
@@ -240,17 +240,25 @@ impl FlashDevice {
         core.slab.remove(slot);
         if core.slab[parent].internal {
             self.copies_read(core, parent);
-            self.pump(core);
         } else {
             self.stripe_read(core, parent);
         }
     }
 
+    /// The same for all of a unit's: it may be programmed, and another may be begun.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
+        if self.copy_begun(core, parent) {
+            self.pump(core);
+        }
+    }
+
+    /// One of a unit's reads, or beginning them, is done. Gives whether that was the last.
+    #[inline(always)]
+    fn copy_begun(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
         request.pending -= 1;
         if request.pending > 0 {
-            return;
+            return false;
         }
         self.copies_reading -= 1;
         if let Some(content) = &self.content {
@@ -258,5 +266,6 @@ impl FlashDevice {
             batch.stored.extend(batch.copies.iter().map(|(copy, _)| content.sensed(copy.source)));
         }
         self.copies_ready.push(&mut core.slab, parent);
+        true
     }
 }

@@ -279,7 +279,7 @@ pub(crate) const ONE: i64 = 1 << 16;
 
 impl FlashDevice {
     /// A request of this device acts.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => self.issued(core, slot),
@@ -300,6 +300,7 @@ impl FlashDevice {
     }
 
     /// A host request reaches the device.
+    #[inline(always)]
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         request.entered_ns = core.now;
@@ -373,6 +374,7 @@ impl FlashDevice {
     }
 
     /// The front end is passed.
+    #[inline(always)]
     fn admitted(&mut self, core: &mut Core, slot: u32) {
         let passed = core.now - core.slab[slot].entered_ns;
         core.slab[slot].entered_ns = core.now;
@@ -394,6 +396,7 @@ impl FlashDevice {
     }
 
     /// A host request is done.
+    #[inline(always)]
     fn done(&mut self, core: &mut Core, slot: u32, failure: Option<Failure>) {
         match core.slab[slot].kind {
             OpKind::Write => self.phases.accept_ns += core.now - core.slab[slot].entered_ns,
@@ -424,6 +427,7 @@ impl FlashDevice {
     }
 
     /// Host software and wire, ns.
+    #[inline(always)]
     fn latency_ns(&self) -> u64 {
         match &self.front {
             Front::Channel { .. } => 0,

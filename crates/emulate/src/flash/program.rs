@@ -319,10 +319,19 @@ impl FlashDevice {
     }
 
     /// A die has done what it did: a read that waits, what was suspended, or what else waits.
+    #[inline(always)]
     pub(super) fn release(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
         die.busy_ns += core.now - die.since_ns;
         die.doing = Doing::Nothing;
+        if !die.reads.is_empty() || die.suspended || !self.slow[index].others.is_empty() {
+            self.go_on(core, index);
+        }
+    }
+
+    /// Something waits for a die that has just come free.
+    fn go_on(&mut self, core: &mut Core, index: usize) {
+        let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {
             let sense = core.slab[slot].work == Work::Sense;
             // What is suspended ends before another program or erase begins.

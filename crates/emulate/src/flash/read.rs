@@ -8,6 +8,7 @@ use crate::server::PerByte;
 use iodyno_units::rng::{below, splitmix64};
 
 /// The driver thread copies one page.
+#[inline(always)]
 fn copy_out(core: &mut Core, thread: usize, cost: PerByte, latency_ns: u64, slot: u32) {
     let ticks = cost.ticks(core.slab[slot].len);
     let end = core.cores[core.threads[thread].core].take(core.now, ticks) + latency_ns;
@@ -17,14 +18,23 @@ fn copy_out(core: &mut Core, thread: usize, cost: PerByte, latency_ns: u64, slot
 
 impl FlashDevice {
     /// The request becomes its page reads: one a flash page that holds something of it.
+    #[inline(always)]
     pub(super) fn fork_reads(&mut self, core: &mut Core, slot: u32) {
+        let request = &mut core.slab[slot];
+        let first = request.at / UNIT_BYTES;
+        if first == (request.at + u64::from(request.len) - 1) / UNIT_BYTES {
+            request.pending = 0;
+            self.read_alone(core, slot, first);
+        } else {
+            self.fork_many(core, slot);
+        }
+    }
+
+    /// The same for a request of several units.
+    #[inline(never)]
+    fn fork_many(&mut self, core: &mut Core, slot: u32) {
         let (at, len) = (core.slab[slot].at, u64::from(core.slab[slot].len));
         let (first, last) = (at / UNIT_BYTES, (at + len - 1) / UNIT_BYTES);
-        if first == last {
-            core.slab[slot].pending = 0;
-            self.read_alone(core, slot, first);
-            return;
-        }
         // The parent waits for itself too, so that it can't be done before all are forked.
         core.slab[slot].pending = 1;
         core.slab[slot].state = State::Waiting;
@@ -86,6 +96,7 @@ impl FlashDevice {
     }
 
     /// A request of one page is its own page read.
+    #[inline(always)]
     fn read_alone(&mut self, core: &mut Core, slot: u32, unit: u64) {
         if let Some((die, _)) = self.place(unit) {
             core.slab[slot].die = die;
@@ -97,6 +108,7 @@ impl FlashDevice {
     }
 
     /// Where a unit lies: its die, and its flash page where it was written in order. None: nowhere.
+    #[inline(always)]
     pub(super) fn place(&self, unit: u64) -> Option<(u16, Option<u64>)> {
         let dies = self.dies.len() as u64;
         if !self.ftl.holds(unit) {
@@ -124,12 +136,14 @@ impl FlashDevice {
         unit / block == before / block && splitmix64(unit ^ !self.key) >= self.split
     }
 
+    #[inline(always)]
     fn read_page(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].entered_ns = core.now;
         self.take_context(core, slot);
     }
 
     /// A read context, or the wait for one.
+    #[inline(always)]
     fn take_context(&mut self, core: &mut Core, slot: u32) {
         if self.contexts.used() == self.contexts_max {
             core.slab[slot].state = State::Waiting;
@@ -140,6 +154,7 @@ impl FlashDevice {
         self.enter_die(core, slot);
     }
 
+    #[inline(always)]
     fn enter_die(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         if !request.internal {
@@ -155,6 +170,7 @@ impl FlashDevice {
     }
 
     /// The die reads the page now, or when it can.
+    #[inline(always)]
     pub(super) fn sense(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let die = &mut self.dies[index];
@@ -181,6 +197,7 @@ impl FlashDevice {
         die.reads.push(&mut core.slab, slot);
     }
 
+    #[inline(always)]
     pub(super) fn begin_sense(&mut self, core: &mut Core, slot: u32, delay_ns: u64) {
         let die = &mut self.dies[core.slab[slot].die as usize];
         die.doing = Doing::Reading;
@@ -197,6 +214,7 @@ impl FlashDevice {
     }
 
     /// The page is in the die's register: over the channel.
+    #[inline(always)]
     pub(super) fn sensed(&mut self, core: &mut Core, slot: u32) {
         if !core.slab[slot].internal {
             self.phases.sense_ns += core.now - core.slab[slot].entered_ns;
@@ -213,6 +231,7 @@ impl FlashDevice {
     }
 
     /// The die is free, and the data are in the controller.
+    #[inline(always)]
     pub(super) fn transferred(&mut self, core: &mut Core, slot: u32) {
         let die = core.slab[slot].die as usize;
         self.release(core, die);
@@ -226,6 +245,7 @@ impl FlashDevice {
     }
 
     /// To the host.
+    #[inline(always)]
     pub(super) fn out(&mut self, core: &mut Core, slot: u32) {
         match &mut self.front {
             Front::Channel { thread, ready, poll, polling, read_copy, .. } => {
@@ -265,6 +285,7 @@ impl FlashDevice {
     }
 
     /// The driver thread copies what is ready; the contexts of those pages are free.
+    #[inline(always)]
     pub(super) fn take_ready(&mut self, core: &mut Core) {
         loop {
             let Front::Channel { thread, ready, read_copy, .. } = &mut self.front else {
@@ -276,6 +297,7 @@ impl FlashDevice {
         }
     }
 
+    #[inline(always)]
     fn free_context(&mut self, core: &mut Core) {
         match self.context_waiting.pop(&core.slab) {
             Some(next) => self.enter_die(core, next),
@@ -284,6 +306,7 @@ impl FlashDevice {
     }
 
     /// One page's data are with the host.
+    #[inline(always)]
     pub(super) fn delivered(&mut self, core: &mut Core, slot: u32) {
         self.phases.deliver_ns += core.now - core.slab[slot].entered_ns;
         let (parent, failed) = (core.slab[slot].parent, core.slab[slot].failed);
@@ -297,6 +320,7 @@ impl FlashDevice {
     }
 
     /// One of a read's pages, or the forking itself, has ended.
+    #[inline(always)]
     fn child_ended(&mut self, core: &mut Core, parent: u32) {
         let request = &mut core.slab[parent];
         request.pending -= 1;
