@@ -21,6 +21,10 @@ pub(super) struct Chunks {
     scores: Vec<u8>,
     /// How many are in order: where none is, nothing need be looked up.
     in_order: usize,
+    /// How many have not the highest score: where all have, a write out of order changes nothing, and
+    /// on a device that was written at random that is every write. The look that is saved would miss
+    /// the cache.
+    mendable: usize,
     /// The page after the latest write, by a hash of that write's chunk.
     ends: [u64; 1 << STREAMS_LOG2],
 }
@@ -28,7 +32,12 @@ pub(super) struct Chunks {
 impl Chunks {
     pub(super) fn new(logical_pages: u64) -> Self {
         let chunks = logical_pages.div_ceil(1 << PAGES_LOG2) as usize;
-        Self { scores: vec![0; chunks], in_order: chunks, ends: [u64::MAX; 1 << STREAMS_LOG2] }
+        Self {
+            scores: vec![0; chunks],
+            in_order: chunks,
+            mendable: chunks,
+            ends: [u64::MAX; 1 << STREAMS_LOG2],
+        }
     }
 
     /// All chunks that hold pages of the range are scattered.
@@ -38,6 +47,7 @@ impl Chunks {
             let last = ((lpns.end - 1) >> PAGES_LOG2) as usize;
             self.scores[first..=last].fill(u8::MAX);
             self.in_order = self.scores.iter().filter(|&&s| s < SCATTERED_FROM).count();
+            self.mendable = self.scores.iter().filter(|&&s| s < u8::MAX).count();
         }
     }
 
@@ -50,11 +60,16 @@ impl Chunks {
     pub(super) fn write(&mut self, lpn: u64) {
         let in_order = self.ends[Self::stream(lpn.wrapping_sub(1))] == lpn;
         self.ends[Self::stream(lpn)] = lpn + 1;
+        if self.mendable == 0 && !in_order {
+            return;
+        }
         let score = &mut self.scores[(lpn >> PAGES_LOG2) as usize];
         let (more, less) = (score.saturating_add(OUT_OF_ORDER), score.saturating_sub(1));
         let next = if in_order { less } else { more };
         self.in_order += usize::from(next < SCATTERED_FROM);
         self.in_order -= usize::from(*score < SCATTERED_FROM);
+        self.mendable += usize::from(next < u8::MAX);
+        self.mendable -= usize::from(*score < u8::MAX);
         *score = next;
     }
 
