@@ -1,10 +1,11 @@
 //! How fast the emulator is: operations simulated a CPU second, what a device costs before the first
 //! one, and memory; beside MQSim where its program is given.
 //!
-//! `cargo run -p iodyno-bench --release -- simulate [--reps N] [--out DIR] [--mqsim FILE] [--study yes]`
+//! `cargo run -p iodyno-bench --release -- simulate [--reps N] [--out DIR] [--mqsim FILE] [--before FILE] [--study yes]`
 //!
 //! CPU time and memory are those of the whole process, from `wait4`. A run of next to no operations
-//! tells what a contender needs before it begins; the rate is of the rest. MQSim simulates its own
+//! tells what a contender needs before it begins; the rate is of the rest. `--before` names an iodyno of
+//! another build, which takes turns with this one. MQSim simulates its own
 //! default device (512 GB, 8 channels × 4 chips × 2 dies); it starts out with an empty one, since its
 //! preconditioning did not end within ten minutes, and so collects no garbage.
 
@@ -18,6 +19,8 @@ struct Options {
     reps: usize,
     out: PathBuf,
     mqsim: Option<String>,
+    /// An older iodyno.
+    before: Option<String>,
     study: bool,
 }
 
@@ -96,13 +99,19 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         if options.mqsim.is_some() && case.mqsim.is_some() {
             contenders.push(("MQSim", Vec::new()));
         }
+        if options.before.is_some() {
+            contenders.push(("before", Vec::new()));
+        }
         for rep in 0..options.reps {
             for (name, taken) in &mut contenders {
-                let of = |nothing: bool| match (&options.mqsim, case.mqsim, *name) {
-                    (Some(program), Some((reads, ms)), "MQSim") => {
-                        mqsim(program, reads, if nothing { 0 } else { ms })
+                let of = |nothing: bool| {
+                    if let (Some(program), Some((reads, ms)), "MQSim") =
+                        (&options.mqsim, case.mqsim, *name)
+                    {
+                        return mqsim(program, reads, if nothing { 0 } else { ms });
                     }
-                    _ => ours(&iodyno, case, nothing),
+                    let before = options.before.as_ref().filter(|_| *name == "before");
+                    ours(before.unwrap_or(&iodyno), case, nothing)
                 };
                 let (startup, whole) = (of(true)?, of(false)?);
                 let _ = writeln!(
@@ -134,8 +143,13 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
 }
 
 fn options(args: &[String]) -> Result<Options, String> {
-    let mut options =
-        Options { reps: 5, out: PathBuf::from("bench/out"), mqsim: None, study: false };
+    let mut options = Options {
+        reps: 5,
+        out: PathBuf::from("bench/out"),
+        mqsim: None,
+        before: None,
+        study: false,
+    };
     for pair in args.chunks(2) {
         let [flag, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
         match flag.as_str() {
@@ -145,10 +159,11 @@ fn options(args: &[String]) -> Result<Options, String> {
             }
             "--out" => options.out = value.into(),
             "--mqsim" => options.mqsim = Some(value.clone()),
+            "--before" => options.before = Some(value.clone()),
             "--study" => options.study = value == "yes",
             _ => {
                 return Err(format!(
-                    "unknown option {flag}: --reps, --out, --mqsim and --study exist"
+                    "unknown option {flag}: --reps, --out, --mqsim, --before and --study exist"
                 ));
             }
         }
@@ -158,13 +173,14 @@ fn options(args: &[String]) -> Result<Options, String> {
 
 fn table(name: &str, contenders: &[(&str, Vec<(Taken, Taken)>)]) -> String {
     let mut text = format!("\n{name}\n");
+    let rate_of = |(startup, whole): &(Taken, Taken)| {
+        (whole.operations - startup.operations) / (whole.cpu_s - startup.cpu_s)
+    };
     for (contender, taken) in contenders {
         let of = |f: &dyn Fn(&(Taken, Taken)) -> f64| -> Spread {
             spread(&taken.iter().map(f).collect::<Vec<_>>())
         };
-        let simulated = of(&|(startup, whole)| {
-            (whole.operations - startup.operations) / (whole.cpu_s - startup.cpu_s)
-        });
+        let simulated = of(&rate_of);
         let startup = of(&|(startup, _)| startup.cpu_s);
         let memory = of(&|(_, whole)| whole.memory_mib);
         let _ = writeln!(
@@ -174,6 +190,13 @@ fn table(name: &str, contenders: &[(&str, Vec<(Taken, Taken)>)]) -> String {
             startup.median,
             memory.median
         );
+    }
+    // Speed drifts by the minute: what stands side by side is compared pair by pair.
+    for (contender, taken) in &contenders[1..] {
+        let pairs = contenders[0].1.iter().zip(taken);
+        let ratios: Vec<_> = pairs.map(|(ours, other)| rate_of(ours) / rate_of(other)).collect();
+        let Spread { median, min, max } = spread(&ratios);
+        let _ = writeln!(text, "  × {median:.2} [{min:.2}-{max:.2}] of {contender}");
     }
     text
 }

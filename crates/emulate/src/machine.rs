@@ -297,6 +297,7 @@ impl Machine {
 
     /// The next completion not later than `until_ns`; otherwise virtual time becomes `until_ns`
     /// (`u64::MAX`: stays where the last event was).
+    // Not inlined: the whole path of an event is in its loop, and should be there once.
     #[inline(never)]
     pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
         loop {
@@ -320,6 +321,7 @@ impl Machine {
         self.advance(until_ns)
     }
 
+    /// As [`Self::step`].
     #[inline(always)]
     fn advance(&mut self, until_ns: u64) -> bool {
         let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {

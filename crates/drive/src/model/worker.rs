@@ -118,6 +118,9 @@ impl Worker {
             self.slots[slot as usize] = Slot { op, submitted_ns, intended_ns };
             self.in_flight_bytes += u64::from(op.len_bytes);
             self.area -= i128::from(submitted_ns);
+            if self.free.is_empty() {
+                break;
+            }
         }
         NEVER
     }

@@ -145,7 +145,7 @@ impl FlashDevice {
             };
             self.copy_sense(core, slot, die, units.max(1));
         }
-        self.copy_begun(core, slot);
+        self.part_read(core, slot);
     }
 
     /// An idle device empties its single-level cells: reads there, programs at full density.
@@ -247,14 +247,14 @@ impl FlashDevice {
 
     /// The same for all of a unit's: it may be programmed, and another may be begun.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
-        if self.copy_begun(core, parent) {
+        if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
     /// One of a unit's reads, or beginning them, is done. Gives whether that was the last.
     #[inline(always)]
-    fn copy_begun(&mut self, core: &mut Core, parent: u32) -> bool {
+    fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
         request.pending -= 1;
         if request.pending > 0 {

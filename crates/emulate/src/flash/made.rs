@@ -137,7 +137,9 @@ impl FlashDevice {
         Ok(Self {
             volume: site.volume,
             front,
-            dies: vec![Die::default(); die_count as usize],
+            dies: (0..die_count)
+                .map(|die| Die { channel: (die % n.channels) as u16, ..Die::default() })
+                .collect(),
             slow: vec![SLOW; die_count as usize],
             channels: vec![Server::default(); n.channels as usize],
             contexts_max: unlimited(spec.controller.read_contexts),

@@ -48,6 +48,8 @@ struct Die {
     since_ns: u64,
     busy_ns: u64,
     reads: List,
+    /// Its channel; dies take turns on them.
+    channel: u16,
     doing: Doing,
     /// A read has suspended a program or erase.
     suspended: bool,

@@ -28,7 +28,7 @@ impl FlashDevice {
             }
         }
         for die in &mut self.dies {
-            *die = Die { busy_ns: die.busy_ns, ..Die::default() };
+            *die = Die { busy_ns: die.busy_ns, channel: die.channel, ..Die::default() };
         }
         self.slow.fill(SLOW);
         for channel in &mut self.channels {

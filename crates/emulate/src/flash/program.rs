@@ -148,7 +148,7 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         die.doing = Doing::Loading;
         die.since_ns = core.now;
-        let channel = index % self.channels.len();
+        let channel = die.channel as usize;
         let cost = u64::from(self.program_units) * self.unit_ticks;
         let end = self.channels[channel].take(core.now, cost);
         core.at(end, slot, State::Loaded);

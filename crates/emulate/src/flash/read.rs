@@ -224,7 +224,7 @@ impl FlashDevice {
         }
         let request = &core.slab[slot];
         let units = u64::from(request.len).div_ceil(UNIT_BYTES);
-        let channel = request.die as usize % self.channels.len();
+        let channel = self.dies[request.die as usize].channel as usize;
         let end = self.channels[channel].take(core.now, units * self.unit_ticks);
         core.slab[slot].entered_ns = core.now;
         core.at(end, slot, State::Transferred);
