@@ -73,7 +73,8 @@ fn in_words(status: &Value) -> String {
             let time = |key: &str| volume[key].as_f64().map_or("–".to_owned(), human::time_ns);
             let _ = writeln!(
                 text,
-                "  late          {late} completions over 10 µs after the model; p50 {}, p99 {}",
+                "  late          {late} completions over 10 µs after the model, {} of them while the core was taken away; p50 {}, p99 {}",
+                volume["late_away"].as_u64().unwrap_or(0),
                 time("lateness_p50_ns"),
                 time("lateness_p99_ns"),
             );

@@ -6,6 +6,33 @@ use iodyno_units::OpKind;
 /// A completion that comes later than this is late, ns.
 pub const LATE_NS: u64 = 10_000;
 
+/// Two looks at the clock, ns, of a thread that spun between them: it did nothing else. If something was due
+/// between the two and is late at the second, then the thread had no core meanwhile: the kernel, another
+/// program or the hypervisor had it. No program can mend that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    /// The one before; 0 where the thread did something else since, or slept.
+    pub before_ns: u64,
+    /// The latest.
+    pub now_ns: u64,
+}
+
+/// How late a completion is handed out, ns, and whether that is because the spinning thread was away.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Late {
+    pub(crate) ns: u64,
+    pub(crate) away: bool,
+}
+
+impl Looks {
+    /// How late that is what was due then, and is handed out at `now_ns`.
+    pub(crate) fn late(self, due_ns: u64, now_ns: u64) -> Late {
+        let away =
+            (1..due_ns).contains(&self.before_ns) && self.now_ns > due_ns.saturating_add(LATE_NS);
+        Late { ns: now_ns.saturating_sub(due_ns), away }
+    }
+}
+
 /// See the module. Times are the model's, but for lateness.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
@@ -21,6 +48,8 @@ pub struct Counts {
     pub lateness: Histogram,
     /// Completions that came more than [`LATE_NS`] late.
     pub late: u64,
+    /// Those of them for which a thread was spinning that had no core then: see [`Looks`].
+    pub late_away: u64,
     /// Units whose sum was wrong when they were read.
     pub corruptions_found: u64,
     /// Bytes that could not be kept: the backing file or memory is full, or fails.
@@ -33,12 +62,13 @@ impl Counts {
         kind: OpKind,
         len_bytes: u32,
         latency_ns: u64,
-        late_ns: u64,
+        late: Late,
         failed: bool,
     ) {
         let kind = kind.index();
-        self.lateness.record(late_ns);
-        self.late += u64::from(late_ns > LATE_NS);
+        self.lateness.record(late.ns);
+        self.late += u64::from(late.ns > LATE_NS);
+        self.late_away += u64::from(late.away);
         if failed {
             self.errors[kind] += 1;
             return;
@@ -46,5 +76,27 @@ impl Counts {
         self.operations[kind] += 1;
         self.bytes[kind] += u64::from(len_bytes);
         self.latency[kind].record(latency_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_spinning_thread_missed_is_told_from_what_nobody_watched() {
+        let due_ns = 1_000_000;
+        let back_ns = due_ns + LATE_NS + 1;
+        let away = |before_ns, now_ns| Looks { before_ns, now_ns }.late(due_ns, now_ns + 50).away;
+        assert!(away(due_ns - 1, back_ns) && away(1, back_ns));
+        assert!(!away(0, back_ns), "it slept, or worked");
+        assert!(
+            !away(due_ns, back_ns),
+            "it had seen that this was due, and was held up by something else"
+        );
+        assert!(!away(due_ns - 1, back_ns - 1), "back in time: what came then cost it the rest");
+        let late = Looks::default().late(due_ns, back_ns);
+        assert_eq!((late.ns, late.away), (LATE_NS + 1, false));
+        assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "a transport taken off");
     }
 }

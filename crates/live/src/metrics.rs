@@ -82,6 +82,7 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "write_amplification": v.flash.map(|f| f.write_amplification()),
             "worn": v.worn,
             "late": c.late,
+            "late_away": c.late_away,
             "lateness_p50_ns": c.lateness.supported_quantile_ns(0.5),
             "lateness_p99_ns": c.lateness.supported_quantile_ns(0.99),
             "corruptions_found": c.corruptions_found,
@@ -162,6 +163,12 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
             LATE_NS / 1000
         ),
         &each(&|v| Some(v.counts.late as f64)),
+    );
+    family(
+        "late_away_total",
+        "counter",
+        "Those of them whose spinning thread had lost its core meanwhile.",
+        &each(&|v| Some(v.counts.late_away as f64)),
     );
     family(
         "buffered_bytes",

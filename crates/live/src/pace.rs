@@ -3,6 +3,7 @@
 //! A sleep ends late, by 14 to 32 µs at the median and up to 70 µs at p99, so it ends early on
 //! purpose, and the rest is spun. An idle machine costs nothing.
 
+use crate::counts::Looks;
 use crate::served::{Live, NEVER, Sink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +33,9 @@ impl Poller {
         let work = move || {
             // Sleeps end as near to their time as can be.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+            let mut looks = Looks::default();
             while !flag.load(Ordering::Relaxed) {
-                turn(&live);
+                turn(&live, &mut looks);
             }
         };
         let thread = std::thread::Builder::new().name("poller".to_owned()).spawn(work)?;
@@ -42,11 +44,13 @@ impl Poller {
 }
 
 /// Waits for the next event and lets it happen; or a part of that.
-fn turn<S: Sink>(live: &Live<S>) {
+fn turn<S: Sink>(live: &Live<S>, looks: &mut Looks) {
     let next_ns = live.next_ns();
     let now_ns = live.now_ns();
+    *looks = Looks { before_ns: looks.now_ns, now_ns };
     if next_ns <= now_ns {
-        live.poll();
+        live.poll(*looks);
+        *looks = Looks::default();
     } else if next_ns - now_ns > SPIN_NS {
         live.sleeps(next_ns);
         // What came before the poller said that it sleeps, it has not been woken for.
@@ -59,6 +63,7 @@ fn turn<S: Sink>(live: &Live<S>) {
             std::thread::park_timeout(wait);
         }
         live.sleeps(0);
+        *looks = Looks::default();
     } else {
         std::hint::spin_loop();
     }

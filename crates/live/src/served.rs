@@ -16,7 +16,7 @@
 
 mod ending;
 
-use crate::counts::Counts;
+use crate::counts::{Counts, Late, Looks};
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
 use iodyno_emulate::spec::{Kind, Volume};
@@ -254,7 +254,7 @@ impl<S: Sink> Live<S> {
         let mut told = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, &mut told);
+        self.advance(&mut inner, now_ns, Looks::default(), &mut told);
         let at_ns = self.machine_ns(now_ns);
         let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);
         self.plan(&mut inner);
@@ -263,11 +263,11 @@ impl<S: Sink> Live<S> {
         self.real_ns(issued_ns)
     }
 
-    /// Lets happen what is due, and tells who waits for it.
-    pub fn poll(&self) {
+    /// Lets happen what is due, and tells who waits for it. `looks` are those of the caller, if it spun.
+    pub fn poll(&self, looks: Looks) {
         let mut told = Vec::new();
         let mut inner = self.lock();
-        self.advance(&mut inner, self.now_ns(), &mut told);
+        self.advance(&mut inner, self.now_ns(), looks, &mut told);
         self.plan(&mut inner);
         drop(inner);
         deliver(told);
@@ -275,16 +275,16 @@ impl<S: Sink> Live<S> {
 
     /// The same where somebody else may be at it: then nothing.
     #[inline]
-    pub fn try_poll(&self) {
+    pub fn try_poll(&self, looks: Looks) {
         let Ok(mut inner) = self.inner.try_lock() else { return };
         let mut told = Vec::new();
-        self.advance(&mut inner, self.now_ns(), &mut told);
+        self.advance(&mut inner, self.now_ns(), looks, &mut told);
         self.plan(&mut inner);
         drop(inner);
         deliver(told);
     }
 
-    fn advance(&self, inner: &mut Inner<S>, now_ns: u64, told: &mut Told<S>) {
+    fn advance(&self, inner: &mut Inner<S>, now_ns: u64, looks: Looks, told: &mut Told<S>) {
         let until_ns = self.machine_ns(now_ns.saturating_add(self.ahead_ns));
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
@@ -293,7 +293,7 @@ impl<S: Sink> Live<S> {
             inner.settle();
             if let Some(done) = done {
                 let due_ns = self.real_ns(done.at_ns).saturating_sub(self.ahead_ns);
-                inner.completed(&done, now_ns.saturating_sub(due_ns), told);
+                inner.completed(&done, looks.late(due_ns, now_ns), told);
             }
         }
     }
@@ -335,7 +335,7 @@ impl<S: Sink> Live<S> {
         let mut told = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, &mut told);
+        self.advance(&mut inner, now_ns, Looks::default(), &mut told);
         let at_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         let cuts = fault == Fault::PowerCut;
         if let Some(recorder) = &mut inner.recorder {
@@ -345,7 +345,7 @@ impl<S: Sink> Live<S> {
         // It strikes after what happens at that instant.
         while let Some(done) = inner.machine.next_completion(at_ns) {
             inner.settle();
-            inner.completed(&done, 0, &mut told);
+            inner.completed(&done, Late::default(), &mut told);
         }
         inner.settle();
         if cuts {
@@ -360,7 +360,7 @@ impl<S: Sink> Live<S> {
     pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
         let mut told = Vec::new();
         let mut inner = self.lock();
-        self.advance(&mut inner, self.now_ns(), &mut told);
+        self.advance(&mut inner, self.now_ns(), Looks::default(), &mut told);
         let Inner { machine, stores, counts, .. } = &mut *inner;
         let seen = f(machine, stores, counts);
         self.plan(&mut inner);
@@ -470,7 +470,7 @@ impl<S: Sink> Inner<S> {
         self.changes.clear();
     }
 
-    fn completed(&mut self, done: &Completion, late_ns: u64, told: &mut Told<S>) {
+    fn completed(&mut self, done: &Completion, late: Late, told: &mut Told<S>) {
         let number = (done.token & NUMBER_MASK) as u32;
         let Some(waiting) = self.waiting[number as usize].take() else { return };
         self.free.push(number);
@@ -506,7 +506,7 @@ impl<S: Sink> Inner<S> {
             waiting.kind,
             waiting.len_bytes,
             latency_ns,
-            late_ns,
+            late,
             failed.is_some(),
         );
         told.push((waiting.sink, failed.map_or(Ok(()), Err)));

@@ -20,6 +20,9 @@ pub struct Evidence {
     pub emulated_live: bool,
     /// Share (0 to 1) of its completions that came more than 10 µs later than the model said.
     pub late_share: Option<f64>,
+    /// Share (0 to 1) of its completions that were late while the thread that spun for them had no core;
+    /// None where nothing is emulated live, and in runs of before this was told apart.
+    pub late_away_share: Option<f64>,
     /// O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
     /// Why it was not, when it was not.

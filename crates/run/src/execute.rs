@@ -442,7 +442,9 @@ fn late(live: &Live<Slip>, cells: &mut [Cell]) {
     for (counts, cell) in counts.iter().zip(cells) {
         let lateness = &counts.lateness;
         cell.evidence.emulated_live = true;
-        cell.evidence.late_share = Some(counts.late as f64 / lateness.count().max(1) as f64);
+        let share = |count: u64| Some(count as f64 / lateness.count().max(1) as f64);
+        cell.evidence.late_share = share(counts.late);
+        cell.evidence.late_away_share = share(counts.late_away);
         let told = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
             let ns = lateness.supported_quantile_ns(q)?;
             Some(format!("{name} {}", human::time_ns(ns as f64)))
@@ -484,7 +486,9 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.virtual_time |= one.virtual_time;
         sum.emulated_live |= one.emulated_live;
         // The worst of them.
-        sum.late_share = [sum.late_share, one.late_share].into_iter().flatten().reduce(f64::max);
+        if one.late_share > sum.late_share {
+            (sum.late_share, sum.late_away_share) = (one.late_share, one.late_away_share);
+        }
         sum.direct = match (sum.direct, one.direct) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (a, b) => a.or(b),

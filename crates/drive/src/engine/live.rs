@@ -6,6 +6,7 @@
 
 use super::{Engine, Wait};
 use crate::memory::Buffers;
+use iodyno_live::counts::Looks;
 use iodyno_live::served::{Errno, Live, NEVER, Payload, Sink};
 use iodyno_units::{Op, OpKind};
 use std::io;
@@ -66,19 +67,23 @@ impl<'a> LiveEngine<'a> {
         Self { live, volume, worker, buffers, mailbox, taken }
     }
 
-    /// Lets happen what is due; gives when something happens next.
+    /// Lets happen what is due; gives when something happens next, and now. `looks` are those of a
+    /// spinning caller.
     #[inline]
-    fn look(&self) -> (u64, u64) {
+    fn look(&self, looks: &mut Looks) -> (u64, u64) {
         let (next_ns, now_ns) = (self.live.next_ns(), self.live.now_ns());
+        *looks = Looks { before_ns: looks.now_ns, now_ns };
         if next_ns <= now_ns {
-            self.live.try_poll();
+            self.live.try_poll(*looks);
+            *looks = Looks::default();
         }
         (next_ns, now_ns)
     }
 
     fn wait(&self, until_ns: u64) {
+        let mut looks = Looks::default();
         while self.mailbox.count.load(Ordering::Acquire) == 0 {
-            let (next_ns, now_ns) = self.look();
+            let (next_ns, now_ns) = self.look(&mut looks);
             if now_ns >= until_ns {
                 return;
             }
@@ -86,6 +91,7 @@ impl<'a> LiveEngine<'a> {
             if wait_ns > 2 * SPIN_NS {
                 let ns = (wait_ns - SPIN_NS).min(SLEEP_MAX_NS);
                 std::thread::sleep(Duration::from_nanos(ns));
+                looks = Looks::default();
             } else {
                 std::hint::spin_loop();
             }
@@ -105,7 +111,8 @@ impl Engine for LiveEngine<'_> {
         };
         let slip = Slip { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
         let issued_ns = self.live.submit(self.worker, self.volume, op, payload, slip);
-        while self.look().1 < issued_ns {
+        let mut looks = Looks::default();
+        while self.look(&mut looks).1 < issued_ns {
             std::hint::spin_loop();
         }
     }
@@ -113,7 +120,7 @@ impl Engine for LiveEngine<'_> {
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         match wait {
             Wait::No => {
-                self.look();
+                self.look(&mut Looks::default());
             }
             Wait::One => self.wait(NEVER),
             Wait::AtMostNs(ns) => self.wait(self.live.now_ns() + ns),

@@ -14,11 +14,18 @@ fn late_share(cell: &Value) -> f64 {
     assert_ne!(evidence["virtual_time"], true);
     let share = number(&evidence["late_share"]);
     assert!((0.0..=1.0).contains(&share), "{share}");
+    let away = number(&evidence["late_away_share"]);
+    assert!((0.0..=share).contains(&away), "{away} of {share}");
     let verdicts = cell["verdicts"].as_array().unwrap();
     let emulated = verdicts.iter().find(|v| v["code"] == "EMULATED").expect("it is emulated");
     assert!(emulated["text"].as_str().unwrap().contains("in real time"), "{emulated}");
     let told = codes(cell);
-    assert_eq!(told.contains(&"LATE"), share > 0.02, "{share} {told:?}");
+    let late = verdicts.iter().find(|v| v["code"] == "LATE");
+    assert_eq!(late.is_some(), share > 0.02, "{share} {told:?}");
+    if let Some(late) = late {
+        let away = format!(", {:.0} % of these because", away / share * 100.0);
+        assert!(late["text"].as_str().unwrap().contains(&away), "{late}: {away}");
+    }
     assert!(!(told.contains(&"LATE") && told.contains(&"VALID")), "{told:?}");
     // How late, where there are completions enough for it to be said.
     let late = &cell["facts"]["late"];
@@ -89,4 +96,9 @@ fn a_machine_that_is_late_is_told() {
     // Together they are as late as the worst of them.
     let (each, all) = (&shares[..2], shares[2]);
     assert!(each.contains(&all) && each.iter().all(|share| *share <= all), "{shares:?}");
+    let told = |cell: &Value| {
+        let evidence = &cell["evidence"];
+        (evidence["late_share"].clone(), evidence["late_away_share"].clone())
+    };
+    assert!(cells[..2].iter().any(|cell| told(cell) == told(&cells[2])), "of one and the same");
 }

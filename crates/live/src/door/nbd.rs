@@ -4,6 +4,7 @@
 //! so clients may use several.
 
 use super::{Served, Waiter};
+use crate::counts::Looks;
 use crate::served::{Errno, Payload, Sink};
 use crate::store::Store;
 use iodyno_emulate::spec::Kind as DeviceKind;
@@ -157,7 +158,7 @@ impl Client {
 impl Session for Client {
     /// What is done by now, or will be before an answer can get there, is answered by who asked.
     fn submitted(&mut self) {
-        self.live.try_poll();
+        self.live.try_poll(Looks::default());
     }
 
     fn submit(&mut self, io: Io<'_>) {

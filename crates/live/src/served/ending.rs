@@ -4,6 +4,7 @@
 //! Nobody waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
 
 use super::{Live, NUMBER_BITS, NUMBER_MASK, Sink, deliver};
+use crate::counts::{Late, Looks};
 use crate::store::Store;
 use iodyno_units::Op;
 
@@ -20,7 +21,7 @@ impl<S: Sink> Live<S> {
         let mut told = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, &mut told);
+        self.advance(&mut inner, now_ns, Looks::default(), &mut told);
         let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         let mut flushing = Vec::new();
         for volume in 0..self.volumes() {
@@ -49,7 +50,7 @@ impl<S: Sink> Live<S> {
                         unflushed.push((volume, "is gone"));
                     }
                 }
-                None => inner.completed(&done, 0, &mut told),
+                None => inner.completed(&done, Late::default(), &mut told),
             }
         }
         unflushed.extend(flushing.iter().map(|f| (f.0, "does not answer")));

@@ -25,11 +25,17 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     if let Some(late) = cell.evidence.late_share
         && late > LATE_SHARE_MAX
     {
+        let away = cell.evidence.late_away_share.map_or(String::new(), |away| {
+            format!(
+                ", {:.0} % of these because the thread that spun for them had lost its core meanwhile, to the kernel, another program or the hypervisor",
+                away / late * 100.0
+            )
+        });
         say(
             "LATE",
             Level::Warning,
             format!(
-                "{:.1} % of completions came more than 10 µs later than the model said: this machine is too busy or too small to keep the model's times; stop what else runs, or use model:",
+                "{:.1} % of completions came more than 10 µs later than the model said{away}: this machine is too busy or too small to keep the model's times; stop what else runs, or use model:",
                 late * 100.0
             ),
         );
