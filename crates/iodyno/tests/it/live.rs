@@ -93,6 +93,9 @@ fn a_machine_that_is_late_is_told() {
     let shares: Vec<f64> = cells.iter().map(late_share).collect();
     assert!(shares[..2].iter().all(|share| *share > 0.2), "{shares:?}");
     assert!(cells[..2].iter().all(|cell| cell["level"] == "warning"));
+    // Nearly all of a disk's time is slept through, and who sleeps has no core to lose.
+    let away = |cell: &Value| number(&cell["evidence"]["late_away_share"]);
+    assert!(cells[..2].iter().zip(&shares).all(|(cell, share)| away(cell) < 0.5 * share));
     // Together they are as late as the worst of them.
     let (each, all) = (&shares[..2], shares[2]);
     assert!(each.contains(&all) && each.iter().all(|share| *share <= all), "{shares:?}");
