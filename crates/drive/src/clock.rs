@@ -56,21 +56,18 @@ fn ticks() -> u64 {
     0
 }
 
-/// A pair of stamps taken as close together as three tries allow.
-fn pair() -> (u64, u64) {
+/// A clock and the system's, read as close together as three tries allow: a processor that is taken
+/// away between the two readings would look like a clock that runs wrong.
+fn beside_system(read: impl Fn() -> u64) -> (u64, u64) {
     (0..3)
         .map(|_| {
-            let before = ticks();
+            let before = read();
             let system = system_ns();
-            let after = ticks();
-            (
-                after.wrapping_sub(before),
-                before.wrapping_add(after.wrapping_sub(before) / 2),
-                system,
-            )
+            let passed = read().wrapping_sub(before);
+            (passed, before.wrapping_add(passed / 2), system)
         })
         .min()
-        .map_or((0, 0), |(_, tsc, system)| (tsc, system))
+        .map_or((0, 0), |(_, read, system)| (read, system))
 }
 
 fn kernel_trusts_tsc() -> bool {
@@ -94,11 +91,11 @@ impl Clock {
     }
 
     fn calibrated() -> Self {
-        let (tsc_start, start_ns) = pair();
+        let (tsc_start, start_ns) = beside_system(ticks);
         while system_ns() - start_ns < 20_000_000 {
             std::hint::spin_loop();
         }
-        let (tsc_end, end_ns) = pair();
+        let (tsc_end, end_ns) = beside_system(ticks);
         let ticks = tsc_end.wrapping_sub(tsc_start);
         if ticks == 0 {
             return Self::system();
@@ -137,18 +134,9 @@ impl Clock {
         if system <= 0.0 { 0.0 } else { (ours / system - 1.0) * 1e6 }
     }
 
-    /// This clock and the system's, read together, ns: the closest of three tries, for a processor
-    /// that is taken away between the two readings would look like a clock that runs wrong.
+    /// This clock and the system's, read together, ns.
     pub fn both_ns(&self) -> (u64, u64) {
-        (0..3)
-            .map(|_| {
-                let before = self.now_ns();
-                let system = system_ns();
-                let after = self.now_ns();
-                (after - before, before + (after - before) / 2, system)
-            })
-            .min()
-            .map_or((0, 0), |(_, ours, system)| (ours, system))
+        beside_system(|| self.now_ns())
     }
 }
 

@@ -75,6 +75,25 @@ fn no_live_time_is_shorter_than_the_model_s() {
     assert!(live >= 0.98 * model, "{live} {model}");
 }
 
+/// Who waits 119 µs spins for it: what a stop makes late, the machine has made late.
+#[test]
+fn a_core_that_is_taken_away_is_told() {
+    let place = Place::new();
+    let words = "run random-read --on live:exflash-400g --time 1s --ramp 0s --threads 1 --depth 1";
+    let mut running = place.start(&format!("{words} --json"));
+    while running.is_running() {
+        running.signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(20));
+        running.signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let document = running.finish().json();
+    let cell = &cells(&document)[0];
+    let late = late_share(cell);
+    let away = number(&cell["evidence"]["late_away_share"]);
+    assert!(late > 0.0 && away > 0.5 * late, "{away} of {late}");
+}
+
 /// A process that is stopped most of the time is late with most of what a disk completes.
 #[test]
 fn a_machine_that_is_late_is_told() {
