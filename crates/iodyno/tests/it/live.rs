@@ -3,6 +3,7 @@
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, codes, number, whole};
+use crate::serve::{Served, URI};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -92,6 +93,29 @@ fn a_core_that_is_taken_away_is_told() {
     let late = late_share(cell);
     let away = number(&cell["evidence"]["late_away_share"]);
     assert!(late > 0.0 && away > 0.5 * late, "{away} of {late}");
+}
+
+/// The same of a server's poller, in its status.
+#[test]
+fn a_poller_whose_core_is_taken_away_is_told() {
+    let place = Place::new();
+    let mut served = Served::start(&place, "exflash-400g");
+    let load = "--time 1s --ramp 0s --threads 1 --depth 8 --no-notebook -q";
+    let mut client = place.start(&format!("run random-read --on {URI} {load}"));
+    while client.is_running() {
+        served.running().signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(20));
+        served.running().signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    client.finish().succeeds();
+    let volume = &served.status()["volumes"][0];
+    let (late, away) = (whole(&volume["late"]), whole(&volume["late_away"]));
+    assert!(0 < away && away <= late, "{volume}");
+    let told = place.iodyno("status --control unix:ctl.sock");
+    let words = format!("{late} completions over 10 µs after the model, {away} of them while");
+    assert!(told.succeeds().stdout.contains(&words), "{}", told.stdout);
+    served.stop();
 }
 
 /// A process that is stopped most of the time is late with most of what a disk completes.
