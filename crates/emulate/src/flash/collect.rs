@@ -245,7 +245,7 @@ impl FlashDevice {
         }
     }
 
-    /// The same for all of a unit's: it may be programmed, and another may be begun.
+    /// One of a unit's reads has ended. After the last it may be programmed, and another may be begun.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
