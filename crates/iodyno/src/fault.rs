@@ -42,6 +42,16 @@ fn in_words(status: &Value) -> String {
     if let Some(ns) = status["machine_ns"].as_u64() {
         let _ = writeln!(text, "machine  {} of its time", human::duration_ns(ns));
     }
+    if let Some(transport) = status["transport"].as_object() {
+        let time = |key: &str| human::time_ns(transport[key].as_f64().unwrap_or(0.0));
+        let _ = writeln!(
+            text,
+            "transport {} a round trip are taken off, {} of them until a client takes an answer; {} more where a thread was woken",
+            time("round_trip_ns"),
+            time("taking_ns"),
+            time("waking_ns"),
+        );
+    }
     for volume in status["volumes"].as_array().into_iter().flatten() {
         let device = volume["device"].as_str().unwrap_or("native");
         let _ = writeln!(text, "{device}");

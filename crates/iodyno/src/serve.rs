@@ -83,8 +83,8 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
 
     let machine = Machine::new(&system, flags.seed).map_err(Failure::input)?;
-    let floor_ns = if flags.no_floor { 0 } else { floor::measure().unwrap_or(0) };
-    let options = Options { dilation: flags.dilate, ahead_ns: floor_ns };
+    let transport = if flags.no_floor { None } else { floor::measure() };
+    let options = Options { dilation: flags.dilate, transport };
     let mut machine = machine;
     for volume in 0..machine.volumes() {
         for _ in 0..WORKERS {
@@ -123,11 +123,12 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
     }
-    if floor_ns > 0 {
-        let floor = human::time_ns(floor_ns as f64);
+    if let Some(transport) = transport {
+        let [floor, waking] =
+            [transport.round_trip_ns, transport.waking_ns].map(|ns| human::time_ns(ns as f64));
         let _ = write!(
             words,
-            "; this machine's transport takes {floor} a round trip, which is taken off: latencies below it can't be shown"
+            "; this machine's transport takes {floor} a round trip, and {waking} more where threads had fallen asleep, which is taken off: latencies below it can't be shown"
         );
     }
     announce(flags, &system, &names, &server, &doors.words, &words);
@@ -146,14 +147,16 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The system that a name stands for. The emulated host's own generator costs nothing here: clients
-/// are real programs, and take their own time.
+/// The system that a name stands for. The emulated host's own generator costs nothing here, nor has it a
+/// core there: clients are real programs, and take their own time.
 pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = model::emulated(std::slice::from_ref(name))?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
     system.host.generator_ns = 0;
     system.host.wake_ns = 0;
+    // Connections have workers, whether they come or not: none shall crowd the driver's threads.
+    system.host.cores_per_socket += WORKERS * system.volumes.len() as u32;
     for (volume, asked) in system.volumes.iter_mut().zip(&emulated.volumes) {
         let how = match asked.state {
             EmulatedState::Given(how) => how,

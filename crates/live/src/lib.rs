@@ -21,4 +21,5 @@ pub mod pace;
 pub mod record;
 pub mod served;
 pub mod store;
+pub mod transport;
 pub mod words;

@@ -3,6 +3,7 @@
 
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
+use crate::transport::Transport;
 use iodyno_emulate::usage::Resource;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
@@ -33,10 +34,12 @@ struct Seen {
 struct Look {
     at_ns: u64,
     events: u64,
+    transport: Option<Transport>,
     volumes: Vec<Seen>,
 }
 
 fn look<S: Sink>(live: &Live<S>) -> Look {
+    let transport = live.transport();
     live.look(|machine, _, counts| {
         let volumes = (0..machine.volumes()).map(|v| Seen {
             device: machine.system().volumes[v as usize].device.name.clone(),
@@ -47,7 +50,8 @@ fn look<S: Sink>(live: &Live<S>) -> Look {
             worn: machine.worn(v),
             buffered: machine.buffered_bytes(v),
         });
-        Look { at_ns: machine.now_ns(), events: machine.events(), volumes: volumes.collect() }
+        let (at_ns, events) = (machine.now_ns(), machine.events());
+        Look { at_ns, events, transport, volumes: volumes.collect() }
     })
 }
 
@@ -94,6 +98,11 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
     json!({
         "machine_ns": look.at_ns,
         "events": look.events,
+        "transport": look.transport.map(|t| json!({
+            "round_trip_ns": t.round_trip_ns,
+            "taking_ns": t.taking_ns,
+            "waking_ns": t.waking_ns,
+        })),
         "volumes": volumes.collect::<Vec<_>>(),
     })
 }

@@ -7,9 +7,9 @@
 //!
 //! * **Machine time** is real time since the start over the dilation.
 //! * **The transport** of a door takes time of its own on the way in and out. The machine may run that
-//!   far ahead ([`Options::ahead_ns`]), so that a completion is handed to the door early enough; it
+//!   far ahead ([`Options::transport`]), so that a completion is handed to the door early enough; it
 //!   never passes an instant at which nothing happens, so that what is submitted to an idle machine
-//!   enters it at its own time.
+//!   enters it at its own time. What a thread had to be woken for was there before.
 //! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read
 //!   gives what the device held then, which any device may that is read while it is written to.
 //! * **A power cut** fails what was in flight.
@@ -19,10 +19,11 @@ mod ending;
 use crate::counts::{Counts, Late, Looks};
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
+use crate::transport::{Followed, Transport};
 use iodyno_emulate::spec::{Kind, Volume};
 use iodyno_emulate::{Change, Completion, Failure, Fault, Machine};
 use iodyno_units::{Op, OpKind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
@@ -97,8 +98,8 @@ pub enum Payload<'a> {
 pub struct Options {
     /// The model's times are multiplied by this, above 0; None: they are as they are.
     pub dilation: Option<f64>,
-    /// What the door's transport takes, both ways, ns of real time.
-    pub ahead_ns: u64,
+    /// What the doors' transport takes; None: nothing is taken off.
+    pub transport: Option<Transport>,
 }
 
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
@@ -134,6 +135,8 @@ struct Inner<S> {
     waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
     sequence: u64,
+    /// Machine time of the latest submission or fault: no submission is before it.
+    submitted_ns: u64,
     /// By volume: it rebuilds what it can't read.
     parities: Vec<bool>,
     /// What the bytes met first.
@@ -154,10 +157,12 @@ pub struct Live<S> {
     /// The poller, and until when it sleeps; 0: it is awake.
     sleeper: Mutex<Option<Thread>>,
     asleep_until_ns: AtomicU64,
+    /// Another thread does the poller's work: see [`Lead`](crate::pace::Lead).
+    led: AtomicBool,
     now: Now,
     epoch_ns: u64,
     dilation: Option<f64>,
-    ahead_ns: u64,
+    transport: Followed,
     capacities_bytes: Vec<u64>,
 }
 
@@ -183,6 +188,7 @@ impl<S: Sink> Live<S> {
                 waiting: Vec::new(),
                 free: Vec::new(),
                 sequence: 0,
+                submitted_ns: 0,
                 parities,
                 trouble: None,
                 changes: Vec::new(),
@@ -192,10 +198,11 @@ impl<S: Sink> Live<S> {
             next_ns: AtomicU64::new(NEVER),
             sleeper: Mutex::new(None),
             asleep_until_ns: AtomicU64::new(0),
+            led: AtomicBool::new(false),
             now,
             epoch_ns: now(),
             dilation: options.dilation,
-            ahead_ns: options.ahead_ns,
+            transport: Followed::new(options.transport),
             capacities_bytes,
         }
     }
@@ -251,11 +258,36 @@ impl<S: Sink> Live<S> {
 
     /// Submits an operation; gives when the emulated host has handed it over, on the clock.
     pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
+        self.submit_from(0, worker, volume, op, payload, sink)
+    }
+
+    /// As [`Self::submit`] on a thread that had to be woken for it: it was there before.
+    pub fn submit_woken(
+        &self,
+        worker: u32,
+        volume: u32,
+        op: &Op,
+        payload: Payload<'_>,
+        sink: S,
+    ) -> u64 {
+        self.submit_from(self.transport.waking_ns(), worker, volume, op, payload, sink)
+    }
+
+    fn submit_from(
+        &self,
+        before_ns: u64,
+        worker: u32,
+        volume: u32,
+        op: &Op,
+        payload: Payload<'_>,
+        sink: S,
+    ) -> u64 {
         let mut told = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut told);
-        let at_ns = self.machine_ns(now_ns);
+        let at_ns = self.machine_ns(now_ns.saturating_sub(before_ns)).max(inner.submitted_ns);
+        inner.submitted_ns = at_ns;
         let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);
         self.plan(&mut inner);
         drop(inner);
@@ -285,14 +317,15 @@ impl<S: Sink> Live<S> {
     }
 
     fn advance(&self, inner: &mut Inner<S>, now_ns: u64, looks: Looks, told: &mut Told<S>) {
-        let until_ns = self.machine_ns(now_ns.saturating_add(self.ahead_ns));
+        let ahead_ns = self.transport.ahead_ns();
+        let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns));
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
         {
             let done = inner.machine.next_completion(next_ns);
             inner.settle();
             if let Some(done) = done {
-                let due_ns = self.real_ns(done.at_ns).saturating_sub(self.ahead_ns);
+                let due_ns = self.real_ns(done.at_ns).saturating_sub(ahead_ns);
                 inner.completed(&done, looks.late(due_ns, now_ns), told);
             }
         }
@@ -301,7 +334,8 @@ impl<S: Sink> Live<S> {
     /// Says when the next event is, and wakes the poller if it would sleep too long.
     fn plan(&self, inner: &mut Inner<S>) {
         let next = inner.machine.next_event();
-        let next_ns = next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.ahead_ns));
+        let next_ns =
+            next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.transport.ahead_ns()));
         self.next_ns.store(next_ns, Ordering::Release);
         if next_ns < self.asleep_until_ns.load(Ordering::Acquire) {
             self.wake();
@@ -316,18 +350,41 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// The calling thread is the poller, and sleeps until then; 0: it is awake.
-    pub(crate) fn sleeps(&self, until_ns: u64) {
-        if until_ns == 0 {
-            self.asleep_until_ns.store(0, Ordering::Release);
-            return;
-        }
+    /// The calling thread is the poller.
+    pub(crate) fn is_polled(&self) {
         let mut sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
-        if sleeper.is_none() {
-            *sleeper = Some(std::thread::current());
-        }
-        drop(sleeper);
+        *sleeper = Some(std::thread::current());
+    }
+
+    /// The poller sleeps until then, or longer if it is not woken; 0: it needs no waking.
+    pub(crate) fn sleeps(&self, until_ns: u64) {
         self.asleep_until_ns.store(until_ns, Ordering::Release);
+    }
+
+    /// A client took an answer so long after it was sent, ns.
+    pub fn taken(&self, after_ns: u64) {
+        self.transport.taken(after_ns);
+    }
+
+    /// What the transport is known to take by now; None: nothing is taken off.
+    pub fn transport(&self) -> Option<Transport> {
+        self.transport.now()
+    }
+
+    /// Whether somebody does the poller's work.
+    pub(crate) fn is_led(&self) -> bool {
+        self.led.load(Ordering::Acquire)
+    }
+
+    /// Takes over the poller's work. False when another has it already.
+    pub(crate) fn take_lead(&self) -> bool {
+        !self.led.swap(true, Ordering::AcqRel)
+    }
+
+    /// Gives it back.
+    pub(crate) fn leave_lead(&self) {
+        self.led.store(false, Ordering::Release);
+        self.wake();
     }
 
     /// A fault strikes now. A power cut fails all that is in flight.
@@ -337,6 +394,7 @@ impl<S: Sink> Live<S> {
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut told);
         let at_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
+        inner.submitted_ns = at_ns;
         let cuts = fault == Fault::PowerCut;
         if let Some(recorder) = &mut inner.recorder {
             recorder.fault(at_ns, &fault);

@@ -11,6 +11,7 @@ use crate::wire::{self, CmdFlags, Command, Errno, Info, Kind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Something that is served under a name.
 pub trait Export: Send + Sync {
@@ -38,6 +39,26 @@ pub trait Session {
 
     /// All requests that came together were submitted: the moment to wake whoever works on them.
     fn submitted(&mut self) {}
+
+    /// The client has nothing to say at the moment: true, to look at its socket again at once and to be
+    /// called again; false, to sleep until it says something. The thread may do here what others would
+    /// have to be woken for. Only where something was taken for [later](Io::later), and not with TLS.
+    fn look(&mut self) -> bool {
+        false
+    }
+
+    /// The client took an answer from the socket so long after it was sent. Told by a thread that
+    /// [looks](Self::look), of some answers, where the socket tells: a Unix socket's.
+    fn taken(&mut self, after: Duration) {
+        let _ = after;
+    }
+
+    /// What the client says now found the connection's thread asleep.
+    fn woken(&mut self) {}
+
+    /// From here on the connection's thread may be held up: it sleeps, or waits for the client in the
+    /// middle of something.
+    fn rest(&mut self) {}
 
     /// Where the payload of a large write may be received straight, instead of being handed over by
     /// [`Io::data`]. The write is submitted when all of it is there, with [`Io::placed`] true.

@@ -14,8 +14,11 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest look, and the first.
-const LOOK_MAX: Duration = Duration::from_micros(80);
+/// The longest look of a server, which serves others meanwhile.
+pub(crate) const LOOK_MAX_SERVER: Duration = Duration::from_micros(80);
+/// The longest look of a client, which is there to see when an answer comes: what flash takes.
+pub(crate) const LOOK_MAX_CLIENT: Duration = Duration::from_micros(250);
+/// The first look.
 const LOOK_FIRST: Duration = Duration::from_micros(20);
 
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
@@ -41,12 +44,18 @@ impl Drop for Place {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Patience {
     look: Duration,
+    max: Duration,
 }
 
 impl Patience {
+    /// Looks for `max` at most.
+    pub(crate) fn new(max: Duration) -> Self {
+        Self { look: Duration::ZERO, max }
+    }
+
     /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`. With `block`
     /// false, what is there at once.
     pub(crate) fn get(
@@ -78,10 +87,10 @@ impl Patience {
     }
 
     fn waited(&mut self, time: Duration) {
-        self.look = if time > LOOK_MAX {
+        self.look = if time > self.max {
             Duration::ZERO
         } else {
-            (2 * self.look).clamp(LOOK_FIRST, LOOK_MAX)
+            (2 * self.look).clamp(LOOK_FIRST, self.max)
         };
     }
 }
@@ -92,13 +101,13 @@ mod tests {
 
     #[test]
     fn it_grows_with_short_waits_and_ends_with_a_long_one() {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(LOOK_MAX_SERVER);
         let short = Duration::from_micros(30);
         for expected in [20, 40, 80, 80] {
             patience.waited(short);
             assert_eq!(patience.look, Duration::from_micros(expected));
         }
-        patience.waited(2 * LOOK_MAX);
+        patience.waited(2 * LOOK_MAX_SERVER);
         assert_eq!(patience.look, Duration::ZERO);
     }
 
@@ -108,7 +117,7 @@ mod tests {
         LOOKING.store(*LOOKING_MAX, Ordering::Relaxed);
         assert!(Place::take().is_none());
         let mut asked = Vec::new();
-        let mut patience = Patience { look: LOOK_MAX };
+        let mut patience = Patience { look: LOOK_MAX_SERVER, max: LOOK_MAX_SERVER };
         for (block, all) in [(true, &[false, true][..]), (false, &[false])] {
             asked.clear();
             let got = patience.get(block, |wait| {
@@ -122,7 +131,8 @@ mod tests {
         if *LOOKING_MAX == 0 {
             return;
         }
-        let mut patience = Patience { look: Duration::from_secs(1000) };
+        let long = Duration::from_secs(1000);
+        let mut patience = Patience { look: long, max: long };
         let mut looks = 0;
         let got = patience.get(true, |wait| {
             assert!(!wait);

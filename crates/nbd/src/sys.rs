@@ -125,6 +125,20 @@ pub(crate) fn deepen(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, 1 << 20);
 }
 
+/// Bytes sent that the other end has not taken yet. `None` where that can't be told: over TCP a byte counts
+/// as taken when the other end's kernel has it.
+pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the call writes one int.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    (result == 0).then_some(bytes as usize)
+}
+
+/// Whether it is a Unix socket.
+pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_domain(fd).is_ok_and(|d| d == rustix::net::AddressFamily::UNIX)
+}
+
 /// What woke a waiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {

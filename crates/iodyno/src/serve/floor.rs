@@ -1,32 +1,35 @@
 //! What the transport of this machine takes: how much longer than the model says a 4 KiB read takes that
-//! is alone, over a Unix socket. It is measured on a device as it is served, for threads that sleep
-//! between requests wake up later than those that are kept busy, on virtual machines by several times.
+//! is alone, over a Unix socket, one after the other; and how much more where the server's threads have fallen
+//! asleep between them. To be woken takes longer than all the rest, on virtual machines by several times.
 
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::Machine;
 use iodyno_live::door::nbd::{Volume, WORKERS};
 use iodyno_live::pace::Poller;
 use iodyno_live::served::{Live, Options};
+use iodyno_live::transport::{TRANSPORT_MAX_NS, Transport};
 use iodyno_nbd::client::{Blocking, Uri};
 use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
 use iodyno_target::TargetName;
 use iodyno_units::OpKind;
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// Reads one after the other; and reads after a pause.
 const ROUNDS: usize = 500;
-/// What is longer is not the transport but a busy machine, and is not taken off.
-const FLOOR_NS_MAX: u64 = 100_000;
-/// Some 130 µs a read: about the time in which a processor falls asleep.
+const PAUSED_ROUNDS: usize = 100;
+/// After so long nobody looks any more.
+const PAUSE: Duration = Duration::from_micros(500);
+/// Some 120 µs a read: about the time in which a processor falls asleep.
 const DEVICE: &str = "model:exflash-200g";
 
-/// The lower quartile, ns. None where it can't be measured.
-pub(super) fn measure() -> Option<u64> {
+/// None where it can't be measured.
+pub(super) fn measure() -> Option<Transport> {
     rounds().ok()
 }
 
-fn rounds() -> Result<u64, Box<dyn Error>> {
+fn rounds() -> Result<Transport, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("iodyno-floor-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let socket = folder.join("s");
@@ -35,14 +38,16 @@ fn rounds() -> Result<u64, Box<dyn Error>> {
     result
 }
 
-fn over(socket: &std::path::Path) -> Result<u64, Box<dyn Error>> {
+fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
     let system = super::system(&TargetName::parse(DEVICE)?).map_err(|_| DEVICE)?;
     let mut machine = Machine::new(&system, 1)?;
     for _ in 0..WORKERS {
         machine.add_worker(0);
     }
     let now = || Clock::new().now_ns();
-    let live = Arc::new(Live::new(machine, Vec::new(), &Options::default(), now));
+    // Nothing is taken off, but what the client takes is followed.
+    let options = Options { transport: Some(Transport::default()), ..Options::default() };
+    let live = Arc::new(Live::new(machine, Vec::new(), &options, now));
     let poller = Poller::start(&live)?;
     let exports = Arc::new(Exports::default());
     exports.insert("", Arc::new(Volume::new(Arc::clone(&live), 0, 0, true)));
@@ -50,18 +55,89 @@ fn over(socket: &std::path::Path) -> Result<u64, Box<dyn Error>> {
     let server = Server::start(exports, &[endpoint], ServerConfig::default())?;
     let uri: Uri = format!("nbd+unix:///?socket={}", socket.display()).parse()?;
     let mut client = Blocking::connect(&uri)?;
-    let mut buffer = vec![0; 4096];
-    let mut taken = Vec::with_capacity(ROUNDS);
-    for round in 0..ROUNDS as u64 {
-        let started = Instant::now();
-        client.read(round * (64 << 20), &mut buffer)?;
-        taken.push(started.elapsed().as_nanos() as u64);
+    let (mut awake, mut paused) = (Vec::with_capacity(ROUNDS), Vec::with_capacity(PAUSED_ROUNDS));
+    for round in 0..ROUNDS {
+        awake.push(read(&mut client, round)?);
+    }
+    let taking_ns = live.transport().map_or(0, |t| t.taking_ns);
+    for round in 0..PAUSED_ROUNDS {
+        std::thread::sleep(PAUSE);
+        paused.push(read(&mut client, round)?);
     }
     drop(client);
     server.stop();
     drop(poller);
     let model_ns = live.look(|_, _, counts| counts[0].latency[OpKind::Read.index()].mean_ns());
-    taken.sort_unstable();
-    let floor_ns = taken[ROUNDS / 4].saturating_sub(model_ns.unwrap_or(0.0) as u64);
-    Ok(floor_ns.min(FLOOR_NS_MAX))
+    let (awake_ns, paused_ns) = (median(&mut awake), median(&mut paused));
+    let fixed_ns = awake_ns.saturating_sub(model_ns.unwrap_or(0.0) as u64);
+    Ok(Transport {
+        round_trip_ns: (fixed_ns + taking_ns).min(TRANSPORT_MAX_NS),
+        taking_ns,
+        waking_ns: paused_ns.saturating_sub(awake_ns).min(TRANSPORT_MAX_NS),
+    })
+}
+
+/// How long it takes, ns.
+fn read(client: &mut Blocking, round: usize) -> std::io::Result<u64> {
+    let mut buffer = [0; 4096];
+    let started = Instant::now();
+    client.read(round as u64 * (64 << 20), &mut buffer)?;
+    Ok(started.elapsed().as_nanos() as u64)
+}
+
+fn median(times: &mut [u64]) -> u64 {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_live::served::{Errno, Payload, Sink};
+    use iodyno_units::Op;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Nobody;
+
+    impl Sink for Nobody {
+        fn done(self, result: Result<(), Errno>) {
+            result.expect("a read of an idle device");
+        }
+    }
+
+    static NOW_NS: AtomicU64 = AtomicU64::new(1_000_000);
+
+    /// By a clock of our own: when a read is let happen that finds the thread awake, or asleep.
+    #[test]
+    fn what_the_transport_takes_is_taken_off() {
+        let at = |transport: Option<Transport>, woken: bool| {
+            let system = crate::serve::system(&TargetName::parse(DEVICE).unwrap()).unwrap();
+            let mut machine = Machine::new(&system, 1).unwrap();
+            machine.add_worker(0);
+            let options = Options { transport, ..Options::default() };
+            let now = || NOW_NS.load(Ordering::Relaxed);
+            NOW_NS.store(1_000_000, Ordering::Relaxed);
+            let live = Live::new(machine, Vec::new(), &options, now);
+            NOW_NS.fetch_add(500_000, Ordering::Relaxed);
+            let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
+            if woken {
+                live.submit_woken(0, 0, &op, Payload::None, Nobody);
+            } else {
+                live.submit(0, 0, &op, Payload::None, Nobody);
+            }
+            let done = || live.look(|_, _, counts| counts[0].operations[OpKind::Read.index()]);
+            while done() == 0 {
+                NOW_NS.fetch_add(100, Ordering::Relaxed);
+            }
+            NOW_NS.load(Ordering::Relaxed) - 1_500_000
+        };
+        let transport = Transport { round_trip_ns: 9_000, taking_ns: 2_000, waking_ns: 40_000 };
+        let model_ns = at(None, false);
+        assert!((100_000..200_000).contains(&model_ns), "{model_ns}");
+        assert_eq!(at(None, true), model_ns, "nothing is known, nothing is taken off");
+        assert_eq!(at(Some(transport), false), model_ns - 9_000);
+        assert_eq!(at(Some(transport), true), model_ns - 49_000);
+        // No further back than the one before it.
+        assert!(at(Some(Transport { waking_ns: 10_000_000, ..transport }), true) < 1_000);
+    }
 }

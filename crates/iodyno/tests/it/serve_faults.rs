@@ -3,9 +3,12 @@
 
 use crate::place::{A_MOMENT, Place, number, whole};
 use crate::serve::{MIB, Served, URI, flash, judge, try_judge};
-use iodyno_nbd::client::Blocking;
+use iodyno_nbd::client::{Blocking, Uri};
+use iodyno_nbd::wire::Request;
 use iodyno_nbd::{CmdFlags, Errno, Kind};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// The number by which Linux knows the error of a read; None: it succeeded.
@@ -289,4 +292,56 @@ fn server_is_gone(place: &Place) {
     }
     place.iodyno("fault --control unix:ctl.sock").exits(2);
     place.iodyno("fault clear").exits(2);
+}
+
+/// A connection's thread that looks for its client does the poller's work meanwhile. When it is held up, in the
+/// middle of a request, or its client is silent, or leaves, then others don't wait for that.
+#[test]
+fn a_client_that_holds_up_its_thread_holds_up_nobody_else() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let uri: Uri =
+        format!("nbd+unix:///?socket={}", place.path("nbd.sock").display()).parse().unwrap();
+    let mut other = Blocking::connect(&uri).unwrap().with_patience(Duration::from_secs(20));
+    let mut reads = |why: &str| {
+        for n in 0..20 {
+            other.read(n * 4096, &mut [0; 4096]).unwrap_or_else(|e| panic!("{why}: {e}"));
+        }
+    };
+    let request = |command: Kind, len_bytes: u32| {
+        let (flags, command) = (CmdFlags::NONE, command as u16);
+        Request { flags, command, cookie: 7, offset_bytes: 0, len_bytes }.encode()
+    };
+    for (why, then) in [
+        ("silent", vec![]),
+        ("answers that it does not take", request(Kind::Read, MIB as u32).repeat(8)),
+        ("half a request", request(Kind::Write, MIB as u32)[..13].to_vec()),
+        (
+            "half a large payload",
+            [&request(Kind::Write, MIB as u32)[..], &vec![1; 70_000]].concat(),
+        ),
+        (
+            "half a refused payload",
+            [&request(Kind::Write, 48 * MIB as u32)[..], &[1; 9000]].concat(),
+        ),
+    ] {
+        let mut client = UnixStream::connect(place.path("nbd.sock")).unwrap();
+        let mut greeting = [0; 18];
+        client.read_exact(&mut greeting).unwrap();
+        // Fixed newstyle, no zeroes; the default export by its name, which needs no answer to wait for.
+        client.write_all(&[0, 0, 0, 3]).unwrap();
+        client.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+        client.read_exact(&mut [0; 10]).unwrap();
+        // It leads now, if it may.
+        for _ in 0..20 {
+            client.write_all(&request(Kind::Read, 4096)).unwrap();
+            client.read_exact(&mut [0; 16 + 4096]).unwrap();
+        }
+        client.write_all(&then).unwrap();
+        reads(why);
+        drop(client);
+        reads("gone");
+    }
+    server.stop();
 }

@@ -235,8 +235,19 @@ fn the_transport_s_time_is_told() {
     };
     let floor_us = figure.parse::<f64>().unwrap() * unit_us;
     assert!(floor_us > 0.0 && floor_us <= 100.0, "{told}");
+    let of_status = |server: &Served<'_>| server.status()["transport"].clone();
+    let now_us = number(&of_status(&server)["round_trip_ns"]) / 1000.0;
+    assert!((now_us / floor_us - 1.0).abs() < 0.01, "{told}: {now_us}");
+    // A client that is slow to take its answers is followed; how far is this machine's affair.
+    let mut client = server.client();
+    for n in 0..200 {
+        client.read(n * 4096, &mut [0; 4096]).unwrap();
+    }
+    let now_us = number(&of_status(&server)["round_trip_ns"]) / 1000.0;
+    assert!(now_us > 0.0 && now_us <= 200.0, "{now_us}");
     server.stop();
     let server = Served::start(&place, "exflash-400g --no-floor");
     assert_eq!(server.announced("time"), "the model's times");
+    assert!(of_status(&server).is_null());
     server.stop();
 }

@@ -5,6 +5,7 @@
 
 use super::{Served, Waiter};
 use crate::counts::Looks;
+use crate::pace::Lead;
 use crate::served::{Errno, Payload, Sink};
 use crate::store::Store;
 use iodyno_emulate::spec::Kind as DeviceKind;
@@ -14,6 +15,7 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Unit of content, bytes.
 const UNIT_BYTES: u64 = 4096;
@@ -138,7 +140,9 @@ impl Export for Volume {
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let worker = self.first_worker + number % WORKERS;
-        Ok(Box::new(Client { live: Arc::clone(&self.live), volume: self.number, worker }))
+        let live = Arc::clone(&self.live);
+        let lead = Lead::new(Arc::clone(&live));
+        Ok(Box::new(Client { live, volume: self.number, worker, lead, woken: false }))
     }
 }
 
@@ -147,11 +151,19 @@ struct Client {
     live: Arc<Served>,
     volume: u32,
     worker: u32,
+    lead: Lead<Waiter>,
+    /// What is submitted now found the thread asleep.
+    woken: bool,
 }
 
 impl Client {
     fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
-        self.live.submit(self.worker, self.volume, op, payload, Waiter::Nbd(reply));
+        let (live, waiter) = (&self.live, Waiter::Nbd(reply));
+        if self.woken {
+            live.submit_woken(self.worker, self.volume, op, payload, waiter);
+        } else {
+            live.submit(self.worker, self.volume, op, payload, waiter);
+        }
     }
 }
 
@@ -159,6 +171,24 @@ impl Session for Client {
     /// What is done by now, or will be before an answer can get there, is answered by who asked.
     fn submitted(&mut self) {
         self.live.try_poll(Looks::default());
+        self.lead.heard();
+        self.woken = false;
+    }
+
+    fn woken(&mut self) {
+        self.woken = true;
+    }
+
+    fn taken(&mut self, after: Duration) {
+        self.live.taken(after.as_nanos() as u64);
+    }
+
+    fn look(&mut self) -> bool {
+        self.lead.look()
+    }
+
+    fn rest(&mut self) {
+        self.lead.leave();
     }
 
     fn submit(&mut self, io: Io<'_>) {

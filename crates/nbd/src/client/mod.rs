@@ -15,7 +15,7 @@ mod uri;
 pub use blocking::Blocking;
 pub use uri::{Address, Uri, UriError};
 
-use crate::patience::Patience;
+use crate::patience::{LOOK_MAX_CLIENT, Patience};
 use crate::sys::{self, Span};
 use crate::tls::{ClientTls, TlsError, TlsStream};
 use crate::wire::{
@@ -319,7 +319,7 @@ impl Connection {
             end: rest.len(),
             buffers: vec![std::ptr::null_mut(); depth as usize].into(),
             taking: (0, 0),
-            patience: Patience::default(),
+            patience: Patience::new(LOOK_MAX_CLIENT),
             large_reads: 0,
             done: Vec::with_capacity(depth as usize),
             extents: Vec::new(),

@@ -11,7 +11,7 @@ mod transmission;
 use super::counters::Tally;
 use super::later::Link;
 use super::{Exports, Limits, Phase};
-use crate::patience::Patience;
+use crate::patience::{LOOK_MAX_SERVER, Patience};
 use crate::sys::{self, Span};
 use crate::tls::{ServerTls, TlsStream};
 use crate::wire::Violation;
@@ -20,6 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use transmission::Watched;
 
 /// Large enough for the requests that come while a batch is answered: 32 writes of 4 KiB twice over.
 const INPUT_BYTES: usize = 256 << 10;
@@ -118,6 +119,7 @@ struct Connection<'a> {
     /// For TLS: what others answered.
     queued: Vec<u8>,
     patience: Patience,
+    watched: Option<Watched>,
 }
 
 impl<'a> Connection<'a> {
@@ -129,7 +131,8 @@ impl<'a> Connection<'a> {
             input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
-            patience: Patience::default(),
+            patience: Patience::new(LOOK_MAX_SERVER),
+            watched: Watched::of(start.link.socket.as_fd()),
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Link {
     pending_bytes: AtomicUsize,
     /// Bytes answered and not sent.
     queued_bytes: AtomicUsize,
+    /// How often something was sent from the queue.
+    sends: AtomicUsize,
     /// The connection's thread waits, and wants to know of changes to the queue.
     asleep: AtomicBool,
     /// The connection's thread waits for a request to be answered.
@@ -70,6 +72,7 @@ impl Link {
             pending: AtomicUsize::new(0),
             pending_bytes: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
+            sends: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             counters,
@@ -90,6 +93,10 @@ impl Link {
     #[inline]
     pub(crate) fn used(&self) -> bool {
         self.used.load(SeqCst)
+    }
+
+    pub(crate) fn sends(&self) -> usize {
+        self.sends.load(SeqCst)
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -171,6 +178,7 @@ impl Link {
             match sent {
                 Ok(Some(n)) => {
                     queue.head_sent += n;
+                    self.sends.fetch_add(1, SeqCst);
                     self.queued_bytes.fetch_sub(n, SeqCst);
                     self.ring_if(&self.wants_room);
                 }

@@ -13,7 +13,7 @@ use crate::wire::{
     Admission, Command, Kind, Negotiated, REQUEST_BYTES, Replies, Request, Rules, Violation,
 };
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const PLACE_BYTES_MIN: usize = 16 << 10;
 /// A payload's buffer grows by this much at a time, as the bytes come.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
+/// A thread that has waited so long for its client slept.
+const ASLEEP: Duration = Duration::from_micros(10);
 /// A thread that nobody could wake looks this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -38,6 +40,7 @@ impl Connection<'_> {
             session,
         };
         let end = self.work(&mut work);
+        work.session.rest();
         self.tally.errors += work.out.errors;
         self.tally.hand_in(&self.start.link.counters);
         match end {
@@ -78,7 +81,7 @@ impl Connection<'_> {
         loop {
             let end = self.submit_all(work)?;
             work.session.submitted();
-            self.flush(&mut work.out)?;
+            self.flush(work)?;
             self.tally.errors += std::mem::take(&mut work.out.errors);
             self.tally.hand_in(&self.start.link.counters);
             if end {
@@ -87,8 +90,72 @@ impl Connection<'_> {
             if self.stopping() {
                 return Err(End::Gone);
             }
-            self.receive()?;
+            if !self.look(work)? {
+                work.session.rest();
+                let since = Instant::now();
+                self.receive()?;
+                if since.elapsed() > ASLEEP {
+                    work.session.woken();
+                }
+            }
         }
+    }
+
+    /// Looks for what the client says next as long as the session likes to. True when there is something.
+    fn look(&mut self, work: &mut Work) -> Result<bool, End> {
+        if !self.start.link.used() || matches!(self.pipe, Pipe::Tls(_)) {
+            return Ok(false);
+        }
+        if let Some(watched) = &mut self.watched {
+            *watched = Watched { sends: self.start.link.sends(), state: Watch::Behind };
+        }
+        loop {
+            let goes_on = work.session.look();
+            self.watch_answer(&mut *work.session);
+            if !goes_on {
+                return Ok(false);
+            }
+            let fd = self.start.link.socket.as_fd();
+            match sys::receive_into(fd, self.input.room(), false)? {
+                Some(0) => return Err(End::Gone),
+                Some(n) => {
+                    self.input.end += n;
+                    self.watch_answer(&mut *work.session);
+                    return Ok(true);
+                }
+                // What the socket did not take before has to wait for the socket.
+                None if self.start.link.has_queued() || self.stopping() => return Ok(false),
+                None => {}
+            }
+        }
+    }
+
+    /// Sees how long the client takes to take an answer: one that was sent while it had taken all before.
+    fn watch_answer(&mut self, session: &mut dyn Session) {
+        let Some(watched) = &mut self.watched else { return };
+        let link = &self.start.link;
+        let sends = link.sends();
+        let sent = sends.wrapping_sub(watched.sends);
+        watched.sends = sends;
+        if sent == 0 && watched.state == Watch::Idle {
+            return;
+        }
+        let taken = sys::untaken_bytes(link.socket.as_fd()) == Some(0);
+        watched.state = match watched.state {
+            // It may have been taken at once.
+            Watch::Idle if sent == 1 && taken => {
+                session.taken(Duration::ZERO);
+                Watch::Idle
+            }
+            Watch::Idle if sent == 1 => Watch::Sent(Instant::now()),
+            Watch::Sent(at) if sent == 0 && taken => {
+                session.taken(at.elapsed());
+                Watch::Idle
+            }
+            Watch::Sent(at) if sent == 0 => Watch::Sent(at),
+            _ if taken => Watch::Idle,
+            _ => Watch::Behind,
+        };
     }
 
     /// Submits all requests that are there. True when the client leaves.
@@ -97,7 +164,8 @@ impl Connection<'_> {
         loop {
             if self.start.link.crowded(limits.requests, limits.in_flight_bytes) {
                 work.session.submitted();
-                self.flush(&mut work.out)?;
+                self.flush(work)?;
+                work.session.rest();
                 self.wait_for_room()?;
             }
             let bytes = self.input.bytes();
@@ -131,14 +199,16 @@ impl Connection<'_> {
                     }
                     // The client may wait for these before it goes on.
                     work.session.submitted();
-                    self.flush(&mut work.out)?;
+                    self.flush(work)?;
+                    work.session.rest();
                     self.input.start += REQUEST_BYTES;
                     self.take_payload(work, command)?;
                 }
                 Admission::Refuse(errno) => {
                     self.input.start += REQUEST_BYTES;
                     if payload > have {
-                        self.flush(&mut work.out)?;
+                        self.flush(work)?;
+                        work.session.rest();
                     }
                     self.skip_payload(payload)?;
                     work.out.refuse(request.cookie, errno);
@@ -149,12 +219,12 @@ impl Connection<'_> {
                     return Ok(true);
                 }
                 Admission::Drop(violation) => {
-                    self.flush(&mut work.out)?;
+                    self.flush(work)?;
                     return Err(End::Violation(violation));
                 }
             }
             if work.out.is_full() {
-                self.flush(&mut work.out)?;
+                self.flush(work)?;
             }
         }
     }
@@ -349,10 +419,12 @@ impl Connection<'_> {
     }
 
     /// Sends the replies, all of them.
-    fn flush(&mut self, out: &mut Outgoing) -> Result<(), End> {
+    fn flush(&mut self, work: &mut Work) -> Result<(), End> {
+        let out = &mut work.out;
         if out.is_empty() {
             return Ok(());
         }
+        work.session.rest();
         if let Pipe::Tls(_) = self.pipe {
             self.send_others()?;
             self.send_bytes(out.own_bytes(), None)?;
@@ -392,5 +464,31 @@ fn count(tally: &mut Tally, command: &Command) {
         Kind::Read => tally.read_bytes += u64::from(command.len_bytes),
         Kind::Write => tally.written_bytes += u64::from(command.len_bytes),
         _ => {}
+    }
+}
+
+/// What a connection's thread knows of the answer that was sent last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watch {
+    /// The client has taken all.
+    Idle,
+    /// The only answer that it has not taken was sent then.
+    Sent(Instant),
+    /// There are several.
+    Behind,
+}
+
+/// See [`Connection::watch_answer`].
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// [`Link::sends`](crate::server::later::Link::sends) as it was.
+    sends: usize,
+    state: Watch,
+}
+
+impl Watched {
+    /// Where the socket tells.
+    pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
+        sys::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
     }
 }

@@ -1,0 +1,116 @@
+//! What a door's transport takes, so that it can be taken off: measured when a server starts, and followed
+//! while it serves where a door can see it.
+//!
+//! A round trip has three parts that differ from client to client: the request's way in, at whose end the
+//! server's thread is awake or has to be woken; and the answer's way out, until the client has taken it,
+//! which again is awake or has to be woken. To be woken takes as long as all the rest together, or several
+//! times that on a virtual machine. So one figure can't be right for a load generator that spins and for a
+//! guest that sleeps. The last part is the client's, and is followed: half of the answers shall be taken
+//! before the estimate, and half after it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is longer is a busy machine or a slow client, not the transport, and is not taken off, ns.
+pub const TRANSPORT_MAX_NS: u64 = 100_000;
+/// The smallest step of the estimate, ns; and a larger one's part of it. Some 200 answers lead from 2 to
+/// 40 µs.
+const STEP_MIN_NS: u64 = 50;
+const STEP_PART: u64 = 64;
+
+/// What a transport takes, ns of real time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transport {
+    /// From a request to its answer, beyond what the machine takes, where the server's thread is awake.
+    pub round_trip_ns: u64,
+    /// The part of it from the sending of an answer until the client has taken it.
+    pub taking_ns: u64,
+    /// What comes to it where the server's thread has to be woken for the request.
+    pub waking_ns: u64,
+}
+
+/// The same, followed.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    fixed_ns: u64,
+    taking_ns: AtomicU64,
+    waking_ns: u64,
+    follows: bool,
+}
+
+impl Followed {
+    /// None: nothing is taken off.
+    pub(crate) fn new(measured: Option<Transport>) -> Self {
+        let Some(measured) = measured else { return Self::default() };
+        let taking_ns = measured.taking_ns.min(measured.round_trip_ns);
+        Self {
+            fixed_ns: measured.round_trip_ns - taking_ns,
+            taking_ns: AtomicU64::new(taking_ns),
+            waking_ns: measured.waking_ns,
+            follows: true,
+        }
+    }
+
+    /// A round trip, ns: so far the machine may run ahead.
+    #[inline]
+    pub(crate) fn ahead_ns(&self) -> u64 {
+        self.fixed_ns + self.taking_ns.load(Ordering::Relaxed)
+    }
+
+    /// What is known now. None: nothing is taken off.
+    pub(crate) fn now(&self) -> Option<Transport> {
+        let (taking_ns, waking_ns) = (self.taking_ns.load(Ordering::Relaxed), self.waking_ns);
+        let round_trip_ns = self.fixed_ns + taking_ns;
+        self.follows.then_some(Transport { round_trip_ns, taking_ns, waking_ns })
+    }
+
+    pub(crate) fn waking_ns(&self) -> u64 {
+        self.waking_ns
+    }
+
+    /// A client took an answer so long after it was sent. One that comes between two threads' reading and
+    /// writing is lost, which is no harm.
+    pub(crate) fn taken(&self, after_ns: u64) {
+        if !self.follows || after_ns > TRANSPORT_MAX_NS {
+            return;
+        }
+        let old_ns = self.taking_ns.load(Ordering::Relaxed);
+        let step_ns = (old_ns / STEP_PART).max(STEP_MIN_NS);
+        let new_ns = if after_ns > old_ns {
+            (old_ns + step_ns).min(after_ns)
+        } else {
+            old_ns.saturating_sub(step_ns).max(after_ns)
+        };
+        self.taking_ns.store(new_ns, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEASURED: Transport =
+        Transport { round_trip_ns: 8_000, taking_ns: 2_000, waking_ns: 30_000 };
+
+    #[test]
+    fn it_follows_the_median_of_the_client_that_is_there() {
+        let followed = Followed::new(Some(MEASURED));
+        assert_eq!((followed.ahead_ns(), followed.now()), (8_000, Some(MEASURED)));
+        // One that sleeps: 30 to 49 µs, and now and then something that is no transport.
+        let sleeper = |i: u64| if i % 10 == 9 { 5_000_000 } else { 30_000 + i * 7_919 % 20_000 };
+        for i in 0..600 {
+            followed.taken(sleeper(i));
+        }
+        assert!((42_000..50_000).contains(&followed.ahead_ns()), "{followed:?}");
+        assert_eq!(followed.now().map(|t| t.waking_ns), Some(30_000));
+        // And one that spins.
+        (0..600).for_each(|i| followed.taken(900 + i % 200));
+        assert!((6_900..7_100).contains(&followed.ahead_ns()), "{followed:?}");
+    }
+
+    #[test]
+    fn where_nothing_is_taken_off_nothing_is_followed() {
+        let followed = Followed::new(None);
+        (0..600).for_each(|_| followed.taken(40_000));
+        assert_eq!((followed.ahead_ns(), followed.waking_ns(), followed.now()), (0, 0, None));
+    }
+}
