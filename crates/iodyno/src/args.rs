@@ -360,8 +360,8 @@ pub struct Serve {
 #[derive(Debug, Args)]
 pub struct FaultFlags {
     /// power-cut, lose, hang, `slow x10`, `latent 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`,
-    /// `block 1GiB`, clear; with a volume's number behind it where it is not 0. `status` tells what the
-    /// server did so far, and `stop` has it flush and end.
+    /// `block 1GiB`, full, `resize 1GiB`, clear; with a volume's number behind it where it is not 0.
+    /// `status` tells what the server did so far, and `stop` has it flush and end.
     #[arg(required = true)]
     pub fault: Vec<String>,
     /// The server's control socket.

@@ -89,6 +89,16 @@ fn in_words(status: &Value) -> String {
                 time("lateness_p99_ns"),
             );
         }
+        let bytes = |key: &str| volume[key].as_u64();
+        if let (Some(size), Some(capacity)) = (bytes("size_bytes"), bytes("capacity_bytes"))
+            && size != capacity
+        {
+            let (size, capacity) = (human::size(size), human::size(capacity));
+            let _ = writeln!(text, "  !             resized to {size} of {capacity}");
+        }
+        if volume["full"] == true {
+            let _ = writeln!(text, "  !             full: writes where there is no data fail");
+        }
         for (key, words) in [
             ("corruptions_found", "corrupt units found"),
             ("pages_recovered", "pages rebuilt from parity"),

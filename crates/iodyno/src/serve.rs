@@ -356,6 +356,8 @@ fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
             (fault.volume().unwrap_or(0), end_bytes)
         }
         Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
+        Ask::Resize { volume, size_bytes } => (volume, size_bytes),
+        Ask::Full { volume } => (volume, 0),
         Ask::ClearAll => return Ok(()),
     };
     match capacities_bytes.get(volume as usize) {
@@ -380,9 +382,12 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
         Ask::Fault(fault) => {
             live.inject(*fault);
             if let iodyno_emulate::Fault::Clear { volume } = *fault {
+                live.set_full(volume, false);
                 live.look(|_, stores, _| stores[volume as usize].clear_corruption());
             }
         }
+        Ask::Full { volume } => live.set_full(*volume, true),
+        Ask::Resize { volume, size_bytes } => live.resize(*volume, *size_bytes),
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
             let range = *offset_bytes..offset_bytes + len_bytes;
             live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
@@ -390,6 +395,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
         Ask::ClearAll => {
             for volume in 0..live.volumes() {
                 live.inject(iodyno_emulate::Fault::Clear { volume });
+                live.set_full(volume, false);
             }
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
         }

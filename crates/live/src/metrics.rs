@@ -22,6 +22,8 @@ const HEAD_MAX: u64 = 16 << 10;
 struct Seen {
     device: String,
     capacity_bytes: u64,
+    size_bytes: u64,
+    full: bool,
     counts: Counts,
     resources: Vec<Resource>,
     flash: Option<iodyno_emulate::flash::Counts>,
@@ -44,6 +46,8 @@ fn look<S: Sink>(live: &Live<S>) -> Look {
         let volumes = (0..machine.volumes()).map(|v| Seen {
             device: machine.system().volumes[v as usize].device.name.clone(),
             capacity_bytes: machine.capacity_bytes(v),
+            size_bytes: live.size_bytes(v),
+            full: live.is_full(v),
             counts: counts[v as usize].clone(),
             resources: machine.resources(v),
             flash: machine.flash_counts(v),
@@ -79,6 +83,8 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
         json!({
             "device": v.device,
             "capacity_bytes": v.capacity_bytes,
+            "size_bytes": v.size_bytes,
+            "full": v.full,
             "operations": kinds.collect::<serde_json::Map<_, _>>(),
             "busy": busy.collect::<serde_json::Map<_, _>>(),
             "buffered_bytes": v.buffered.map(|b| b.0),

@@ -15,6 +15,7 @@
 //! * **A power cut** fails what was in flight.
 
 mod ending;
+mod limits;
 
 use crate::counts::{Counts, Late, Looks};
 use crate::record::Recorder;
@@ -23,6 +24,7 @@ use crate::transport::{Followed, Transport};
 use iodyno_emulate::spec::{Kind, Volume};
 use iodyno_emulate::{Change, Completion, Failure, Fault, Machine};
 use iodyno_units::{Op, OpKind};
+use limits::Limits;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -164,6 +166,8 @@ pub struct Live<S> {
     dilation: Option<f64>,
     transport: Followed,
     capacities_bytes: Vec<u64>,
+    /// By volume.
+    limits: Box<[Limits]>,
 }
 
 impl<S: Sink> Live<S> {
@@ -180,7 +184,7 @@ impl<S: Sink> Live<S> {
         let parity =
             |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         let parities = machine.system().volumes.iter().map(parity).collect();
-        let capacities_bytes = (0..volumes).map(|v| machine.capacity_bytes(v)).collect();
+        let capacities_bytes: Vec<u64> = (0..volumes).map(|v| machine.capacity_bytes(v)).collect();
         Self {
             inner: Mutex::new(Inner {
                 machine,
@@ -203,6 +207,7 @@ impl<S: Sink> Live<S> {
             epoch_ns: now(),
             dilation: options.dilation,
             transport: Followed::new(options.transport),
+            limits: capacities_bytes.iter().map(|&bytes| Limits::none(bytes)).collect(),
             capacities_bytes,
         }
     }
@@ -286,6 +291,14 @@ impl<S: Sink> Live<S> {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut told);
+        if let Some(errno) = self.refuses(&inner, volume, op) {
+            inner.counts[volume as usize].errors[op.kind.index()] += 1;
+            self.plan(&mut inner);
+            drop(inner);
+            told.push((sink, Err(errno)));
+            deliver(told);
+            return now_ns;
+        }
         let at_ns = self.machine_ns(now_ns.saturating_sub(before_ns)).max(inner.submitted_ns);
         inner.submitted_ns = at_ns;
         let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);

@@ -4,6 +4,7 @@
 //! power-cut                      slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
 //! lose [VOLUME]                  hang [VOLUME]            corrupt 1GiB..+64KiB [VOLUME]
 //! page 1GiB [VOLUME]             block 1GiB [VOLUME]      clear [VOLUME]
+//! full [VOLUME]                  resize 1GiB [VOLUME]
 //! ```
 //! A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
 
@@ -24,11 +25,26 @@ pub enum Ask {
         /// So far.
         len_bytes: u64,
     },
+    /// A volume has no room for data where there is none yet, until it is cleared.
+    Full {
+        /// Which one.
+        volume: u32,
+    },
+    /// A volume has another size; `clear` leaves it so.
+    Resize {
+        /// Which one.
+        volume: u32,
+        /// From now on.
+        size_bytes: u64,
+    },
     /// All faults are lifted, on all volumes.
     ClearAll,
 }
 
-const EXAMPLE: &str = "say power-cut, lose, hang, slow x10, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB or clear, and a volume's number behind it where it is not 0";
+/// What sizes are multiples of, bytes.
+const SECTOR_BYTES: u64 = 512;
+
+const EXAMPLE: &str = "say power-cut, lose, hang, slow x10, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
 
 /// Reads a fault.
 ///
@@ -40,10 +56,14 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     };
     let takes_range = matches!(verb, "latent" | "corrupt" | "page" | "block");
     let takes_factor = verb == "slow";
-    let own = usize::from(takes_range || takes_factor);
+    let takes_size = verb == "resize";
+    let own = usize::from(takes_range || takes_factor || takes_size);
     if rest.len() < own {
-        let what =
-            if takes_factor { "a factor, such as x10" } else { "a place, such as 1GiB..+64KiB" };
+        let what = match verb {
+            "slow" => "a factor, such as x10",
+            "resize" => "a size, such as 1GiB",
+            _ => "a place, such as 1GiB..+64KiB",
+        };
         return Err(format!("`{verb}` needs {what}"));
     }
     let (own, behind) = rest.split_at(own);
@@ -75,6 +95,8 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
             }
             Fault::Latent { volume: on, offset_bytes, len_bytes }
         }
+        "full" => return Ok(Ask::Full { volume: on }),
+        "resize" => return Ok(Ask::Resize { volume: on, size_bytes: size(own[0])? }),
         "page" => Fault::Page { volume: on, offset_bytes: range(own[0])?.0 },
         "block" => Fault::Block { volume: on, offset_bytes: range(own[0])?.0 },
         _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
@@ -89,6 +111,17 @@ fn factor(text: &str) -> Result<f64, String> {
         Ok(factor) if factor.is_finite() && (1.0..=1e6).contains(&factor) => Ok(factor),
         _ => Err(format!("`{text}` is no factor: take x1 to x1000000")),
     }
+}
+
+/// A size that a block device may have.
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
+    if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
+        return Err(format!(
+            "`{text}` is no size of a volume: take a multiple of {SECTOR_BYTES} bytes"
+        ));
+    }
+    Ok(bytes)
 }
 
 /// `1GiB..+64KiB`, `1GiB..2GiB`, or `1GiB` for the 4 KiB there.
@@ -163,6 +196,8 @@ mod tests {
         assert_eq!(read("corrupt 1MiB..2MiB 4"), Ok(range(4, 1 << 20, 1 << 20)));
         assert_eq!(read("corrupt 8KiB"), Ok(range(0, 8192, 4096)));
         assert_eq!(read("clear"), Ok(Ask::ClearAll));
+        assert_eq!(read("full 1"), Ok(Ask::Full { volume: 1 }));
+        assert_eq!(read("resize 1MiB"), Ok(Ask::Resize { volume: 0, size_bytes: 1 << 20 }));
     }
 
     #[test]
@@ -172,6 +207,11 @@ mod tests {
             ("slow", "needs a factor, such as x10"),
             ("slow x0.5", "take x1 to"),
             ("slow xinf", "take x1 to"),
+            ("resize", "needs a size, such as 1GiB"),
+            ("resize 1000", "a multiple of 512 bytes"),
+            ("resize 0", "a multiple of 512 bytes"),
+            ("resize much", "much"),
+            ("full up", "count from 0"),
             ("latent", "needs a place, such as 1GiB..+64KiB"),
             ("latent 2GiB..1GiB", "empty range"),
             ("latent 1GiB..+0", "empty range"),

@@ -126,7 +126,7 @@ fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
         }
         Ask::ClearAll => stores.iter().for_each(|s| s.clear_corruption()),
         Ask::Fault(Fault::Clear { volume }) => stores[volume as usize].clear_corruption(),
-        Ask::Fault(_) => {
+        Ask::Fault(_) | Ask::Full { .. } | Ask::Resize { .. } => {
             let why = "at native speed nothing is modelled: only corrupt and clear are there";
             return Err(why.to_owned());
         }

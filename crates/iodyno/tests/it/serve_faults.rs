@@ -2,7 +2,7 @@
 //! how words that can't be are refused.
 
 use crate::place::{A_MOMENT, Place, number, whole};
-use crate::serve::{MIB, Served, URI, flash, judge, try_judge};
+use crate::serve::{MIB, SIZE, Served, URI, flash, judge, try_judge};
 use iodyno_nbd::client::{Blocking, Uri};
 use iodyno_nbd::wire::Request;
 use iodyno_nbd::{CmdFlags, Errno, Kind};
@@ -292,6 +292,52 @@ fn server_is_gone(place: &Place) {
     }
     place.iodyno("fault --control unix:ctl.sock").exits(2);
     place.iodyno("fault clear").exits(2);
+}
+
+/// A full volume takes no data where there is none yet; a resized one is as large as it says, to its clients
+/// and to programs that come later. Neither loses anything.
+#[test]
+fn a_volume_gets_full_and_is_resized() {
+    const ENOSPC: Option<i32> = Some(28);
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let mut client = server.client();
+    let mut write = |offset_bytes: u64, byte: u8| {
+        let told = client.write(offset_bytes, &[byte; 8192], CmdFlags::NONE);
+        told.err().map(|e| e.raw_os_error().unwrap())
+    };
+    assert_eq!((write(0, 1), write(50 * MIB, 2)), (None, None));
+    server.fault("full");
+    assert_eq!(server.status()["volumes"][0]["full"], true);
+    assert_eq!((write(0, 3), write(MIB, 4), write(4096, 4)), (None, ENOSPC, ENOSPC));
+    assert_eq!(whole(&server.status()["volumes"][0]["operations"]["write"]["errors"]), 2);
+    assert!(place.iodyno("status --control ctl.sock").succeeds().stdout.contains("full: writes"));
+    server.fault("clear");
+    assert_eq!(write(MIB, 5), None);
+
+    let size = || judge(&place, "nbdinfo", &["--size", URI]).trim().to_owned();
+    assert_eq!(size(), SIZE.to_string());
+    server.fault("resize 32MiB");
+    assert_eq!(size(), (32 * MIB).to_string());
+    assert_eq!((write(50 * MIB, 6), write(32 * MIB - 4096, 6)), (ENOSPC, ENOSPC));
+    assert_eq!((write(32 * MIB - 8192, 6), reads(&mut server.client(), 0)), (None, None));
+    let mut client = server.client();
+    server.fault("resize 16MiB");
+    assert_eq!(reads(&mut client, 16 * MIB), Some(22));
+    let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(told.contains("resized to 16 MiB of 96 MiB"), "{told}");
+    let told = place.iodyno("fault resize 1TiB --control ctl.sock");
+    assert!(told.exits(2).stderr.contains("beyond the end"), "{told:?}");
+
+    server.fault("resize 96MiB");
+    let mut bytes = [0; 8192];
+    let mut client = server.client();
+    for (offset_bytes, byte) in [(0, 3), (MIB, 5), (50 * MIB, 2), (32 * MIB - 8192, 6)] {
+        client.read(offset_bytes, &mut bytes).unwrap();
+        assert_eq!(bytes, [byte; 8192], "{offset_bytes}");
+    }
+    server.stop();
 }
 
 /// A connection's thread that looks for its client does the poller's work meanwhile. When it is held up, in the

@@ -178,7 +178,7 @@ impl Files {
             (INodeNo(STATUS), _) => (FileType::RegularFile, 0o400, self.status().len() as u64),
             (_, Some(volume)) => {
                 let perm = if self.read_only { 0o400 } else { 0o600 };
-                (FileType::RegularFile, perm, self.live.capacity_bytes(volume))
+                (FileType::RegularFile, perm, self.live.size_bytes(volume))
             }
             _ => return None,
         };
@@ -306,7 +306,7 @@ impl Filesystem for Files {
             let end = (start + size as usize).min(status.len());
             return reply.data(&status.as_bytes()[start..end]);
         };
-        let left = self.live.capacity_bytes(volume).saturating_sub(offset);
+        let left = self.live.size_bytes(volume).saturating_sub(offset);
         let len_bytes = u64::from(size).min(left) as u32;
         if len_bytes == 0 {
             return reply.data(&[]);
@@ -329,7 +329,7 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let Some(volume) = self.volume(ino) else { return reply.error(Code::EACCES) };
-        let left = self.live.capacity_bytes(volume).saturating_sub(offset);
+        let left = self.live.size_bytes(volume).saturating_sub(offset);
         let len_bytes = (data.len() as u64).min(left) as u32;
         match len_bytes {
             0 if data.is_empty() => reply.written(0),
@@ -369,7 +369,7 @@ impl Filesystem for Files {
     ) {
         use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
         let Some(volume) = self.volume(ino) else { return reply.error(Code::EACCES) };
-        let capacity = self.live.capacity_bytes(volume);
+        let capacity = self.live.size_bytes(volume);
         if offset.checked_add(length).is_none_or(|end| end > capacity) {
             return reply.error(Code::ENOSPC);
         }
@@ -408,7 +408,7 @@ impl Filesystem for Files {
             libc::SEEK_HOLE => false,
             _ => return reply.error(Code::EINVAL),
         };
-        let end = self.live.capacity_bytes(volume);
+        let end = self.live.size_bytes(volume);
         let Some(mut at) = u64::try_from(offset).ok().filter(|&at| at < end) else {
             return reply.error(Code::ENXIO);
         };

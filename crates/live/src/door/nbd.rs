@@ -134,7 +134,7 @@ impl Volume {
 
 impl Export for Volume {
     fn info(&self) -> Info {
-        self.info.clone()
+        Info { size_bytes: self.live.size_bytes(self.number), ..self.info.clone() }
     }
 
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {

@@ -1,0 +1,66 @@
+//! What a volume refuses before the machine hears of it: what lies beyond its present size, and, while it is
+//! full, what needs new room. Neither is a matter of the device: a volume is resized, and the pool below a
+//! thin one runs out, without it.
+
+use super::{Errno, Inner, Live, Sink};
+use crate::store::Store;
+use iodyno_units::{Op, OpKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Of one volume.
+#[derive(Debug)]
+pub(super) struct Limits {
+    size_bytes: AtomicU64,
+    full: AtomicBool,
+}
+
+impl Limits {
+    pub(super) fn none(capacity_bytes: u64) -> Self {
+        Self { size_bytes: AtomicU64::new(capacity_bytes), full: AtomicBool::new(false) }
+    }
+}
+
+impl<S: Sink> Live<S> {
+    /// Bytes of a volume as it is announced now: at most its capacity.
+    pub fn size_bytes(&self, volume: u32) -> u64 {
+        self.limits[volume as usize].size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Announces another size from now on. What is refused then is still there when the volume grows again.
+    ///
+    /// # Panics
+    /// Beyond the volume's capacity.
+    pub fn resize(&self, volume: u32, size_bytes: u64) {
+        assert!(size_bytes <= self.capacity_bytes(volume), "no larger than the device");
+        self.limits[volume as usize].size_bytes.store(size_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a volume has no room for data where there is none yet.
+    pub fn is_full(&self, volume: u32) -> bool {
+        self.limits[volume as usize].full.load(Ordering::Relaxed)
+    }
+
+    /// From now on it has none, or has room again. Needs the bytes to be kept.
+    pub fn set_full(&self, volume: u32, full: bool) {
+        self.limits[volume as usize].full.store(full, Ordering::Relaxed);
+    }
+
+    /// Why an operation is refused.
+    pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<Errno> {
+        let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
+        if end_bytes > self.size_bytes(volume) {
+            // As NBD has it: a write beyond the end found no space there.
+            let writes = matches!(op.kind, OpKind::Write | OpKind::WriteZeroes);
+            return Some(if writes { Errno::NoSpace } else { Errno::Range });
+        }
+        let needs_room = op.kind == OpKind::Write && self.is_full(volume);
+        let store = needs_room.then(|| inner.stores.get(volume as usize)).flatten()?;
+        (!has_data(store, op.offset_bytes, op.len_bytes)).then_some(Errno::NoSpace)
+    }
+}
+
+/// Whether there is data in all of a range already.
+fn has_data(store: &Store, offset_bytes: u64, len_bytes: u32) -> bool {
+    let first = store.extents(offset_bytes, u64::from(len_bytes), 1);
+    first.is_ok_and(|e| e.iter().all(|e| e.data && e.len_bytes >= u64::from(len_bytes)))
+}
