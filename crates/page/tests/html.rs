@@ -7,7 +7,8 @@ mod browser;
 #[path = "browser/sample.rs"]
 mod sample;
 
-use iodyno_page::{Document, csv, html};
+use iodyno_page::document::Verdict;
+use iodyno_page::{Block, Document, Section, Tone, csv, html};
 use sha2::{Digest as _, Sha256};
 
 #[test]
@@ -40,6 +41,35 @@ fn a_stamp_is_at_the_head_at_every_figure_and_on_every_sheet() {
     assert!(page.contains("@page{@top-right{content:\"\\4e \\4f \\4e "));
     let page = html::page(&sample::typical());
     assert!(!page.contains("class=\"stamp\"") && !page.contains("@page{@top"));
+}
+
+/// Nothing grave is ever folded, and a single note is not folded alone.
+#[test]
+fn many_notes_are_folded_and_warnings_are_not() {
+    let page = |tones: &[Tone]| {
+        let verdict = |(n, &tone): (usize, &Tone)| {
+            let (code, text, of) = (format!("CODE-{n}"), "words".to_owned(), Vec::new());
+            Verdict { code, tone, text, of }
+        };
+        let verdicts = tones.iter().enumerate().map(verdict).collect();
+        let (id, title, folded) = ("first".into(), "First".into(), false);
+        let sections = vec![Section { id, title, blocks: vec![Block::Verdicts(verdicts)], folded }];
+        html::page(&Document { sections, ..Document::default() })
+    };
+    use Tone::{Bad, Good, Note, Warning};
+    for (tones, folded) in [
+        (&[Bad, Warning, Good, Note, Note, Note][..], 0),
+        (&[Bad, Warning, Note, Note, Note, Note], 2),
+        (&[Note; 9], 7),
+        (&[Warning; 9], 0),
+        (&[], 0),
+    ] {
+        let page = page(tones);
+        let (shown, more) = page.split_once("<details class=\"more\">").unwrap_or((&page, ""));
+        let codes = |text: &str| text.matches("CODE-").count();
+        assert_eq!((codes(shown), codes(more)), (tones.len() - folded, folded), "{tones:?}");
+        assert_eq!(more.contains(&format!("{folded} further notes")), folded > 0);
+    }
 }
 
 #[test]

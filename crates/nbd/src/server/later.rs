@@ -17,6 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// Bytes that a request counts for, beside its payload.
 const REQUEST_OVERHEAD_BYTES: usize = 128;
@@ -54,6 +55,8 @@ struct Queue {
     tail: Vec<u8>,
     /// A thread is sending `head`.
     sending: bool,
+    /// When the last send began.
+    sent_at: Option<Instant>,
     /// The socket took no more: the connection's thread goes on.
     stuck: bool,
     /// The connection is over.
@@ -97,6 +100,11 @@ impl Link {
 
     pub(crate) fn sends(&self) -> usize {
         self.sends.load(SeqCst)
+    }
+
+    /// When the last of them began.
+    pub(crate) fn last_send(&self) -> Option<Instant> {
+        self.queue().sent_at
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -169,6 +177,7 @@ impl Link {
             // Only the sender touches the head, so that it can be out of the queue meanwhile.
             let head = std::mem::take(&mut queue.head);
             let from = queue.head_sent;
+            let begun = Instant::now();
             drop(queue);
             let span = Span::new(head[from..].as_ptr(), head.len() - from);
             // SAFETY: the span is the rest of a vector that is ours.
@@ -178,6 +187,7 @@ impl Link {
             match sent {
                 Ok(Some(n)) => {
                     queue.head_sent += n;
+                    queue.sent_at = Some(begun);
                     self.sends.fetch_add(1, SeqCst);
                     self.queued_bytes.fetch_sub(n, SeqCst);
                     self.ring_if(&self.wants_room);

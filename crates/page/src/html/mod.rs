@@ -27,11 +27,15 @@ use askama::Template;
 use askama::filters::{Html, escape};
 
 use crate::chart::{self, Look};
+use crate::document::Verdict;
 use crate::figure::{Scale, Shape};
 use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone};
 
 /// Points of a figure above which the script has uPlot draw it: SVG of more is slow to zoom.
 pub const DENSE_POINTS: usize = 5000;
+
+/// Notes that are shown where others are folded.
+const NOTES_SHOWN: usize = 2;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -194,6 +198,17 @@ fn is_dense(figure: &Figure) -> bool {
 
 fn block(block: &Block, stamp: &str) -> String {
     rendered(&BlockView { block, stamp })
+}
+
+/// What is shown of verdicts, and what is folded: notes, where there are many, for the figures below shall be
+/// seen. They are the last.
+fn fold_notes(verdicts: &[Verdict]) -> (&[Verdict], &[Verdict]) {
+    let quiet = |v: &Verdict| matches!(v.tone, Tone::Note | Tone::Plain | Tone::Dim);
+    let first = verdicts.iter().rposition(|v| !quiet(v)).map_or(0, |last| last + 1);
+    if verdicts.len() - first <= NOTES_SHOWN + 1 {
+        return (verdicts, &[]);
+    }
+    verdicts.split_at(first + NOTES_SHOWN)
 }
 
 fn figure(figure: &Figure, stamp: &str, look: Look) -> String {

@@ -130,7 +130,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Sees how long the client takes to take an answer: one that was sent while it had taken all before.
+    /// Sees how long an answer takes from its sending until the client has taken it: one that was sent
+    /// while it had taken all before.
     fn watch_answer(&mut self, session: &mut dyn Session) {
         let Some(watched) = &mut self.watched else { return };
         let link = &self.start.link;
@@ -141,20 +142,18 @@ impl Connection<'_> {
             return;
         }
         let taken = sys::untaken_bytes(link.socket.as_fd()) == Some(0);
-        watched.state = match watched.state {
-            // It may have been taken at once.
-            Watch::Idle if sent == 1 && taken => {
-                session.taken(Duration::ZERO);
-                Watch::Idle
-            }
-            Watch::Idle if sent == 1 => Watch::Sent(Instant::now()),
-            Watch::Sent(at) if sent == 0 && taken => {
-                session.taken(at.elapsed());
-                Watch::Idle
-            }
-            Watch::Sent(at) if sent == 0 => Watch::Sent(at),
+        let since = match watched.state {
+            Watch::Idle if sent == 1 => link.last_send(),
+            Watch::Sent(at) if sent == 0 => Some(at),
+            _ => None,
+        };
+        if taken && let Some(at) = since {
+            session.taken(at.elapsed());
+        }
+        watched.state = match since {
             _ if taken => Watch::Idle,
-            _ => Watch::Behind,
+            Some(at) => Watch::Sent(at),
+            None => Watch::Behind,
         };
     }
 
@@ -472,7 +471,7 @@ fn count(tally: &mut Tally, command: &Command) {
 enum Watch {
     /// The client has taken all.
     Idle,
-    /// The only answer that it has not taken was sent then.
+    /// The sending of the only answer that it has not taken began then.
     Sent(Instant),
     /// There are several.
     Behind,
