@@ -3,20 +3,20 @@
 
 mod common;
 
-use common::{Delayed, Lab, Manner, pattern_at};
+use common::{Delayed, Lab, Manner, Raw, pattern_at};
 use iodyno_nbd::client::{self, Config, Connection, Wait};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::wire::{STATE_HOLE, STATE_ZERO};
 use iodyno_nbd::{
-    Answer, CmdFlags, Endpoint, Export, Exports, Info, Io, Kind, Limits, Peer, Server,
+    Answer, CmdFlags, Endpoint, Export, Exports, Info, Io, Kind, Later, Limits, Peer, Server,
     ServerConfig, Session,
 };
 use proptest::prelude::*;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SIZE: u64 = 300 << 10;
@@ -595,4 +595,116 @@ fn it_is_counted() {
     assert_eq!((c.accepted, c.read_bytes, c.written_bytes), (1, 300, 1000));
     assert_eq!((c.refused, c.errors, c.violations, c.handshakes_failed), (1, 0, 0, 0));
     assert_eq!(c.requests, [1, 1, 1, 1, 0, 0, 0, 0]);
+}
+
+/// An export whose connections' threads look for the next request: they answer when so many are there, and are
+/// told how long the client took.
+#[derive(Clone, Default)]
+struct Looking {
+    together: Arc<AtomicUsize>,
+    told: Arc<Mutex<Vec<Duration>>>,
+    /// How often a thread that slept was woken, and rested.
+    woken: Arc<AtomicUsize>,
+    rested: Arc<AtomicUsize>,
+}
+
+struct Looks {
+    of: Looking,
+    queue: Vec<Later>,
+    /// It has looked since the last request came.
+    looked: bool,
+}
+
+impl Export for Looking {
+    fn info(&self) -> Info {
+        Info { block_status: false, ..Info::new(1 << 20) }
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        Ok(Box::new(Looks { of: self.clone(), queue: Vec::new(), looked: false }))
+    }
+}
+
+impl Session for Looks {
+    fn submit(&mut self, io: Io<'_>) {
+        self.queue.push(io.later());
+        self.looked = false;
+    }
+
+    fn look(&mut self) -> bool {
+        let together = self.of.together.load(Ordering::SeqCst);
+        let looked = std::mem::replace(&mut self.looked, true) || together == 0;
+        if looked && self.queue.len() >= together.max(1) {
+            for later in self.queue.drain(..) {
+                later.answer(&Answer::Data(&[7; 4096]));
+            }
+        }
+        // It sleeps when nobody is told to come.
+        together > 0
+    }
+
+    fn taken(&mut self, after: Duration) {
+        self.of.told.lock().unwrap().push(after);
+    }
+
+    fn woken(&mut self) {
+        self.of.woken.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn rest(&mut self) {
+        self.of.rested.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_thread_that_looks_sees_when_its_answers_are_taken() {
+    const READ: u16 = Kind::Read as u16;
+    const LATE: Duration = Duration::from_millis(20);
+    let export = Looking::default();
+    export.together.store(1, Ordering::SeqCst);
+    let lab = Lab::new(export.clone());
+    let told = || export.told.lock().unwrap().clone();
+    let mut client = lab.raw().agreed();
+    let lie_there = |client: &Raw, answers: usize| {
+        let mut there = vec![0; answers * (16 + 4096)];
+        let peek = rustix::net::RecvFlags::PEEK;
+        while rustix::net::recv(&client.0, &mut there[..], peek).unwrap().1 < there.len() {}
+    };
+    let late = |client: &mut Raw, answers: usize| {
+        lie_there(client, answers);
+        std::thread::sleep(LATE);
+        client.hear(answers * (16 + 4096));
+    };
+    client.request(READ, 1, 8192, 4096);
+    late(&mut client, 1);
+    lab.eventually("told", |_| told().len() == 1);
+    assert!(told()[0] >= LATE, "{:?}", told());
+    // Of two that lie there nothing can be said.
+    export.together.store(2, Ordering::SeqCst);
+    client.request(READ, 2, 8192, 4096);
+    client.request(READ, 3, 8192, 4096);
+    late(&mut client, 2);
+    // Nor where they came one after the other.
+    export.together.store(1, Ordering::SeqCst);
+    for n in 1..4 {
+        client.request(READ, 3, 8192, 4096);
+        lie_there(&client, n);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    late(&mut client, 3);
+    std::thread::sleep(LATE);
+    assert_eq!(told().len(), 1);
+    client.request(READ, 4, 8192, 4096);
+    late(&mut client, 1);
+    lab.eventually("told", |_| told().len() == 2);
+    assert!(told()[1] >= LATE, "{:?}", told());
+    // A thread that has fallen asleep is woken by the next request, and has said that it may be held up.
+    let before = export.woken.load(Ordering::SeqCst);
+    let rested = export.rested.load(Ordering::SeqCst);
+    export.together.store(0, Ordering::SeqCst);
+    lab.eventually("asleep", |_| export.rested.load(Ordering::SeqCst) > rested);
+    std::thread::sleep(LATE);
+    client.request(READ, 5, 8192, 4096);
+    client.hear(16 + 4096);
+    assert!(export.woken.load(Ordering::SeqCst) > before);
 }
