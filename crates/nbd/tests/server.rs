@@ -613,6 +613,7 @@ struct Looks {
     queue: Vec<Later>,
     /// It has looked since the last request came.
     looked: bool,
+    answering: bool,
 }
 
 impl Export for Looking {
@@ -621,7 +622,7 @@ impl Export for Looking {
     }
 
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
-        Ok(Box::new(Looks { of: self.clone(), queue: Vec::new(), looked: false }))
+        Ok(Box::new(Looks { of: self.clone(), queue: Vec::new(), looked: false, answering: false }))
     }
 }
 
@@ -634,11 +635,14 @@ impl Session for Looks {
     fn look(&mut self) -> bool {
         let together = self.of.together.load(Ordering::SeqCst);
         let looked = std::mem::replace(&mut self.looked, true) || together == 0;
-        if looked && self.queue.len() >= together.max(1) {
-            for later in self.queue.drain(..) {
-                later.answer(&Answer::Data(&[7; 4096]));
-            }
+        self.answering |= looked && self.queue.len() >= together.max(1);
+        // One at a look.
+        if self.answering
+            && let Some(later) = self.queue.pop()
+        {
+            later.answer(&Answer::Data(&[7; 4096]));
         }
+        self.answering &= !self.queue.is_empty();
         // It sleeps when nobody is told to come.
         together > 0
     }
