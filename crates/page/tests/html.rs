@@ -46,6 +46,7 @@ fn a_stamp_is_at_the_head_at_every_figure_and_on_every_sheet() {
 /// Nothing grave is ever folded, and a single note is not folded alone.
 #[test]
 fn many_notes_are_folded_and_warnings_are_not() {
+    use Tone::{Bad, Good, Note, Warning};
     let page = |tones: &[Tone]| {
         let verdict = |(n, &tone): (usize, &Tone)| {
             let (code, text, of) = (format!("CODE-{n}"), "words".to_owned(), Vec::new());
@@ -56,7 +57,6 @@ fn many_notes_are_folded_and_warnings_are_not() {
         let sections = vec![Section { id, title, blocks: vec![Block::Verdicts(verdicts)], folded }];
         html::page(&Document { sections, ..Document::default() })
     };
-    use Tone::{Bad, Good, Note, Warning};
     for (tones, folded) in [
         (&[Bad, Warning, Good, Note, Note, Note][..], 0),
         (&[Bad, Warning, Note, Note, Note, Note], 2),
