@@ -103,6 +103,11 @@ pub struct Lead<S: Sink> {
 }
 
 impl<S: Sink> Lead<S> {
+    /// Whether threads may lead here at all.
+    pub fn is_possible() -> bool {
+        *SPARE
+    }
+
     /// Nobody leads yet.
     pub fn new(live: Arc<Live<S>>) -> Self {
         Self { live, leads: false, looks: Looks::default(), busy_ns: 0, brisk: false }
@@ -111,14 +116,14 @@ impl<S: Sink> Lead<S> {
     /// The client said something, and it is submitted.
     pub fn heard(&mut self) {
         let now_ns = self.live.now_ns();
-        self.brisk = now_ns - self.busy_ns < BRISK_NS;
+        self.brisk = now_ns.saturating_sub(self.busy_ns) < BRISK_NS;
         self.busy_ns = now_ns;
         self.looks = Looks::default();
     }
 
-    /// Lets happen what is due. True when it is worth looking on: something is due soon, or the client
-    /// may speak soon. Otherwise the lead is left, or was another's.
-    pub fn look(&mut self) -> bool {
+    /// Lets happen what is due. True when it is worth looking on: the client is `owed` an answer, and something
+    /// is due soon; or it may speak soon. Otherwise the lead is left, or was another's.
+    pub fn look(&mut self, owed: bool) -> bool {
         if !self.leads {
             self.leads = *SPARE && self.live.take_lead();
             self.looks = Looks::default();
@@ -132,16 +137,19 @@ impl<S: Sink> Lead<S> {
         if next_ns <= now_ns {
             self.live.poll(self.looks);
             self.looks = Looks::default();
-            self.busy_ns = now_ns;
-            return true;
+            if owed {
+                self.busy_ns = now_ns;
+                return true;
+            }
         }
-        let soon = next_ns - now_ns < LEAD_NS;
-        let brisk = self.brisk && now_ns - self.busy_ns < BRISK_NS;
+        let left_ns = next_ns.saturating_sub(now_ns);
+        let soon = owed && left_ns < LEAD_NS;
+        let brisk = self.brisk && now_ns.saturating_sub(self.busy_ns) < BRISK_NS;
         if !(soon || brisk) {
             self.leave();
             return false;
         }
-        if next_ns - now_ns > YIELD_NS {
+        if left_ns > YIELD_NS {
             std::thread::yield_now();
         }
         true

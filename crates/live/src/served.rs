@@ -252,7 +252,7 @@ impl<S: Sink> Live<S> {
     /// machine. Takes no lock.
     #[inline]
     pub fn next_ns(&self) -> u64 {
-        self.next_ns.load(Ordering::Acquire)
+        self.next_ns.load(Ordering::SeqCst)
     }
 
     /// The clock.
@@ -331,7 +331,8 @@ impl<S: Sink> Live<S> {
 
     fn advance(&self, inner: &mut Inner<S>, now_ns: u64, looks: Looks, told: &mut Told<S>) {
         let ahead_ns = self.transport.ahead_ns();
-        let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns));
+        // What is taken off may have become less meanwhile; the machine's time has not.
+        let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns)).max(inner.machine.now_ns());
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
         {
@@ -349,8 +350,9 @@ impl<S: Sink> Live<S> {
         let next = inner.machine.next_event();
         let next_ns =
             next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.transport.ahead_ns()));
-        self.next_ns.store(next_ns, Ordering::Release);
-        if next_ns < self.asleep_until_ns.load(Ordering::Acquire) {
+        // With the poller's two accesses, in the other order: one of the two sees the other's.
+        self.next_ns.store(next_ns, Ordering::SeqCst);
+        if next_ns < self.asleep_until_ns.load(Ordering::SeqCst) {
             self.wake();
         }
     }
@@ -371,7 +373,7 @@ impl<S: Sink> Live<S> {
 
     /// The poller sleeps until then, or longer if it is not woken; 0: it needs no waking.
     pub(crate) fn sleeps(&self, until_ns: u64) {
-        self.asleep_until_ns.store(until_ns, Ordering::Release);
+        self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
     /// A client took an answer so long after it was sent, ns.

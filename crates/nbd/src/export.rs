@@ -43,7 +43,10 @@ pub trait Session {
     /// The client has nothing to say at the moment: true, to look at its socket again at once and to be
     /// called again; false, to sleep until it says something. The thread may do here what others would
     /// have to be woken for. Only where something was taken for [later](Io::later), and not with TLS.
-    fn look(&mut self) -> bool {
+    ///
+    /// `owed`: the client waits for an answer.
+    fn look(&mut self, owed: bool) -> bool {
+        let _ = owed;
         false
     }
 

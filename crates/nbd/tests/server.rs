@@ -632,7 +632,7 @@ impl Session for Looks {
         self.looked = false;
     }
 
-    fn look(&mut self) -> bool {
+    fn look(&mut self, _: bool) -> bool {
         let together = self.of.together.load(Ordering::SeqCst);
         let looked = std::mem::replace(&mut self.looked, true) || together == 0;
         self.answering |= looked && self.queue.len() >= together.max(1);

@@ -183,8 +183,8 @@ impl Session for Client {
         self.live.taken(after.as_nanos() as u64);
     }
 
-    fn look(&mut self) -> bool {
-        self.lead.look()
+    fn look(&mut self, owed: bool) -> bool {
+        self.lead.look(owed)
     }
 
     fn rest(&mut self) {

@@ -110,7 +110,7 @@ impl Connection<'_> {
             *watched = Watched { sends: self.start.link.sends(), state: Watch::Behind };
         }
         loop {
-            let goes_on = work.session.look();
+            let goes_on = work.session.look(self.start.link.pending() > 0);
             self.watch_answer(&mut *work.session);
             if !goes_on {
                 return Ok(false);
