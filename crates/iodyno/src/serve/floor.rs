@@ -124,11 +124,8 @@ mod tests {
             let live = Live::new(machine, Vec::new(), &options, now);
             NOW_NS.fetch_add(500_000, Ordering::Relaxed);
             let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
-            if woken {
-                live.submit_woken(0, 0, &op, Payload::None, Nobody);
-            } else {
-                live.submit(0, 0, &op, Payload::None, Nobody);
-            }
+            let before_ns = if woken { live.waking_ns() } else { 0 };
+            live.submit_since(before_ns, 0, 0, &op, Payload::None, Nobody);
             let done = || live.look(|_, _, counts| counts[0].operations[OpKind::Read.index()]);
             while done() == 0 {
                 NOW_NS.fetch_add(100, Ordering::Relaxed);

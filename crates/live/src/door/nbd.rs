@@ -158,12 +158,10 @@ struct Client {
 
 impl Client {
     fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
-        let (live, waiter) = (&self.live, Waiter::Nbd(reply));
-        if self.woken {
-            live.submit_woken(self.worker, self.volume, op, payload, waiter);
-        } else {
-            live.submit(self.worker, self.volume, op, payload, waiter);
-        }
+        // What the thread had to be woken for was there before.
+        let before_ns = if self.woken { self.live.waking_ns() } else { 0 };
+        let waiter = Waiter::Nbd(reply);
+        self.live.submit_since(before_ns, self.worker, self.volume, op, payload, waiter);
     }
 }
 

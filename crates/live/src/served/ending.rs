@@ -3,7 +3,8 @@
 //!
 //! Nobody waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
 
-use super::{Live, NUMBER_BITS, NUMBER_MASK, Sink, deliver};
+use super::operations::{NUMBER_BITS, NUMBER_MASK};
+use super::{Live, Sink, deliver};
 use crate::counts::{Late, Looks};
 use crate::store::Store;
 use iodyno_units::Op;

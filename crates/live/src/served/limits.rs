@@ -2,7 +2,8 @@
 //! full, what needs new room. Neither is a matter of the device: a volume is resized, and the pool below a
 //! thin one runs out, without it.
 
-use super::{Errno, Inner, Live, Sink};
+use super::operations::Inner;
+use super::{Errno, Live, Sink};
 use crate::store::Store;
 use iodyno_units::{Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,0 +1,247 @@
+//! The operations in the machine, and what becomes of their bytes: taken in when they are submitted, moved as
+//! the machine moves what they stand for, and told of at the end. Knows the machine's time and no other.
+
+use super::{Errno, Payload, Sink};
+use crate::counts::{Counts, Late};
+use crate::record::Recorder;
+use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
+use iodyno_emulate::spec::{Kind, Volume};
+use iodyno_emulate::{Change, Completion, Failure, Fault, Machine};
+use iodyno_units::{Op, OpKind};
+
+/// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
+/// ago), over the number of its place.
+pub(super) const NUMBER_BITS: u32 = 20;
+pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
+
+/// An operation in the machine.
+#[derive(Debug)]
+struct Waiting<S> {
+    sink: S,
+    token: u64,
+    volume: u32,
+    kind: OpKind,
+    offset_bytes: u64,
+    len_bytes: u32,
+    /// It may be acknowledged when a power cut can't take it any more.
+    forced: bool,
+    /// Machine time at which it was submitted.
+    submitted_ns: u64,
+    /// The payload is in the store, until the end.
+    holds: bool,
+    /// What its bytes met.
+    failed: Option<Errno>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner<S> {
+    pub(super) machine: Machine,
+    /// One for each volume; none where no bytes are kept.
+    pub(super) stores: Vec<Store>,
+    /// By the number in the token.
+    waiting: Vec<Option<Waiting<S>>>,
+    free: Vec<u32>,
+    pub(super) sequence: u64,
+    /// Machine time of the latest submission or fault: no submission is before it.
+    pub(super) submitted_ns: u64,
+    /// By volume: it rebuilds what it can't read.
+    parities: Vec<bool>,
+    /// What the bytes met first.
+    pub(super) trouble: Option<String>,
+    changes: Vec<Change>,
+    pub(super) counts: Vec<Counts>,
+    pub(super) recorder: Option<Recorder>,
+}
+
+/// Done, and not told yet.
+pub(super) type Told<S> = Vec<(S, Result<(), Errno>)>;
+
+impl<S: Sink> Inner<S> {
+    /// None yet. Panics with stores of another number than the machine has volumes, but none.
+    pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
+        assert!(stores.is_empty() || stores.len() == machine.volumes() as usize);
+        if !stores.is_empty() {
+            machine.follow_content();
+        }
+        let parity =
+            |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
+        Self {
+            parities: machine.system().volumes.iter().map(parity).collect(),
+            counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
+            machine,
+            stores,
+            waiting: Vec::new(),
+            free: Vec::new(),
+            sequence: 0,
+            submitted_ns: 0,
+            trouble: None,
+            changes: Vec::new(),
+            recorder: None,
+        }
+    }
+
+    /// Takes an operation in; gives the machine's time at which it was handed over.
+    pub(super) fn submit(
+        &mut self,
+        at_ns: u64,
+        worker: u32,
+        volume: u32,
+        op: &Op,
+        payload: Payload<'_>,
+        mut sink: S,
+    ) -> u64 {
+        let at_ns = at_ns.max(self.machine.now_ns());
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() as u32 - 1
+        });
+        self.sequence += 1;
+        let token = (self.sequence << NUMBER_BITS) | u64::from(number);
+        let mut holds = false;
+        let mut failed = None;
+        if let Some(store) = self.stores.get_mut(volume as usize) {
+            let (at, len) = (op.offset_bytes, u64::from(op.len_bytes));
+            let begun = match (op.kind, payload) {
+                (OpKind::Read, Payload::Read(into)) => {
+                    failed = self.read(at_ns, volume, op, into);
+                    None
+                }
+                (OpKind::Read, Payload::ReadIntoSink) => {
+                    failed = self.read(at_ns, volume, op, sink.buffer());
+                    None
+                }
+                (OpKind::Write, Payload::Write(bytes)) => Some(store.begin_write(token, at, bytes)),
+                (OpKind::WriteZeroes, _) => Some(store.begin_zeroes(token, at, len)),
+                (OpKind::Trim, _) => Some(store.begin_trim(token, at, len)),
+                _ => None,
+            };
+            holds = matches!(begun, Some(Ok(())));
+            if let Some(Err(error)) = begun {
+                failed = Some(write_errno(&error));
+            }
+        }
+        self.waiting[number as usize] = Some(Waiting {
+            sink,
+            token,
+            volume,
+            kind: op.kind,
+            offset_bytes: op.offset_bytes,
+            len_bytes: op.len_bytes,
+            forced: op.fua,
+            submitted_ns: at_ns,
+            holds,
+            failed,
+        });
+        if let Some(recorder) = &mut self.recorder {
+            recorder.operation(at_ns, worker, volume, op);
+        }
+        self.machine.submit(at_ns, worker, volume, op, token)
+    }
+
+    /// The bytes of a read, as they are now. What the sums find wrong is what the device's own code
+    /// finds: a read error there, which it recovers from its stripe or reports.
+    fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<Errno> {
+        let mut healed = None;
+        loop {
+            let unit = match self.stores[volume as usize].read(op.offset_bytes, into) {
+                Ok(()) => return None,
+                Err(ReadError::OutOfRange { .. }) => return Some(Errno::Range),
+                Err(ReadError::Corrupt { unit }) => unit,
+                Err(ReadError::Io { .. }) => return Some(Errno::Io),
+            };
+            self.counts[volume as usize].corruptions_found += 1;
+            let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
+            let fault = Fault::Latent { volume, offset_bytes, len_bytes };
+            if let Some(recorder) = &mut self.recorder {
+                recorder.fault(at_ns, &fault);
+            }
+            self.machine.inject(at_ns, fault);
+            if !self.parities[volume as usize] || healed == Some(unit) {
+                return Some(Errno::Io);
+            }
+            self.stores[volume as usize].heal(unit);
+            healed = Some(unit);
+        }
+    }
+
+    /// Moves bytes as the machine has moved what they stand for.
+    pub(super) fn settle(&mut self) {
+        self.machine.changes(&mut self.changes);
+        for of_one in self.changes.chunk_by(|a, b| a.volume() == b.volume()) {
+            self.stores[of_one[0].volume() as usize].changes(of_one);
+        }
+        self.changes.clear();
+    }
+
+    pub(super) fn completed(&mut self, done: &Completion, late: Late, told: &mut Told<S>) {
+        let number = (done.token & NUMBER_MASK) as u32;
+        let Some(waiting) = self.waiting[number as usize].take() else { return };
+        self.free.push(number);
+        let volume = waiting.volume as usize;
+        let mut failed = done.failure.map(errno).or(waiting.failed);
+        if let Some(store) = self.stores.get_mut(volume) {
+            let kept = match (waiting.holds, failed, waiting.kind) {
+                (true, Some(_), _) => {
+                    store.cancel_write(done.token);
+                    Ok(())
+                }
+                (true, None, _) => {
+                    let ended = store.end_write(done.token);
+                    let (at, len) = (waiting.offset_bytes, u64::from(waiting.len_bytes));
+                    if waiting.forced {
+                        ended.and_then(|()| store.settle_range(at, len))
+                    } else {
+                        ended
+                    }
+                }
+                // What had landed and could not be written.
+                (false, None, OpKind::Flush) => store.settle(),
+                _ => Ok(()),
+            };
+            if let Err(error) = kept {
+                self.counts[volume].backing_errors += 1;
+                failed = Some(write_errno(&error));
+                self.trouble.get_or_insert_with(|| error.to_string());
+            }
+        }
+        let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
+        self.counts[volume].completed(
+            waiting.kind,
+            waiting.len_bytes,
+            latency_ns,
+            late,
+            failed.is_some(),
+        );
+        told.push((waiting.sink, failed.map_or(Ok(()), Err)));
+    }
+
+    /// What is in flight will not be completed.
+    pub(super) fn fail_all(&mut self, errno: Errno, told: &mut Told<S>) {
+        for (number, slot) in (0..).zip(&mut self.waiting) {
+            let Some(waiting) = slot.take() else { continue };
+            self.free.push(number);
+            let volume = waiting.volume as usize;
+            if waiting.holds {
+                self.stores[volume].cancel_write(waiting.token);
+            }
+            self.counts[volume].errors[waiting.kind.index()] += 1;
+            told.push((waiting.sink, Err(errno)));
+        }
+    }
+}
+
+fn write_errno(error: &WriteError) -> Errno {
+    match error {
+        WriteError::OutOfRange { .. } => Errno::Range,
+        e if e.is_no_space() => Errno::NoSpace,
+        _ => Errno::Io,
+    }
+}
+
+fn errno(failure: Failure) -> Errno {
+    match failure {
+        Failure::Medium => Errno::Io,
+        Failure::OutOfRange => Errno::Range,
+        Failure::Lost => Errno::Gone,
+    }
+}
