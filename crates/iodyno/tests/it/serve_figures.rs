@@ -245,6 +245,13 @@ fn the_transport_s_time_is_told() {
     }
     let now_us = number(&of_status(&server)["round_trip_ns"]) / 1000.0;
     assert!(now_us > 0.0 && now_us <= 200.0, "{now_us}");
+    // The connections that a volume could have crowd no thread of the emulated host: a read takes what it takes
+    // in virtual time.
+    let alone = "run random-read --on model:exflash-400g --depth 1 --time 20ms --json";
+    let alone = place.iodyno(alone).succeeds().json();
+    let model_ns = number(&alone["cells"][0]["read"]["latency_ns"]["p50"]);
+    let served_ns = number(&server.status()["volumes"][0]["operations"]["read"]["latency_p50_ns"]);
+    assert!((served_ns / model_ns - 1.0).abs() < 0.02, "{served_ns} {model_ns}");
     server.stop();
     let server = Served::start(&place, "exflash-400g --no-floor");
     assert_eq!(server.announced("time"), "the model's times");
