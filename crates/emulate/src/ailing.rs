@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::flash::UNIT_BYTES;
 use crate::machine::Failure;
 use crate::ranges::Ranges;
-use crate::request::{NIL, Slab, State};
+use crate::request::{Slab, State};
 use iodyno_units::OpKind;
 use std::collections::BTreeSet;
 
@@ -59,15 +59,9 @@ pub(crate) enum Verdict {
     Handled,
 }
 
-/// The host's operation that the event of `slot` is to end, if it is to end one.
-fn ends(slab: &Slab, slot: u32) -> Option<u32> {
-    let request = &slab[slot];
-    match request.state {
-        State::Done => Some(slot),
-        State::Delivered if request.parent == NIL => Some(slot),
-        State::Delivered => (slab[request.parent].pending == 1).then_some(request.parent),
-        _ => None,
-    }
+/// Whether the event of `slot` is to end a host's operation.
+fn ends(slab: &Slab, slot: u32) -> bool {
+    matches!(slab[slot].state, State::Done | State::Delivered)
 }
 
 impl Ailing {
@@ -97,22 +91,24 @@ impl Ailing {
             core.complete(slot, Some(Failure::Lost));
             return Verdict::Handled;
         }
-        let Some(host) = ends(&core.slab, slot) else { return Verdict::Happens };
+        if !ends(&core.slab, slot) {
+            return Verdict::Happens;
+        }
         let put_off_before = self.put_off.remove(&slot);
         if illness.hung {
             illness.parked.push(slot);
             return Verdict::Handled;
         }
         if illness.factor > 1.0 && !put_off_before {
-            let handed_ns = self.handed_ns.get(host as usize).copied().unwrap_or(0);
+            let handed_ns = self.handed_ns.get(slot as usize).copied().unwrap_or(0);
             let took_ns = core.now - handed_ns.max(illness.since_ns);
             let more_ns = (took_ns as f64 * (illness.factor - 1.0)) as u64;
             self.put_off.insert(slot);
             core.at(core.now.saturating_add(more_ns), slot, core.slab[slot].state);
             return Verdict::Handled;
         }
-        if !illness.unreadable.is_empty() && touches_unreadable(illness, core, host) {
-            core.complete(host, Some(Failure::Medium));
+        if !illness.unreadable.is_empty() && touches_unreadable(illness, core, slot) {
+            core.complete(slot, Some(Failure::Medium));
             return Verdict::Handled;
         }
         Verdict::Happens
@@ -191,8 +187,8 @@ impl Ailing {
 }
 
 /// Whether the operation that ends reads what can't be read; what it writes or drops is whole again.
-fn touches_unreadable(illness: &mut Illness, core: &Core, host: u32) -> bool {
-    let request = &core.slab[host];
+fn touches_unreadable(illness: &mut Illness, core: &Core, slot: u32) -> bool {
+    let request = &core.slab[slot];
     if request.failed {
         return false;
     }

@@ -28,8 +28,6 @@ pub(crate) enum State {
     Sensed,
     /// A page read has left its channel.
     Transferred,
-    /// The data of a program are in the die.
-    Loaded,
     /// A program has ended.
     Programmed,
     /// An erase has ended.

@@ -56,6 +56,107 @@ fn nothing_is_faster_than_its_least_service() {
     }
 }
 
+/// A large read of what was written in order, on an idle device: its pages go round the dies, so that
+/// each wave is a page of every die (or of as many as there are contexts), and what is slower, waves or the
+/// link, sets the time. Whoever sleeps until then is woken, whatever the size.
+#[test]
+fn a_large_read_takes_its_waves_or_its_link() {
+    let (wave_ns, page_ns, wake_ns) = (50_000 + 40_960, [2_560, 8_192], 20_000);
+    for (contexts, link, block, expected_ns) in [
+        (0, 0, 1 << 20, 16 * wave_ns + 16 * page_ns[0]),
+        (8, 0, 1 << 20, 32 * wave_ns + 8 * page_ns[0]),
+        (0, 1, 1 << 20, wave_ns + 256 * page_ns[1]),
+        (0, 0, 4096, wave_ns + page_ns[0]),
+    ] {
+        let mut flash = flash();
+        flash.nand.channel_bytes_per_s = 100e6;
+        flash.controller.read_contexts = contexts;
+        if let Attach::Link { read_bytes_per_s, .. } = &mut flash.attach {
+            *read_bytes_per_s = [1.6e9, 0.5e9][link];
+        }
+        let mut system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
+        system.host.wake_ns = wake_ns;
+        let mut machine = Machine::new(&system, 1).unwrap();
+        let worker = machine.add_worker(0);
+        for block_at in 0..4 {
+            let offset_bytes = block_at * u64::from(block);
+            let op = Op { offset_bytes, len_bytes: block, kind: OpKind::Read, fua: false };
+            let from_ns = machine.submit(block_at * 10_000_000, worker, 0, &op, 0);
+            let done = machine.next_completion(u64::MAX).unwrap();
+            assert_eq!(done.at_ns - from_ns, expected_ns + wake_ns, "{contexts} {link} {block}");
+        }
+    }
+}
+
+/// How many pages a read senses: of what was written in order one for each flash page, otherwise (here) one for each
+/// unit, and none for what was trimmed, which the controller answers by itself.
+#[test]
+fn a_large_read_senses_what_it_needs() {
+    let chunk = 1 << 20;
+    let mut flash = flash();
+    flash.nand.page_bytes = 16 << 10;
+    flash.nand.parity_stripe = 0;
+    let system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
+    let mut machine = Machine::new(&system, 1).unwrap();
+    let worker = machine.add_worker(0);
+    let op = |machine: &mut Machine, kind, offset_bytes, len_bytes| {
+        let before = machine.flash_counts(0).unwrap().senses;
+        let op = Op { offset_bytes, len_bytes, kind, fua: false };
+        let from_ns = machine.submit(machine.now_ns(), worker, 0, &op, 0);
+        let done = machine.next_completion(u64::MAX).unwrap();
+        (machine.flash_counts(0).unwrap().senses - before, done.at_ns - from_ns, done.failure)
+    };
+    // The second MiB out of order, from its end to its start.
+    for unit in (256..512).rev() {
+        op(&mut machine, OpKind::Write, unit * 4096, 4096);
+    }
+    op(&mut machine, OpKind::Flush, 0, 0);
+    let mut senses = |offset, len| op(&mut machine, OpKind::Read, offset, len).0;
+    assert_eq!(senses(0, 1 << 20), 64);
+    assert_eq!(senses(chunk, 1 << 20), 256);
+    assert_eq!(senses(0, 3 << 20), 64 + 256 + 64);
+    assert_eq!(senses(chunk - 6144, 16 << 10), 1 + 3, "6 KiB in order, 10 KiB out of it");
+    assert_eq!(senses(8192, 16 << 10), 2, "the ends of two pages");
+    // A unit of a page that was written in order, a whole page, and one that was not.
+    for offset in [4096, chunk + 4096] {
+        op(&mut machine, OpKind::Trim, offset, 4096);
+    }
+    op(&mut machine, OpKind::Trim, 32 << 10, 16 << 10);
+    let mut senses = |offset, len| op(&mut machine, OpKind::Read, offset, len).0;
+    assert_eq!(senses(0, 1 << 20), 63);
+    assert_eq!(senses(chunk, 1 << 20), 255);
+    let now_ns = machine.now_ns();
+    machine.inject(now_ns, Fault::Page { volume: 0, offset_bytes: 8192 });
+    machine.inject(now_ns, Fault::Page { volume: 0, offset_bytes: chunk + 8192 });
+    for (offset, len, fails) in
+        [(0, 8192, false), (0, 12288, true), (chunk, 8192, false), (chunk, 12288, true)]
+    {
+        let failure = op(&mut machine, OpKind::Read, offset, len).2;
+        assert_eq!(failure.is_some(), fails, "{offset} {len}");
+    }
+}
+
+/// What is not in the cells goes over the link all the same.
+#[test]
+fn what_was_trimmed_goes_over_the_link() {
+    for how in [Written::Sequential, RANDOM] {
+        let mut flash = flash();
+        if let Attach::Link { read_bytes_per_s, .. } = &mut flash.attach {
+            *read_bytes_per_s = 0.5e9;
+        }
+        let system = system(Kind::Flash(Box::new(flash)), how, 1);
+        let mut machine = Machine::new(&system, 1).unwrap();
+        let worker = machine.add_worker(0);
+        let mut took_ns = |kind| {
+            let op = Op { offset_bytes: 1 << 20, len_bytes: 1 << 20, kind, fua: false };
+            let from_ns = machine.submit(machine.now_ns(), worker, 0, &op, 0);
+            machine.next_completion(u64::MAX).unwrap().at_ns - from_ns
+        };
+        took_ns(OpKind::Trim);
+        assert_eq!(took_ns(OpKind::Read), 256 * 8_192, "{how:?}");
+    }
+}
+
 /// Each resource alone as the limit: the rate is what that resource can do, and no more.
 #[test]
 fn the_tightest_resource_sets_the_rate() {

@@ -24,16 +24,16 @@ const MIX: Load = Load::new(Ops::Mix).deep(32);
 type Run = (&'static str, &'static str, &'static [(&'static str, &'static str)], Load, u64);
 
 const PINNED: [Run; 6] = [
-    ("a small flash DIMM that collects", DIMM, SMALL, MIX.count(20_000), 0x0EAA_C8F5_6C16_1E27),
-    ("four large ones", DIMM, &[], MIX.devices(4).workers(2).count(20_000), 0x611C_DB42_38E3_D087),
+    ("a small flash DIMM that collects", DIMM, SMALL, MIX.count(20_000), 0xDDCF_6A93_DAE5_0968),
+    ("four large ones", DIMM, &[], MIX.devices(4).workers(2).count(20_000), 0x40E6_7F93_5D67_5DE8),
     (
         "an SSD that fills its SLC cache",
         SSD,
         &[],
         MIX.blocks(128 << 10).fresh().count(3000),
-        0xE052_6340_D9B1_C8F0,
+        0x7949_F0FE_8C15_22D5,
     ),
-    ("an SSD that collects", SSD, &[], MIX.count(20_000), 0xDA34_A321_F5F0_2A30),
+    ("an SSD that collects", SSD, &[], MIX.count(20_000), 0x6FFC_0901_7AC3_EE8C),
     ("a disk", DISK, &[], MIX.count(3000), 0x447E_0288_FFFA_801E),
     ("a RAM disk", MEMORY, &[], MIX.workers(16).deep(1).count(20_000), 0x7C89_FD43_60E9_E36E),
 ];

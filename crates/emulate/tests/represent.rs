@@ -53,3 +53,28 @@ fn a_sample_of_the_pages_does_what_all_pages_do() {
         }
     }
 }
+
+/// How many flash pages are read for what garbage collection copies: neighbours in one are read together, however
+/// full the victims are. (In order at first, so that victims become fuller and fuller.)
+#[test]
+fn a_sample_reads_as_many_pages_for_its_copies() {
+    let run = |represent| {
+        let mut device = device();
+        (device.capacity_bytes, device.nand.raw_bytes) = (4 << 30, 5 << 30);
+        device.nand.page_bytes = 16 << 10;
+        let s = system(Kind::Flash(Box::new(device)), Written::Sequential, 1);
+        let counts = [5, 10, 20, 40].map(|seconds| {
+            let mut m = Machine::represented(&s, 1, represent).unwrap();
+            let time_ns = seconds * 1_000_000_000;
+            Loop { read_share: 0.0, time_ns, ..Loop::reads(64) }.run(&mut m);
+            m.flash_counts(0).unwrap()
+        });
+        let of = |n: usize| (counts[n].copied_pages, counts[n].copy_senses);
+        let share = |n: usize| (of(n + 1).1 - of(n).1) as f64 / (of(n + 1).0 - of(n).0) as f64;
+        (0..3).map(share).collect::<Vec<f64>>()
+    };
+    let exact = run(1);
+    println!("{exact:?}");
+    println!("{:?}", run(4));
+    println!("{:?}", run(16));
+}

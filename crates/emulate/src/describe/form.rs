@@ -2,6 +2,7 @@
 //! value is written, and within which limits. `docs/formats/device.md` and `system.md` say what
 //! they mean; a test holds those pages against these lists.
 
+use crate::flash::LANES_MAX;
 use std::ops::RangeInclusive;
 
 use iodyno_units::human;
@@ -188,7 +189,7 @@ pub(super) const FLASH: &[TableForm] = &[
             time("controller.read_latency", 0..=10 * MS),
             time("controller.write_command", 0..=10 * MS),
             count("controller.read_contexts", 0..=65_536),
-            count("controller.lanes", 1..=8),
+            count("controller.lanes", 1..=LANES_MAX as u64),
             share("controller.page_split", 1.0),
         ],
     ),

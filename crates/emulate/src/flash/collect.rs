@@ -100,14 +100,11 @@ impl FlashDevice {
         let slot = self.new_internal(core, number);
         core.slab[slot].state = State::Waiting;
         self.copies_reading += 1;
-        let dies = self.dies.len() as u64;
-        let mut senses: [(u64, u32); 32] = [(u64::MAX, 0); 32];
-        let mut count = 0;
-        let mut synthetic = 0;
+        let mut taken = 0;
         for _ in 0..self.program_units {
             self.copy_phase += 1;
             if self.copy_phase < self.represent {
-                synthetic += 1;
+                taken += 1;
                 continue;
             }
             self.copy_phase = 0;
@@ -117,35 +114,41 @@ impl FlashDevice {
             let Some(copy) = self.next_copy() else { continue };
             let place = self.ftl.reserve(Stream::Copy).expect("room was asked for");
             self.batches[number].copies.push((copy, place));
-            self.counts.copied_pages += 1;
-            if self.represent == 1 {
-                // Neighbours in one flash page are read together.
-                let page = u64::from(copy.source / self.units_per_page);
-                if let Some(sense) = senses[..count].iter_mut().find(|s| s.0 == page) {
-                    sense.1 += 1;
-                } else {
-                    senses[count] = (page, 1);
-                    count += 1;
-                }
-            } else {
-                synthetic += 1;
+            taken += 1;
+        }
+        self.counts.copied_pages += u64::from(taken);
+        // Until all reads are begun, the unit waits for that too.
+        core.slab[slot].pending = 1;
+        if self.represent == 1 {
+            self.sense_copies(core, slot, number);
+        } else {
+            let dies = self.dies.len() as u64;
+            for _ in 0..self.senses_for(taken) {
+                let die = below(&mut self.rng, dies);
+                self.copy_sense(core, slot, die, 1);
             }
         }
-        if self.represent > 1 {
-            self.counts.copied_pages +=
-                u64::from(synthetic) - self.batches[number].copies.len() as u64;
-            count = self.senses_for(synthetic) as usize;
-        }
-        core.slab[slot].pending = count as u32 + 1;
-        for &(page, units) in &senses[..count] {
-            let die = if self.represent == 1 {
-                u64::from(self.die_of_slot(page as u32 * self.units_per_page))
-            } else {
-                below(&mut self.rng, dies)
-            };
-            self.copy_sense(core, slot, die, units.max(1));
-        }
         self.part_read(core, slot);
+    }
+
+    /// Exact form: reads the flash pages that hold a unit of copies. Neighbours in one are read together.
+    fn sense_copies(&mut self, core: &mut Core, slot: u32, number: usize) {
+        // Page, and copies in it.
+        let mut senses = [(0, 0); 32];
+        let mut count = 0;
+        for (copy, _) in &self.batches[number].copies {
+            let page = copy.source / self.units_per_page;
+            if let Some(sense) = senses[..count].iter_mut().find(|sense| sense.0 == page) {
+                sense.1 += 1;
+            } else {
+                senses[count] = (page, 1);
+                count += 1;
+            }
+        }
+        for &(page, units) in &senses[..count] {
+            let die = u64::from(self.die_of_slot(page * self.units_per_page));
+            self.copy_sense(core, slot, die, units);
+        }
     }
 
     /// An idle device empties its single-level cells: reads there, programs at full density.
@@ -162,9 +165,7 @@ impl FlashDevice {
             let slot = self.new_internal(core, number);
             core.slab[slot].state = State::Waiting;
             self.copies_reading += 1;
-            let senses = self.program_units.div_ceil(self.units_per_page);
-            core.slab[slot].pending = senses;
-            for _ in 0..senses {
+            for _ in 0..self.program_units.div_ceil(self.units_per_page) {
                 let die = below(&mut self.rng, self.dies.len() as u64);
                 self.copy_sense(core, slot, die, self.units_per_page.min(self.program_units));
             }
@@ -174,6 +175,7 @@ impl FlashDevice {
     /// Reads one flash page for the copy request `parent`.
     pub(super) fn copy_sense(&mut self, core: &mut Core, parent: u32, die: u64, units: u32) {
         let child = core.add(self.volume);
+        core.slab[parent].pending += 1;
         let request = &mut core.slab[child];
         request.internal = true;
         request.parent = parent;
@@ -185,14 +187,15 @@ impl FlashDevice {
     /// How many flash pages hold `units` valid pages of a victim: with a valid share v, pairs
     /// of neighbours (or larger groups) are found together in the binomial proportion.
     fn senses_for(&mut self, units: u32) -> u32 {
-        let valid = self
-            .ftl
-            .victim()
-            .map_or(0.5, |v| f64::from(v.valid.max(1)) / f64::from(v.pages_per_block));
-        let group = f64::from(self.units_per_page);
-        let some = 1.0 - libm::pow(1.0 - valid, group);
-        let per_unit = some / (group * valid);
-        self.sense_credit += (f64::from(units) * per_unit * 65536.0) as u32;
+        let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
+        if self.senses_a_unit.0 != valid {
+            let of = f64::from(self.ftl.pages_per_block());
+            let share = if valid == 0 { 0.5 } else { f64::from(valid) / of };
+            let group = f64::from(self.units_per_page);
+            let some = 1.0 - libm::pow(1.0 - share, group);
+            self.senses_a_unit = (valid, some / (group * share));
+        }
+        self.sense_credit += (f64::from(units) * self.senses_a_unit.1 * 65536.0) as u32;
         let senses = (self.sense_credit >> 16).min(32);
         self.sense_credit &= 0xFFFF;
         senses
@@ -227,6 +230,9 @@ impl FlashDevice {
     /// Blocks of the map were erased: so many erase blocks of dies are to be.
     pub(super) fn note_erases(&mut self) {
         let erases = self.ftl.counters().erases;
+        if erases == self.erases_seen {
+            return;
+        }
         self.erase_credit += (erases - self.erases_seen) as f64 * self.erases_per_map_erase;
         self.erases_seen = erases;
         self.take_erased();

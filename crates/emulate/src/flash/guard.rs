@@ -71,7 +71,7 @@ impl FlashDevice {
     /// The erase block that holds a unit. In the represented form blocks are drawn by hash: as many
     /// as there are, and each unit always in the same.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
-        let (die, _) = self.place(unit)?;
+        let die = self.place(unit)?;
         let per_die = self.raw_units / self.pages_per_erase / self.dies.len() as u64;
         let block = match self.ftl.find(unit) {
             Residence::Slot(slot) if self.represent == 1 => {
@@ -96,9 +96,11 @@ impl FlashDevice {
         let (mut units, mut left) = (Vec::new(), u64::from(request.len));
         let mut unit = first;
         while left > 0 && unit * UNIT_BYTES < to {
-            let bytes = to.min((unit + 1) * UNIT_BYTES) - from.max(unit * UNIT_BYTES);
-            left = left.saturating_sub(bytes);
-            units.push(unit);
+            if self.ftl.holds(unit) {
+                let bytes = to.min((unit + 1) * UNIT_BYTES) - from.max(unit * UNIT_BYTES);
+                left = left.saturating_sub(bytes);
+                units.push(unit);
+            }
             unit += step;
         }
         units
@@ -136,7 +138,7 @@ impl FlashDevice {
         let others = self.parity_stripe;
         core.slab[slot].state = State::Waiting;
         core.slab[slot].work = Work::Nothing;
-        core.slab[slot].pending = others;
+        core.slab[slot].pending = 0;
         let dies = self.dies.len() as u64;
         for other in 1..=u64::from(others) {
             let on = (u64::from(die) + other) % dies;

@@ -194,6 +194,7 @@ impl FlashDevice {
             paced: false,
             copy_phase: 0,
             sense_credit: 0,
+            senses_a_unit: (u32::MAX, 0.0),
             map_credit: 0,
             map_per_page: (spec.translation.map_writes_per_page * ONE as f64) as i64,
             collecting,

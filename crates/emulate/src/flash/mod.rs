@@ -26,6 +26,7 @@ use crate::usage::Gauge;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 pub(crate) use made::{Site, shape};
+pub(crate) use read::LANES_MAX;
 use std::collections::VecDeque;
 
 /// The unit of mapping, bytes.
@@ -37,7 +38,6 @@ enum Doing {
     #[default]
     Nothing,
     Reading,
-    Loading,
     Programming,
     Erasing,
 }
@@ -62,8 +62,10 @@ struct Slow {
     others: List,
     /// Programs so far: fast and slow pages alternate.
     programs: u32,
-    /// The program or erase in progress or suspended, and when it ends.
+    /// The program or erase in progress or suspended, when it begins (a program's data go over the channel
+    /// first), and when it ends.
     running: u32,
+    begins_ns: u64,
     ends_ns: u64,
     /// Suspended: what is left of it, what it is, and whether its event came meanwhile.
     left_ns: u64,
@@ -75,6 +77,7 @@ const SLOW: Slow = Slow {
     others: List::EMPTY,
     programs: 0,
     running: NIL,
+    begins_ns: 0,
     ends_ns: 0,
     left_ns: 0,
     was: Doing::Nothing,
@@ -217,6 +220,8 @@ pub(crate) struct FlashDevice {
     paced: bool,
     copy_phase: u32,
     sense_credit: u32,
+    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none).
+    senses_a_unit: (u32, f64),
     map_credit: i64,
     map_per_page: i64,
     collecting: bool,
@@ -291,7 +296,6 @@ impl FlashDevice {
             State::Transferred => self.transferred(core, slot),
             State::Delivered => self.delivered(core, slot),
             State::Done => self.done(core, slot, None),
-            State::Loaded => self.loaded(core, slot),
             State::Programmed => self.programmed(core, slot),
             State::Erased => self.erased(core, slot),
             State::Poll => self.poll(core, slot),

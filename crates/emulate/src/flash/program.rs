@@ -143,27 +143,20 @@ impl FlashDevice {
         }
     }
 
+    /// The data go into the die, and it programs. (The die is held meanwhile, so that nothing can come between:
+    /// when the program ends is known.)
     fn load(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
-        let die = &mut self.dies[index];
-        die.doing = Doing::Loading;
+        let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
+        die.doing = Doing::Programming;
         die.since_ns = core.now;
-        let channel = die.channel as usize;
         let cost = u64::from(self.program_units) * self.unit_ticks;
-        let end = self.channels[channel].take(core.now, cost);
-        core.at(end, slot, State::Loaded);
-    }
-
-    /// The data are in the die: it programs.
-    pub(super) fn loaded(&mut self, core: &mut Core, slot: u32) {
-        let index = core.slab[slot].die as usize;
-        let slow = &mut self.slow[index];
+        slow.begins_ns = self.channels[die.channel as usize].take(core.now, cost);
         let own_ns = self.batches[core.slab[slot].at as usize].program_ns;
         let ns = if own_ns > 0 { own_ns } else { self.program_ns[slow.programs as usize % 2] };
         slow.programs = slow.programs.wrapping_add(1);
         slow.running = slot;
-        slow.ends_ns = core.now + ns;
-        self.dies[index].doing = Doing::Programming;
+        slow.ends_ns = slow.begins_ns + ns;
         core.at(slow.ends_ns, slot, State::Programmed);
     }
 
@@ -303,6 +296,7 @@ impl FlashDevice {
         let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
         die.doing = Doing::Erasing;
         die.since_ns = core.now;
+        slow.begins_ns = core.now;
         slow.running = slot;
         slow.ends_ns = core.now + self.erase_ns;
         core.at(slow.ends_ns, slot, State::Erased);

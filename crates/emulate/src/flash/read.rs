@@ -2,18 +2,29 @@
 
 use super::{Doing, FlashDevice, Front, UNIT_BYTES};
 use crate::core::Core;
-use crate::ftl::Residence;
-use crate::request::{NIL, State, Work};
+use crate::ftl::{Ftl, Residence};
+use crate::request::{NIL, Request, State, Work};
 use crate::server::PerByte;
 use iodyno_units::rng::{below, splitmix64};
+use std::ops::Range;
 
-/// The driver thread copies one page.
+/// Most lanes of a controller.
+pub(crate) const LANES_MAX: usize = 8;
+
+/// By lane: the read of the page that the next unit may lie in too, and units in it.
+struct OpenPages([(u32, u32); LANES_MAX]);
+
+impl Default for OpenPages {
+    fn default() -> Self {
+        Self([(NIL, 0); LANES_MAX])
+    }
+}
+
+/// The driver thread copies one page; gives when that ends.
 #[inline(always)]
-fn copy_out(core: &mut Core, thread: usize, cost: PerByte, latency_ns: u64, slot: u32) {
+fn copy_out(core: &mut Core, thread: usize, cost: PerByte, slot: u32) -> u64 {
     let ticks = cost.ticks(core.slab[slot].len);
-    let end = core.cores[core.threads[thread].core].take(core.now, ticks) + latency_ns;
-    let end = if core.slab[slot].parent == NIL { core.heard_ns(end, slot) } else { end };
-    core.at(end, slot, State::Delivered);
+    core.cores[core.threads[thread].core].take(core.now, ticks)
 }
 
 impl FlashDevice {
@@ -33,55 +44,26 @@ impl FlashDevice {
     /// The same for a request of several units.
     #[inline(never)]
     fn fork_many(&mut self, core: &mut Core, slot: u32) {
-        let (at, len) = (core.slab[slot].at, u64::from(core.slab[slot].len));
-        let (first, last) = (at / UNIT_BYTES, (at + len - 1) / UNIT_BYTES);
+        let request = &mut core.slab[slot];
+        let (at, len) = (request.at, u64::from(request.len));
         // The parent waits for itself too, so that it can't be done before all are forked.
-        core.slab[slot].pending = 1;
-        core.slab[slot].state = State::Waiting;
-        // Open page of each lane: its request, units in it, and which page it is.
-        let mut open = [(NIL, 0_u32, 0_u64); 8];
+        request.pending = 1;
+        request.state = State::Waiting;
+        let mut rest = at / UNIT_BYTES..(at + len - 1) / UNIT_BYTES + 1;
+        let mut open = OpenPages::default();
         let mut unwritten = 0;
-        for unit in first..=last {
-            let from = at.max(unit * UNIT_BYTES);
-            let bytes = ((at + len).min((unit + 1) * UNIT_BYTES) - from) as u32;
-            let Some((die, page)) = self.place(unit) else {
-                unwritten += bytes;
-                continue;
+        while !rest.is_empty() {
+            let end = rest.end.min(Ftl::chunk_end(rest.start));
+            let units = rest.start..end;
+            unwritten += if self.ftl.sequential(rest.start) {
+                self.read_open(core, &mut open);
+                self.fork_in_order(core, slot, units)
+            } else {
+                self.fork_scattered(core, slot, units, &mut open)
             };
-            let lane = if page.is_some() { 0 } else { unit as usize % self.lanes as usize };
-            let (child, units, of) = open[lane];
-            let joins = child != NIL
-                && units < self.units_per_page
-                && match page {
-                    Some(page) => of == page,
-                    None => of == u64::MAX && self.written_together(unit),
-                };
-            if joins {
-                core.slab[child].len += bytes;
-                open[lane].1 += 1;
-                continue;
-            }
-            for (child, _, _) in open.iter_mut().filter(|o| page.is_some() && o.0 != NIL) {
-                let ready = std::mem::replace(child, NIL);
-                self.read_page(core, ready);
-            }
-            if child != NIL && page.is_none() {
-                self.read_page(core, child);
-            }
-            let child = core.add(self.volume);
-            let request = &mut core.slab[child];
-            request.parent = slot;
-            request.at = unit;
-            request.len = bytes;
-            request.die = die;
-            core.slab[slot].pending += 1;
-            open[lane] = (child, 1, page.unwrap_or(u64::MAX));
+            rest.start = end;
         }
-        for (child, _, _) in open {
-            if child != NIL {
-                self.read_page(core, child);
-            }
-        }
+        self.read_open(core, &mut open);
         if unwritten > 0 {
             // The controller answers by itself: nothing is in the cells.
             let child = core.add(self.volume);
@@ -95,10 +77,91 @@ impl FlashDevice {
         self.child_ended(core, slot);
     }
 
+    /// Units that were written in order: side by side in the pages of dies that take turns. Gives how many bytes
+    /// of them were not written.
+    fn fork_in_order(&mut self, core: &mut Core, slot: u32, mut units: Range<u64>) -> u32 {
+        let (per_page, dies) = (u64::from(self.units_per_page), self.dies.len() as u64);
+        let full = self.ftl.is_full();
+        let mut unwritten = 0;
+        while !units.is_empty() {
+            let page = units.start / per_page;
+            let end = units.end.min((page + 1) * per_page);
+            let mut bytes = bytes_within(&core.slab[slot], units.start..end);
+            if !full {
+                let missing = (units.start..end).filter(|&unit| !self.ftl.holds(unit));
+                let missing: u32 =
+                    missing.map(|unit| bytes_within(&core.slab[slot], unit..unit + 1)).sum();
+                unwritten += missing;
+                bytes -= missing;
+            }
+            if bytes > 0 {
+                let die = (page % dies) as u16;
+                let child = self.child(core, slot, units.start, bytes, die);
+                self.read_page(core, child);
+            }
+            units.start = end;
+        }
+        unwritten
+    }
+
+    /// Units that were written out of order: those that were written at once lie in pages together, in lanes.
+    /// Gives how many bytes of them were not written.
+    fn fork_scattered(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        units: Range<u64>,
+        open: &mut OpenPages,
+    ) -> u32 {
+        let mut unwritten = 0;
+        for unit in units {
+            let bytes = bytes_within(&core.slab[slot], unit..unit + 1);
+            if !self.ftl.holds(unit) {
+                unwritten += bytes;
+                continue;
+            }
+            let lane = unit as usize % self.lanes as usize;
+            let (child, count) = open.0[lane];
+            if child != NIL && count < self.units_per_page && self.written_together(unit) {
+                core.slab[child].len += bytes;
+                open.0[lane].1 += 1;
+                continue;
+            }
+            if child != NIL {
+                self.read_page(core, child);
+            }
+            let die = self.scattered_die(unit);
+            open.0[lane] = (self.child(core, slot, unit, bytes, die), 1);
+        }
+        unwritten
+    }
+
+    /// No neighbour follows to what is open.
+    fn read_open(&mut self, core: &mut Core, open: &mut OpenPages) {
+        for (child, _) in std::mem::take(open).0 {
+            if child != NIL {
+                self.read_page(core, child);
+            }
+        }
+    }
+
+    /// A page read for a host's read.
+    #[inline(always)]
+    fn child(&self, core: &mut Core, parent: u32, unit: u64, len: u32, die: u16) -> u32 {
+        let child = core.add(self.volume);
+        core.slab[parent].pending += 1;
+        let request = &mut core.slab[child];
+        request.parent = parent;
+        request.at = unit;
+        request.len = len;
+        request.die = die;
+        child
+    }
+
     /// A request of one page is its own page read.
     #[inline(always)]
     fn read_alone(&mut self, core: &mut Core, slot: u32, unit: u64) {
-        if let Some((die, _)) = self.place(unit) {
+        if let Some(die) = self.place(unit) {
             core.slab[slot].die = die;
             self.read_page(core, slot);
         } else {
@@ -107,26 +170,29 @@ impl FlashDevice {
         }
     }
 
-    /// Where a unit lies: its die, and its flash page where it was written in order. None: nowhere.
+    /// On which die a unit lies. None: nowhere.
     #[inline(always)]
-    pub(super) fn place(&self, unit: u64) -> Option<(u16, Option<u64>)> {
-        let dies = self.dies.len() as u64;
+    pub(super) fn place(&self, unit: u64) -> Option<u16> {
         if !self.ftl.holds(unit) {
             return None;
         }
         if self.ftl.sequential(unit) {
             let page = unit / u64::from(self.units_per_page);
-            return Some(((page % dies) as u16, Some(page)));
+            return Some((page % self.dies.len() as u64) as u16);
         }
-        let die = if self.represent == 1
+        Some(self.scattered_die(unit))
+    }
+
+    /// The same for one that was written out of order.
+    #[inline(always)]
+    fn scattered_die(&self, unit: u64) -> u16 {
+        if self.represent == 1
             && let Residence::Slot(slot) = self.ftl.find(unit)
         {
-            u64::from(self.die_of_slot(slot))
-        } else {
-            let hash = splitmix64(unit ^ self.key);
-            ((u128::from(hash) * u128::from(dies)) >> 64) as u64
-        };
-        Some((die as u16, None))
+            return self.die_of_slot(slot);
+        }
+        let hash = splitmix64(unit ^ self.key);
+        ((u128::from(hash) * self.dies.len() as u128) >> 64) as u16
     }
 
     /// Whether a unit lies in the flash page of its neighbour before it in the same lane.
@@ -183,8 +249,8 @@ impl FlashDevice {
         {
             let slow = &mut self.slow[index];
             let left_ns = slow.ends_ns - core.now;
-            // Not worth while for what ends as soon.
-            if left_ns > suspend_ns {
+            // Not before it has begun, and not worth while for what ends as soon.
+            if core.now >= slow.begins_ns && left_ns > suspend_ns {
                 die.suspended = true;
                 slow.left_ns = left_ns;
                 slow.was = die.doing;
@@ -251,7 +317,8 @@ impl FlashDevice {
             Front::Channel { thread, ready, poll, polling, read_copy, .. } => {
                 let poll_ns = core.threads[*thread].poll_ns;
                 if poll_ns == 0 {
-                    copy_out(core, *thread, *read_copy, self.read_latency_ns, slot);
+                    let end = copy_out(core, *thread, *read_copy, slot);
+                    self.deliver(core, slot, end);
                     self.free_context(core);
                     return;
                 }
@@ -264,15 +331,30 @@ impl FlashDevice {
                 }
             }
             Front::Link { up, read, latency_ns, .. } => {
-                let end = up.take(core.now, read.ticks(core.slab[slot].len))
-                    + *latency_ns
-                    + self.read_latency_ns;
-                let end =
-                    if core.slab[slot].parent == NIL { core.heard_ns(end, slot) } else { end };
-                core.at(end, slot, State::Delivered);
+                let end = up.take(core.now, read.ticks(core.slab[slot].len)) + *latency_ns;
+                self.deliver(core, slot, end);
                 self.free_context(core);
             }
         }
+    }
+
+    /// A page's data come to the host, at `end_ns` but for the controller's latency. (One after the
+    /// other: the last page that sets out is the last to arrive.)
+    #[inline(always)]
+    fn deliver(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
+        let end_ns = end_ns + self.read_latency_ns;
+        let request = &core.slab[slot];
+        let (parent, failed) = (request.parent, request.failed);
+        if parent == NIL {
+            core.at(core.heard_ns(end_ns, slot), slot, State::Delivered);
+            return;
+        }
+        self.phases.deliver_ns += end_ns - request.entered_ns;
+        core.slab.remove(slot);
+        let request = &mut core.slab[parent];
+        request.failed |= failed;
+        request.entered_ns = end_ns;
+        self.child_ended(core, parent);
     }
 
     /// The driver thread looks, for it is time.
@@ -292,7 +374,8 @@ impl FlashDevice {
                 return;
             };
             let Some(slot) = ready.pop(&core.slab) else { return };
-            copy_out(core, *thread, *read_copy, self.read_latency_ns, slot);
+            let end = copy_out(core, *thread, *read_copy, slot);
+            self.deliver(core, slot, end);
             self.free_context(core);
         }
     }
@@ -305,18 +388,13 @@ impl FlashDevice {
         }
     }
 
-    /// One page's data are with the host.
+    /// A read's data are with the host.
     #[inline(always)]
     pub(super) fn delivered(&mut self, core: &mut Core, slot: u32) {
-        self.phases.deliver_ns += core.now - core.slab[slot].entered_ns;
-        let (parent, failed) = (core.slab[slot].parent, core.slab[slot].failed);
-        if parent == NIL {
-            self.done(core, slot, failed.then_some(crate::machine::Failure::Medium));
-            return;
-        }
-        core.slab[parent].failed |= failed;
-        core.slab.remove(slot);
-        self.child_ended(core, parent);
+        let request = &core.slab[slot];
+        self.phases.deliver_ns += core.now - request.entered_ns;
+        let failed = request.failed;
+        self.done(core, slot, failed.then_some(crate::machine::Failure::Medium));
     }
 
     /// One of a read's pages, or the forking itself, has ended.
@@ -325,8 +403,16 @@ impl FlashDevice {
         let request = &mut core.slab[parent];
         request.pending -= 1;
         if request.pending == 0 {
-            let failed = request.failed;
-            self.done(core, parent, failed.then_some(crate::machine::Failure::Medium));
+            let end_ns = core.slab[parent].entered_ns;
+            core.at(core.heard_ns(end_ns, parent), parent, State::Delivered);
         }
     }
+}
+
+/// How many bytes of a request lie in a range of units.
+#[inline(always)]
+fn bytes_within(request: &Request, units: Range<u64>) -> u32 {
+    let from = request.at.max(units.start * UNIT_BYTES);
+    let to = (request.at + u64::from(request.len)).min(units.end * UNIT_BYTES);
+    (to - from) as u32
 }

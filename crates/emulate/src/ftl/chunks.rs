@@ -16,6 +16,12 @@ pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
 /// So many writes at once are recognised as in order, each in a chunk of its own.
 const STREAMS_LOG2: u32 = 6;
 
+/// The first page after the chunk that holds `lpn`.
+#[inline]
+pub(super) fn end_of(lpn: u64) -> u64 {
+    ((lpn >> PAGES_LOG2) + 1) << PAGES_LOG2
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Chunks {
     scores: Vec<u8>,

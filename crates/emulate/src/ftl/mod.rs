@@ -175,6 +175,18 @@ impl Ftl {
         }
     }
 
+    /// Whether every page is known to hold data.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.sample.as_ref().is_some_and(|sample| sample.written.is_full())
+    }
+
+    /// The first page after `lpn` for which [`Self::sequential`] may give another answer.
+    #[inline]
+    pub fn chunk_end(lpn: u64) -> u64 {
+        chunks::end_of(lpn)
+    }
+
     /// A host write of `lpn` begins. The page to commit when it is programmed, if the write goes
     /// through the map.
     #[inline]

@@ -34,6 +34,12 @@ impl Written {
             .is_none_or(|bits| bits.words[(lpn >> 6) as usize] & (1 << (lpn & 63)) != 0)
     }
 
+    /// All pages are written.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.bits.is_none()
+    }
+
     #[inline]
     pub(super) fn set(&mut self, lpn: u64) {
         if let Some(bits) = &mut self.bits {
