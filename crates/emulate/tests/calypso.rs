@@ -215,13 +215,13 @@ fn pcie_card() {
 const CLASSES: [(&str, Option<f64>); 9] = [
     ("sshd-7200-sata-500g", None),
     ("hdd-15k-sas-80g", None),
-    ("ssd-msata-mlc-128g", Some(3_406.0)),
-    ("ssd-m2x2-mlc-512g", Some(9_900.0)),
-    ("ssd-sata3-mlc-200g", Some(76_100.0)),
+    ("ssd-msata-mlc-128g", Some(3_437.0)),
+    ("ssd-m2x2-mlc-512g", Some(9_565.0)),
+    ("ssd-sata3-mlc-200g", Some(74_600.0)),
     ("ssd-sata3-emlc-800g", Some(91_000.0)),
-    ("ssd-sas12-mlc-800g", Some(109_400.0)),
-    ("ssd-sff8639-mlc-700g", Some(116_300.0)),
-    ("ssd-pcie8-mlc-1400g", Some(231_600.0)),
+    ("ssd-sas12-mlc-800g", Some(109_800.0)),
+    ("ssd-sff8639-mlc-700g", Some(116_600.0)),
+    ("ssd-pcie8-mlc-1400g", Some(232_900.0)),
 ];
 
 /// The page that lists what this file prints.

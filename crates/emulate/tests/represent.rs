@@ -54,27 +54,40 @@ fn a_sample_of_the_pages_does_what_all_pages_do() {
     }
 }
 
-/// How many flash pages are read for what garbage collection copies: neighbours in one are read together, however
-/// full the victims are. (In order at first, so that victims become fuller and fuller.)
+/// The same where a flash page holds several units, of which garbage collection reads those that are valid at
+/// once, on channels that have little time to spare. Each unit that the host writes goes over a channel once,
+/// each that is copied twice: busy time is known to the ns.
 #[test]
-fn a_sample_reads_as_many_pages_for_its_copies() {
-    let run = |represent| {
+fn a_sample_copies_as_all_pages_do() {
+    const CHANNEL_BYTES_PER_S: f64 = 20e6;
+    let run = |represent, how, time_ns| {
         let mut device = device();
         (device.capacity_bytes, device.nand.raw_bytes) = (4 << 30, 5 << 30);
         device.nand.page_bytes = 16 << 10;
-        let s = system(Kind::Flash(Box::new(device)), Written::Sequential, 1);
-        let counts = [5, 10, 20, 40].map(|seconds| {
-            let mut m = Machine::represented(&s, 1, represent).unwrap();
-            let time_ns = seconds * 1_000_000_000;
-            Loop { read_share: 0.0, time_ns, ..Loop::reads(64) }.run(&mut m);
-            m.flash_counts(0).unwrap()
-        });
-        let of = |n: usize| (counts[n].copied_pages, counts[n].copy_senses);
-        let share = |n: usize| (of(n + 1).1 - of(n).1) as f64 / (of(n + 1).0 - of(n).0) as f64;
-        (0..3).map(share).collect::<Vec<f64>>()
+        device.nand.channel_bytes_per_s = CHANNEL_BYTES_PER_S;
+        let s = system(Kind::Flash(Box::new(device)), how, 1);
+        let mut m = Machine::represented(&s, 1, represent).unwrap();
+        let got = Loop { read_share: 0.0, time_ns, ..Loop::reads(64) }.run(&mut m);
+        let counts = m.flash_counts(0).unwrap();
+        let channels = m.resources(0).into_iter().find(|r| r.name == "flash channels").unwrap();
+        let moved = counts.host_pages + 2 * counts.copied_pages;
+        let busy_ns = moved as f64 * 4096e9 / CHANNEL_BYTES_PER_S;
+        let off = channels.busy_ns as f64 / busy_ns - 1.0;
+        assert!(off.abs() < 1e-3, "1 in {represent}, {how:?}: channels {off:+.5}");
+        (got.iops, counts.copied_pages as f64, counts.copy_senses as f64)
     };
-    let exact = run(1);
-    println!("{exact:?}");
-    println!("{:?}", run(4));
-    println!("{:?}", run(16));
+    // In order at first, victims become fuller and fuller: what is read for a copy changes.
+    let random = Written::Random { block_bytes: 4096 };
+    for (how, time_ns) in [(random, 20_000_000_000), (Written::Sequential, 60_000_000_000)] {
+        let exact = run(1, how, time_ns);
+        for represent in [4, 16] {
+            let sample = run(represent, how, time_ns);
+            let near = |a: f64, b: f64, within: f64, what: &str| {
+                let off = a / b - 1.0;
+                assert!(off.abs() < within, "{how:?}, 1 in {represent}: {what} {off:+.4}");
+            };
+            near(sample.0, exact.0, 0.03, "rate");
+            near(sample.2 / sample.1, exact.2 / exact.1, 0.02, "pages read for a copy");
+        }
+    }
 }

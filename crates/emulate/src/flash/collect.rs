@@ -122,32 +122,40 @@ impl FlashDevice {
         if self.represent == 1 {
             self.sense_copies(core, slot, number);
         } else {
-            let dies = self.dies.len() as u64;
-            for _ in 0..self.senses_for(taken) {
-                let die = below(&mut self.rng, dies);
-                self.copy_sense(core, slot, die, 1);
+            // Each brings its part of what is valid; what is left over comes with the next.
+            self.copy_units += taken;
+            for left in (1..=self.senses_for(taken)).rev() {
+                self.copy_die = (self.copy_die + 1) % self.dies.len() as u32;
+                let die = u64::from(self.copy_die);
+                let units = self.copy_units.div_ceil(left).min(self.units_per_page);
+                self.copy_units -= units;
+                self.copy_sense(core, slot, die, units);
             }
         }
         self.part_read(core, slot);
     }
 
-    /// Exact form: reads the flash pages that hold a unit of copies. Neighbours in one are read together.
+    /// Exact form: reads the flash pages that hold a unit of copies, which come in the order of their slots.
     fn sense_copies(&mut self, core: &mut Core, slot: u32, number: usize) {
-        // Page, and copies in it.
-        let mut senses = [(0, 0); 32];
-        let mut count = 0;
-        for (copy, _) in &self.batches[number].copies {
-            let page = copy.source / self.units_per_page;
-            if let Some(sense) = senses[..count].iter_mut().find(|sense| sense.0 == page) {
-                sense.1 += 1;
-            } else {
-                senses[count] = (page, 1);
-                count += 1;
+        let count = self.batches[number].copies.len();
+        let page_of =
+            |this: &Self, n: usize| this.batches[number].copies[n].0.source / this.units_per_page;
+        let mut next = 0;
+        while next < count {
+            let (page, first) = (page_of(self, next), next);
+            while next < count && page_of(self, next) == page {
+                next += 1;
             }
-        }
-        for &(page, units) in &senses[..count] {
-            let die = u64::from(self.die_of_slot(page * self.units_per_page));
-            self.copy_sense(core, slot, die, units);
+            let units = (next - first) as u32;
+            let die = self.die_of_slot(page * self.units_per_page);
+            if self.copied_from == page {
+                // The unit before has had it read; these only go over the channel.
+                let channel = self.dies[die as usize].channel as usize;
+                self.channels[channel].take(core.now, u64::from(units) * self.unit_ticks);
+            } else {
+                self.copied_from = page;
+                self.copy_sense(core, slot, u64::from(die), units);
+            }
         }
     }
 
@@ -222,6 +230,7 @@ impl FlashDevice {
             self.erase_early();
         }
         self.ftl.retire_victim();
+        self.copied_from = u32::MAX;
         self.collecting = false;
         self.paced = false;
         self.note_erases();

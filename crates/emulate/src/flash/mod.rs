@@ -222,6 +222,12 @@ pub(crate) struct FlashDevice {
     sense_credit: u32,
     /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none).
     senses_a_unit: (u32, f64),
+    /// Units of copies that no read has brought yet.
+    copy_units: u32,
+    /// Where the last of these reads went: what was programmed on dies in turn is read from dies in turn.
+    copy_die: u32,
+    /// Exact form: the flash page that was last read for copies of the present victim.
+    copied_from: u32,
     map_credit: i64,
     map_per_page: i64,
     collecting: bool,
