@@ -105,7 +105,7 @@ const SSD: &[Case] = &[
     ("capacity", "\"3.6TB\"", NONE, Capacity),
     ("capacity", "\"3.6TB\"", NONE, Faster(DEEP_WRITES)),
     ("link.read", "\"1 GB/s\"", NONE, Slower(LARGE_READS)),
-    ("link.write", "\"1 GB/s\"", NONE, Slower(LARGE_WRITES)),
+    ("link.write", "\"500 MB/s\"", NONE, Slower(LARGE_WRITES)),
     ("link.full_duplex", "false", NONE, Slower(Load::new(Ops::Mix).deep(32).blocks(128 << 10))),
     ("link.command", "\"20us\"", NONE, Slower(READ)),
     ("link.latency", "\"60us\"", NONE, Slower(READ)),

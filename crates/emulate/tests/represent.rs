@@ -80,7 +80,7 @@ fn a_sample_copies_as_all_pages_do() {
     let random = Written::Random { block_bytes: 4096 };
     for (how, time_ns) in [(random, 20_000_000_000), (Written::Sequential, 60_000_000_000)] {
         let exact = run(1, how, time_ns);
-        for represent in [4, 16] {
+        for represent in [2, 8] {
             let sample = run(represent, how, time_ns);
             let near = |a: f64, b: f64, within: f64, what: &str| {
                 let off = a / b - 1.0;

@@ -135,27 +135,20 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Exact form: reads the flash pages that hold a unit of copies, which come in the order of their slots.
+    /// Exact form: reads the flash pages that hold a unit of copies, which come in the order of their slots. A
+    /// page is read once: it brings also what the next unit of copies will take of it.
     fn sense_copies(&mut self, core: &mut Core, slot: u32, number: usize) {
-        let count = self.batches[number].copies.len();
-        let page_of =
-            |this: &Self, n: usize| this.batches[number].copies[n].0.source / this.units_per_page;
-        let mut next = 0;
-        while next < count {
-            let (page, first) = (page_of(self, next), next);
-            while next < count && page_of(self, next) == page {
-                next += 1;
-            }
-            let units = (next - first) as u32;
-            let die = self.die_of_slot(page * self.units_per_page);
+        for index in 0..self.batches[number].copies.len() {
+            let source = self.batches[number].copies[index].0.source;
+            let page = source / self.units_per_page;
             if self.copied_from == page {
-                // The unit before has had it read; these only go over the channel.
-                let channel = self.dies[die as usize].channel as usize;
-                self.channels[channel].take(core.now, u64::from(units) * self.unit_ticks);
-            } else {
-                self.copied_from = page;
-                self.copy_sense(core, slot, u64::from(die), units);
+                continue;
             }
+            self.copied_from = page;
+            let rest = source + 1..(page + 1) * self.units_per_page;
+            let more = rest.filter(|&slot| self.ftl.page_in(slot).is_some()).count();
+            let die = self.die_of_slot(page * self.units_per_page);
+            self.copy_sense(core, slot, u64::from(die), 1 + more as u32);
         }
     }
 
@@ -170,6 +163,7 @@ impl FlashDevice {
             self.slc_folding_units += units;
             let number = self.new_batch();
             self.batches[number].folds = true;
+            self.owe_erase_of_program();
             let slot = self.new_internal(core, number);
             core.slab[slot].state = State::Waiting;
             self.copies_reading += 1;
@@ -242,9 +236,19 @@ impl FlashDevice {
         if erases == self.erases_seen {
             return;
         }
-        self.erase_credit += (erases - self.erases_seen) as f64 * self.erases_per_map_erase;
+        self.owe_erases((erases - self.erases_seen) as f64 * self.erases_per_map_erase);
         self.erases_seen = erases;
         self.take_erased();
+    }
+
+    /// What is not in the map is erased too, in the long run as often as it is programmed: pages of the map
+    /// itself, and single-level cells.
+    pub(super) fn owe_erase_of_program(&mut self) {
+        self.owe_erases(f64::from(self.program_units) / self.pages_per_erase as f64);
+    }
+
+    fn owe_erases(&mut self, count: f64) {
+        self.erase_credit += count;
         self.erases_due += self.erase_credit as u32;
         self.erase_credit -= libm::floor(self.erase_credit);
     }

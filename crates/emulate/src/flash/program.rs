@@ -23,6 +23,7 @@ impl FlashDevice {
             if self.map_credit >= ONE * i64::from(self.program_units) {
                 self.map_credit -= ONE * i64::from(self.program_units);
                 self.counts.map_pages += u64::from(self.program_units);
+                self.owe_erase_of_program();
                 let batch = self.new_batch();
                 let slot = self.new_internal(core, batch);
                 self.begin_program(core, slot);

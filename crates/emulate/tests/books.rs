@@ -1,0 +1,120 @@
+//! Books that must balance on any flash device: devices are drawn at random, used at random, and left alone until
+//! nothing is under way. Then each channel and die was busy for exactly what it was asked to do.
+
+mod common;
+
+use common::{flash, system};
+use iodyno_emulate::Machine;
+use iodyno_emulate::spec::{Attach, Collection, Flash, Kind, Slc, Written};
+use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{Op, OpKind};
+
+/// One of several.
+fn one<T: Copy>(rng: &mut Generator, of: &[T]) -> T {
+    of[below(rng, of.len() as u64) as usize]
+}
+
+fn device(rng: &mut Generator) -> Flash {
+    let mut f = flash();
+    f.capacity_bytes = 256 << 20;
+    f.nand.raw_bytes = one(rng, &[288 << 20, 320 << 20, 384 << 20]);
+    f.nand.channels = one(rng, &[1, 4, 8]);
+    f.nand.dies_per_channel = one(rng, &[1, 2, 4]);
+    f.nand.planes = one(rng, &[1, 2]);
+    f.nand.page_bytes = one(rng, &[4096, 8192, 16 << 10]);
+    f.nand.pages_per_block = 32;
+    f.nand.reads_first = one(rng, &[true, false]);
+    f.nand.programs_max = one(rng, &[0, 3]);
+    // Fast and slow pages in turn are told apart elsewhere: here it must be known how many were programmed how.
+    f.nand.slc = one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000 })]);
+    f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
+    f.controller.read_contexts = one(rng, &[0, 1, 16]);
+    f.controller.lanes = one(rng, &[1, 2]);
+    f.controller.page_split = one(rng, &[0.0, 0.5, 1.0]);
+    f.buffer.bytes = one(rng, &[64 << 10, 1 << 20]);
+    f.translation.map_writes_per_page = one(rng, &[0.0, 0.1]);
+    f.translation.collection =
+        one(rng, &[None, Some(Collection { programs_max: 2, yields: false })]);
+    if let Attach::Link { full_duplex, .. } = &mut f.attach {
+        *full_duplex = one(rng, &[true, false]);
+    }
+    f
+}
+
+#[test]
+fn every_resource_was_busy_with_what_it_did() {
+    let mut collected = 0;
+    for seed in 0..60 {
+        let mut rng = stream(seed, "books", 0);
+        let f = device(&mut rng);
+        let how = one(
+            &mut rng,
+            &[
+                Written::Fresh,
+                Written::Sequential,
+                Written::Random { block_bytes: 4096 },
+                Written::Random { block_bytes: 65536 },
+            ],
+        );
+        let represent = one(&mut rng, &[1, 2]);
+        let system = system(Kind::Flash(Box::new(f.clone())), how, 1);
+        let Ok(mut m) = Machine::represented(&system, seed, represent) else { continue };
+        let worker = m.add_worker(0);
+        let units = f.capacity_bytes / 4096;
+        let (mut read, mut written) = (0, 0);
+        let mut submit = |m: &mut Machine, at_ns: u64| {
+            let len = one(&mut rng, &[1, 1, 3, 16, 256]);
+            let kind = one(&mut rng, &[OpKind::Read, OpKind::Write, OpKind::Write]);
+            *(if kind == OpKind::Read { &mut read } else { &mut written }) += len;
+            let offset_bytes = below(&mut rng, units - len) * 4096;
+            let op = Op { offset_bytes, len_bytes: len as u32 * 4096, kind, fua: false };
+            m.submit(at_ns, worker, 0, &op, 0);
+        };
+        (0..16).for_each(|_| submit(&mut m, 0));
+        for _ in 0..4000 {
+            let done = m.next_completion(u64::MAX).unwrap();
+            submit(&mut m, done.at_ns);
+        }
+        while m.next_completion(u64::MAX).is_some() {}
+        assert_eq!(m.check(), Ok(()));
+
+        let what = format!("seed {seed}, {how:?}, 1 in {represent}, {f:#?}");
+        let counts = m.flash_counts(0).unwrap();
+        let busy_ns = |name| m.resources(0).iter().find(|r| r.name == name).unwrap().busy_ns as f64;
+        let near = |got: f64, want: f64, within: std::ops::Range<f64>, of: &str| {
+            let off = got / want - 1.0;
+            assert!(within.contains(&off), "{of}: {got} for {want} ({off:+.5}), {what}");
+        };
+        let in_buffer = m.buffered_bytes(0).unwrap().0 / 4096;
+        assert_eq!(counts.host_pages + in_buffer, written, "{what}");
+        let program_units = u64::from(f.nand.planes * f.nand.page_bytes / 4096);
+        let programmed = counts.programs * program_units;
+        let brought = counts.host_pages + counts.copied_pages + counts.map_pages;
+        // What more was programmed came out of single-level cells, but for units of a victim's last pages, which
+        // may not be full.
+        let folded = if f.nand.slc.is_some() { programmed - brought } else { 0 };
+        near(programmed as f64, (brought + folded) as f64, -1e-9..0.002, "programs");
+        if matches!(how, Written::Random { .. }) {
+            let erased = counts.erases * u64::from(f.nand.pages_per_block) * program_units;
+            near(erased as f64, programmed as f64, -0.02..0.02, "erases in steady state");
+        }
+        collected += u64::from(counts.copied_pages > 0);
+        if how == Written::Fresh {
+            // Not all that was read was ever there.
+            continue;
+        }
+        // The exact form may read ahead what is overwritten before it is copied.
+        let in_vain = if represent == 1 { 0.005 } else { 1e-4 };
+        let moved = read + programmed + counts.copied_pages + folded;
+        let moved_ns = moved as f64 * 4096e9 / f.nand.channel_bytes_per_s;
+        let least = if folded > 0 { -0.002 } else { -1e-4 };
+        near(busy_ns("flash channels"), moved_ns, least..in_vain, "channels");
+        let work_ns = (counts.senses + counts.copy_senses) * f.nand.read_ns
+            + counts.programs * f.nand.program_fast_ns
+            + counts.erases * f.nand.erase_ns;
+        // A die is held while its data go over the channel, and while they wait for it.
+        let waits = if f.nand.dies_per_channel == 1 { in_vain } else { f64::INFINITY };
+        near(busy_ns("flash dies"), work_ns as f64 + moved_ns, least..waits, "dies");
+    }
+    assert!(collected > 30, "{collected}");
+}
