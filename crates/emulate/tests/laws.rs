@@ -62,11 +62,15 @@ fn nothing_is_faster_than_its_least_service() {
 #[test]
 fn a_large_read_takes_its_waves_or_its_link() {
     let (wave_ns, page_ns, wake_ns) = (50_000 + 40_960, [2_560, 8_192], 20_000);
-    for (contexts, link, block, expected_ns) in [
-        (0, 0, 1 << 20, 16 * wave_ns + 16 * page_ns[0]),
-        (8, 0, 1 << 20, 32 * wave_ns + 8 * page_ns[0]),
-        (0, 1, 1 << 20, wave_ns + 256 * page_ns[1]),
-        (0, 0, 4096, wave_ns + page_ns[0]),
+    // Of the link's time: each page of a wave waits for those before it; on the slow link for those of earlier
+    // waves too.
+    let line = |pages: u64| pages * (pages + 1) / 2;
+    let backlog_ns = (0..16).map(|wave| 16 * wave * (16 * page_ns[1] - wave_ns)).sum::<u64>();
+    for (contexts, link, block, expected_ns, delivery_ns) in [
+        (0, 0, 1 << 20, 16 * wave_ns + 16 * page_ns[0], 16 * line(16) * page_ns[0]),
+        (8, 0, 1 << 20, 32 * wave_ns + 8 * page_ns[0], 32 * line(8) * page_ns[0]),
+        (0, 1, 1 << 20, wave_ns + 256 * page_ns[1], 16 * line(16) * page_ns[1] + backlog_ns),
+        (0, 0, 4096, wave_ns + page_ns[0], page_ns[0]),
     ] {
         let mut flash = flash();
         flash.nand.channel_bytes_per_s = 100e6;
@@ -85,6 +89,9 @@ fn a_large_read_takes_its_waves_or_its_link() {
             let done = machine.next_completion(u64::MAX).unwrap();
             assert_eq!(done.at_ns - from_ns, expected_ns + wake_ns, "{contexts} {link} {block}");
         }
+        let phases = machine.phases(0);
+        let delivery = phases.iter().find(|phase| phase.name == "link, and host software").unwrap();
+        assert_eq!(delivery.total_ns, 4 * (delivery_ns + wake_ns), "{contexts} {link} {block}");
     }
 }
 

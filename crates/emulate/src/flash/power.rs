@@ -41,6 +41,8 @@ impl FlashDevice {
         self.reads_inside = 0;
         self.copies_ready = List::EMPTY;
         self.copies_reading = 0;
+        self.copied_from = u32::MAX;
+        self.copy_units = 0;
         self.slc_folding_units = 0;
         self.buffer_waiting = List::EMPTY;
         self.flushes.clear();

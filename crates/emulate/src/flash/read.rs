@@ -71,6 +71,7 @@ impl FlashDevice {
             core.slab[child].len = unwritten;
             core.slab[slot].pending += 1;
             core.slab[child].entered_ns = core.now;
+            core.slab[child].state = State::Waiting;
             core.slab[child].work = Work::Nothing;
             self.take_context(core, child);
         }

@@ -1,11 +1,13 @@
-//! Books that must balance on any flash device: devices are drawn at random, used at random, and left alone until
-//! nothing is under way. Then each channel and die was busy for exactly what it was asked to do.
+//! What holds on any flash device, of devices that are drawn at random: the books balance (used at random, and left
+//! alone until nothing is under way, each channel and die was busy for exactly what it was asked to do), and a
+//! sample of the pages does what all of them do.
 
 mod common;
 
-use common::{flash, system};
+use common::{Loop, flash, system};
 use iodyno_emulate::Machine;
 use iodyno_emulate::spec::{Attach, Collection, Flash, Kind, Slc, Written};
+use iodyno_emulate::usage::Of;
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -25,7 +27,7 @@ fn device(rng: &mut Generator) -> Flash {
     f.nand.pages_per_block = 32;
     f.nand.reads_first = one(rng, &[true, false]);
     f.nand.programs_max = one(rng, &[0, 3]);
-    // Fast and slow pages in turn are told apart elsewhere: here it must be known how many were programmed how.
+    // Fast and slow pages, and single-level cells, take the same time: it is not counted how many were of which.
     f.nand.slc = one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000 })]);
     f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
     f.controller.read_contexts = one(rng, &[0, 1, 16]);
@@ -117,4 +119,94 @@ fn every_resource_was_busy_with_what_it_did() {
         near(busy_ns("flash dies"), work_ns as f64 + moved_ns, least..waits, "dies");
     }
     assert!(collected > 30, "{collected}");
+}
+
+/// The phases of reads, and those of writes, take together what these took: nothing is left out or told twice. (Reads
+/// of one page; those of several wait for all.)
+#[test]
+fn the_phases_add_up() {
+    for seed in 0..30 {
+        let mut rng = stream(seed, "phases", 0);
+        let mut f = device(&mut rng);
+        f.controller.read_latency_ns = 3_000;
+        f.nand.suspend_ns = one(&mut rng, &[None, Some(20_000)]);
+        if let Attach::Link { command_ns, latency_ns, queue_max, .. } = &mut f.attach {
+            (*command_ns, *latency_ns, *queue_max) = (300, 4_000, one(&mut rng, &[4, 64]));
+        }
+        let mut system = system(Kind::Flash(Box::new(f.clone())), Written::Sequential, 1);
+        system.host.wake_ns = 5_000;
+        let Ok(mut m) = Machine::represented(&system, seed, 1) else { continue };
+        let worker = m.add_worker(0);
+        let (mut from_ns, mut took_ns) = (Vec::new(), [0; 2]);
+        let mut submit = |m: &mut Machine, at_ns: u64, from_ns: &mut Vec<(u64, OpKind)>| {
+            let kind = one(&mut rng, &[OpKind::Read, OpKind::Write]);
+            let offset_bytes = below(&mut rng, f.capacity_bytes / 4096) * 4096;
+            let op = Op { offset_bytes, len_bytes: 4096, kind, fua: false };
+            let issued_ns = m.submit(at_ns, worker, 0, &op, from_ns.len() as u64);
+            from_ns.push((issued_ns, kind));
+        };
+        (0..16).for_each(|_| submit(&mut m, 0, &mut from_ns));
+        while let Some(done) = m.next_completion(u64::MAX) {
+            let (since_ns, kind) = from_ns[done.token as usize];
+            took_ns[kind.index()] += done.at_ns - since_ns;
+            if from_ns.len() < 20_000 {
+                submit(&mut m, done.at_ns, &mut from_ns);
+            }
+        }
+        let mut told_ns = [0; 2];
+        for phase in m.phases(0) {
+            told_ns[usize::from(phase.of == Of::Write)] += phase.total_ns;
+        }
+        assert_eq!(told_ns, took_ns, "seed {seed}, {f:#?}");
+    }
+}
+
+/// The represented form against the exact one, on devices of every kind: the rate, and how often each page is written.
+#[test]
+fn a_sample_of_the_pages_does_what_all_do_on_any_device() {
+    let mut offs = Vec::new();
+    for seed in 0..40 {
+        let mut rng = stream(seed, "sample", 0);
+        let mut f = device(&mut rng);
+        f.capacity_bytes *= 8;
+        f.nand.raw_bytes *= 8;
+        f.nand.pages_per_block = 64;
+        // So many dies that more than chance is written in the time.
+        f.nand.channels = one(&mut rng, &[4, 8]);
+        f.nand.suspend_ns = one(&mut rng, &[None, Some(20_000)]);
+        let states = [
+            Written::Sequential,
+            Written::Random { block_bytes: 4096 },
+            Written::Random { block_bytes: 65536 },
+        ];
+        let how = one(&mut rng, &states);
+        let load = Loop {
+            read_share: one(&mut rng, &[0.0, 0.5, 0.9]),
+            block: one(&mut rng, &[4096, 16384, 131_072]),
+            workers: 1,
+            depth: one(&mut rng, &[1, 8, 64]),
+            ramp_ns: 500_000_000,
+            time_ns: 10_000_000_000,
+        };
+        let system = system(Kind::Flash(Box::new(f.clone())), how, 1);
+        let run = |represent| {
+            let mut m = Machine::represented(&system, 1, represent).ok()?;
+            let rate = load.run(&mut m).iops;
+            Some((rate, m.flash_counts(0).unwrap().write_amplification()))
+        };
+        // A small device with large blocks may have too few of them for a sample.
+        let (Some(exact), Some(sample)) = (run(1), run(4)) else { continue };
+        let (rate, writes) = (sample.0 / exact.0 - 1.0, sample.1 / exact.1 - 1.0);
+        println!(
+            "seed {seed}: rate {rate:+.4}, write amplification {writes:+.4} of {:.2}",
+            exact.1
+        );
+        let near = rate.abs() < 0.06 && writes.abs() < 0.06;
+        assert!(near, "seed {seed}: {rate:+.4} {writes:+.4}, {f:#?}");
+        offs.push(rate.abs());
+    }
+    offs.sort_by(f64::total_cmp);
+    let median = offs[offs.len() / 2];
+    println!("{} devices, median {median}", offs.len());
+    assert!(offs.len() > 30 && median < 0.015, "{} devices: {median}", offs.len());
 }
