@@ -344,12 +344,18 @@ impl FlashDevice {
     #[inline(always)]
     fn deliver(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let end_ns = end_ns + self.read_latency_ns;
+        if core.slab[slot].parent == NIL {
+            core.at(core.heard_ns(end_ns, slot), slot, State::Delivered);
+        } else {
+            self.deliver_part(core, slot, end_ns);
+        }
+    }
+
+    /// The same of one page of several.
+    #[inline(never)]
+    fn deliver_part(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let request = &core.slab[slot];
         let (parent, failed) = (request.parent, request.failed);
-        if parent == NIL {
-            core.at(core.heard_ns(end_ns, slot), slot, State::Delivered);
-            return;
-        }
         self.phases.deliver_ns += end_ns - request.entered_ns;
         core.slab.remove(slot);
         let request = &mut core.slab[parent];
