@@ -217,11 +217,11 @@ const CLASSES: [(&str, Option<f64>); 9] = [
     ("hdd-15k-sas-80g", None),
     ("ssd-msata-mlc-128g", Some(3_437.0)),
     ("ssd-m2x2-mlc-512g", Some(9_565.0)),
-    ("ssd-sata3-mlc-200g", Some(74_600.0)),
+    ("ssd-sata3-mlc-200g", Some(74_400.0)),
     ("ssd-sata3-emlc-800g", Some(91_000.0)),
-    ("ssd-sas12-mlc-800g", Some(109_800.0)),
-    ("ssd-sff8639-mlc-700g", Some(116_600.0)),
-    ("ssd-pcie8-mlc-1400g", Some(232_900.0)),
+    ("ssd-sas12-mlc-800g", Some(107_900.0)),
+    ("ssd-sff8639-mlc-700g", Some(114_600.0)),
+    ("ssd-pcie8-mlc-1400g", Some(230_400.0)),
 ];
 
 /// The page that lists what this file prints.

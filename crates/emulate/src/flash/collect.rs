@@ -100,6 +100,8 @@ impl FlashDevice {
         let slot = self.new_internal(core, number);
         core.slab[slot].state = State::Waiting;
         self.copies_reading += 1;
+        // Until all reads are begun, the unit waits for that too.
+        core.slab[slot].pending = 1;
         let mut taken = 0;
         for _ in 0..self.program_units {
             self.copy_phase += 1;
@@ -113,15 +115,22 @@ impl FlashDevice {
             }
             let Some(copy) = self.next_copy() else { continue };
             let place = self.ftl.reserve(Stream::Copy).expect("room was asked for");
+            let source = copy.source;
             self.batches[number].copies.push((copy, place));
             taken += 1;
+            if self.represent == 1 {
+                self.read_source(core, slot, source);
+            }
+        }
+        if taken == 0 {
+            // Victims had nothing left to copy, or there is no room.
+            self.copies_reading -= 1;
+            self.batches_free.push(number as u32);
+            core.slab.remove(slot);
+            return;
         }
         self.counts.copied_pages += u64::from(taken);
-        // Until all reads are begun, the unit waits for that too.
-        core.slab[slot].pending = 1;
-        if self.represent == 1 {
-            self.sense_copies(core, slot, number);
-        } else {
+        if self.represent > 1 {
             // Each brings its part of what is valid; what is left over comes with the next.
             self.copy_units += taken;
             for left in (1..=self.senses_for(taken)).rev() {
@@ -135,21 +144,18 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Exact form: reads the flash pages that hold a unit of copies, which come in the order of their slots. A
+    /// Exact form: reads the flash page that holds what is to be copied; copies come in the order of their slots. A
     /// page is read once: it brings also what the next unit of copies will take of it.
-    fn sense_copies(&mut self, core: &mut Core, slot: u32, number: usize) {
-        for index in 0..self.batches[number].copies.len() {
-            let source = self.batches[number].copies[index].0.source;
-            let page = source / self.units_per_page;
-            if self.copied_from == page {
-                continue;
-            }
-            self.copied_from = page;
-            let rest = source + 1..(page + 1) * self.units_per_page;
-            let more = rest.filter(|&slot| self.ftl.page_in(slot).is_some()).count();
-            let die = self.die_of_slot(page * self.units_per_page);
-            self.copy_sense(core, slot, u64::from(die), 1 + more as u32);
+    fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
+        let page = source / self.units_per_page;
+        if self.copied_from == page {
+            return;
         }
+        self.copied_from = page;
+        let rest = source + 1..(page + 1) * self.units_per_page;
+        let more = rest.filter(|&slot| self.ftl.page_in(slot).is_some()).count();
+        let die = self.die_of_slot(page * self.units_per_page);
+        self.copy_sense(core, slot, u64::from(die), 1 + more as u32);
     }
 
     /// An idle device empties its single-level cells: reads there, programs at full density.

@@ -93,9 +93,16 @@ impl FlashDevice {
         // Written in order they lie side by side, otherwise every lane has its own.
         let first = request.at;
         let step = if self.ftl.sequential(first) { 1 } else { u64::from(self.lanes) };
+        // A page of what was written in order ends where the next begins.
+        let per_page = u64::from(self.units_per_page);
+        let end = if step == 1 && self.ftl.sequential(first) {
+            (first / per_page + 1) * per_page
+        } else {
+            u64::MAX
+        };
         let (mut units, mut left) = (Vec::new(), u64::from(request.len));
         let mut unit = first;
-        while left > 0 && unit * UNIT_BYTES < to {
+        while left > 0 && unit < end && unit * UNIT_BYTES < to {
             if self.ftl.holds(unit) {
                 let bytes = to.min((unit + 1) * UNIT_BYTES) - from.max(unit * UNIT_BYTES);
                 left = left.saturating_sub(bytes);
@@ -139,10 +146,12 @@ impl FlashDevice {
         core.slab[slot].state = State::Waiting;
         core.slab[slot].work = Work::Nothing;
         core.slab[slot].pending = 0;
+        core.slab[slot].entered_ns = core.now;
         let dies = self.dies.len() as u64;
+        let units = core.slab[slot].len.div_ceil(UNIT_BYTES as u32);
         for other in 1..=u64::from(others) {
             let on = (u64::from(die) + other) % dies;
-            self.copy_sense(core, slot, on, 1);
+            self.copy_sense(core, slot, on, units);
         }
         true
     }
@@ -151,6 +160,8 @@ impl FlashDevice {
     pub(super) fn stripe_read(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].pending -= 1;
         if core.slab[slot].pending == 0 {
+            self.phases.sense_ns += core.now - core.slab[slot].entered_ns;
+            core.slab[slot].entered_ns = core.now;
             self.out(core, slot);
         }
     }

@@ -193,6 +193,7 @@ impl FlashDevice {
             pace: 0,
             paced: false,
             copy_phase: 0,
+            filler_phase: 0,
             sense_credit: 0,
             senses_a_unit: (u32::MAX, 0.0),
             copy_units: 0,

@@ -126,6 +126,8 @@ struct Batch {
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
+    /// Slots that it fills with nothing: not enough was there to write.
+    filler: Vec<u32>,
     /// It is of copies, and counts as one of their programs.
     copied: bool,
     /// The number of its first unit in the order in which they entered the buffer.
@@ -219,6 +221,7 @@ pub(crate) struct FlashDevice {
     pace: i64,
     paced: bool,
     copy_phase: u32,
+    filler_phase: u32,
     sense_credit: u32,
     /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none).
     senses_a_unit: (u32, f64),
@@ -261,6 +264,8 @@ pub struct Counts {
     pub copied_pages: u64,
     /// Pages of the map that were written.
     pub map_pages: u64,
+    /// Pages that hold nothing: a program writes all planes of a die, whatever there is to write.
+    pub filler_pages: u64,
     /// Page programs of a die (all planes).
     pub programs: u64,
     /// Flash pages read for hosts.
@@ -281,7 +286,8 @@ impl Counts {
         if self.host_pages == 0 {
             return 1.0;
         }
-        (self.host_pages + self.copied_pages + self.map_pages) as f64 / self.host_pages as f64
+        let all = self.host_pages + self.copied_pages + self.map_pages + self.filler_pages;
+        all as f64 / self.host_pages as f64
     }
 }
 

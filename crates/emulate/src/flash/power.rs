@@ -52,9 +52,10 @@ impl FlashDevice {
         let mut kept: VecDeque<u64> = VecDeque::with_capacity(self.buffer_units as usize);
         let mut abandoned: Vec<u32> = Vec::new();
         for batch in std::mem::take(&mut self.batches) {
-            let Batch { units, host, copies, committed, .. } = batch;
+            let Batch { units, host, copies, filler, committed, .. } = batch;
             if !committed {
                 abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
+                abandoned.extend(filler);
             }
             kept.extend(units);
         }

@@ -37,6 +37,13 @@ impl FlashDevice {
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
                 self.hurry(core);
+                // What it did may have an end at once, of which no event tells.
+                let copies = !self.copies_ready.is_empty()
+                    && self.copy_programs < self.copy_programs_max
+                    && !self.copies_yield();
+                if copies || self.ftl.has_room(Stream::Host, self.program_units) {
+                    continue;
+                }
                 break;
             };
             let slot = self.new_internal(core, batch);
@@ -48,9 +55,10 @@ impl FlashDevice {
         }
     }
 
-    /// Takes pages from the buffer's end. None: the map has no room for them now.
+    /// Takes pages from the buffer's end, and fills up what they leave of a program. None: the map has no room for
+    /// that now.
     fn gather(&mut self, units: u32) -> Option<usize> {
-        if !self.ftl.has_room(Stream::Host, units) {
+        if !self.ftl.has_room(Stream::Host, self.program_units) {
             return None;
         }
         let number = self.new_batch();
@@ -67,14 +75,30 @@ impl FlashDevice {
                 batch.host.push((page, slot));
             }
         }
-        if self.slc_free_units >= u64::from(units) {
-            self.slc_free_units -= u64::from(units);
+        if units < self.program_units {
+            self.fill_up(&mut batch, self.program_units - units);
+        }
+        if self.slc_free_units >= u64::from(self.program_units) {
+            self.slc_free_units -= u64::from(self.program_units);
             batch.program_ns = self.slc_program_ns;
         }
         self.batches[number] = batch;
         self.counts.host_pages += u64::from(units);
-        self.earn(units);
+        self.earn(self.program_units);
         Some(number)
+    }
+
+    /// So many units of a program hold nothing; of them, too, one in k is in the map.
+    #[cold]
+    fn fill_up(&mut self, batch: &mut Batch, units: u32) {
+        self.counts.filler_pages += u64::from(units);
+        for _ in 0..units {
+            self.filler_phase += 1;
+            if self.filler_phase >= self.represent {
+                self.filler_phase = 0;
+                batch.filler.push(self.ftl.reserve(Stream::Host).expect("room was asked for"));
+            }
+        }
     }
 
     pub(super) fn new_batch(&mut self) -> usize {
@@ -154,8 +178,12 @@ impl FlashDevice {
         let cost = u64::from(self.program_units) * self.unit_ticks;
         slow.begins_ns = self.channels[die.channel as usize].take(core.now, cost);
         let own_ns = self.batches[core.slab[slot].at as usize].program_ns;
-        let ns = if own_ns > 0 { own_ns } else { self.program_ns[slow.programs as usize % 2] };
-        slow.programs = slow.programs.wrapping_add(1);
+        let ns = if own_ns > 0 {
+            own_ns
+        } else {
+            slow.programs = slow.programs.wrapping_add(1);
+            self.program_ns[(slow.programs as usize).wrapping_sub(1) % 2]
+        };
         slow.running = slot;
         slow.ends_ns = slow.begins_ns + ns;
         core.at(slow.ends_ns, slot, State::Programmed);
@@ -224,6 +252,9 @@ impl FlashDevice {
     fn commit(&mut self, batch: &mut Batch) {
         if std::mem::take(&mut batch.committed) {
             return;
+        }
+        for slot in batch.filler.drain(..) {
+            self.ftl.discard(slot);
         }
         if self.sabotage != Sabotage::Nothing {
             self.commit_badly(batch);

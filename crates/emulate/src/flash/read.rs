@@ -223,17 +223,22 @@ impl FlashDevice {
 
     #[inline(always)]
     fn enter_die(&mut self, core: &mut Core, slot: u32) {
+        self.has_context(core, slot);
+        if core.slab[slot].work == Work::Nothing {
+            self.out(core, slot);
+        } else {
+            self.sense(core, slot);
+        }
+    }
+
+    #[inline(always)]
+    fn has_context(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         if !request.internal {
             self.phases.context_ns += core.now - request.entered_ns;
             self.phases.page_reads += 1;
         }
         request.entered_ns = core.now;
-        if request.work == Work::Nothing {
-            self.out(core, slot);
-            return;
-        }
-        self.sense(core, slot);
     }
 
     /// The die reads the page now, or when it can.
@@ -247,16 +252,19 @@ impl FlashDevice {
         }
         if let Some(suspend_ns) = self.suspend_ns
             && matches!(die.doing, Doing::Programming | Doing::Erasing)
+            && for_host(core, slot)
         {
             let slow = &mut self.slow[index];
-            let left_ns = slow.ends_ns - core.now;
-            // Not before it has begun, and not worth while for what ends as soon.
-            if core.now >= slow.begins_ns && left_ns > suspend_ns {
+            // A program whose data are still on their way is suspended when it has begun.
+            let from_ns = slow.begins_ns.max(core.now);
+            let left_ns = slow.ends_ns - from_ns;
+            // Not worth while for what ends as soon.
+            if left_ns > suspend_ns {
                 die.suspended = true;
                 slow.left_ns = left_ns;
                 slow.was = die.doing;
                 die.busy_ns += core.now - die.since_ns;
-                self.begin_sense(core, slot, suspend_ns);
+                self.begin_sense(core, slot, from_ns - core.now + suspend_ns);
                 return;
             }
         }
@@ -314,14 +322,21 @@ impl FlashDevice {
     /// To the host.
     #[inline(always)]
     pub(super) fn out(&mut self, core: &mut Core, slot: u32) {
+        if self.send(core, slot) {
+            self.free_context(core);
+        }
+    }
+
+    /// The same; gives whether its context is free. (Otherwise it is when the driver thread has copied it.)
+    #[inline(always)]
+    fn send(&mut self, core: &mut Core, slot: u32) -> bool {
         match &mut self.front {
             Front::Channel { thread, ready, poll, polling, read_copy, .. } => {
                 let poll_ns = core.threads[*thread].poll_ns;
                 if poll_ns == 0 {
                     let end = copy_out(core, *thread, *read_copy, slot);
                     self.deliver(core, slot, end);
-                    self.free_context(core);
-                    return;
+                    return true;
                 }
                 core.slab[slot].state = State::Waiting;
                 ready.push(&mut core.slab, slot);
@@ -330,11 +345,12 @@ impl FlashDevice {
                     let wait_ns = 1 + below(&mut core.poll_rng, poll_ns);
                     core.at(core.now + wait_ns, *poll, State::Poll);
                 }
+                false
             }
             Front::Link { up, read, latency_ns, .. } => {
                 let end = up.take(core.now, read.ticks(core.slab[slot].len)) + *latency_ns;
                 self.deliver(core, slot, end);
-                self.free_context(core);
+                true
             }
         }
     }
@@ -389,10 +405,18 @@ impl FlashDevice {
 
     #[inline(always)]
     fn free_context(&mut self, core: &mut Core) {
-        match self.context_waiting.pop(&core.slab) {
-            Some(next) => self.enter_die(core, next),
-            None => self.contexts.drop(core.now),
+        while let Some(next) = self.context_waiting.pop(&core.slab) {
+            self.has_context(core, next);
+            if core.slab[next].work != Work::Nothing {
+                self.sense(core, next);
+                return;
+            }
+            // Nothing is in the cells: it needs its context for no time.
+            if !self.send(core, next) {
+                return;
+            }
         }
+        self.contexts.drop(core.now);
     }
 
     /// A read's data are with the host.
@@ -414,6 +438,14 @@ impl FlashDevice {
             core.at(core.heard_ns(end_ns, parent), parent, State::Delivered);
         }
     }
+}
+
+/// Whether a host waits for a page read: it is one of a host's read, or of the stripe that rebuilds one. The device's
+/// own reads suspend nothing.
+#[inline(always)]
+fn for_host(core: &Core, slot: u32) -> bool {
+    let request = &core.slab[slot];
+    !request.internal || !core.slab[request.parent].internal
 }
 
 /// How many bytes of a request lie in a range of units.

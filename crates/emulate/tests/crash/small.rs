@@ -75,7 +75,7 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
 
 /// Beside three writes of each unit on the average so many, that the die that is next programs a
 /// slow page and the one after it a fast one: programs then end in another order than they begin.
-const WRITES_MORE: usize = 2;
+const WRITES_MORE: usize = 3;
 
 /// The member is written before, until collection is steady, and comes to rest.
 pub(crate) fn prepared(member: Member, sabotage: Sabotage) -> Result<Rig, String> {
