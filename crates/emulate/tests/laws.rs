@@ -164,6 +164,86 @@ fn what_was_trimmed_goes_over_the_link() {
     }
 }
 
+/// A read that comes while a program's data are on their way to its die suspends the program as soon as it has begun.
+#[test]
+fn a_program_is_suspended_when_it_has_begun() {
+    for (suspend_ns, expected_us) in
+        [(Some(20_000), 100 + 20 + 50 + 100), (None, 100 + 500 + 50 + 100)]
+    {
+        let mut flash = flash();
+        (flash.nand.channels, flash.nand.raw_bytes) = (1, 2 << 30);
+        flash.nand.channel_bytes_per_s = 40.96e6;
+        flash.nand.suspend_ns = suspend_ns;
+        let system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
+        let mut machine = Machine::new(&system, 1).unwrap();
+        let worker = machine.add_worker(0);
+        let op = |kind| Op { offset_bytes: 8192, len_bytes: 4096, kind, fua: false };
+        machine.submit(1_000_000, worker, 0, &op(OpKind::Write), 0);
+        let written = machine.next_completion(1_050_000).unwrap();
+        assert_eq!(written.token, 0);
+        machine.submit(1_050_000, worker, 0, &op(OpKind::Read), 1);
+        let read = machine.next_completion(u64::MAX).unwrap();
+        let took_us = (read.at_ns - 1_000_000) as f64 / 1e3;
+        assert!((took_us - f64::from(expected_us)).abs() < 0.1, "{suspend_ns:?}: {took_us}");
+    }
+}
+
+/// A program writes all planes of a die: what is made durable one by one takes the room of so many.
+#[test]
+fn programs_that_are_not_full_take_all_their_room() {
+    let mut copied = Vec::new();
+    for represent in [1, 4] {
+        let mut flash = flash();
+        (flash.nand.planes, flash.buffer.protected) = (4, false);
+        let system = system(Kind::Flash(Box::new(flash)), RANDOM, 1);
+        let mut machine = Machine::represented(&system, 1, represent).unwrap();
+        let worker = machine.add_worker(0);
+        let mut rng = iodyno_units::rng::stream(1, "one by one", 0);
+        for at in 0..100_000_u64 {
+            let offset_bytes = iodyno_units::rng::below(&mut rng, 1 << 18) * 4096;
+            let op = Op { offset_bytes, len_bytes: 4096, kind: OpKind::Write, fua: true };
+            machine.submit(machine.now_ns(), worker, 0, &op, at);
+            machine.next_completion(u64::MAX).unwrap();
+        }
+        while machine.next_completion(u64::MAX).is_some() {}
+        let counts = machine.flash_counts(0).unwrap();
+        assert_eq!((counts.host_pages, counts.filler_pages), (100_000, 300_000));
+        copied.push(counts.copied_pages as f64);
+        let programmed = (counts.programs * 4) as f64;
+        let erased = (counts.erases * 64 * 4) as f64 / programmed;
+        assert!((erased - 1.0).abs() < 0.03, "1 in {represent}: {erased}");
+        let told = counts.write_amplification() * 100_000.0 / programmed;
+        assert!((told - 1.0).abs() < 0.001, "1 in {represent}: {told}");
+    }
+    // Room that holds nothing has to be collected all the same.
+    assert!(copied[0] > 300_000.0 && (copied[1] / copied[0] - 1.0).abs() < 0.03, "{copied:?}");
+}
+
+/// Reads of what was never written wait for a read context like others; however many they are.
+#[test]
+fn many_reads_of_nothing_wait_for_one_context() {
+    let mut flash = flash();
+    flash.controller.read_contexts = 1;
+    if let Attach::Link { queue_max, .. } = &mut flash.attach {
+        *queue_max = 65_536;
+    }
+    let mut system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
+    system.volumes[0].state.fill = 0.5;
+    let mut machine = Machine::new(&system, 1).unwrap();
+    let worker = machine.add_worker(0);
+    for at in 0..60_000_u64 {
+        let offset_bytes = if at == 0 { 0 } else { (1 << 29) + at * 4096 };
+        let op = Op { offset_bytes, len_bytes: 4096, kind: OpKind::Read, fua: false };
+        machine.submit(0, worker, 0, &op, at);
+    }
+    let mut done = 0;
+    while let Some(completion) = machine.next_completion(u64::MAX) {
+        assert!(completion.at_ns >= 50_000);
+        done += 1;
+    }
+    assert_eq!(done, 60_000);
+}
+
 /// Each resource alone as the limit: the rate is what that resource can do, and no more.
 #[test]
 fn the_tightest_resource_sets_the_rate() {

@@ -56,7 +56,7 @@ fn a_sample_of_the_pages_does_what_all_pages_do() {
 
 /// The same where a flash page holds several units, of which garbage collection reads those that are valid at
 /// once, on channels that have little time to spare. Each unit that the host writes goes over a channel once,
-/// each that is copied twice: busy time is known to the ns.
+/// each that is copied twice.
 #[test]
 fn a_sample_copies_as_all_pages_do() {
     const CHANNEL_BYTES_PER_S: f64 = 20e6;

@@ -75,7 +75,7 @@ impl FlashDevice {
             core.slab[child].work = Work::Nothing;
             self.take_context(core, child);
         }
-        self.child_ended(core, slot);
+        child_ended(core, slot);
     }
 
     /// Units that were written in order: side by side in the pages of dies that take turns. Gives how many bytes
@@ -377,7 +377,7 @@ impl FlashDevice {
         let request = &mut core.slab[parent];
         request.failed |= failed;
         request.entered_ns = end_ns;
-        self.child_ended(core, parent);
+        child_ended(core, parent);
     }
 
     /// The driver thread looks, for it is time.
@@ -427,16 +427,16 @@ impl FlashDevice {
         let failed = request.failed;
         self.done(core, slot, failed.then_some(crate::machine::Failure::Medium));
     }
+}
 
-    /// One of a read's pages, or the forking itself, has ended.
-    #[inline(always)]
-    fn child_ended(&mut self, core: &mut Core, parent: u32) {
-        let request = &mut core.slab[parent];
-        request.pending -= 1;
-        if request.pending == 0 {
-            let end_ns = core.slab[parent].entered_ns;
-            core.at(core.heard_ns(end_ns, parent), parent, State::Delivered);
-        }
+/// One of a read's pages, or the forking itself, has ended.
+#[inline(always)]
+fn child_ended(core: &mut Core, parent: u32) {
+    let request = &mut core.slab[parent];
+    request.pending -= 1;
+    if request.pending == 0 {
+        let end_ns = request.entered_ns;
+        core.at(core.heard_ns(end_ns, parent), parent, State::Delivered);
     }
 }
 
