@@ -145,7 +145,8 @@ impl FlashDevice {
     }
 
     /// Exact form: reads the flash page that holds what is to be copied; copies come in the order of their slots. A
-    /// page is read once: it brings also what the next unit of copies will take of it.
+    /// page is read once: it brings also what the next unit of copies will take of it, and that unit does not wait
+    /// for it. (Nothing is lost by that: the source is erased when all its copies are committed.)
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.copied_from == page {

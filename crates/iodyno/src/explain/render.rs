@@ -229,8 +229,13 @@ pub(super) fn cell(cell: &Cell, style: Style) -> String {
     if let Some(counts) = cell.counts.filter(|c| c.programs + c.erases > 0) {
         let words = if counts.host_pages > 0 {
             let host = counts.host_pages as f64;
+            let filler = if counts.filler_pages > 0 {
+                format!(", and {:.2} that hold nothing", counts.filler_pages as f64 / host)
+            } else {
+                String::new()
+            };
             format!(
-                "write amplification {:.2}: {:.2} copies and {:.2} map pages for each 4 KiB page of the host; {} programs, {} erases",
+                "write amplification {:.2}: {:.2} copies and {:.2} map pages{filler} for each 4 KiB page of the host; {} programs, {} erases",
                 counts.write_amplification(),
                 counts.copied_pages as f64 / host,
                 counts.map_pages as f64 / host,

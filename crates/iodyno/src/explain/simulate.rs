@@ -188,6 +188,7 @@ impl Cell {
                 "host_pages": c.host_pages,
                 "copied_pages": c.copied_pages,
                 "map_pages": c.map_pages,
+                "filler_pages": c.filler_pages,
                 "programs": c.programs,
                 "page_reads": c.senses,
                 "page_reads_for_copies": c.copy_senses,
