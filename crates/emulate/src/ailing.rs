@@ -13,6 +13,17 @@ use crate::request::{Slab, State};
 use iodyno_units::OpKind;
 use std::collections::BTreeSet;
 
+/// What is wrong with a volume as a whole, until it is cleared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ails {
+    /// Everything takes so many times as long; 1: as usual.
+    pub slow_factor: f64,
+    /// Nothing completes.
+    pub hung: bool,
+    /// It is gone.
+    pub lost: bool,
+}
+
 /// One volume.
 #[derive(Clone, Debug)]
 struct Illness {
@@ -126,6 +137,11 @@ impl Ailing {
 
     pub(crate) fn hang(&mut self, volume: u32) {
         self.volumes[volume as usize].hung = true;
+    }
+
+    pub(crate) fn of(&self, volume: u32) -> Ails {
+        let Illness { factor, hung, lost, .. } = self.volumes[volume as usize];
+        Ails { slow_factor: factor, hung, lost }
     }
 
     pub(crate) fn is_lost(&self, volume: u32) -> bool {

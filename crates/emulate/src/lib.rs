@@ -31,6 +31,7 @@ mod server;
 pub mod spec;
 pub mod usage;
 
+pub use ailing::Ails;
 pub use change::Change;
 pub use fault::Fault;
 pub use machine::{Completion, Failure, Machine};

@@ -5,7 +5,7 @@
 
 mod strike;
 
-use crate::ailing::{Ailing, Verdict};
+use crate::ailing::{Ailing, Ails, Verdict};
 use crate::change::Change;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
@@ -453,6 +453,12 @@ impl Machine {
             Part::Flash(f) => Some(f.counts),
             Part::Disk(_) | Part::Memory(_) => None,
         }
+    }
+
+    /// What is wrong with a volume as a whole at present.
+    pub fn ails(&self, volume: u32) -> Ails {
+        let well = Ails { slow_factor: 1.0, hung: false, lost: false };
+        self.ailing.as_ref().map_or(well, |ailing| ailing.of(volume))
     }
 
     /// Bytes in a volume's write buffer that are not on the medium, and its size; None where the

@@ -96,8 +96,17 @@ fn in_words(status: &Value) -> String {
             let (size, capacity) = (human::size(size), human::size(capacity));
             let _ = writeln!(text, "  !             resized to {size} of {capacity}");
         }
-        if volume["full"] == true {
-            let _ = writeln!(text, "  !             full: writes where there is no data fail");
+        if let Some(factor) = volume["slow_factor"].as_f64().filter(|factor| *factor > 1.0) {
+            let _ = writeln!(text, "  !             slow: everything takes {factor} times as long");
+        }
+        for (key, words) in [
+            ("full", "full: writes where there is no data fail"),
+            ("hung", "hung: nothing completes"),
+            ("lost", "lost: everything fails"),
+        ] {
+            if volume[key] == true {
+                let _ = writeln!(text, "  !             {words}");
+            }
         }
         for (key, words) in [
             ("corruptions_found", "corrupt units found"),

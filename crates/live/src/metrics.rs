@@ -4,6 +4,7 @@
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
 use crate::transport::Transport;
+use iodyno_emulate::Ails;
 use iodyno_emulate::usage::Resource;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
@@ -24,6 +25,7 @@ struct Seen {
     capacity_bytes: u64,
     size_bytes: u64,
     full: bool,
+    ails: Ails,
     counts: Counts,
     resources: Vec<Resource>,
     flash: Option<iodyno_emulate::flash::Counts>,
@@ -48,6 +50,7 @@ fn look<S: Sink>(live: &Live<S>) -> Look {
             capacity_bytes: machine.capacity_bytes(v),
             size_bytes: live.size_bytes(v),
             full: live.is_full(v),
+            ails: machine.ails(v),
             counts: counts[v as usize].clone(),
             resources: machine.resources(v),
             flash: machine.flash_counts(v),
@@ -85,6 +88,9 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "capacity_bytes": v.capacity_bytes,
             "size_bytes": v.size_bytes,
             "full": v.full,
+            "slow_factor": v.ails.slow_factor,
+            "hung": v.ails.hung,
+            "lost": v.ails.lost,
             "operations": kinds.collect::<serde_json::Map<_, _>>(),
             "busy": busy.collect::<serde_json::Map<_, _>>(),
             "buffered_bytes": v.buffered.map(|b| b.0),

@@ -180,7 +180,7 @@ workloads = [{ name = "randwrite", read = "0%", addresses = "random", ops = 500,
 figure = "long"
 title = "one at a time"
 workloads = ["randwrite"]
-block = ["128KiB"]
+block = ["4KiB"]
 threads = [1]
 depth = [1]
 devices = [1]
@@ -191,7 +191,7 @@ metrics = ["latency_mean", "latency_max"]
 figure = "short"
 title = "the same"
 workloads = ["randwrite"]
-block = ["128KiB"]
+block = ["4KiB"]
 threads = [1]
 depth = [1]
 devices = [1]
@@ -207,7 +207,7 @@ depth = [32]
 devices = [1]
 metrics = ["iops_fob", "iops_steady"]
 "#;
-    let figures = "long,ssd,randwrite,131072,1,1,1,latency_max,=,11.95,,ms,table,\n";
+    let figures = "long,ssd,randwrite,4096,1,1,1,latency_max,=,11.95,,ms,table,\n";
     let study = study(text, figures);
     let options = Options { threads: 1, ..Options::QUICK };
     let outcome = run(&study, &options, &AtomicBool::new(false), &|_| {}).unwrap();
@@ -221,7 +221,7 @@ metrics = ["iops_fob", "iops_steady"]
         study.workloads[0].written(&CellKey { before, ..of_long })
     };
     let all = [Before::Own, Before::Fresh, Before::Sequential].map(before);
-    let own = Written::Random { block_bytes: 128 << 10 };
+    let own = Written::Random { block_bytes: 4096 };
     assert_eq!(all, [own, Written::Fresh, Written::Sequential]);
     let (fresh, steady) = (rate(Metric::IopsFresh), rate(Metric::IopsSteady));
     assert!(fresh > 1.2 * steady, "{fresh} {steady}");

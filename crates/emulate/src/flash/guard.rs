@@ -92,13 +92,11 @@ impl FlashDevice {
         let (from, to) = (whole.at, whole.at + u64::from(whole.len));
         // Written in order they lie side by side, otherwise every lane has its own.
         let first = request.at;
-        let step = if self.ftl.sequential(first) { 1 } else { u64::from(self.lanes) };
-        // A page of what was written in order ends where the next begins.
         let per_page = u64::from(self.units_per_page);
-        let end = if step == 1 && self.ftl.sequential(first) {
-            (first / per_page + 1) * per_page
+        let (step, end) = if self.ftl.sequential(first) {
+            (1, (first / per_page + 1) * per_page)
         } else {
-            u64::MAX
+            (u64::from(self.lanes), u64::MAX)
         };
         let (mut units, mut left) = (Vec::new(), u64::from(request.len));
         let mut unit = first;

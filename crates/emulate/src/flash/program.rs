@@ -181,8 +181,9 @@ impl FlashDevice {
         let ns = if own_ns > 0 {
             own_ns
         } else {
+            let page = slow.programs as usize % 2;
             slow.programs = slow.programs.wrapping_add(1);
-            self.program_ns[(slow.programs as usize).wrapping_sub(1) % 2]
+            self.program_ns[page]
         };
         slow.running = slot;
         slow.ends_ns = slow.begins_ns + ns;

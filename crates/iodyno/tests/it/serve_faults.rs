@@ -176,11 +176,14 @@ fn a_slow_device_is_so_many_times_as_slow() {
         read_some(&mut client);
         let usual = server.status();
         server.fault("slow x10");
+        let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+        assert!(told.contains("!             slow: everything takes 10 times as long"), "{told}");
         let took = read_some(&mut client);
         let slow = server.status();
         server.fault("clear");
         read_some(&mut client);
         let cleared = server.status();
+        assert_eq!(cleared["volumes"][0]["slow_factor"], 1.0);
         let usual_ns = mean_ns(&start, &usual);
         let slow_ns = mean_ns(&usual, &slow);
         assert!((9.0..11.0).contains(&(slow_ns / usual_ns)), "{device}: {usual_ns} {slow_ns}");
@@ -204,7 +207,10 @@ fn a_device_that_hangs_answers_when_it_is_cleared() {
     crowd.send(2, (Kind::Flush, CmdFlags::NONE), 0, &mut []);
     assert!(crowd.answers_within(Duration::from_millis(300)).is_empty());
     // The server itself does not hang.
-    assert_eq!(server.status()["volumes"][0]["operations"], serde_json::json!({}));
+    let told = server.status()["volumes"][0].clone();
+    assert_eq!((&told["operations"], &told["hung"]), (&serde_json::json!({}), &true.into()));
+    let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(told.contains("!             hung: nothing completes"), "{told}");
     judge(&place, "nbdinfo", &["--size", URI]);
     server.fault("clear 0");
     let mut answers = Vec::new();
@@ -229,6 +235,8 @@ fn a_device_that_is_gone_fails_at_once_and_comes_back_with_its_bytes() {
     let mut client = server.client();
     client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
     server.fault("lose");
+    let told = server.status()["volumes"].clone();
+    assert_eq!((&told[0]["lost"], &told[1]["lost"]), (&true.into(), &false.into()));
     let gone = Errno::Shutdown.code() as i32;
     assert_eq!(reads(&mut client, 0), Some(gone));
     let write = client.write(0, &[8; 4096], CmdFlags::NONE).unwrap_err();
