@@ -188,6 +188,37 @@ fn a_program_is_suspended_when_it_has_begun() {
     }
 }
 
+/// Without reads of a host nothing is suspended: garbage collection waits for its turn.
+#[test]
+fn collection_suspends_nothing() {
+    let run_with = |suspend_ns| {
+        let mut flash = flash();
+        (flash.nand.suspend_ns, flash.nand.reads_first) = (suspend_ns, false);
+        let writes = Loop { read_share: 0.0, time_ns: 2_000_000_000, ..Loop::reads(16) };
+        run(&flash, RANDOM, &writes)
+    };
+    assert_eq!(run_with(Some(1_000)), run_with(None));
+}
+
+/// What rebuilds a page brings as much of each other page of its stripe as was asked of it.
+#[test]
+fn a_stripe_brings_as_much_as_was_asked() {
+    for (len_bytes, units) in [(4096, 1.0), (16 << 10, 4.0)] {
+        let mut flash = flash();
+        (flash.nand.page_bytes, flash.nand.channel_bytes_per_s) = (16 << 10, 40.96e6);
+        let system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
+        let mut machine = Machine::new(&system, 1).unwrap();
+        let worker = machine.add_worker(0);
+        machine.inject(0, Fault::Page { volume: 0, offset_bytes: 0 });
+        let op = Op { offset_bytes: 0, len_bytes, kind: OpKind::Read, fua: false };
+        machine.submit(10, worker, 0, &op, 0);
+        assert_eq!(machine.next_completion(u64::MAX).unwrap().failure, None);
+        let channels = machine.resources(0).into_iter().find(|r| r.name == "flash channels");
+        let moved = channels.unwrap().busy_ns as f64 / 100_000.0;
+        assert!((moved - 8.0 * units).abs() < 0.01, "{len_bytes}: {moved} units of 8 pages");
+    }
+}
+
 /// A program writes all planes of a die: what is made durable one by one takes the room of so many.
 #[test]
 fn programs_that_are_not_full_take_all_their_room() {
