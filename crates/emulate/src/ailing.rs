@@ -24,14 +24,17 @@ pub struct Ails {
     pub lost: bool,
 }
 
+impl Ails {
+    /// All is well.
+    pub const WELL: Self = Self { slow_factor: 1.0, hung: false, lost: false };
+}
+
 /// One volume.
 #[derive(Clone, Debug)]
 struct Illness {
-    factor: f64,
+    ails: Ails,
     /// Since when it is slow.
     since_ns: u64,
-    hung: bool,
-    lost: bool,
     /// Units that can't be read (disks and memory).
     unreadable: Ranges,
     /// Whose last event waits for the end of a hang, in order.
@@ -40,14 +43,7 @@ struct Illness {
 
 impl Default for Illness {
     fn default() -> Self {
-        Self {
-            factor: 1.0,
-            since_ns: 0,
-            hung: false,
-            lost: false,
-            unreadable: Ranges::default(),
-            parked: Vec::new(),
-        }
+        Self { ails: Ails::WELL, since_ns: 0, unreadable: Ranges::default(), parked: Vec::new() }
     }
 }
 
@@ -97,7 +93,7 @@ impl Ailing {
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
         let illness = &mut self.volumes[request.volume as usize];
-        if illness.lost && request.host {
+        if illness.ails.lost && request.host {
             self.put_off.remove(&slot);
             core.complete(slot, Some(Failure::Lost));
             return Verdict::Handled;
@@ -106,14 +102,14 @@ impl Ailing {
             return Verdict::Happens;
         }
         let put_off_before = self.put_off.remove(&slot);
-        if illness.hung {
+        if illness.ails.hung {
             illness.parked.push(slot);
             return Verdict::Handled;
         }
-        if illness.factor > 1.0 && !put_off_before {
+        if illness.ails.slow_factor > 1.0 && !put_off_before {
             let handed_ns = self.handed_ns.get(slot as usize).copied().unwrap_or(0);
             let took_ns = core.now - handed_ns.max(illness.since_ns);
-            let more_ns = (took_ns as f64 * (illness.factor - 1.0)) as u64;
+            let more_ns = (took_ns as f64 * (illness.ails.slow_factor - 1.0)) as u64;
             self.put_off.insert(slot);
             core.at(core.now.saturating_add(more_ns), slot, core.slab[slot].state);
             return Verdict::Handled;
@@ -128,31 +124,30 @@ impl Ailing {
     /// From now on everything takes `factor` times as long.
     pub(crate) fn slow(&mut self, volume: u32, factor: f64, now_ns: u64) {
         let illness = &mut self.volumes[volume as usize];
-        if illness.factor <= 1.0 {
+        if illness.ails.slow_factor <= 1.0 {
             illness.since_ns = now_ns;
         }
         // (What is no number counts as 1 too.)
-        illness.factor = factor.max(1.0);
+        illness.ails.slow_factor = factor.max(1.0);
     }
 
     pub(crate) fn hang(&mut self, volume: u32) {
-        self.volumes[volume as usize].hung = true;
+        self.volumes[volume as usize].ails.hung = true;
     }
 
     pub(crate) fn of(&self, volume: u32) -> Ails {
-        let Illness { factor, hung, lost, .. } = self.volumes[volume as usize];
-        Ails { slow_factor: factor, hung, lost }
+        self.volumes[volume as usize].ails
     }
 
     pub(crate) fn is_lost(&self, volume: u32) -> bool {
-        self.volumes[volume as usize].lost
+        self.volumes[volume as usize].ails.lost
     }
 
     /// The device is gone. Of its requests, those of hosts that were handed over fail; all others
     /// go, but for those that are handed over later and fail then (`later` says which).
     pub(crate) fn lose(&mut self, core: &mut Core, volume: u32, later: impl Fn(State) -> bool) {
         let illness = &mut self.volumes[volume as usize];
-        illness.lost = true;
+        illness.ails.lost = true;
         let parked = std::mem::take(&mut illness.parked);
         let gone: BTreeSet<u32> = (0..core.slab.len() as u32)
             .filter(|slot| {
@@ -185,12 +180,12 @@ impl Ailing {
         for slot in was.parked {
             core.at(core.now, slot, core.slab[slot].state);
         }
-        was.lost
+        was.ails.lost
     }
 
     /// Whether nothing is wrong anywhere.
     pub(crate) fn is_over(&self) -> bool {
-        let well = |v: &Illness| v.factor <= 1.0 && !v.hung && !v.lost && v.unreadable.is_empty();
+        let well = |v: &Illness| v.ails == Ails::WELL && v.unreadable.is_empty();
         self.volumes.iter().all(well)
     }
 

@@ -457,8 +457,7 @@ impl Machine {
 
     /// What is wrong with a volume as a whole at present.
     pub fn ails(&self, volume: u32) -> Ails {
-        let well = Ails { slow_factor: 1.0, hung: false, lost: false };
-        self.ailing.as_ref().map_or(well, |ailing| ailing.of(volume))
+        self.ailing.as_ref().map_or(Ails::WELL, |ailing| ailing.of(volume))
     }
 
     /// Bytes in a volume's write buffer that are not on the medium, and its size; None where the

@@ -22,7 +22,7 @@ pub(crate) enum State {
     Admitted,
     /// A host request is acknowledged or its data are delivered.
     Done,
-    /// The data of one page read are with the host.
+    /// The data of a read are with the host.
     Delivered,
     /// A page read has left the cells.
     Sensed,

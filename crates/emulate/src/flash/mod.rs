@@ -7,6 +7,7 @@
 
 mod collect;
 mod content;
+mod fork;
 mod guard;
 mod made;
 mod power;
@@ -23,10 +24,10 @@ use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server};
 use crate::spec;
 use crate::usage::Gauge;
+pub(crate) use fork::LANES_MAX;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 pub(crate) use made::{Site, shape};
-pub(crate) use read::LANES_MAX;
 use std::collections::VecDeque;
 
 /// The unit of mapping, bytes.
