@@ -94,6 +94,21 @@ pub const FAILURE_FACT: &str = "failure";
 /// The fact that says what was known of a cell that ended before its time ([`Ended::Settled`]).
 pub const SETTLED_FACT: &str = "ended early";
 
+/// Whether large I/Os in virtual time may be simulated on a part of each flash device's channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coarse {
+    /// No.
+    #[default]
+    Never,
+    /// Reads alone, and writes alone: there the channels do alike.
+    Alike,
+    /// Mixes too, where each meets something else.
+    All,
+}
+
+/// The fact that says on which part of the devices a cell was simulated, where it was not the whole.
+pub const COARSE_FACT: &str = "simulated on";
+
 /// Why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

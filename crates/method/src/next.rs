@@ -10,7 +10,7 @@ use crate::rules;
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
-use iodyno_measure::{Place, Role, Threshold};
+use iodyno_measure::{Coarse, Place, Role, Threshold};
 use iodyno_workload::Spec;
 
 /// Operations of a cell at least: enough for a 99.9th percentile.
@@ -178,6 +178,9 @@ impl Method {
         let index = grid.ordered(cells.order, seed, round as u32, position);
         let place = at(round as u32, index as u32, Role::Measure);
         let mut step = cell(grid, index, place)?;
+        if asks_for_tail(&cells.ceilings) {
+            step.coarse = Coarse::Never;
+        }
         if let Some(share) = grid.point(index)?.rate_share {
             let of = grid.rate_of.unwrap_or_default();
             let most = of_stage(done, step.place.subject, of)
@@ -230,6 +233,7 @@ impl Method {
             targets: chosen.targets,
             then_wait_ns: 0,
             settle_ops: (grid.state == StateWish::Own).then_some(TAIL_OPS),
+            coarse: Coarse::Never,
         }))))
     }
 
@@ -332,10 +336,15 @@ pub(crate) fn load_points(
     all
 }
 
+fn asks_for_tail(ceilings: &[Ceiling]) -> bool {
+    ceilings.iter().any(|ceiling| ceiling.of.is_of_tail())
+}
+
 /// A point of a grid as a step.
 fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
     let point = grid.point(index)?;
     place.at = point.words;
+    let settles = grid.settles && grid.state == StateWish::Own;
     Ok(CellStep {
         place,
         name: point.name,
@@ -344,7 +353,8 @@ fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String>
         fill: point.fill,
         targets: point.targets,
         then_wait_ns: 0,
-        settle_ops: (grid.settles && grid.state == StateWish::Own).then_some(SETTLE_OPS),
+        settle_ops: settles.then_some(SETTLE_OPS),
+        coarse: if settles { grid.coarse } else { Coarse::Never },
     })
 }
 
@@ -358,6 +368,7 @@ fn before_step(spec: &Spec, place: Place) -> Step {
         targets: None,
         then_wait_ns: 0,
         settle_ops: Some(SETTLE_OPS),
+        coarse: Coarse::Never,
     }))
 }
 
@@ -406,7 +417,11 @@ fn rounds_next(
         }
         part -= 1;
     }
-    let step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
+    let mut step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
+    let tracks_tail = rounds.track.iter().any(|track| track.quantity.is_of_tail());
+    if tracks_tail || asks_for_tail(&rounds.ceilings) {
+        step.coarse = Coarse::Never;
+    }
     Ok(Some(Step::Cell(Box::new(step))))
 }
 

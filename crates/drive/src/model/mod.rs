@@ -13,11 +13,13 @@
 //! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
 //!   equal streams would meet at the same instant on every target, for ever.
 //! * What is in flight when the window ends belongs to no cell; a machine that is carried on finishes it first.
+//! * Large I/Os may be simulated on a part of the channels (`grain.rs`), where the plan allows it: a fact says so.
 //! * A cell may end before its time, once what it measures is shown to be steady (`settle.rs`): its
 //!   window is as long as it was, and a fact says so.
 
 mod carried;
 mod dues;
+mod grain;
 mod settle;
 mod spent;
 mod turns;
@@ -33,7 +35,7 @@ pub use carried::Carried;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
-use iodyno_measure::{Cell, SETTLED_FACT, StampQuality};
+use iodyno_measure::{COARSE_FACT, Cell, SETTLED_FACT, StampQuality};
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Stream};
 use settle::Settled;
@@ -147,6 +149,9 @@ fn drive_on(
         testify(plan, &target.medium, cell);
         if let Medium::Model { volume, .. } = target.medium {
             spent::keep(&usage, volume, cell);
+        }
+        if carried.grain > 1 {
+            cell.facts.insert(COARSE_FACT.to_owned(), grain::told(plan, carried.grain));
         }
         if let Some(settled) = settled {
             cell.facts.insert(SETTLED_FACT.to_owned(), told(plan, &settled, cell.window_ns));

@@ -8,6 +8,7 @@
 mod collect;
 mod content;
 mod fork;
+mod grain;
 mod guard;
 mod made;
 mod power;
@@ -27,7 +28,7 @@ use crate::usage::Gauge;
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
-pub(crate) use made::{Site, shape};
+pub(crate) use made::{Form, Site, shape};
 use std::collections::VecDeque;
 
 /// The unit of mapping, bytes.
@@ -172,6 +173,8 @@ pub(crate) struct FlashDevice {
     lanes: u32,
     split: u64,
     units_per_page: u32,
+    /// log2 of the bytes of a unit: 4 KiB, or more in the coarse form.
+    unit_log2: u32,
     /// Aligned blocks in which scattered pages were written, in units.
     written_units: u32,
     read_latency_ns: u64,
@@ -194,11 +197,11 @@ pub(crate) struct FlashDevice {
     flushes: VecDeque<(u64, u32)>,
     // Programs.
     program_units: u32,
-    programs_max: u32,
+    programs_max: grain::Limit,
     programs: Gauge,
     /// Of these, how many are of copies, and how many may be.
     copy_programs: u32,
-    copy_programs_max: u32,
+    copy_programs_max: grain::Limit,
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,

@@ -69,6 +69,81 @@ fn cells_at_once_are_those_of_one_after_the_other() {
     assert_eq!(at_once, alone);
 }
 
+/// Large I/Os of a method are simulated on a part of the channels: reads alone and writes alone by themselves, mixes
+/// where the file says so; not small ones, not where some addresses are likelier than others, not where somebody asks
+/// for a percentile. Each cell says so, and its figures are those of the whole device.
+#[test]
+fn large_ios_use_a_part_of_the_channels() {
+    let place = Place::new();
+    let cells = |grid: &str, more: &str| {
+        let file =
+            format!("schema = 1\n[[stages]]\ndo = \"cells\"\ntime = \"3s\"\ndepth = 4\n{grid}");
+        place.write("m.toml", &file);
+        let told =
+            place.iodyno(&format!("run ./m.toml --on model:nvme-tlc-3840g --json -q {more}"));
+        let document = told.succeeds().json();
+        assert_valid(RUN_SCHEMA, &document);
+        let parts: Vec<Option<String>> = document["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|cell| {
+                let part = cell["facts"]["simulated on"].as_str().map(str::to_owned);
+                let says =
+                    cell["verdicts"].as_array().unwrap().iter().any(|v| v["code"] == "COARSE");
+                assert_eq!(says, part.is_some(), "{cell:#}");
+                part.map(|p| p.split(':').next().unwrap().to_owned())
+            })
+            .collect();
+        let deviates =
+            document["findings"]["deviations"].to_string().contains("part of the channels");
+        assert_eq!(deviates, parts.iter().any(Option::is_some));
+        (document, parts)
+    };
+    let grid = "read = [\"100%\", \"50%\", \"0%\"]\nblock = [\"2MiB\", \"1MiB\", \"256KiB\"]\n";
+    let part = |n: u32| Some(format!("one channel of {n}"));
+    let (alike, parts) = cells(&format!("{grid}coarse = \"alike\"\n"), "");
+    let one_kind = [part(8), part(4), None];
+    assert_eq!(parts, [one_kind.clone(), [None, None, None], one_kind.clone()].concat());
+    let (_, parts) = cells(&format!("{grid}coarse = \"all\"\n"), "");
+    assert_eq!(parts, [one_kind.clone(), one_kind.clone(), one_kind].concat());
+    let (whole, parts) = cells(grid, "");
+    assert_eq!(parts, [const { None }; 9], "cells are looked at with their tail");
+    for (a, b) in whole["cells"].as_array().unwrap().iter().zip(alike["cells"].as_array().unwrap())
+    {
+        for (operation, within) in [("read", 1e-4), ("write", 0.04)] {
+            for figure in ["iops", "bytes_per_s"] {
+                let (a, b) = (number(&a[operation][figure]), number(&b[operation][figure]));
+                assert!((a - b).abs() <= within * a, "{operation} {figure}: {a} and {b}");
+            }
+        }
+    }
+    let large = "read = \"100%\"\nblock = \"1MiB\"\ncoarse = \"all\"\n";
+    assert_eq!(cells(large, "").1, [part(4)]);
+    for (grid, more) in [
+        (large.to_owned(), "--require p99<1s"),
+        (format!("{large}ceiling = {{ \"p99.9\" = \"1s\" }}\n"), ""),
+        (format!("{large}settle = false\n"), ""),
+        (
+            format!(
+                "{large}[stages.io]\nmix = {{ read = 1 }}\n[stages.io.all]\naddresses = {{ pattern = \"zipf\", theta = 0.9 }}\n"
+            ),
+            "",
+        ),
+        (format!("{large}[stages.io]\nmix = {{ read = 1 }}\nalign = \"4KiB\"\n"), ""),
+        ("workload = \"composite-block\"\ncoarse = \"all\"\n".to_owned(), ""),
+    ] {
+        assert!(cells(&grid, more).1.iter().all(Option::is_none), "{grid}{more}");
+    }
+    place.write(
+        "m.toml",
+        "schema = 1\n[[stages]]\ndo = \"cells\"\ntime = \"1s\"\ncoarse = \"some\"\n",
+    );
+    let refused = place.iodyno(&format!("run ./m.toml --on {DEVICE}"));
+    let told = &refused.exits(2).stderr;
+    assert!(told.contains("unknown choice `some`") && told.contains("`alike`"), "{told}");
+}
+
 /// A processor that this process may use: not every container has the first.
 fn first_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

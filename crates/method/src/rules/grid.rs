@@ -5,6 +5,7 @@ use super::{active_range, wrong, wrong_because};
 use crate::axis::{Axis, AxisKind};
 use crate::grid::{Grid, StateWish};
 use crate::raw::{Given, Texts};
+use iodyno_measure::Coarse;
 use iodyno_units::parse_duration_ns;
 use iodyno_workload::{Spec, SpecError};
 use serde_spanned::Spanned;
@@ -187,7 +188,25 @@ impl Reader<'_> {
             },
         };
         let settles = raw.settle.as_ref().is_none_or(|s| *s.get_ref());
-        let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };
+        let coarse = match &raw.coarse {
+            // A round gives means; what is listed by cell is looked at with its tail.
+            None if raw.act.get_ref() == "rounds" => Coarse::Alike,
+            None => Coarse::Never,
+            Some(given) => match given.get_ref().as_str() {
+                "never" => Coarse::Never,
+                "alike" => Coarse::Alike,
+                "all" => Coarse::All,
+                other => {
+                    let help = "`never`, `alike` (reads alone, writes alone), or `all` (mixes too)";
+                    return Err(wrong_because(
+                        given.span(),
+                        format!("unknown choice `{other}`"),
+                        help,
+                    ));
+                }
+            },
+        };
+        let grid = Grid { base, axes: all, time_ns, state, rate_of, settles, coarse };
         let n = grid.len();
         if n > POINTS_MAX {
             return Err(wrong(raw.act.span(), format!("{n} cells are more than {POINTS_MAX}")));
