@@ -9,7 +9,7 @@ use crate::choice::{Choice, MethodSource};
 use crate::next::Method;
 use crate::raw::{RawMethod, RawSetting, Text};
 use core::ops::Range;
-use iodyno_measure::Threshold;
+use iodyno_measure::{Coarse, Threshold};
 use iodyno_workload::{ActiveRange, Spec, SpecError, Workload};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub(crate) struct Defaults {
     pub(crate) active: Option<ActiveRange>,
     /// The factor on every time.
     pub(crate) scale: f64,
+    /// What the operator chose, whatever a stage says.
+    pub(crate) coarse: Option<Coarse>,
     /// The workload files that the method names, read.
     pub(crate) workloads: BTreeMap<String, Vec<(String, Spec)>>,
 }
@@ -160,6 +162,7 @@ fn defaults(
         depth: choice.depth.or(depth).unwrap_or(1),
         active: own_active.or(active),
         scale: choice.factor(),
+        coarse: choice.coarse,
         workloads,
     };
     Ok((chosen.map(|s| s.name.get_ref().clone()), defaults))

@@ -102,9 +102,9 @@ fn large_ios_use_a_part_of_the_channels() {
     };
     let grid = "read = [\"100%\", \"50%\", \"0%\"]\nblock = [\"2MiB\", \"1MiB\", \"256KiB\"]\n";
     let part = |n: u32| Some(format!("one channel of {n}"));
-    let (alike, parts) = cells(&format!("{grid}coarse = \"alike\"\n"), "");
+    let (alike, parts_alike) = cells(&format!("{grid}coarse = \"alike\"\n"), "");
     let one_kind = [part(8), part(4), None];
-    assert_eq!(parts, [one_kind.clone(), [None, None, None], one_kind.clone()].concat());
+    assert_eq!(parts_alike, [one_kind.clone(), [None, None, None], one_kind.clone()].concat());
     let (_, parts) = cells(&format!("{grid}coarse = \"all\"\n"), "");
     assert_eq!(parts, [one_kind.clone(), one_kind.clone(), one_kind].concat());
     let (whole, parts) = cells(grid, "");
@@ -135,6 +135,16 @@ fn large_ios_use_a_part_of_the_channels() {
     ] {
         assert!(cells(&grid, more).1.iter().all(Option::is_none), "{grid}{more}");
     }
+    // What the command line says goes before what the file says.
+    assert_eq!(cells(grid, "--coarse alike").1, parts_alike);
+    let never = cells(&format!("{grid}coarse = \"all\"\n"), "--coarse never").1;
+    assert_eq!(never, [const { None }; 9]);
+    let swept = place.iodyno(
+        "run random-write --on model:nvme-tlc-3840g --vary block=256KiB,1MiB --time 1s --coarse alike --json -q",
+    );
+    let swept = swept.succeeds().json();
+    let is_part = |row: usize| swept["cells"][row]["facts"]["simulated on"].is_string();
+    assert_eq!((is_part(0), is_part(1)), (false, true));
     place.write(
         "m.toml",
         "schema = 1\n[[stages]]\ndo = \"cells\"\ntime = \"1s\"\ncoarse = \"some\"\n",
@@ -161,6 +171,12 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run random-read --on null: --vary deep=1,2", "no axis"),
         ("run pts-iops --on null: --setting home", "enterprise and client"),
         ("run pts-iops --on null: --scale 2", "at most 1"),
+        (
+            "run pts-iops --on null: --coarse all",
+            "--coarse is for emulated storage in virtual time",
+        ),
+        ("run pts-iops --on model:exflash-400g --coarse some", "`alike`"),
+        ("run random-read --on model:exflash-400g --coarse all", "--coarse is for methods"),
     ] {
         let refused = place.iodyno(words);
         assert!(refused.exits(2).stderr.contains(told), "{words}");

@@ -188,24 +188,16 @@ impl Reader<'_> {
             },
         };
         let settles = raw.settle.as_ref().is_none_or(|s| *s.get_ref());
-        let coarse = match &raw.coarse {
-            // A round gives means; what is listed by cell is looked at with its tail.
-            None if raw.act.get_ref() == "rounds" => Coarse::Alike,
-            None => Coarse::Never,
-            Some(given) => match given.get_ref().as_str() {
-                "never" => Coarse::Never,
-                "alike" => Coarse::Alike,
-                "all" => Coarse::All,
-                other => {
-                    let help = "`never`, `alike` (reads alone, writes alone), or `all` (mixes too)";
-                    return Err(wrong_because(
-                        given.span(),
-                        format!("unknown choice `{other}`"),
-                        help,
-                    ));
-                }
-            },
+        let said = match &raw.coarse {
+            None => None,
+            Some(given) => {
+                Some(given.get_ref().parse().map_err(|e: String| wrong(given.span(), e))?)
+            }
         };
+        // A round gives means; what is listed by cell is looked at with its tail.
+        let is_round = raw.act.get_ref() == "rounds";
+        let by_itself = if is_round { Coarse::Alike } else { Coarse::Never };
+        let coarse = self.defaults.coarse.or(said).unwrap_or(by_itself);
         let grid = Grid { base, axes: all, time_ns, state, rate_of, settles, coarse };
         let n = grid.len();
         if n > POINTS_MAX {
