@@ -95,6 +95,10 @@ impl FlashDevice {
             Written::Sequential => ftl::State::Sequential,
             Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
         };
+        let together = match before.how {
+            Written::Random { .. } => written_units.min(units_per_page),
+            Written::Fresh | Written::Sequential => 0,
+        };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let number = u64::from(site.volume);
         let alike = made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
@@ -222,7 +226,8 @@ impl FlashDevice {
             copy_phase: 0,
             filler_phase: 0,
             sense_credit: 0,
-            senses_a_unit: (u32::MAX, 0.0),
+            together: f64::from(together),
+            senses_a_unit: (u32::MAX, 0.0, 0.0),
             copy_units: 0,
             copy_die: 0,
             copied_from: u32::MAX,

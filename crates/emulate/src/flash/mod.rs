@@ -227,8 +227,12 @@ pub(crate) struct FlashDevice {
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none).
-    senses_a_unit: (u32, f64),
+    /// Represented form: how many units of a flash page one write overwrites, on the average of the writes that made the
+    /// victims what they are; 0: none has.
+    together: f64,
+    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose units were
+    /// written so many together.
+    senses_a_unit: (u32, f64, f64),
     /// Units of copies that no read has brought yet.
     copy_units: u32,
     /// Where the last of these reads went: what was programmed on dies in turn is read from dies in turn.
