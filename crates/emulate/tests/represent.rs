@@ -86,6 +86,11 @@ fn a_sample_copies_as_all_pages_do() {
         (random(65536), 65536, 20_000_000_000),
         (Written::Sequential, 4096, 60_000_000_000),
         (Written::Sequential, 65536, 60_000_000_000),
+        // Of other writes than those that made it what it is.
+        (random(4096), 65536, 5_000_000_000),
+        (random(4096), 65536, 60_000_000_000),
+        (random(65536), 4096, 5_000_000_000),
+        (random(65536), 4096, 60_000_000_000),
     ] {
         let exact = run(1, how, block, time_ns);
         for represent in [2, 8] {

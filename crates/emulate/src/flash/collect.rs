@@ -21,10 +21,11 @@ const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 const PACE_OVER: i64 = 8;
 /// So many free blocks fewer than a steady device keeps, and the pace is raised.
 const BEHIND_BELOW: u32 = 2;
-/// What is overwritten together is the average over the writes of this share of the device: most of a victim was
-/// overwritten while so much was written.
-const TOGETHER_OVER: f64 = 0.25;
-/// It is looked at again when it has changed by this.
+/// What lies together was written together: the average over the writes of so many times the device.
+const WRITTEN_OVER: f64 = 2.0;
+/// What is overwritten together is that over the writes of this share of it, in which most of a victim was.
+const OVERWRITTEN_OVER: f64 = 0.25;
+/// Both are looked at again when they have changed by this.
 const TOGETHER_STEP: f64 = 0.01;
 /// No more copies a host page than this, whatever a single victim looks like.
 const RATIO_MAX: i64 = 64;
@@ -200,17 +201,18 @@ impl FlashDevice {
     }
 
     /// How many flash pages hold `units` valid pages of a victim: with a valid share v, those that a flash page holds
-    /// are found together in the binomial proportion, but for those that one write overwrites: they are valid or not as
-    /// one.
+    /// are found together in the binomial proportion, but for those that one write brought and one overwrites: they are
+    /// valid or not as one.
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
         let (of_valid, of_together, _) = self.senses_a_unit;
-        if of_valid != valid || (of_together - self.together).abs() > TOGETHER_STEP {
+        let together = self.written_together.min(self.overwritten_together);
+        if of_valid != valid || (of_together - together).abs() > TOGETHER_STEP {
             let of = f64::from(self.ftl.pages_per_block());
             let share = if valid == 0 { 0.5 } else { f64::from(valid) / of };
             let group = f64::from(self.units_per_page);
-            let some = 1.0 - libm::pow(1.0 - share, group / self.together);
-            self.senses_a_unit = (valid, self.together, some / (group * share));
+            let some = 1.0 - libm::pow(1.0 - share, group / together);
+            self.senses_a_unit = (valid, together, some / (group * share));
         }
         self.sense_credit += (f64::from(units) * self.senses_a_unit.2 * 65536.0) as u32;
         let senses = (self.sense_credit >> 16).min(32);
@@ -222,11 +224,13 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn note_together(&mut self, units: u64) {
         let now = (units as f64).min(f64::from(self.units_per_page));
-        if self.together == 0.0 {
-            self.together = now;
+        if self.overwritten_together == 0.0 {
+            self.overwritten_together = now;
         }
-        let share = (units as f64 / (self.raw_units as f64 * TOGETHER_OVER)).min(1.0);
-        self.together += (now - self.together) * share;
+        let share = units as f64 / self.raw_units as f64;
+        self.written_together += (now - self.written_together) * (share / WRITTEN_OVER).min(1.0);
+        self.overwritten_together +=
+            (now - self.overwritten_together) * (share / OVERWRITTEN_OVER).min(1.0);
     }
 
     /// The next valid page of the victim, or of the next victim when this one has given all.

@@ -9,7 +9,7 @@
 //! Where channels run in step it is exact: reads alone, and writes in order. Where each meets something else the
 //! part varies more than the whole: garbage collection moves rates by about 1 %. What it can't show is that a read
 //! waits for the slowest of its pages, of which there are fewer: where a page waits for a whole program, reads among
-//! writes come out up to 26 % short. How much was measured is in `docs/formats/method.md`. An I/O that is no multiple
+//! writes come out up to a third short. How much was measured is in `docs/formats/method.md`. An I/O that is no multiple
 //! of a unit is not for it.
 //!
 //! **Invariant:** grain 1 is the device itself, event by event.

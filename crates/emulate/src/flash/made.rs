@@ -95,9 +95,10 @@ impl FlashDevice {
             Written::Sequential => ftl::State::Sequential,
             Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
         };
-        let together = match before.how {
-            Written::Random { .. } => written_units.min(units_per_page),
-            Written::Fresh | Written::Sequential => 0,
+        let together = written_units.min(units_per_page);
+        let (written_together, overwritten_together) = match before.how {
+            Written::Random { .. } => (together, together),
+            Written::Fresh | Written::Sequential => (units_per_page, 0),
         };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let number = u64::from(site.volume);
@@ -226,7 +227,8 @@ impl FlashDevice {
             copy_phase: 0,
             filler_phase: 0,
             sense_credit: 0,
-            together: f64::from(together),
+            written_together: f64::from(written_together),
+            overwritten_together: f64::from(overwritten_together),
             senses_a_unit: (u32::MAX, 0.0, 0.0),
             copy_units: 0,
             copy_die: 0,

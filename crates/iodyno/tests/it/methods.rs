@@ -118,8 +118,16 @@ fn large_ios_use_a_part_of_the_channels() {
             }
         }
     }
+    let writes = |key: &str| {
+        format!(
+            "block = \"1MiB\"\ncoarse = \"all\"\n[stages.io]\nmix = {{ write = 1 }}\n[stages.io.write]\n{key}\n"
+        )
+    };
     let large = "read = \"100%\"\nblock = \"1MiB\"\ncoarse = \"all\"\n";
     assert_eq!(cells(large, "").1, [part(4)]);
+    // Of several sizes the smallest decides.
+    let sizes = "coarse = \"all\"\n[stages.io]\nmix = { read = 1 }\nblock = [{ size = \"1MiB\", share = 9 }, { size = \"512KiB\", share = 1 }]\n";
+    assert_eq!(cells(sizes, "").1, [part(2)]);
     for (grid, more) in [
         (large.to_owned(), "--require p99<1s"),
         (format!("{large}ceiling = {{ \"p99.9\" = \"1s\" }}\n"), ""),
@@ -131,6 +139,8 @@ fn large_ios_use_a_part_of_the_channels() {
             "",
         ),
         (format!("{large}[stages.io]\nmix = {{ read = 1 }}\nalign = \"4KiB\"\n"), ""),
+        (writes("flush_every = 8"), ""),
+        (writes("fua = \"10%\""), ""),
         ("workload = \"composite-block\"\ncoarse = \"all\"\n".to_owned(), ""),
     ] {
         assert!(cells(&grid, more).1.iter().all(Option::is_none), "{grid}{more}");
