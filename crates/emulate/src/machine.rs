@@ -93,7 +93,7 @@ impl Machine {
     /// # Errors
     /// As [`Self::new`]; and a grain that is no power of two, or above [`System::grain_max`].
     pub fn coarse(system: &System, seed: u64, grain: u32) -> Result<Self, String> {
-        let most = system.grain_max();
+        let most = system.grain_max(0);
         if !grain.is_power_of_two() || grain > most {
             return Err(format!(
                 "{} can't be simulated with grain {grain}: a power of two up to {most} can",
@@ -455,11 +455,11 @@ impl Machine {
                 core.submitted, core.completed
             ));
         }
-        // Nor is a limit that is no whole number kept at every moment.
-        let coarse_ns = u64::from(self.grain - 1) * 100_000_000;
         for volume in 0..self.volumes() {
             for r in self.resources(volume) {
                 // What a core has promised before its time is not busy yet: rounding only.
+                // Nor is a limit that is no whole number kept at every moment.
+                let coarse_ns = if r.held { u64::from(self.grain - 1) * 50_000_000 } else { 0 };
                 let most = core.now * u64::from(r.count) + 1000 + coarse_ns;
                 if r.busy_ns > most {
                     return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));

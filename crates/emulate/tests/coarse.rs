@@ -80,14 +80,6 @@ fn in_order(machine: &mut Machine, kind: OpKind, depth: u64, count: u64) -> Vec<
     ends
 }
 
-#[test]
-fn grain_1_is_the_device_itself() {
-    let mut rng = stream(1, "coarse", 0);
-    let s = on(&device(&mut rng), Written::Random { block_bytes: 4096 });
-    let hash = |mut m: Machine| run(&mut m, 0.5, MIB, 8).hash;
-    assert_eq!(hash(Machine::coarse(&s, 7, 1).unwrap()), hash(Machine::new(&s, 7).unwrap()));
-}
-
 /// Reads alone, and writes in order: to the ns, at any depth.
 #[test]
 fn where_channels_run_in_step_it_is_exact() {
@@ -95,7 +87,7 @@ fn where_channels_run_in_step_it_is_exact() {
         let mut rng = stream(seed, "coarse", 1);
         let f = device(&mut rng);
         let s = on(&f, Written::Sequential);
-        let grain = one(&mut rng, &[2, 4]).min(s.grain_max());
+        let grain = one(&mut rng, &[2, 4, 8]).min(s.grain_max(MIB));
         assert!(grain > 1, "{f:#?}");
         let depth = one(&mut rng, &[1, 4, 32]);
         for kind in [OpKind::Read, OpKind::Write] {
@@ -241,7 +233,7 @@ fn an_io_costs_the_same_whatever_its_size() {
             m.events() as f64 / (got.iops * 20.0)
         };
         let small = cost(1);
-        for grain in [2, 4, 8, 16] {
+        for grain in [2, 4, 8] {
             let off = cost(grain) / small - 1.0;
             assert!(off.abs() < 0.05, "{grain} MiB: {off:+.3} of {small:.0} events, {read_share}");
         }
@@ -254,8 +246,8 @@ fn any_io_has_an_end() {
     for seed in 0..6 {
         let mut rng = stream(seed, "coarse", 4);
         let f = device(&mut rng);
-        let s = on(&f, Written::Random { block_bytes: one(&mut rng, &[4096, 16384, MIB]) });
-        let mut m = Machine::coarse(&s, seed, s.grain_max()).unwrap();
+        let s = on(&f, Written::Random { block_bytes: one(&mut rng, &[32768, MIB]) });
+        let mut m = Machine::coarse(&s, seed, s.grain_max(MIB)).unwrap();
         let worker = m.add_worker(0);
         let units = f.capacity_bytes / 4096;
         for token in 0..3000 {
@@ -276,19 +268,30 @@ fn any_io_has_an_end() {
 
 #[test]
 fn what_can_not_be_coarse_is_refused() {
-    let grain_max = |change: &dyn Fn(&mut Flash)| {
+    let grain_max = |align_bytes, how, change: &dyn Fn(&mut Flash)| {
         let mut f = flash();
-        f.nand.dies_per_channel = 8;
+        (f.nand.dies_per_channel, f.buffer.bytes) = (8, 1 << 20);
         change(&mut f);
-        on(&f, Written::Fresh).grain_max()
+        on(&f, how).grain_max(align_bytes)
     };
-    assert_eq!(grain_max(&|_| {}), 16);
-    assert_eq!(grain_max(&|f| f.nand.channels = 12), 4);
-    assert_eq!(grain_max(&|f| f.nand.channels = 7), 1);
-    assert_eq!(grain_max(&|f| f.controller.read_contexts = 18), 2);
-    assert_eq!(grain_max(&|f| f.nand.programs_max = 11), 8);
-    assert_eq!(grain_max(&|f| f.nand.dies_per_channel = 1), 2);
-    assert_eq!(system(common::memory(true), Written::Fresh, 1).grain_max(), 1);
+    let fresh = |change: &dyn Fn(&mut Flash)| grain_max(MIB, Written::Fresh, change);
+    assert_eq!(fresh(&|_| {}), 8, "two channels are left");
+    assert_eq!(fresh(&|f| f.nand.channels = 12), 4);
+    assert_eq!(fresh(&|f| f.nand.channels = 7), 1);
+    assert_eq!(fresh(&|f| f.controller.read_contexts = 18), 2);
+    assert_eq!(fresh(&|f| f.nand.programs_max = 7), 4);
+    assert_eq!(fresh(&|f| f.nand.dies_per_channel = 2), 4);
+    assert_eq!(fresh(&|f| f.buffer.bytes = 24 << 10), 2, "whole programs of 8 KiB, not of 16");
+    assert_eq!(fresh(&|f| f.buffer.bytes = (1 << 20) + 4096), 8, "many of them");
+    let page = |f: &mut Flash| f.nand.page_bytes = 16 << 10;
+    for (align_bytes, most) in [(MIB, 8), (64 << 10, 4), (48 << 10, 1), (16 << 10, 1)] {
+        assert_eq!(grain_max(align_bytes, Written::Fresh, &page), most, "{align_bytes}");
+    }
+    // Written in small blocks it lies anywhere, and how many of an I/O's pages meet on a die is chance.
+    for (block_bytes, most) in [(4096, 1), (16 << 10, 1), (32 << 10, 8), (MIB, 8)] {
+        assert_eq!(grain_max(MIB, Written::Random { block_bytes }, &|_| {}), most);
+    }
+    assert_eq!(system(common::memory(true), Written::Fresh, 1).grain_max(MIB), 1);
 
     let s = on(&flash(), Written::Sequential);
     for grain in [0, 3, 4] {

@@ -84,6 +84,9 @@ fn a_sample_copies_as_all_pages_do() {
         (random(4096), 4096, 20_000_000_000),
         (random(8192), 8192, 20_000_000_000),
         (random(65536), 65536, 20_000_000_000),
+        // No whole number of pages.
+        (random(12288), 12288, 20_000_000_000),
+        (random(20480), 20480, 20_000_000_000),
         (Written::Sequential, 4096, 60_000_000_000),
         (Written::Sequential, 65536, 60_000_000_000),
         // Of other writes than those that made it what it is.

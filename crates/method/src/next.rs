@@ -178,9 +178,6 @@ impl Method {
         let index = grid.ordered(cells.order, seed, round as u32, position);
         let place = at(round as u32, index as u32, Role::Measure);
         let mut step = cell(grid, index, place)?;
-        if asks_for_tail(&cells.ceilings) {
-            step.coarse = Coarse::Never;
-        }
         if let Some(share) = grid.point(index)?.rate_share {
             let of = grid.rate_of.unwrap_or_default();
             let most = of_stage(done, step.place.subject, of)
@@ -336,10 +333,6 @@ pub(crate) fn load_points(
     all
 }
 
-fn asks_for_tail(ceilings: &[Ceiling]) -> bool {
-    ceilings.iter().any(|ceiling| ceiling.of.is_of_tail())
-}
-
 /// A point of a grid as a step.
 fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
     let point = grid.point(index)?;
@@ -417,11 +410,7 @@ fn rounds_next(
         }
         part -= 1;
     }
-    let mut step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
-    let tracks_tail = rounds.track.iter().any(|track| track.quantity.is_of_tail());
-    if tracks_tail || asks_for_tail(&rounds.ceilings) {
-        step.coarse = Coarse::Never;
-    }
+    let step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
     Ok(Some(Step::Cell(Box::new(step))))
 }
 

@@ -10,8 +10,6 @@ use iodyno_measure::Coarse;
 use iodyno_units::OpKind;
 use iodyno_workload::{Pattern, Spec};
 
-/// The smallest unit of the flash model, bytes.
-const UNIT_BYTES: u32 = 4096;
 /// An I/O stays at least so large for what simulates it: it still covers several channels and dies.
 const PART_BYTES_MIN: u32 = 256 << 10;
 
@@ -27,10 +25,7 @@ pub(super) fn of(plan: &CellPlan<'_>, system: &System) -> u32 {
     }
     let blocks = plan.spec.kinds().flat_map(|(kind, _)| plan.spec.blocks(kind));
     let block_bytes = blocks.map(|block| block.bytes).min().unwrap_or(0);
-    let most = (block_bytes / PART_BYTES_MIN)
-        .min(plan.spec.align_bytes() / UNIT_BYTES)
-        .min(system.grain_max())
-        .max(1);
+    let most = (block_bytes / PART_BYTES_MIN).min(system.grain_max(plan.spec.align_bytes())).max(1);
     1 << most.ilog2()
 }
 

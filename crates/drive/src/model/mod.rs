@@ -32,7 +32,7 @@ use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::team::{Done, coverage, is_open, issuer, limits, shared};
 pub use carried::Carried;
-use iodyno_emulate::spec::Written;
+use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
 use iodyno_measure::{COARSE_FACT, Cell, SETTLED_FACT, StampQuality};
@@ -150,7 +150,7 @@ fn drive_on(
         if let Medium::Model { volume, .. } = target.medium {
             spent::keep(&usage, volume, cell);
         }
-        if carried.grain > 1 {
+        if carried.grain > 1 && is_flash(&target.medium) {
             cell.facts.insert(COARSE_FACT.to_owned(), grain::told(plan, carried.grain));
         }
         if let Some(settled) = settled {
@@ -253,6 +253,11 @@ fn testify(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
     let active_bytes = end.saturating_sub(start).max(1);
     let written_bytes = end_written.clamp(start, end.max(start)) - start;
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
+}
+
+fn is_flash(medium: &Medium) -> bool {
+    let Medium::Model { system, volume } = medium else { return false };
+    matches!(system.volumes[*volume as usize].device.kind, Kind::Flash(_))
 }
 
 /// Why a cell ended before its time.

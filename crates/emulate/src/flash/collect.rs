@@ -21,16 +21,23 @@ const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 const PACE_OVER: i64 = 8;
 /// So many free blocks fewer than a steady device keeps, and the pace is raised.
 const BEHIND_BELOW: u32 = 2;
-/// What lies together was written together: the average over the writes of so many times the device.
-const WRITTEN_OVER: f64 = 2.0;
+/// What lies together was written together: the average over the writes of so many times its whole space.
+const WRITTEN_OVER: f64 = 1.0;
 /// What is overwritten together is that over the writes of this share of it, in which most of a victim was.
-const OVERWRITTEN_OVER: f64 = 0.25;
+const OVERWRITTEN_OVER: f64 = 0.5;
 /// Both are looked at again when they have changed by this.
-const TOGETHER_STEP: f64 = 0.01;
+const PARTS_STEP: f64 = 0.01;
 /// No more copies a host page than this, whatever a single victim looks like.
 const RATIO_MAX: i64 = 64;
 /// The same for a victim that gains little and has time.
 const RATIO_MAX_FOR_WEAR: i64 = 2;
+
+/// Of how many writes of so many units a flash page holds something, where they lie end to end.
+pub(super) fn parts(units: u64, per_page: u32) -> f64 {
+    // Pages hold a power of two.
+    let common = 1 << units.trailing_zeros().min(per_page.trailing_zeros());
+    (units + u64::from(per_page) - common) as f64 / units as f64
+}
 
 impl FlashDevice {
     /// The host has written pages: what that owes.
@@ -205,14 +212,14 @@ impl FlashDevice {
     /// valid or not as one.
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
-        let (of_valid, of_together, _) = self.senses_a_unit;
-        let together = self.written_together.min(self.overwritten_together);
-        if of_valid != valid || (of_together - together).abs() > TOGETHER_STEP {
+        let (of_valid, of_parts, _) = self.senses_a_unit;
+        let parts = self.written_parts.max(self.overwritten_parts);
+        if of_valid != valid || (of_parts - parts).abs() > PARTS_STEP {
             let of = f64::from(self.ftl.pages_per_block());
             let share = if valid == 0 { 0.5 } else { f64::from(valid) / of };
             let group = f64::from(self.units_per_page);
-            let some = 1.0 - libm::pow(1.0 - share, group / together);
-            self.senses_a_unit = (valid, together, some / (group * share));
+            let some = 1.0 - libm::pow(1.0 - share, parts);
+            self.senses_a_unit = (valid, parts, some / (group * share));
         }
         self.sense_credit += (f64::from(units) * self.senses_a_unit.2 * 65536.0) as u32;
         let senses = (self.sense_credit >> 16).min(32);
@@ -222,15 +229,15 @@ impl FlashDevice {
 
     /// A host writes so many units at once.
     #[inline(always)]
-    pub(super) fn note_together(&mut self, units: u64) {
-        let now = (units as f64).min(f64::from(self.units_per_page));
-        if self.overwritten_together == 0.0 {
-            self.overwritten_together = now;
+    pub(super) fn note_parts(&mut self, units: u64) {
+        let now = parts(units, self.units_per_page);
+        if self.overwritten_parts == 0.0 {
+            self.overwritten_parts = now;
         }
         let share = units as f64 / self.raw_units as f64;
-        self.written_together += (now - self.written_together) * (share / WRITTEN_OVER).min(1.0);
-        self.overwritten_together +=
-            (now - self.overwritten_together) * (share / OVERWRITTEN_OVER).min(1.0);
+        self.written_parts += (now - self.written_parts) * (share / WRITTEN_OVER).min(1.0);
+        self.overwritten_parts +=
+            (now - self.overwritten_parts) * (share / OVERWRITTEN_OVER).min(1.0);
     }
 
     /// The next valid page of the victim, or of the next victim when this one has given all.

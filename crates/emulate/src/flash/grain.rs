@@ -6,7 +6,7 @@
 //! channel moves a unit in the same time. What is counted in bytes (capacity, spare, buffer, links, copies by a
 //! core, stalls) stays as it is, and so does all that has a time of its own.
 //!
-//! Where channels run in step it is exact: reads alone, and writes in order. Where each meets something else the
+//! Where channels run in step it is exact: reads alone of what lies in order, and writes in order. Where each meets something else the
 //! part varies more than the whole: garbage collection moves rates by about 1 %. What it can't show is that a read
 //! waits for the slowest of its pages, of which there are fewer: where a page waits for a whole program, reads among
 //! writes come out up to a third short. How much was measured is in `docs/formats/method.md`. An I/O that is no multiple
@@ -16,38 +16,49 @@
 
 use super::FlashDevice;
 use crate::ftl::SCATTERED_PAGES_MAX;
-use crate::spec::{Flash, Kind, System};
+use crate::spec::{Flash, Kind, Precondition, System, Written};
 
-/// Dies that are left at least: with fewer of them, chance decides too much.
+/// Dies and channels that are left at least: with fewer of them, chance decides too much.
 const DIES_MIN: u32 = 8;
+const CHANNELS_MIN: u32 = 2;
+/// A buffer that holds so many programs need not hold a whole number of them.
+const BUFFERED_PROGRAMS_MIN: u64 = 16;
 
 impl System {
-    /// The coarsest grain that every flash device of the system can be simulated with, a power of two: how many
-    /// channels one may stand for. 1 where there is no such device.
-    pub fn grain_max(&self) -> u32 {
-        self.flash().map(grain_max).min().unwrap_or(1)
-    }
-
-    fn flash(&self) -> impl Iterator<Item = &Flash> {
-        self.volumes.iter().filter_map(|volume| match &volume.device.kind {
-            Kind::Flash(flash) => Some(flash.as_ref()),
+    /// The coarsest grain that all flash devices of the system can be simulated with, a power of two: how many channels
+    /// one may stand for, where each I/O begins and ends at a multiple of `align_bytes` (0: of any number). 1 where there is no such device,
+    /// or where one was written in blocks so small that they lie anywhere: which pages an I/O meets is chance then.
+    pub fn grain_max(&self, align_bytes: u32) -> u32 {
+        let flash = self.volumes.iter().filter_map(|volume| match &volume.device.kind {
+            Kind::Flash(flash) => Some((flash, &volume.state)),
             Kind::Disk(_) | Kind::Memory(_) => None,
-        })
+        });
+        flash.map(|(flash, state)| grain_max(flash, state, align_bytes)).min().unwrap_or(1)
     }
 }
 
 /// The coarsest grain of one device.
-fn grain_max(flash: &Flash) -> u32 {
+fn grain_max(flash: &Flash, state: &Precondition, align_bytes: u32) -> u32 {
     let n = &flash.nand;
     let copies = flash.translation.collection.map_or(0, |c| c.programs_max);
+    if let Written::Random { block_bytes } = state.how
+        && u64::from(block_bytes) <= u64::from(SCATTERED_PAGES_MAX) * super::UNIT_BYTES
+    {
+        return 1;
+    }
     let fits = |grain: u32| {
-        n.channels.is_multiple_of(grain)
-            && flash.controller.read_contexts.is_multiple_of(grain)
+        let program_bytes = u64::from(grain) * u64::from(n.planes * n.page_bytes);
+        align_bytes.is_multiple_of(grain * n.page_bytes)
+            && n.channels.is_multiple_of(grain)
+            && n.channels / grain >= CHANNELS_MIN
             && n.channels / grain * n.dies_per_channel >= DIES_MIN
+            && flash.controller.read_contexts.is_multiple_of(grain)
             // One at least, or nothing would begin.
             && [n.programs_max, copies].iter().all(|&most| most == 0 || most >= grain)
+            && (flash.buffer.bytes.is_multiple_of(program_bytes)
+                || flash.buffer.bytes >= BUFFERED_PROGRAMS_MIN * program_bytes)
     };
-    (0..=n.channels.ilog2()).map(|log2| 1 << log2).filter(|&grain| fits(grain)).max().unwrap_or(1)
+    (1..=n.channels.ilog2()).map(|log2| 1 << log2).filter(|&grain| fits(grain)).max().unwrap_or(1)
 }
 
 /// How many of something may run at once: the g-th part of so many. Where that is no whole number, it is now the one
@@ -59,16 +70,26 @@ pub(super) struct Limit {
     /// What is left over, and of how much.
     rest: u32,
     grain: u32,
-    /// While the whole number or more run: how much fewer have run than should have, in ns times `grain`.
+    /// While the whole number or more run: how much fewer have run than should have, in ns times `grain`; and the most
+    /// that is owed, for some of the time nobody waits.
     owed: i64,
+    owed_max: i64,
     since_ns: u64,
 }
 
 impl Limit {
-    /// The part of `most` at this grain; 0: no limit.
-    pub(super) fn new(most: u32, grain: u32) -> Self {
+    /// The part of `most` at this grain, of what takes `each_ns`; 0: no limit.
+    pub(super) fn new(most: u32, grain: u32, each_ns: u64) -> Self {
         let (whole, rest) = if most == 0 { (u32::MAX, 0) } else { (most / grain, most % grain) };
-        Self { now: whole, whole, rest, grain, owed: 0, since_ns: 0 }
+        Self {
+            now: whole,
+            whole,
+            rest,
+            grain,
+            owed: 0,
+            owed_max: i64::from(grain) * each_ns as i64,
+            since_ns: 0,
+        }
     }
 
     /// No more than this, whatever was asked for.
@@ -109,15 +130,15 @@ impl Limit {
         }
         let more = i64::from(used - self.whole) * i64::from(self.grain);
         self.owed += (i64::from(self.rest) - more) * elapsed_ns;
+        self.owed = self.owed.min(self.owed_max);
         self.now = self.whole + u32::from(self.owed > 0);
     }
 }
 
-/// In units of the coarse form, the block in which a device was written at random: of so many units of 4 KiB.
-/// A part of the block, as of any I/O; but units that lie in one page stay together, and what was written in
-/// blocks large enough to lie in order does so.
-pub(super) fn written_units(block: u32, together: u32, grain: u32) -> u32 {
-    (block / grain).max(block.min(together.max(SCATTERED_PAGES_MAX + 1)))
+/// In units of the coarse form, the block of so many units of 4 KiB in which a device was written at random: a part of
+/// it, as of any I/O; but what lay in order does so still.
+pub(super) fn written_units(block: u32, grain: u32) -> u32 {
+    (block / grain).max(block.min(SCATTERED_PAGES_MAX + 1))
 }
 
 impl FlashDevice {
@@ -154,7 +175,7 @@ mod tests {
     fn a_limit_that_is_no_whole_number_is_kept_on_the_average() {
         for (most, grain, share) in [(45, 4, 11.25), (30, 4, 7.5), (49, 2, 24.5), (64, 4, 16.0)] {
             for program_ns in [[1000, 1000], [400, 2075]] {
-                let mut limit = Limit::new(most, grain);
+                let mut limit = Limit::new(most, grain, 2075);
                 let mut ends: Vec<u64> = Vec::new();
                 let (mut now, mut area, mut begun) = (0, 0_u64, 0);
                 while now < 10_000_000 {
@@ -174,23 +195,30 @@ mod tests {
                 assert_eq!(limit.of_device(), most);
             }
         }
-        let none = Limit::new(0, 4);
+        let none = Limit::new(0, 4, 1000);
         assert_eq!((none.now(), none.at_most(10).now()), (u32::MAX, 10));
     }
 
-    /// A block that filled pages fills fewer, a smaller one stays; what lies in order does so still.
+    /// What was not asked for is not owed: after a pause no more run than before it.
     #[test]
-    fn blocks_that_were_written_at_random_keep_what_lies_together() {
-        for (block, together, grain, part) in [
-            (1, 4, 4, 1),
-            (4, 4, 4, 4),
-            (8, 4, 4, 5),
-            (16, 4, 4, 5),
-            (16, 4, 2, 8),
-            (256, 8, 4, 64),
-            (256, 8, 1, 256),
-        ] {
-            assert_eq!(written_units(block, together, grain), part, "{block} {together} {grain}");
+    fn a_limit_does_not_owe_for_what_nobody_waited_for() {
+        let mut limit = Limit::new(90, 16, 1000);
+        limit.ran(0, 0);
+        limit.ran(10_000_000, 5);
+        assert_eq!(limit.now(), 6);
+        let mut now = 10_000_000;
+        while limit.now() == 6 {
+            now += 100;
+            limit.ran(now, 6);
+        }
+        assert!(now - 10_000_000 < 4000, "{now}");
+    }
+
+    #[test]
+    fn what_lay_in_order_does_so_in_part() {
+        for (block, grain, part) in [(1, 4, 1), (4, 4, 4), (5, 4, 5), (16, 4, 5), (256, 4, 64)] {
+            assert_eq!(written_units(block, grain), part, "{block} {grain}");
+            assert_eq!(written_units(block, 1), block);
         }
     }
 }

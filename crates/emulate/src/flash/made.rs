@@ -2,6 +2,7 @@
 //!
 //! What it does then is in the modules beside this one.
 
+use super::collect::parts;
 use super::grain::{Limit, written_units};
 use super::{Counts, Die, FlashDevice, Front, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
 use crate::core::Core;
@@ -83,11 +84,9 @@ impl FlashDevice {
         let represent = shape.represent;
         shape.check()?;
         let written_units = match before.how {
-            Written::Random { block_bytes } => written_units(
-                units_of(u64::from(block_bytes)) as u32,
-                units_per_page * lanes,
-                grain,
-            ),
+            Written::Random { block_bytes } => {
+                written_units(units_of(u64::from(block_bytes)) as u32, grain)
+            }
             _ => 1,
         };
         let state = match before.how {
@@ -95,10 +94,10 @@ impl FlashDevice {
             Written::Sequential => ftl::State::Sequential,
             Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
         };
-        let together = written_units.min(units_per_page);
-        let (written_together, overwritten_together) = match before.how {
-            Written::Random { .. } => (together, together),
-            Written::Fresh | Written::Sequential => (units_per_page, 0),
+        let parts = parts(u64::from(written_units), units_per_page);
+        let (written_parts, overwritten_parts) = match before.how {
+            Written::Random { .. } => (parts, parts),
+            Written::Fresh | Written::Sequential => (1.0, 0.0),
         };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let number = u64::from(site.volume);
@@ -170,7 +169,10 @@ impl FlashDevice {
                 .collect(),
             slow: vec![SLOW; die_count as usize],
             channels: vec![Server::default(); channels as usize],
-            contexts_max: Limit::new(spec.controller.read_contexts, grain).now(),
+            contexts_max: match spec.controller.read_contexts {
+                0 => u32::MAX,
+                most => most / grain,
+            },
             contexts: Gauge::default(),
             context_waiting: List::default(),
             lanes,
@@ -195,12 +197,14 @@ impl FlashDevice {
             units_out: 0,
             flushes: VecDeque::new(),
             program_units,
-            programs_max: Limit::new(n.programs_max, grain).at_most(2 * die_count),
+            programs_max: Limit::new(n.programs_max, grain, n.program_slow_ns)
+                .at_most(2 * die_count),
             programs: Gauge::default(),
             copy_programs: 0,
             copy_programs_max: Limit::new(
                 spec.translation.collection.map_or(0, |c| c.programs_max),
                 grain,
+                n.program_slow_ns,
             ),
             next_die: 0,
             batches: Vec::new(),
@@ -227,8 +231,8 @@ impl FlashDevice {
             copy_phase: 0,
             filler_phase: 0,
             sense_credit: 0,
-            written_together: f64::from(written_together),
-            overwritten_together: f64::from(overwritten_together),
+            written_parts,
+            overwritten_parts,
             senses_a_unit: (u32::MAX, 0.0, 0.0),
             copy_units: 0,
             copy_die: 0,

@@ -227,12 +227,12 @@ pub(crate) struct FlashDevice {
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: how many units of a flash page one write brought, and how many one overwrites, on the average of
+    /// Represented form: of how many writes a flash page holds something, and how many overwrite it, on the average of
     /// what the device holds and of what made its victims what they are; 0: nothing did.
-    written_together: f64,
-    overwritten_together: f64,
-    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose units were
-    /// written so many together.
+    written_parts: f64,
+    overwritten_parts: f64,
+    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages are
+    /// of so many parts.
     senses_a_unit: (u32, f64, f64),
     /// Units of copies that no read has brought yet.
     copy_units: u32,

@@ -69,9 +69,8 @@ impl FlashDevice {
             })
             .sum();
         all.push(each("flash dies", self.dies.len() as u32, dies));
-        let most = self.programs_max.of_device() as usize;
-        let area_ns = grain * self.programs.area_ns(now);
-        all.push(Resource { held: true, ..one("programs at once", most, area_ns) });
+        let (most, area_ns) = (self.programs_max.of_device(), self.programs.area_ns(now));
+        all.push(Resource { count: most, held: true, ..each("programs at once", 0, area_ns) });
         all
     }
 

@@ -15,7 +15,7 @@ impl FlashDevice {
         let (at, len) = (request.at, u64::from(request.len));
         let units = self.unit_at(at + len - 1) - self.unit_at(at) + 1;
         request.pending = units as u32;
-        self.note_together(units);
+        self.note_parts(units);
         self.housekeep(core, len);
         if self.buffer_waiting.is_empty() {
             self.fill_buffer(core, slot);

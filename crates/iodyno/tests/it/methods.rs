@@ -103,7 +103,7 @@ fn large_ios_use_a_part_of_the_channels() {
     let grid = "read = [\"100%\", \"50%\", \"0%\"]\nblock = [\"2MiB\", \"1MiB\", \"256KiB\"]\n";
     let part = |n: u32| Some(format!("one channel of {n}"));
     let (alike, parts_alike) = cells(&format!("{grid}coarse = \"alike\"\n"), "");
-    let one_kind = [part(8), part(4), None];
+    let one_kind = [part(4), part(4), None];
     assert_eq!(parts_alike, [one_kind.clone(), [None, None, None], one_kind.clone()].concat());
     let (_, parts) = cells(&format!("{grid}coarse = \"all\"\n"), "");
     assert_eq!(parts, [one_kind.clone(), one_kind.clone(), one_kind].concat());
@@ -145,6 +145,36 @@ fn large_ios_use_a_part_of_the_channels() {
     ] {
         assert!(cells(&grid, more).1.iter().all(Option::is_none), "{grid}{more}");
     }
+    // Nor where a later stage chooses by a percentile, nor where a cell goes on from the one before.
+    let rounds = "schema = 1\n[[stages]]\nname = \"r\"\ndo = \"rounds\"\nread = \"0%\"\nblock = \"1MiB\"\ntime = \"1s\"\ntrack = [{ measure = \"iops\" }]\n";
+    let points = "[[stages]]\ndo = \"points\"\nof = \"r\"\nchoose = [\"max\"]\ntime = \"1s\"\n";
+    let series = "[[stages]]\ndo = \"series\"\nread = \"0%\"\nblock = \"1MiB\"\nstate = \"own\"\ntime = \"1s\"\nsamples = 2\n";
+    for (stages, parts) in [
+        (format!("{rounds}{points}"), 5),
+        (format!("{rounds}{points}ceiling = {{ p99 = \"1s\" }}\n"), 0),
+        (rounds.replace("\"iops\"", "\"p50\""), 0),
+        (format!("schema = 1\n{series}"), 0),
+    ] {
+        place.write("m.toml", &stages);
+        let told = place.iodyno("run ./m.toml --on model:nvme-tlc-3840g --coarse alike --json -q");
+        let document = told.succeeds().json();
+        let all = document["cells"].as_array().unwrap();
+        let count = all.iter().filter(|c| c["facts"]["simulated on"].is_string()).count();
+        assert_eq!(count, parts, "{stages}");
+    }
+    // Nor on a device whose data lie anywhere; and it is told of flash only.
+    let on = |target: &str| {
+        let told = place.iodyno(&format!(
+            "run random-read --vary block=1MiB --time 100ms --coarse all --json -q {target}"
+        ));
+        let document = told.succeeds().json();
+        let all = document["cells"].as_array().unwrap().clone();
+        all.iter().map(|c| c["facts"]["simulated on"].is_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(on("--on model:nvme-tlc-3840g?state=random:4KiB"), [false]);
+    assert_eq!(on("--on model:nvme-tlc-3840g?state=random:64KiB"), [true]);
+    let both = on("--on model:ramdisk-ddr3-16g@workstation --on model:nvme-tlc-3840g@workstation");
+    assert_eq!(both[..2], [false, true]);
     // What the command line says goes before what the file says.
     assert_eq!(cells(grid, "--coarse alike").1, parts_alike);
     let never = cells(&format!("{grid}coarse = \"all\"\n"), "--coarse never").1;
