@@ -14,7 +14,7 @@ do = "cells"
 addresses = "{addresses}"
 read = {reads}
 depth = [1, 4, 32]
-block = ["1MiB"]
+block = ["1MiB", "4MiB"]
 time = "60s"
 coarse = "{coarse}"
 """
@@ -33,7 +33,7 @@ def cpu_ns(cell):
     return 1e9 / (float(rate) * {"": 1, "k": 1e3, "M": 1e6}[unit])
 
 rows = csv.writer(sys.stdout)
-rows.writerow(["device", "cell", "depth", "part", "operation", "ops", "rate_off", "mean_off", "p99_off", "cpu_us_whole", "cpu_us_part"])
+rows.writerow(["device", "cell", "block_bytes", "depth", "part", "operation", "ops", "rate_off", "mean_off", "p99_off", "cpu_us_whole", "cpu_us_part"])
 for device in sys.argv[2:] or DEVICES:
     for addresses, reads in (("random", ["100%", "95%", "65%", "35%", "5%", "0%"]), ("sequential", ["100%", "0%"])):
         whole, part = (run(device, addresses, reads, coarse) for coarse in ("never", "all"))
@@ -43,7 +43,7 @@ for device in sys.argv[2:] or DEVICES:
                 x, y = a[operation], b[operation]
                 if x["ops"]:
                     off = lambda p, q: round(q / p - 1, 4) if p and q else ""
-                    rows.writerow([device, a["name"], a["depth"], b["facts"].get("simulated on", ""), operation, x["ops"],
+                    rows.writerow([device, a["name"], a["block_bytes"], a["depth"], b["facts"].get("simulated on", "").split(":")[0], operation, x["ops"],
                                    off(a["total"]["iops"], b["total"]["iops"]),
                                    off(x["latency_ns"]["mean"], y["latency_ns"]["mean"]),
                                    off(x["latency_ns"]["p99"], y["latency_ns"]["p99"]),

@@ -48,7 +48,7 @@ fn mixed(spec: &Spec) -> bool {
 /// The same in words, and how well it does.
 pub(super) fn told(plan: &CellPlan<'_>, grain: u32) -> String {
     let good_for = if mixed(plan.spec) {
-        "rates are good to 6 %, or 20 % where reads wait for programs; latencies to 10 %, or 40 %"
+        "where reads wait for programs good to 20 % in rates and 40 % in latencies, elsewhere to 2 and 10 %, percentiles to 40 %"
     } else if plan.spec.issues(OpKind::Write) {
         "rate and mean latency are good to 1 or 2 %, percentiles to 10 %"
     } else {

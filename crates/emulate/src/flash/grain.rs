@@ -7,7 +7,7 @@
 //! core, stalls) stays as it is, and so does all that has a time of its own.
 //!
 //! Where channels run in step it is exact: reads alone of what lies in order, and writes in order. Where each meets something else the
-//! part varies more than the whole: garbage collection moves rates by about 1 %. What it can't show is that a read
+//! part varies more than the whole: garbage collection moves rates by 1 or 2 %. What it can't show is that a read
 //! waits for the slowest of its pages, of which there are fewer: where a page waits for a whole program, reads among
 //! writes come out up to a third short. How much was measured is in `docs/formats/method.md`. An I/O that is no multiple
 //! of a unit is not for it.
