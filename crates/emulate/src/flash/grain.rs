@@ -6,11 +6,11 @@
 //! channel moves a unit in the same time. What is counted in bytes (capacity, spare, buffer, links, copies by a
 //! core, stalls) stays as it is, and so does all that has a time of its own.
 //!
-//! Where channels run in step it is exact: reads alone of what lies in order, and writes in order. Where each meets something else the
-//! part varies more than the whole: garbage collection moves rates by 1 or 2 %. What it can't show is that a read
-//! waits for the slowest of its pages, of which there are fewer: where a page waits for a whole program, reads among
-//! writes come out up to a third short. How much was measured is in `docs/formats/method.md`. An I/O that is no multiple
-//! of a unit is not for it.
+//! Where channels run in step it is exact: reads alone of what lies in order, and writes in order. Where each meets
+//! something else the part varies more than the whole: garbage collection moves rates by 1 or 2 %. What it can't show
+//! is that a read waits for the slowest of its pages, of which there are fewer: where a page waits for a whole program,
+//! reads among writes come out up to a third short. How much was measured is in `docs/formats/method.md`. An I/O that
+//! is no multiple of a unit is not for it.
 //!
 //! **Invariant:** grain 1 is the device itself, event by event.
 
@@ -26,8 +26,9 @@ const BUFFERED_PROGRAMS_MIN: u64 = 16;
 
 impl System {
     /// The coarsest grain that all flash devices of the system can be simulated with, a power of two: how many channels
-    /// one may stand for, where each I/O begins and ends at a multiple of `align_bytes` (0: of any number). 1 where there is no such device,
-    /// or where one was written in blocks so small that they lie anywhere: which pages an I/O meets is chance then.
+    /// one may stand for, where each I/O begins and ends at a multiple of `align_bytes` (0: of any number). 1 where there
+    /// is no such device, or where one was written in blocks so small that they lie anywhere: which pages an I/O meets is
+    /// chance then.
     pub fn grain_max(&self, align_bytes: u32) -> u32 {
         let flash = self.volumes.iter().filter_map(|volume| match &volume.device.kind {
             Kind::Flash(flash) => Some((flash, &volume.state)),
