@@ -21,11 +21,9 @@ const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 const PACE_OVER: i64 = 8;
 /// So many free blocks fewer than a steady device keeps, and the pace is raised.
 const BEHIND_BELOW: u32 = 2;
-/// What lies together was written together: the average over the writes of so many times its whole space.
-const WRITTEN_OVER: f64 = 1.0;
-/// What is overwritten together is that over the writes of this share of it, in which most of a victim was.
-const OVERWRITTEN_OVER: f64 = 0.5;
-/// Both are looked at again when they have changed by this.
+/// Of how many writes a flash page holds something is the average over the writes of this share of the device's space.
+const PARTS_OVER: f64 = 0.6;
+/// It is looked at again when it has changed by this.
 const PARTS_STEP: f64 = 0.01;
 /// No more copies a host page than this, whatever a single victim looks like.
 const RATIO_MAX: i64 = 64;
@@ -213,13 +211,12 @@ impl FlashDevice {
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
         let (of_valid, of_parts, _) = self.senses_a_unit;
-        let parts = self.written_parts.max(self.overwritten_parts);
-        if of_valid != valid || (of_parts - parts).abs() > PARTS_STEP {
+        if of_valid != valid || (of_parts - self.parts).abs() > PARTS_STEP {
             let of = f64::from(self.ftl.pages_per_block());
             let share = if valid == 0 { 0.5 } else { f64::from(valid) / of };
             let group = f64::from(self.units_per_page);
-            let some = 1.0 - libm::pow(1.0 - share, parts);
-            self.senses_a_unit = (valid, parts, some / (group * share));
+            let some = 1.0 - libm::pow(1.0 - share, self.parts);
+            self.senses_a_unit = (valid, self.parts, some / (group * share));
         }
         self.sense_credit += (f64::from(units) * self.senses_a_unit.2 * 65536.0) as u32;
         let senses = (self.sense_credit >> 16).min(32);
@@ -231,13 +228,11 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
         let now = parts(units, self.units_per_page);
-        if self.overwritten_parts == 0.0 {
-            self.overwritten_parts = now;
+        if self.parts == 0.0 {
+            self.parts = now;
         }
-        let share = units as f64 / self.raw_units as f64;
-        self.written_parts += (now - self.written_parts) * (share / WRITTEN_OVER).min(1.0);
-        self.overwritten_parts +=
-            (now - self.overwritten_parts) * (share / OVERWRITTEN_OVER).min(1.0);
+        let share = units as f64 / (self.raw_units as f64 * PARTS_OVER);
+        self.parts += (now - self.parts) * share.min(1.0);
     }
 
     /// The next valid page of the victim, or of the next victim when this one has given all.

@@ -94,10 +94,10 @@ impl FlashDevice {
             Written::Sequential => ftl::State::Sequential,
             Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
         };
-        let parts = parts(u64::from(written_units), units_per_page);
-        let (written_parts, overwritten_parts) = match before.how {
-            Written::Random { .. } => (parts, parts),
-            Written::Fresh | Written::Sequential => (1.0, 0.0),
+        let parts = match before.how {
+            Written::Random { .. } => parts(u64::from(written_units), units_per_page),
+            // What will overwrite it is not known.
+            Written::Fresh | Written::Sequential => 0.0,
         };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let number = u64::from(site.volume);
@@ -231,8 +231,7 @@ impl FlashDevice {
             copy_phase: 0,
             filler_phase: 0,
             sense_credit: 0,
-            written_parts,
-            overwritten_parts,
+            parts,
             senses_a_unit: (u32::MAX, 0.0, 0.0),
             copy_units: 0,
             copy_die: 0,

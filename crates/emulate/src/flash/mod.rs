@@ -227,10 +227,9 @@ pub(crate) struct FlashDevice {
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: of how many writes a flash page holds something, and how many overwrite it, on the average of
-    /// what the device holds and of what made its victims what they are; 0: nothing did.
-    written_parts: f64,
-    overwritten_parts: f64,
+    /// Represented form: of how many writes a flash page holds something, on the average: so many parts of it are valid or
+    /// not, each as one. 0: nothing was written yet.
+    parts: f64,
     /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages are
     /// of so many parts.
     senses_a_unit: (u32, f64, f64),
