@@ -144,6 +144,31 @@ fn elsewhere_it_is_near() {
     }
 }
 
+/// Programs of copies, three at once, are one and a half on half of the channels: on the average, for it is they that
+/// say how fast such a device writes.
+#[test]
+fn a_part_of_a_limit_is_kept() {
+    let mut f = flash();
+    (f.nand.dies_per_channel, f.nand.page_bytes, f.nand.channel_bytes_per_s) = (4, 16 << 10, 600e6);
+    (f.capacity_bytes, f.nand.raw_bytes) = (8 << 30, (8 << 30) / 4 * 5);
+    f.translation.collection = Some(Collection { programs_max: 3, yields: false });
+    let s = on(&f, Written::Random { block_bytes: MIB });
+    let rate = |grain| {
+        let mut m = Machine::coarse(&s, 1, grain).unwrap();
+        let ramp_ns = 2_000_000_000;
+        let load = Loop {
+            read_share: 0.0,
+            block: MIB,
+            ramp_ns,
+            time_ns: 30_000_000_000,
+            ..Loop::reads(8)
+        };
+        load.run(&mut m).iops
+    };
+    let (whole, part) = (rate(1), rate(2));
+    assert!((part / whole - 1.0).abs() < 0.007, "{whole} and {part}");
+}
+
 /// What is told is told of the whole device: how many there are of everything, how busy, what was done.
 #[test]
 fn it_tells_of_the_whole_device() {
