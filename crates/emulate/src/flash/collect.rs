@@ -227,12 +227,22 @@ impl FlashDevice {
     /// A host writes so many units at once.
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
+        // Most are as the one before, and the average is theirs.
+        if units != self.parts_of {
+            self.change_parts(units);
+        }
+    }
+
+    #[inline(never)]
+    fn change_parts(&mut self, units: u64) {
         let now = parts(units, self.units_per_page);
         if self.parts == 0.0 {
             self.parts = now;
         }
         let share = units as f64 / (self.raw_units as f64 * PARTS_OVER);
         self.parts += (now - self.parts) * share.min(1.0);
+        let is_there = (now - self.parts).abs() < PARTS_STEP / 100.0;
+        self.parts_of = if is_there { units } else { 0 };
     }
 
     /// The next valid page of the victim, or of the next victim when this one has given all.

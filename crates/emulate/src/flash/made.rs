@@ -232,6 +232,7 @@ impl FlashDevice {
             filler_phase: 0,
             sense_credit: 0,
             parts,
+            parts_of: 0,
             senses_a_unit: (u32::MAX, 0.0, 0.0),
             copy_units: 0,
             copy_die: 0,

@@ -228,8 +228,9 @@ pub(crate) struct FlashDevice {
     filler_phase: u32,
     sense_credit: u32,
     /// Represented form: of how many writes a flash page holds something, on the average: so many parts of it are valid or
-    /// not, each as one. 0: nothing was written yet.
+    /// not, each as one. 0: nothing was written yet. And the units of a write that changes nothing in that.
     parts: f64,
+    parts_of: u64,
     /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages are
     /// of so many parts.
     senses_a_unit: (u32, f64, f64),
