@@ -10,16 +10,23 @@ use crate::plan::{
 };
 use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
-use iodyno_measure::{Cell, CellKey, Coarse, Coverage, Ended, Evidence, FAILURE_FACT, Interval};
+use iodyno_measure::{
+    Cell, CellKey, Coarse, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval,
+};
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// A worker that has not come back this long after the window's end is given up: its target hangs.
-const GIVE_UP_AFTER_NS: u64 = 30_000_000_000;
+/// Workers that wait for a completion are woken so long after the end, ns: until then most come back by
+/// themselves.
+const WAKE_AFTER_NS: u64 = 300_000_000;
+/// A worker that has not come back this long after the end, nor after the last completion of any worker, is given
+/// up, ns: it is stuck in a system call. Longer than a worker that can look takes to give its target up.
+const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
 /// How often the observer hears, at least.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -42,27 +49,40 @@ pub fn drive_cell(
     let from = plan.clock.both_ns();
     let start_ns = plan.clock.now_ns() + 1_000_000;
     team.control.start_ns.store(start_ns, Ordering::Release);
-    let done = collect(plan, &team, start_ns, &mut cells, observer);
+    let Collected { done, end_ns } = collect(plan, &team, start_ns, &mut cells, observer);
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
-    // A thread that hangs in the kernel is left alone: joining it would hang too.
-    let all_back = done.len() == team.threads.len();
-    if all_back {
+    let stuck = stuck_workers(plan, &done);
+    // A thread that hangs in the kernel, or keeps what the kernel holds, is left alone: joining it would hang too.
+    if stuck.is_empty() && done.iter().all(|one| one.report.left_in_flight == 0) {
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
     assemble(plan, done, &mut cells);
+    for target in stuck {
+        let oldest_ns = plan.clock.now_ns().saturating_sub(end_ns);
+        let cell = &mut cells[target];
+        let hung = Hung { ops: 1, oldest_ns, stuck_workers: 1 };
+        cell.evidence.hung.get_or_insert_default().add(&hung);
+        cell.ended = Ended::Hung;
+        // None of its workers may have said it.
+        let window_ns = end_ns.saturating_sub(start_ns + plan.spec.limits().ramp_ns);
+        cell.window_ns = cell.window_ns.max(window_ns);
+    }
     let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u32);
     for cell in &mut cells {
         cell.evidence.clock_error_ppm = Some(clock_error_ppm);
         cell.evidence.cpus = cpus;
         cell.facts.insert("clock".to_owned(), plan.clock.source().name().to_owned());
-        if !all_back {
-            let hung = "some workers never came back: the target hangs".to_owned();
-            cell.facts.insert("hang".to_owned(), hung);
-            cell.ended = Ended::Errors;
-        }
     }
     Ok(cells)
+}
+
+/// The targets of workers that never came back, one of each worker.
+fn stuck_workers(plan: &CellPlan<'_>, done: &[Done]) -> Vec<usize> {
+    let workers = plan.spec.threads();
+    let all = (0..plan.targets.len()).flat_map(|target| (0..workers).map(move |n| (target, n)));
+    let back: BTreeSet<_> = done.iter().map(|one| (one.target, one.number)).collect();
+    all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
 
 /// The cells to come, one for each target.
@@ -96,6 +116,13 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
     }
 }
 
+/// See [`collect`].
+struct Collected {
+    done: Vec<Done>,
+    /// When the cell was to end: its time was over, or it was stopped.
+    end_ns: u64,
+}
+
 /// Receives intervals and reports until every worker is done or given up.
 fn collect(
     plan: &CellPlan<'_>,
@@ -103,32 +130,38 @@ fn collect(
     start_ns: u64,
     cells: &mut [Cell],
     observer: &mut dyn Observer,
-) -> Vec<Done> {
+) -> Collected {
     let limits = plan.spec.limits();
     let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
-    let mut last_news_ns = plan.clock.now_ns();
-    let mut last_tick_ns = 0;
+    // Known once the end is asked for, by the time or by a stop.
+    let mut end_ns = None;
+    let (mut last_tick_ns, mut woken_ns) = (0, 0);
     while done.len() < team.threads.len() {
         match team.intervals.recv_timeout(TICK) {
-            Ok(message) => {
-                last_news_ns = plan.clock.now_ns();
-                gathering.take(&message);
-            }
+            Ok(message) => gathering.take(&message),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         while let Ok(message) = team.messages.try_recv() {
-            last_news_ns = plan.clock.now_ns();
             if let WorkerMessage::Done(report) = message {
                 done.push(*report);
             }
         }
         let now_ns = plan.clock.now_ns();
-        let stopping = team.control.stop.load(Ordering::Relaxed)
-            || total_ns.is_some_and(|t| now_ns > start_ns + t);
-        if stopping && now_ns.saturating_sub(last_news_ns) > GIVE_UP_AFTER_NS {
-            break;
+        if end_ns.is_none() {
+            let over_ns = total_ns.map(|t| start_ns + t).filter(|&t| now_ns > t);
+            end_ns = over_ns.or(team.control.stop.load(Ordering::Relaxed).then_some(now_ns));
+        }
+        if let Some(end_ns) = end_ns.filter(|&end_ns| now_ns > end_ns + WAKE_AFTER_NS) {
+            let alive_ns = team.control.drained_ns.load(Ordering::Relaxed).max(end_ns);
+            if now_ns > alive_ns + GIVE_UP_AFTER_NS {
+                break;
+            }
+            if now_ns >= woken_ns + TICK.as_nanos() as u64 {
+                woken_ns = now_ns;
+                team.wake(plan);
+            }
         }
         if now_ns - last_tick_ns >= TICK.as_nanos() as u64 {
             last_tick_ns = now_ns;
@@ -138,7 +171,7 @@ fn collect(
     }
     // Workers send their last interval before they say that they are done.
     gathering.take_all(&team.intervals);
-    done
+    Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
 /// Puts finished intervals into their cells, and tells the observer of them.
@@ -271,6 +304,9 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         cell.backlog_ops += report.backlog_ops;
         cell.evidence.overlaps_skipped += report.overlaps_skipped;
         cell.evidence.recent_misses += report.recent_misses;
+        if let Some(hung) = &report.hung {
+            cell.evidence.hung.get_or_insert_default().add(hung);
+        }
         if cell.evidence.first_corruption.is_none() {
             cell.evidence.first_corruption = report.first_corruption;
         }
@@ -301,7 +337,8 @@ fn graver(a: Ended, b: Ended) -> Ended {
         Ended::Settled => 3,
         Ended::Interrupted => 4,
         Ended::Errors => 5,
-        Ended::Crashed => 6,
+        Ended::Hung => 6,
+        Ended::Crashed => 7,
     };
     if weight(b) > weight(a) { b } else { a }
 }

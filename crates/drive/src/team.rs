@@ -2,7 +2,7 @@
 
 use crate::engine::live::LiveEngine;
 use crate::engine::{
-    Engine, EngineKind, EngineOptions, Medium, libaio::LibaioEngine, mmap::MmapEngine,
+    Engine, EngineKind, EngineOptions, Medium, Wait, libaio::LibaioEngine, mmap::MmapEngine,
     nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
 use crate::issuer::Issuer;
@@ -17,9 +17,10 @@ use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, Arrivals, Content, Filler, Geometry, Shared, Spec, Stream};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 /// In open loop a worker may have this many operations outstanding, whatever its depth says.
@@ -57,6 +58,7 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
         errors: AtomicU64::new(0),
         failed: AtomicBool::new(false),
         errors_max: plan.errors_max,
+        drained_ns: AtomicU64::new(0),
     });
     let (interval_sender, intervals) = channel();
     let (message_sender, messages) = channel();
@@ -309,11 +311,60 @@ impl Seat {
     ) {
         let _ = self.messages.send(WorkerMessage::Ready);
         let report = worker.run(engine, buffers);
+        let left = if engine.lends_buffers() { report.left_in_flight } else { 0 };
         let uring = self.target.engine == EngineKind::Uring;
         let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
         let done = Done { target: self.index, number: self.number, report, facts, kernel_workers };
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
+        linger(engine, left);
     }
+}
+
+/// Keeps a given-up engine and its buffers until the kernel has given back all that is in flight, or the
+/// process ends: dropping them would wait for the kernel, or give it memory that is used for something else.
+fn linger<E: Engine>(engine: &mut E, mut left: usize) {
+    while left > 0 {
+        if engine.turn(Wait::One).is_err() {
+            loop {
+                std::thread::park();
+            }
+        }
+        engine.drain(|_, _| left = left.saturating_sub(1));
+    }
+}
+
+impl Team {
+    /// Makes workers that wait for a completion look whether they shall end. Those of engines that wait in the
+    /// operation itself are left alone: it could fail by that.
+    pub(crate) fn wake(&self, plan: &CellPlan<'_>) {
+        let signal = wake_signal();
+        let workers = plan.spec.threads() as usize;
+        for (index, thread) in self.threads.iter().enumerate() {
+            let engine = plan.targets[index / workers].engine;
+            let waits = matches!(engine, EngineKind::Uring | EngineKind::Libaio | EngineKind::Nbd);
+            if waits && !thread.is_finished() {
+                // SAFETY: the thread was not joined, so its handle is valid; the signal has a handler.
+                unsafe { libc::pthread_kill(thread.as_pthread_t(), signal) };
+            }
+        }
+    }
+}
+
+/// The signal that ends a system call in which a worker waits. Its handler does nothing.
+fn wake_signal() -> libc::c_int {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static INSTALLED: OnceLock<libc::c_int> = OnceLock::new();
+    *INSTALLED.get_or_init(|| {
+        let signal = libc::SIGRTMIN() + 3;
+        // SAFETY: a zeroed action is a valid one, and its handler does nothing. Without SA_RESTART, so that
+        // the system call returns.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+        signal
+    })
 }
 
 pub(crate) fn wait_until_ready(plan: &CellPlan<'_>, team: &Team) -> Result<(), DriveError> {

@@ -9,7 +9,7 @@ use crate::issuer::Issuer;
 use crate::memory::Buffers;
 use crate::recorder::Recorder;
 use crate::verify::VerifyMap;
-use iodyno_measure::{Coverage, Ended, ErrorKind, Histogram, Spent, StampQuality};
+use iodyno_measure::{Coverage, Ended, ErrorKind, Histogram, Hung, Spent, StampQuality};
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Stream};
 use std::io;
@@ -33,6 +33,9 @@ pub struct Control {
     pub errors_max: u64,
     /// Some engine failed as a whole: then the others stop too.
     pub failed: AtomicBool,
+    /// When something last completed after its worker's end, ns: targets that are slow to complete what is
+    /// in flight are waited for.
+    pub drained_ns: AtomicU64,
 }
 
 /// When a worker ends.
@@ -110,6 +113,10 @@ pub struct WorkerReport {
     pub ended: Ended,
     /// The engine itself failed.
     pub engine_error: Option<io::Error>,
+    /// What was in flight when the target was given up.
+    pub hung: Option<Hung>,
+    /// Operations that have not completed: the engine may hold their buffers.
+    pub left_in_flight: usize,
 }
 
 /// The intended start of an operation of a closed loop is its submission.

@@ -28,8 +28,8 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
-3 refused, for it would destroy something; 4 the target or an engine failed, or too many operations did; \
-5 the notebook can't be used; 6 a threshold (--require) was not held; 7 compare: something is slower; \
+3 refused, for it would destroy something; 4 the target or an engine failed, too many operations did, or the target stopped answering; \
+5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held; 7 compare: something is slower; \
 8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
 nothing at all could be compared); 130 interrupted (what was measured is kept).";
 

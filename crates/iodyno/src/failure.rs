@@ -2,7 +2,7 @@
 //! mend it; it was made by the room that found it.
 
 use iodyno_catalog::Problem;
-use iodyno_run::RunError;
+use iodyno_run::{NotKept, RunError};
 use iodyno_target::TargetError;
 
 /// Why a command could not do its work.
@@ -51,6 +51,18 @@ impl Failure {
     /// What was to be measured failed.
     pub(crate) fn target(text: impl Into<String>) -> Self {
         Self::new(Kind::Target, text.into())
+    }
+
+    /// A run was made and printed, and its notebook has not got it.
+    pub(crate) fn not_kept(run: &NotKept) -> Self {
+        let where_it_is = match &run.instead {
+            Ok(path) => format!(
+                "this run is in a notebook of its own instead: `iodyno --notebook {} show last`",
+                path.display()
+            ),
+            Err(why) => format!("this run is not kept, nor could it be kept elsewhere: {why}"),
+        };
+        Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
     /// Something could not be written.

@@ -81,6 +81,11 @@ impl Watch for Live {
         }
     }
 
+    fn warn(&mut self, words: &str) {
+        self.clear();
+        complain(&format!("warning: {words}\n"));
+    }
+
     fn phase(&mut self, phase: Phase<'_>) {
         match phase {
             Phase::LayingOut { target, done_bytes, total_bytes } => {

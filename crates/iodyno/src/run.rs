@@ -3,7 +3,7 @@
 use crate::args::{Cli, Run};
 use crate::failure::{Failure, NOT_HELD};
 use crate::live::Live;
-use crate::{catalog, method, model, print, print_json, report, signals, stored, style};
+use crate::{catalog, complain, method, model, print, print_json, report, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
 use iodyno_report::{json, thresholds};
@@ -63,17 +63,28 @@ pub(crate) fn carry_out(
     let outcome = iodyno_run::execute(request, &mut live);
     live.clear();
     let outcome = outcome?;
-    if output.json {
-        print_json(&json::document(&outcome.run, json::Options { series: output.series }))?;
+    // Each of these is done whatever becomes of the others; the first that fails gives the exit code.
+    let mut failures = Vec::new();
+    let printed = if output.json {
+        print_json(&json::document(&outcome.run, json::Options { series: output.series }))
     } else {
-        print(&terminal::show(&outcome.run, style))?;
-    }
+        print(&terminal::show(&outcome.run, style))
+    };
+    failures.extend(printed.err());
     if let Some(page) = &output.report {
         let out = match page {
+            Page::ById if outcome.run.id.is_empty() => PathBuf::from("iodyno-run.html"),
             Page::ById => PathBuf::from(format!("iodyno-{}.html", outcome.run.id)),
             Page::At(out) => out.clone(),
         };
-        report::of_run(&outcome.run, &out)?;
+        failures.extend(report::of_run(&outcome.run, &out).err());
+    }
+    failures.extend(outcome.not_kept.as_ref().map(Failure::not_kept));
+    if let Some((first, others)) = failures.split_first() {
+        let color = style::colors(cli.color, &std::io::stderr());
+        others.iter().for_each(|failure| complain(&failure.render(color)));
+        complain(&first.render(color));
+        return Ok(ExitCode::from(first.exit_code()));
     }
     Ok(if outcome.interrupted {
         ExitCode::from(INTERRUPTED)

@@ -144,6 +144,9 @@ pub enum Ended {
     Interrupted,
     /// Too many operations failed, or a whole engine: then [`FAILURE_FACT`] says why.
     Errors,
+    /// The target stopped answering: operations were in flight beyond the end, and none completed any more;
+    /// [`Evidence::hung`](crate::Evidence::hung) says how many.
+    Hung,
     /// The process died; what it had written to the notebook is here.
     Crashed,
     /// It has not ended: another process is still measuring it. Only a reader of the notebook

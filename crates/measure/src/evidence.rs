@@ -69,6 +69,8 @@ pub struct Evidence {
     /// Operations not issued because an operation on the same block was in flight (verifiable
     /// content only).
     pub overlaps_skipped: u64,
+    /// What was in flight when the target was given up; None where it answered.
+    pub hung: Option<Hung>,
     /// What verification found wrong first, in words.
     pub first_corruption: Option<String>,
     /// Where the time of the I/Os went, phase by phase, in the order in which it does. In virtual time the
@@ -101,6 +103,28 @@ impl Evidence {
                 None => self.spent.push(theirs.clone()),
             }
         }
+    }
+}
+
+/// Operations that a target did not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hung {
+    /// In flight when they were given up.
+    pub ops: u64,
+    /// How long the oldest of them had been in flight, ns; at least so long where its worker is stuck in a
+    /// system call and can't tell.
+    pub oldest_ns: u64,
+    /// Workers that did not come back from a system call: what they counted last, less than an interval's
+    /// work, is missing in the figures.
+    pub stuck_workers: u32,
+}
+
+impl Hung {
+    /// Adds those of another worker or target.
+    pub fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
+        self.stuck_workers += other.stuck_workers;
     }
 }
 

@@ -27,7 +27,7 @@ pub use cell::{
 pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
-pub use evidence::{Busy, Evidence, Spent, SpentOf};
+pub use evidence::{Busy, Evidence, Hung, Spent, SpentOf};
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval};
 pub use metric::{Metric, Quantity};

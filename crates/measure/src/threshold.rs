@@ -288,6 +288,7 @@ pub fn unusable(cell: &Cell) -> Option<String> {
         Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled => None,
         Ended::Interrupted => Some("it was interrupted".to_owned()),
         Ended::Errors => Some("it was stopped by errors".to_owned()),
+        Ended::Hung => Some("its target stopped answering".to_owned()),
         Ended::Crashed => Some("the process died in it".to_owned()),
         Ended::Running => Some("it is still running".to_owned()),
     }

@@ -137,6 +137,7 @@ fn each_rule_fires_on_its_own_evidence() {
         }),
         ("NOTHING_COMPLETED", Level::Invalid, |c| c.series.clear()),
         ("STOPPED_BY_ERRORS", Level::Invalid, |c| c.ended = Ended::Errors),
+        ("TARGET_HUNG", Level::Invalid, |c| c.ended = Ended::Hung),
         ("INTERRUPTED", Level::Warning, |c| c.ended = Ended::Interrupted),
         ("CRASHED", Level::Warning, |c| c.ended = Ended::Crashed),
         ("CLOCK", Level::Warning, |c| c.evidence.clock_error_ppm = Some(-2000.0)),

@@ -2,12 +2,13 @@
 //! receives on memory that other threads and clients change meanwhile. The kernel does not mind; a
 //! Rust slice over such memory would be a lie, so these take addresses.
 //!
-//! No call here raises SIGPIPE or blocks, but for [`receive`] and [`wait`].
+//! No call here raises SIGPIPE or blocks, but for [`receive`], [`wait`] and [`wait_or_signal`].
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Pieces that one call takes; the kernel's own limit.
@@ -78,7 +79,7 @@ pub(crate) unsafe fn send(fd: BorrowedFd<'_>, spans: &[Span]) -> io::Result<Opti
 }
 
 /// Receives into the spans, waiting for the first byte when `block`. `Ok(None)` when nothing is there
-/// now, 0 at the end of the stream.
+/// now, or a signal ended the wait; 0 at the end of the stream.
 ///
 /// # Safety
 /// All spans are mapped writable memory for the length of the call, and nothing holds a reference
@@ -101,6 +102,7 @@ pub(crate) unsafe fn receive(
         }
         let error = io::Error::last_os_error();
         match error.kind() {
+            io::ErrorKind::Interrupted if block => return Ok(None),
             io::ErrorKind::Interrupted => {}
             io::ErrorKind::WouldBlock => return Ok(None),
             _ => return Err(error),
@@ -117,6 +119,26 @@ pub(crate) fn receive_into(
     let mut spans = [Span::new(buffer.as_mut_ptr(), buffer.len())];
     // SAFETY: the slice is ours for the length of the call.
     unsafe { receive(fd, &mut spans, block) }
+}
+
+/// Connects to a unix socket. A server whose queue of connections stays full until the deadline does not answer.
+pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(socket)
 }
 
 /// Lets a unix socket hold more than it does by itself: with room for a few large payloads, neither end
@@ -165,6 +187,21 @@ pub(crate) fn wait(
     bell: Option<&Bell>,
     deadline: Option<Instant>,
 ) -> io::Result<Woken> {
+    loop {
+        if let Some(woken) = wait_or_signal(fd, read, write, bell, deadline)? {
+            return Ok(woken);
+        }
+    }
+}
+
+/// As [`wait`], but a signal ends it: then it gives `None`.
+pub(crate) fn wait_or_signal(
+    fd: BorrowedFd<'_>,
+    read: bool,
+    write: bool,
+    bell: Option<&Bell>,
+    deadline: Option<Instant>,
+) -> io::Result<Option<Woken>> {
     let mut events = PollFlags::empty();
     if read {
         events |= PollFlags::IN;
@@ -176,21 +213,19 @@ pub(crate) fn wait(
     let mut fds =
         [PollFd::from_borrowed_fd(fd, events), PollFd::from_borrowed_fd(bell_fd, PollFlags::IN)];
     let fds = if bell.is_some() { &mut fds[..] } else { &mut fds[..1] };
-    loop {
-        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        match poll(fds, left.map(timespec).as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(e) => return Err(e.into()),
-        }
-        let got = fds[0].revents();
-        let gone = got.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
-        return Ok(Woken {
-            readable: gone || got.contains(PollFlags::IN),
-            writable: gone || got.contains(PollFlags::OUT),
-            rung: fds.get(1).is_some_and(|f| !f.revents().is_empty()),
-        });
+    let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+    match poll(fds, left.map(timespec).as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(None),
+        Err(e) => return Err(e.into()),
     }
+    let got = fds[0].revents();
+    let gone = got.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+    Ok(Some(Woken {
+        readable: gone || got.contains(PollFlags::IN),
+        writable: gone || got.contains(PollFlags::OUT),
+        rung: fds.get(1).is_some_and(|f| !f.revents().is_empty()),
+    }))
 }
 
 pub(crate) fn timespec(d: Duration) -> Timespec {

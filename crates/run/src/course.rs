@@ -387,7 +387,10 @@ fn is_same(a: &Task, b: &Task) -> bool {
 
 fn is_whole(cell: &Cell) -> bool {
     use iodyno_measure::Ended;
-    !matches!(cell.ended, Ended::Crashed | Ended::Running | Ended::Interrupted | Ended::Errors)
+    !matches!(
+        cell.ended,
+        Ended::Crashed | Ended::Running | Ended::Interrupted | Ended::Errors | Ended::Hung
+    )
 }
 
 /// Each cell of a method has streams of its own: else every round would issue the same addresses.

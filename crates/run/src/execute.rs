@@ -2,11 +2,11 @@
 
 use crate::ahead;
 use crate::course::{Course, Next, Task};
-use crate::keeper::Keeper;
+use crate::keeper::{Books, Keeper};
 use crate::plan::Plan;
 use crate::prepare;
 use crate::refuse;
-use crate::request::{Outcome, Phase, Request, RunError, Watch};
+use crate::request::{NotKept, Outcome, Phase, Request, RunError, Watch};
 use crate::stage::{self, Prop};
 use crate::surroundings::{Surroundings, ram_bytes};
 use iodyno_drive::engine::live::Slip;
@@ -26,6 +26,7 @@ use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::ArrivalKind;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -63,40 +64,93 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     // Before anything is written: a run that can't be kept would be in vain.
     let notebook = request.notebook.as_deref().map(Notebook::open).transpose()?;
     let resume = request.method.as_ref().and_then(|m| m.resume.as_ref());
-    let mut writer = match (&notebook, resume) {
+    let writer = match (&notebook, resume) {
         (Some(notebook), Some(resume)) => Some(notebook.resume(&resume.id, resume.cells.len())?),
         (Some(notebook), None) => Some(notebook.begin(&head)?),
         (None, _) => None,
     };
     let started = Timestamp::now();
+    let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
+    let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
     let mut did = Did::default();
     let result = stage::lay_all_out(request, &mut props, watch).and_then(|()| {
-        run_cells(request, &mut props, (writer.as_mut(), notebook.as_ref()), watch, &mut did)
+        run_cells(request, &mut props, (&mut books, notebook.as_ref()), watch, &mut did)
     });
 
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
     let interrupted = cut_short || did.ended == Ended::Interrupted;
-    let too_many_errors = did.ended == Ended::Errors;
-    let cells = did.cells;
+    let too_many_errors = matches!(did.ended, Ended::Errors | Ended::Hung);
     let ending = match &result {
         _ if interrupted => notebook::Outcome::Interrupted,
         Err(e) => notebook::Outcome::Failed(e.to_string()),
+        Ok(_) if did.ended == Ended::Hung => {
+            notebook::Outcome::Failed("the target stopped answering".to_owned())
+        }
         Ok(_) if too_many_errors => notebook::Outcome::Failed(
             did.failure.unwrap_or_else(|| "too many operations failed".to_owned()),
         ),
         Ok(_) => notebook::Outcome::Finished,
     };
-    let health_after: Vec<Option<Value>> = props.iter().map(condition_after).collect();
-    let run = if let (Some(notebook), Some(writer)) = (notebook, writer) {
-        let id = writer.id().to_owned();
-        writer.finish(&ending, &health_after)?;
-        result?;
-        notebook.load(&id)?
-    } else {
-        result?;
-        unkept(head, started, &ending, health_after, cells)
+    // A device that hangs would hang whoever asks it how it is.
+    let hangs = did.ended == Ended::Hung;
+    let health_after: Vec<Option<Value>> =
+        props.iter().map(|prop| if hangs { None } else { condition_after(prop) }).collect();
+    let (cells, kept) = books.finish(&ending, &health_after, watch);
+    let loaded = match &notebook {
+        Some(notebook) => kept.and_then(|()| notebook.load(&id)).map(Some),
+        None => Ok(None),
     };
-    Ok(Outcome { run, interrupted, too_many_errors })
+    let (run, not_kept) = match loaded {
+        Ok(Some(run)) => {
+            result?;
+            (run, None)
+        }
+        Ok(None) => {
+            result?;
+            (unkept(head, started, &ending, health_after, cells), None)
+        }
+        Err(why) => {
+            // What was measured is told all the same, also where something else failed too.
+            if cells.is_empty() {
+                result?;
+                return Err(why.into());
+            }
+            let mut run = unkept(head, started, &ending, health_after, cells);
+            let instead = keep_elsewhere(&mut run, &id, request.notebook.as_deref());
+            (run, Some(NotKept { why, instead }))
+        }
+    };
+    if hangs {
+        // Closing a file may wait for what hangs. The process ends soon, and the kernel closes all.
+        std::mem::forget(props);
+    }
+    Ok(Outcome { run, interrupted, too_many_errors, not_kept })
+}
+
+/// Puts a run that its notebook could not take into one of its own, in a new folder among the temporary
+/// files. A run that this fails for has no id, and its notebook is the one that failed.
+fn keep_elsewhere(run: &mut Run, id: &str, failed: Option<&Path>) -> Result<PathBuf, String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    id.clone_into(&mut run.id);
+    let folder = std::env::temp_dir().join(format!("iodyno-{id}-{}", std::process::id()));
+    let path = folder.join("notebook.sqlite");
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| e.to_string());
+    let kept = made.and_then(|()| {
+        let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
+        written.map(drop).map_err(|e| {
+            // Both are ours alone, and of no use.
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_dir(&folder);
+            e.to_string()
+        })
+    });
+    if let Err(why) = kept {
+        run.id.clear();
+        run.notebook = failed.map(Path::to_owned).unwrap_or_default();
+        return Err(format!("{}: {why}", path.display()));
+    }
+    run.notebook.clone_from(&path);
+    Ok(path)
 }
 
 fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
@@ -204,10 +258,6 @@ enum Ran {
 /// What a run did so far.
 #[derive(Default)]
 struct Did {
-    /// Its cells, where nobody keeps them elsewhere.
-    cells: Vec<Cell>,
-    /// How many there are.
-    count: usize,
     /// The gravest end of a cell.
     ended: Ended,
     /// What made an engine fail.
@@ -217,54 +267,47 @@ struct Did {
 fn run_cells(
     request: &Request,
     props: &mut [Prop],
-    (mut writer, notebook): (Option<&mut RunWriter>, Option<&Notebook>),
+    (books, notebook): (&mut Books, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
 ) -> Result<Ran, RunError> {
     let mut course = Course::new(request, props.len());
     if let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) {
         prepare::catch_up(request, props, &mut course, &resume.cells, watch)?;
-        did.count = resume.cells.len();
     }
     loop {
         let next = course.next()?;
         if request.stop.load(Ordering::Relaxed) && !matches!(next, Next::Finished) {
-            return if did.count == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
+            return if books.count() == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
         let (done, then_wait_ns) = match next {
             Next::Finished => return Ok(Ran::AllCells),
             Next::Prepare { place, how, targets } => {
-                let writer = writer.as_deref_mut();
-                let first = did.count;
-                let on =
-                    prepare::On { request, props, targets, writer, first_index: first, notebook };
+                let first_index = books.count();
+                let writer = books.writer();
+                let on = prepare::On { request, props, targets, writer, first_index, notebook };
                 (prepare::prepare(on, place, how, &mut course, watch)?, 0)
             }
             Next::Measure(task) => {
-                let writer = writer.as_deref_mut();
-                let wait_ns = task.then_wait_ns;
-                (run_cell(request, &task, props, &mut course, writer, watch, did.count)?, wait_ns)
+                let (first_index, wait_ns) = (books.count(), task.then_wait_ns);
+                let writer = books.writer();
+                let done = run_cell(request, &task, props, &mut course, writer, watch, first_index);
+                (done?, wait_ns)
             }
         };
         for cell in &done {
-            if matches!(cell.ended, Ended::Interrupted | Ended::Errors) {
+            if matches!(cell.ended, Ended::Interrupted | Ended::Errors | Ended::Hung)
+                && did.ended != Ended::Hung
+            {
                 did.ended = cell.ended;
             }
             if let Some(why) = cell.facts.get(FAILURE_FACT) {
                 did.failure.get_or_insert_with(|| why.clone());
             }
         }
-        if let Some(writer) = writer.as_deref_mut() {
-            for (i, cell) in done.iter().enumerate() {
-                writer.finish_cell(did.count + i, cell)?;
-            }
-        }
         course.note(&done);
-        did.count += done.len();
-        if writer.is_none() {
-            did.cells.extend(done);
-        }
-        if matches!(did.ended, Ended::Interrupted | Ended::Errors) {
+        books.finish_cells(done, watch);
+        if matches!(did.ended, Ended::Interrupted | Ended::Errors | Ended::Hung) {
             return Ok(Ran::AllCells);
         }
         if then_wait_ns > 0 {
@@ -330,15 +373,16 @@ pub(crate) fn run_cell(
         Some(carried) => drive_carried(&plan, carried, &request.stop, &mut keeper)?,
         None => ahead::drive(request, task, &plan, beside, course, &mut keeper)?,
     };
-    if let Some(e) = keeper.failure {
-        return Err(e.into());
-    }
+    let hangs = cells.iter().any(|cell| cell.ended == Ended::Hung);
     if let Some(before) = before {
-        Surroundings::now(&inspections).judge(&before, &inspections, &mut cells);
+        // A target that hangs would hang this thread too.
+        if !hangs {
+            Surroundings::now(&inspections).judge(&before, &inspections, &mut cells);
+        }
         for (prop, done) in props.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
             prop.testify(done);
-            if spec.issues(OpKind::Read) {
+            if spec.issues(OpKind::Read) && !hangs {
                 prop.sample(task.seed, spec, &mut done.evidence);
             }
         }
@@ -517,11 +561,14 @@ fn all_targets(cells: &[Cell]) -> Cell {
             (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         };
+        if let Some(hung) = &one.hung {
+            sum.hung.get_or_insert_default().add(hung);
+        }
         sum.recent_misses += one.recent_misses;
         sum.overlaps_skipped += one.overlaps_skipped;
         sum.first_corruption = sum.first_corruption.take().or_else(|| one.first_corruption.clone());
         sum.add_usage(one);
-        if !matches!(cell.ended, Ended::Time | Ended::Settled) {
+        if !matches!(cell.ended, Ended::Time | Ended::Settled) && all.ended != Ended::Hung {
             all.ended = cell.ended;
         }
         if let Some(why) = cell.facts.get(FAILURE_FACT) {

@@ -24,4 +24,6 @@ pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use execute::{WRITES_SEEN, execute};
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
-pub use request::{CellRequest, MethodRequest, Outcome, Phase, Request, Resume, RunError, Watch};
+pub use request::{
+    CellRequest, MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch,
+};

@@ -122,6 +122,8 @@ pub trait Watch {
     fn planned(&mut self, _plan: &Plan) {}
     /// Something that the operator may want to do otherwise.
     fn advise(&mut self, _words: &str) {}
+    /// Something goes wrong that does not end the run, and that the operator must know now.
+    fn warn(&mut self, _words: &str) {}
     /// Something goes on that is not a measurement.
     fn phase(&mut self, _phase: Phase<'_>) {}
     /// Cell `index` of `count` starts; a `count` of 0 is not known before.
@@ -137,8 +139,20 @@ pub struct Outcome {
     pub run: notebook::Run,
     /// Stopped by a signal.
     pub interrupted: bool,
-    /// Stopped by too many failed operations, or by an engine that could not go on.
+    /// Stopped by too many failed operations, by an engine that could not go on, or by a target that
+    /// stopped answering.
     pub too_many_errors: bool,
+    /// The notebook has not got it, against what was asked.
+    pub not_kept: Option<NotKept>,
+}
+
+/// A run that its notebook could not take.
+#[derive(Debug)]
+pub struct NotKept {
+    /// What the notebook says.
+    pub why: notebook::Error,
+    /// Another notebook, made for this run alone, which has it; or why there is none.
+    pub instead: Result<PathBuf, String>,
 }
 
 /// Why a run could not be made. Cells that were finished before are in the notebook.

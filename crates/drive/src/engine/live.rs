@@ -117,6 +117,10 @@ impl Engine for LiveEngine<'_> {
         }
     }
 
+    fn lends_buffers(&self) -> bool {
+        false
+    }
+
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         match wait {
             Wait::No => {

@@ -59,6 +59,15 @@ pub trait Engine {
         64
     }
 
+    /// Tries to have what is in flight given back early: the target does not answer. What can be, completes.
+    fn cancel(&mut self) {}
+
+    /// Whether what is in flight may still touch the buffers once the engine is dropped, or dropping it would
+    /// wait for that: the kernel has them.
+    fn lends_buffers(&self) -> bool {
+        true
+    }
+
     /// Why it can't go on, where it told of that by failing what was in flight.
     fn lost(&self) -> Option<io::Error> {
         None

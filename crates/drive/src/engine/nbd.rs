@@ -163,6 +163,10 @@ impl Engine for NbdEngine<'_> {
         }
     }
 
+    fn lends_buffers(&self) -> bool {
+        false
+    }
+
     fn lost(&self) -> Option<io::Error> {
         self.lost.as_ref().map(again)
     }

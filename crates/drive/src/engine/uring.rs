@@ -15,6 +15,9 @@ const REGISTERED_BUFFER_BYTES_MAX: usize = 1 << 30;
 /// The largest submission queue that is asked for; deeper workers submit in several batches.
 const SQ_ENTRIES_MAX: u32 = 256;
 
+/// Cancelling may take this long, ns.
+const CANCEL_NS: u32 = 50_000_000;
+
 /// A ring with what was registered on it. Lives in its worker's thread.
 pub struct UringSetup<'a> {
     ring: IoUring,
@@ -342,6 +345,12 @@ impl Engine for UringEngine<'_> {
         }
         self.cq.sync();
         Ok(())
+    }
+
+    fn cancel(&mut self) {
+        // What waits for a device can't be cancelled; what waits in a kernel worker's queue can.
+        let limit = types::Timespec::new().nsec(CANCEL_NS);
+        let _ = self.submitter.register_sync_cancel(Some(limit), types::CancelBuilder::any());
     }
 
     #[inline]

@@ -80,6 +80,7 @@ impl<'a> Turns<'a> {
                 start_ns: AtomicU64::new(start_ns),
                 errors: AtomicU64::new(0),
                 errors_max: plan.errors_max,
+                drained_ns: AtomicU64::new(0),
             },
             working: workers.len(),
             workers,

@@ -11,7 +11,7 @@ use crate::issuer::Step;
 use crate::memory::Buffers;
 use crate::recorder::Run;
 use crate::round_trip::{RoundTrip, Span};
-use iodyno_measure::{Ended, ErrorKind};
+use iodyno_measure::{Ended, ErrorKind, Hung};
 use iodyno_units::{Op, OpKind};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,11 @@ use std::sync::atomic::Ordering;
 /// Sleeping is this late at its worst percent; the rest of a wait is spun (`baselines`: timers are
 /// 14 to 32 µs late at the median, 20 to 70 µs at p99).
 const SPIN_BEFORE_NS: u64 = 60_000;
+/// A target that completes nothing for so long after the end is given up, ns: what is in flight then hangs.
+const GIVE_UP_NS: u64 = 4_000_000_000;
+/// While what is in flight at the end is waited for, the worker looks this often whether it is time to give up,
+/// ns.
+const DRAIN_LOOK_NS: u64 = 50_000_000;
 /// Draws that a verifying worker tries before it waits for a completion.
 const CLAIM_TRIES: u32 = 64;
 
@@ -55,6 +60,7 @@ pub(super) struct Loop {
     overlaps_skipped: u64,
     first_corruption: Option<String>,
     pub(super) ended: Ended,
+    hung: Option<Hung>,
 }
 
 impl Loop {
@@ -82,6 +88,7 @@ impl Loop {
             overlaps_skipped: 0,
             first_corruption: None,
             ended: Ended::Time,
+            hung: None,
         }
     }
 
@@ -139,9 +146,35 @@ impl Loop {
             }
         };
         self.end_window(w);
-        // What is still in flight belongs to nobody's window, but its buffers are the kernel's.
+        self.drain(w, engine, buffers)?;
+        result
+    }
+
+    /// Waits for what is still in flight: it belongs to no window, but its buffers are the kernel's. A target
+    /// that completes none of it is given up.
+    #[cold]
+    fn drain<E: Engine>(
+        &mut self,
+        w: &mut Worker,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+    ) -> io::Result<()> {
+        let mut give_up_ns = w.clock.now_ns().min(self.window_end_ns) + GIVE_UP_NS;
         while self.in_flight() > 0 {
-            engine.turn(Wait::One)?;
+            let now_ns = w.clock.now_ns();
+            if now_ns >= give_up_ns {
+                let submitted_ns = self.in_flight_slots().map(|slot| slot.submitted_ns);
+                let oldest_ns = now_ns.saturating_sub(submitted_ns.min().unwrap_or(now_ns));
+                let ops = self.in_flight() as u64;
+                self.hung = Some(Hung { ops, oldest_ns, stuck_workers: 0 });
+                self.ended = Ended::Hung;
+                engine.cancel();
+                engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
+                engine.drain(|slot, _| self.free.push(slot));
+                return Ok(());
+            }
+            engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
+            let before = self.in_flight();
             let (slots, free, moved) = (&self.slots, &mut self.free, &mut self.moved_bytes);
             engine.drain(|slot, result| {
                 let op = &slots[slot as usize].op;
@@ -160,8 +193,13 @@ impl Loop {
                 }
                 free.push(slot);
             });
+            if self.in_flight() < before {
+                let now_ns = w.clock.now_ns();
+                w.control.drained_ns.fetch_max(now_ns, Ordering::Relaxed);
+                give_up_ns = now_ns + GIVE_UP_NS;
+            }
         }
-        result
+        Ok(())
     }
 
     #[cold]
@@ -411,6 +449,7 @@ impl Loop {
             w.recorder.roll(self.window_end_ns);
         }
         let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
+        let left_in_flight = self.in_flight();
         WorkerReport {
             window: (self.window_start_ns, self.window_end_ns),
             cpu_ns: Some(cpu_end.since(&self.cpu_start)),
@@ -429,6 +468,8 @@ impl Loop {
             coverage: w.coverage.take(),
             ended: self.ended,
             engine_error,
+            hung: self.hung,
+            left_in_flight,
         }
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
                 None => "the run was stopped because too many operations failed".to_owned(),
             },
         ),
+        Ended::Hung => say("TARGET_HUNG", Level::Invalid, hung(cell)),
         Ended::Running => say(
             "RUNNING",
             Level::Warning,
@@ -93,6 +94,9 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         // More time is the way to mend it only where time was what was missing.
         let text = match cell.ended {
             Ended::Running => "no operation has completed in the measured window yet",
+            Ended::Hung => {
+                "no operation completed in the measured window: the target did not answer"
+            }
             Ended::Interrupted | Ended::Crashed => {
                 "no operation completed in the measured window before it was cut short"
             }
@@ -103,4 +107,25 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         };
         say("NOTHING_COMPLETED", Level::Invalid, text.to_owned());
     }
+}
+
+/// How the target was given up.
+fn hung(cell: &Cell) -> String {
+    let Some(hung) = cell.evidence.hung else {
+        return "the target stopped answering, and the run was ended".to_owned();
+    };
+    let operations = if hung.ops == 1 { "operation" } else { "operations" };
+    let mut text = format!(
+        "the target stopped answering: {} {operations} in flight did not complete, the oldest within {:.1} s, and the run was ended; what had completed until then is counted",
+        hung.ops,
+        hung.oldest_ns as f64 / 1e9
+    );
+    if hung.stuck_workers > 0 {
+        let workers = if hung.stuck_workers == 1 { "worker is" } else { "workers are" };
+        text += &format!(
+            ", but for the last interval of {} {workers} stuck in the kernel",
+            hung.stuck_workers
+        );
+    }
+    text + "; see the device's or the server's own log"
 }

@@ -26,7 +26,6 @@ use outbox::Outbox;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// Room for replies. Large enough that one receive takes what a server sends at once.
@@ -145,9 +144,9 @@ impl std::fmt::Debug for Connection {
 fn open_socket(address: &Address, deadline: Instant) -> io::Result<OwnedFd> {
     match address {
         Address::Unix(path) => {
-            let socket = UnixStream::connect(path)?;
+            let socket = sys::connect_unix(path, deadline)?;
             sys::deepen(socket.as_fd());
-            Ok(socket.into())
+            Ok(socket)
         }
         Address::Tcp(host, port) => {
             let mut last = io::Error::new(io::ErrorKind::NotFound, "no address of that name");
@@ -379,8 +378,8 @@ impl Connection {
         }
     }
 
-    /// Sends what was queued, receives what came, and waits as told. After an error, the connection
-    /// is of no use: what was in flight may have been carried out or not.
+    /// Sends what was queued, receives what came, and waits as told; a signal ends the wait. After an
+    /// error, the connection is of no use: what was in flight may have been carried out or not.
     #[inline]
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
         let sent = self.send()?;
@@ -394,7 +393,8 @@ impl Connection {
             && self.calls.in_flight() > 0
             && matches!(self.pipe, Pipe::Plain);
         self.receive(block)?;
-        if wait == Wait::No || !self.done.is_empty() || self.calls.in_flight() == 0 {
+        // A blocking receive that brought nothing was ended by a signal.
+        if wait == Wait::No || block || !self.done.is_empty() || self.calls.in_flight() == 0 {
             return Ok(());
         }
         let deadline = match wait {
@@ -415,10 +415,10 @@ impl Connection {
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while self.done.is_empty() && self.calls.in_flight() > 0 {
             let sent = self.send()?;
-            if sys::wait(self.socket.as_fd(), true, !sent, None, deadline)?.nothing() {
-                break;
+            match sys::wait_or_signal(self.socket.as_fd(), true, !sent, None, deadline)? {
+                Some(woken) if !woken.nothing() => self.receive(false)?,
+                _ => break,
             }
-            self.receive(false)?;
         }
         Ok(())
     }

@@ -156,7 +156,11 @@ fn title(run: &Run, style: Style) -> Vec<String> {
 /// Where it is kept, and how to see it again.
 fn footer(run: &Run, style: Style) -> Vec<String> {
     if run.id.is_empty() {
-        return vec![paint("not kept, as asked", Role::Dim, style)];
+        if run.notebook.as_os_str().is_empty() {
+            return vec![paint("not kept, as asked", Role::Dim, style)];
+        }
+        let path = clean(&run.notebook.to_string_lossy(), 1000, style);
+        return vec![paint(&format!("not kept: {path} could not be written"), Role::Red, style)];
     }
     let path = clean(&run.notebook.to_string_lossy(), 1000, style);
     let again = format!("iodyno show {}", run.id);
