@@ -3,7 +3,8 @@
 //!
 //! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most
 //! one request beyond what [`Outgoing`](super::outgoing::Outgoing) holds when it is full, a payload of at
-//! most 32 MiB while it arrives, and what [`Link`] bounds.
+//! most 32 MiB while it arrives, and what [`Link`] bounds. What of these goes beyond a small share is granted by the
+//! server's [budget](super::budget).
 
 mod handshake;
 mod transmission;

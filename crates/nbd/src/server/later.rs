@@ -6,9 +6,10 @@
 //! At most one thread sends at a time. Others append to the queue and go; the sender looks again
 //! before it leaves. The queue's lock is never held during a system call.
 //!
-//! **Memory.** What is taken for later and what is queued is bounded by the connection's limits: its
-//! thread reads no further request while either is exceeded.
+//! **Memory.** What is taken for later and what is queued is bounded by the connection's limits, and over all
+//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded.
 
+use super::budget::Budget;
 use super::counters::Counters;
 use crate::export::Answer;
 use crate::sys::{self, Bell, Span};
@@ -24,6 +25,8 @@ const REQUEST_OVERHEAD_BYTES: usize = 128;
 
 /// What a connection's thread and everyone who answers it later share.
 pub(crate) struct Link {
+    /// The connection's number.
+    pub(crate) id: u64,
     pub(crate) socket: OwnedFd,
     pub(crate) replies: OnceLock<Replies>,
     /// Anyone may send: there is no TLS in between.
@@ -44,6 +47,13 @@ pub(crate) struct Link {
     /// The connection's thread waits for a request to be answered.
     wants_room: AtomicBool,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) budget: Arc<Budget>,
+    /// The budget granted something.
+    granted: AtomicBool,
+    /// Bytes that the connection's thread itself holds: replies that it did not send yet, and the payload of the
+    /// request that it is at. Only kept where something is granted, or asked for.
+    own_bytes: AtomicUsize,
+    closed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -64,8 +74,15 @@ struct Queue {
 }
 
 impl Link {
-    pub(crate) fn new(socket: OwnedFd, direct: bool, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        socket: OwnedFd,
+        direct: bool,
+        counters: Arc<Counters>,
+        budget: Arc<Budget>,
+    ) -> Self {
         Self {
+            id,
             socket,
             replies: OnceLock::new(),
             direct,
@@ -79,6 +96,57 @@ impl Link {
             asleep: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             counters,
+            budget,
+            granted: AtomicBool::new(false),
+            own_bytes: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Memory of what is to be answered later and of answers that are queued, bytes.
+    #[inline]
+    pub(crate) fn owed_bytes(&self) -> usize {
+        self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst)
+    }
+
+    /// Memory that the connection's requests and replies hold, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.is_closed() {
+            return self.pending_bytes.load(SeqCst);
+        }
+        self.owed_bytes() + self.own_bytes.load(SeqCst)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    /// Whether the budget granted something; then it has to know of changes.
+    #[inline]
+    pub(crate) fn granted(&self) -> bool {
+        self.granted.load(SeqCst)
+    }
+
+    pub(crate) fn set_granted(&self, granted: bool) {
+        self.granted.store(granted, SeqCst);
+    }
+
+    pub(crate) fn set_own_bytes(&self, bytes: usize) {
+        self.own_bytes.store(bytes, SeqCst);
+    }
+
+    /// Whether it is its client that has to take or to send something; `own` says whether its thread waits for
+    /// nothing else.
+    pub(crate) fn waits_for_client(&self, own: bool) -> bool {
+        !self.is_closed()
+            && (self.queued_bytes.load(SeqCst) > 0 || own && self.own_bytes.load(SeqCst) > 0)
+    }
+
+    /// Something that it held is gone.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if self.granted() {
+            self.budget.settle(self);
         }
     }
 
@@ -190,6 +258,7 @@ impl Link {
                     queue.sent_at = Some(begun);
                     self.sends.fetch_add(1, SeqCst);
                     self.queued_bytes.fetch_sub(n, SeqCst);
+                    self.settle();
                     self.ring_if(&self.wants_room);
                 }
                 Ok(None) => {
@@ -236,22 +305,29 @@ impl Link {
         if more && self.direct { self.send_queued(true) } else { Ok(()) }
     }
 
-    /// Takes all that is queued, for the connection's thread to send; with TLS only.
+    /// Takes all that is queued, for the connection's thread to send; with TLS only. It is [`Self::sent`] then.
     pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
         into.clear();
         let mut queue = self.queue();
         std::mem::swap(&mut queue.tail, into);
-        self.queued_bytes.fetch_sub(into.len(), SeqCst);
+    }
+
+    /// So many bytes that were taken from the queue are sent.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.queued_bytes.fetch_sub(bytes, SeqCst);
+        self.settle();
     }
 
     /// The connection is over: answers go nowhere from here on.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(self: &Arc<Self>) {
         let mut queue = self.queue();
         queue.closed = true;
         queue.head = Vec::new();
         queue.tail = Vec::new();
         queue.head_sent = 0;
         drop(queue);
+        self.closed.store(true, SeqCst);
+        self.budget.leave(self);
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
@@ -274,6 +350,7 @@ impl Link {
         }
         self.pending_bytes.fetch_sub(counted_bytes(command), SeqCst);
         self.pending.fetch_sub(1, SeqCst);
+        self.settle();
         self.ring_if(&self.wants_room);
     }
 
@@ -287,7 +364,8 @@ impl Link {
     }
 }
 
-fn counted_bytes(command: &Command) -> usize {
+/// The memory that a request takes until its answer is sent.
+pub(crate) fn counted_bytes(command: &Command) -> usize {
     let payload = matches!(command.kind, Kind::Read | Kind::Write);
     REQUEST_OVERHEAD_BYTES + if payload { command.len_bytes as usize } else { 0 }
 }

@@ -5,8 +5,10 @@
 //!   is still negotiating makes room, so that half-open ones do not shut good clients out.
 //! * A unix socket is open to its owner only (0600); a socket file that a dead server left is
 //!   removed, one that answers is not; ours is removed at the end, if it is still ours.
+//! * Payloads and replies of all connections together have a limit; where it is reached, requests wait.
 //! * TCP without TLS listens on loopback only, unless the caller insists.
 
+mod budget;
 mod connection;
 mod counters;
 mod later;
@@ -23,6 +25,7 @@ use crate::export::Export;
 use crate::sys::{self, Bell};
 use crate::tls::ServerTls;
 use crate::wire::{Directory, Info, NAME_MAX};
+use budget::Budget;
 use connection::{End, Start};
 use listen::Listener;
 use std::collections::{BTreeMap, HashMap};
@@ -44,6 +47,14 @@ pub struct Limits {
     /// Bytes of payload of one connection that may wait to be answered later, or to be sent. One
     /// request (32 MiB) may go beyond it.
     pub in_flight_bytes: usize,
+    /// Bytes of payload and replies of all connections together, beyond [`Self::own_bytes`] of each. A request that
+    /// does not fit waits until others are answered.
+    pub memory_bytes: usize,
+    /// Bytes of payload and replies that a connection may always have.
+    pub own_bytes: usize,
+    /// While others wait for memory, a client that has taken none of its answers, or sent nothing of its payload,
+    /// for so long is ended: at least 256 KiB count.
+    pub stall: Duration,
     /// What a client that leaves, or the server's end, leaves to requests that are still to be
     /// answered.
     pub farewell: Duration,
@@ -54,10 +65,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 2048,
+            connections: 1024,
             handshake: Duration::from_secs(10),
             requests: 4096,
             in_flight_bytes: 64 << 20,
+            memory_bytes: 256 << 20,
+            own_bytes: 256 << 10,
+            stall: Duration::from_secs(10),
             farewell: Duration::from_secs(5),
             stack_bytes: 512 << 10,
         }
@@ -207,6 +221,7 @@ impl Server {
             members: Arc::clone(&members),
             stopping: Arc::clone(&stopping),
             bell: Arc::clone(&bell),
+            budget: Arc::new(Budget::new(limits.memory_bytes, limits.own_bytes, limits.stall)),
             config,
             next_id: AtomicU64::new(0),
         };
@@ -291,6 +306,7 @@ struct Acceptor {
     members: Arc<Members>,
     stopping: Arc<AtomicBool>,
     bell: Arc<Bell>,
+    budget: Arc<Budget>,
     config: ServerConfig,
     next_id: AtomicU64,
 }
@@ -328,6 +344,11 @@ impl Acceptor {
 
     fn welcome(&self, socket: OwnedFd, address: String) {
         let limits = self.config.limits;
+        if self.budget.is_overdrawn() {
+            // Clients that left requests behind would otherwise come back with more.
+            self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         if self.members.lock().len() >= limits.connections as usize {
             // It takes a moment until a thread is gone; a client that came in between is let in.
             let made = self.make_room();
@@ -339,7 +360,8 @@ impl Acceptor {
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let direct = self.config.tls.is_none();
-        let link = Arc::new(Link::new(socket, direct, Arc::clone(&self.counters)));
+        let (counters, budget) = (Arc::clone(&self.counters), Arc::clone(&self.budget));
+        let link = Arc::new(Link::new(id, socket, direct, counters, budget));
         let phase = Arc::new(Phase { since: Instant::now(), agreed: AtomicBool::new(false) });
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         self.counters.accepted.fetch_add(1, Ordering::Relaxed);

@@ -45,6 +45,12 @@ impl Outgoing {
         }
     }
 
+    /// Memory of its own, bytes.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -112,7 +118,7 @@ impl Outgoing {
         self.lent.clear();
         self.lent_bytes = 0;
         // One large read must not hold its memory for the connection's life.
-        if self.bytes.capacity() > 4 * FULL_BYTES {
+        if self.bytes.capacity() > 2 * FULL_BYTES {
             self.bytes.shrink_to(FULL_BYTES);
         }
     }

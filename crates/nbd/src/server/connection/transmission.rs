@@ -7,6 +7,7 @@
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::export::{Io, Session};
 use crate::server::counters::Tally;
+use crate::server::later::counted_bytes;
 use crate::server::outgoing::Outgoing;
 use crate::sys::{self, Span};
 use crate::wire::{
@@ -168,18 +169,24 @@ impl Connection<'_> {
                 self.wait_for_room()?;
             }
             let bytes = self.input.bytes();
-            let Some((head, rest)) = bytes.split_first_chunk::<REQUEST_BYTES>() else {
+            let Some((head, _)) = bytes.split_first_chunk::<REQUEST_BYTES>() else {
                 return Ok(false);
             };
             let Some(request) = Request::decode(head) else {
                 return Err(End::Violation(Violation::RequestMagic));
             };
             let payload = request.payload_bytes() as usize;
-            let have = rest.len();
-            match work.rules.admit(&request) {
+            let admission = work.rules.admit(&request);
+            if let Admission::Run(command) = &admission
+                && !self.affords(work, command)
+            {
+                self.wait_for_budget(work, command)?;
+            }
+            let have = self.input.bytes().len() - REQUEST_BYTES;
+            match admission {
                 Admission::Run(command) if payload <= have => {
                     count(&mut self.tally, &command);
-                    let data = &rest[..payload];
+                    let data = &self.input.bytes()[REQUEST_BYTES..REQUEST_BYTES + payload];
                     work.session.submit(Io {
                         command,
                         data,
@@ -222,10 +229,48 @@ impl Connection<'_> {
                     return Err(End::Violation(violation));
                 }
             }
+            if self.start.link.granted() {
+                self.start.link.set_own_bytes(work.out.held_bytes());
+            }
             if work.out.is_full() {
                 self.flush(work)?;
             }
         }
+    }
+
+    /// Whether there is memory for another request: of the connection's own share, or granted.
+    #[inline]
+    fn affords(&self, work: &Work, command: &Command) -> bool {
+        let link = &self.start.link;
+        let own_bytes = work.out.held_bytes() + counted_bytes(command);
+        if !link.granted() && link.owed_bytes() + own_bytes <= link.budget.own_bytes() {
+            return true;
+        }
+        link.set_own_bytes(own_bytes);
+        link.budget.acquire(link)
+    }
+
+    /// Waits until there is memory for another request. What is owed to the client is sent meanwhile.
+    #[cold]
+    fn wait_for_budget(&mut self, work: &mut Work, command: &Command) -> Result<(), End> {
+        work.session.submitted();
+        self.flush(work)?;
+        work.session.rest();
+        let link = Arc::clone(&self.start.link);
+        link.set_own_bytes(counted_bytes(command));
+        while !link.budget.acquire(&link) {
+            link.budget.end_stalled(&link);
+            self.send_others()?;
+            let more = link.fall_asleep(true) && matches!(self.pipe, Pipe::Plain);
+            let until = Instant::now() + LOOK_AGAIN;
+            let woken = sys::wait(self.fd(), false, more, link.bell(), Some(until));
+            link.woke_up();
+            // It was not asked for: the client is gone, or this connection was ended.
+            if woken?.readable || self.stopping() {
+                return Err(End::Gone);
+            }
+        }
+        Ok(())
     }
 
     /// Receives a payload that does not fit the input, or is large, and submits its write.
@@ -413,6 +458,7 @@ impl Connection<'_> {
         let mut queued = std::mem::take(&mut self.queued);
         link.take_queued(&mut queued);
         let sent = self.send_bytes(&queued, None);
+        self.start.link.sent(queued.len());
         self.queued = queued;
         sent
     }
@@ -444,6 +490,10 @@ impl Connection<'_> {
             others?;
         }
         out.clear();
+        if self.start.link.granted() {
+            self.start.link.set_own_bytes(0);
+            self.start.link.settle();
+        }
         Ok(())
     }
 }

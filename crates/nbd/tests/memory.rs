@@ -1,0 +1,157 @@
+//! Memory of all connections together is limited, by whatever clients; and the limit shuts no good client out.
+
+mod common;
+
+use common::{Delayed, Lab, Manner, Raw, pattern_at};
+use iodyno_nbd::ram::Ram;
+use iodyno_nbd::{CmdFlags, Kind, Limits, ServerConfig};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// Clients that read nothing.
+const CLIENTS: u64 = 20;
+/// Requests of each, of 1 MiB.
+const REQUESTS: u64 = 40;
+
+fn limited(stall: Duration) -> ServerConfig {
+    let limits =
+        Limits { memory_bytes: 4 * MIB as usize, own_bytes: 64 << 10, stall, ..Limits::default() };
+    ServerConfig { limits, ..ServerConfig::default() }
+}
+
+/// Clients that ask for much and read none of it.
+fn deaf(lab: &Lab) -> Vec<Raw> {
+    let clients = (0..CLIENTS).map(|_| {
+        let mut client = lab.raw().agreed();
+        for cookie in 0..REQUESTS {
+            client.request(Kind::Read as u16, cookie, MIB, MIB as u32);
+        }
+        client
+    });
+    clients.collect()
+}
+
+/// What twenty clients that never read may have in flight, what their sockets took included, is the limit of
+/// the server and not twenty times that of a connection. Small requests of others go on, and when the clients
+/// read at last, they get everything.
+#[test]
+fn clients_that_never_read_share_one_limit() {
+    let export = Delayed::new(Manner::Each);
+    let lab = Lab::with(export.clone(), limited(Duration::from_secs(3600)));
+    let mut deaf = deaf(&lab);
+    let submitted = || export.submitted.load(Ordering::SeqCst);
+    lab.eventually("the limit", |_| submitted() >= 4);
+    let mut before = 0;
+    lab.eventually("no more", |_| {
+        std::thread::sleep(Duration::from_millis(100));
+        std::mem::replace(&mut before, submitted()) == submitted()
+    });
+    // A socket takes less than 1 MiB of answers.
+    assert!(submitted() <= 4 + CLIENTS, "{} requests of 1 MiB at 4 MiB", submitted());
+    let mut good = lab.client();
+    let mut bytes = vec![0; 16 << 10];
+    for n in 0..50 {
+        good.read(5 * MIB + n * 512, &mut bytes).unwrap();
+        assert!(bytes == pattern_at(5 * MIB + n * 512, bytes.len()));
+    }
+    std::thread::scope(|scope| {
+        for client in &mut deaf {
+            scope.spawn(|| {
+                for _ in 0..REQUESTS {
+                    assert_eq!(client.reply().0, 0);
+                    assert!(client.hear(MIB as usize) == pattern_at(MIB, MIB as usize));
+                }
+            });
+        }
+    });
+    assert_eq!(submitted(), CLIENTS * REQUESTS + 50);
+}
+
+/// Where clients hold all the memory and take nothing, they are ended, so that a large request of a good one gets
+/// its turn. One that takes its answers slowly is not.
+#[test]
+fn a_stalled_client_makes_room() {
+    for lab in [
+        Lab::with(Delayed::new(Manner::Together), limited(Duration::from_millis(300))),
+        Lab::with(Ram::new(8 * MIB).unwrap(), limited(Duration::from_millis(300))),
+    ] {
+        let deaf = deaf(&lab);
+        // Half of a write holds as much memory as a whole one.
+        let mut halves: Vec<Raw> = (0..4).map(|_| lab.raw().agreed()).collect();
+        for client in &mut halves {
+            client.request(Kind::Write as u16, 1, 0, MIB as u32);
+            client.say(&[7; 1000]);
+        }
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut slow = lab.client();
+                let mut bytes = vec![0; 512 << 10];
+                while !over.load(Ordering::Relaxed) {
+                    slow.read(2 * MIB, &mut bytes).unwrap();
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let mut good = lab.client();
+            let mut bytes = vec![0; 2 * MIB as usize];
+            for _ in 0..5 {
+                good.read(MIB, &mut bytes).unwrap();
+                good.write(4 * MIB, &bytes, CmdFlags::NONE).unwrap();
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        drop((deaf, halves));
+        lab.eventually("all gone", |s| s.counters().connections == 0);
+    }
+}
+
+/// A request that is larger than all the memory there is goes alone.
+#[test]
+fn a_request_beyond_the_limit_is_served() {
+    let lab = Lab::with(Ram::new(32 * MIB).unwrap(), limited(Duration::from_secs(3600)));
+    std::thread::scope(|scope| {
+        for n in 0..3 {
+            let lab = &lab;
+            scope.spawn(move || {
+                let mut client = lab.client();
+                let bytes = pattern_at(n, 8 * MIB as usize);
+                let mut back = vec![0; bytes.len()];
+                for _ in 0..3 {
+                    client.write(n * 8 * MIB, &bytes, CmdFlags::NONE).unwrap();
+                    client.read(n * 8 * MIB, &mut back).unwrap();
+                    assert!(back == bytes);
+                }
+            });
+        }
+    });
+}
+
+/// Clients that leave requests behind do not get new memory by coming again.
+#[test]
+fn what_was_left_behind_counts() {
+    let export = Delayed::new(Manner::Held);
+    let lab = Lab::with(export.clone(), limited(Duration::from_secs(3600)));
+    for _ in 0..200 {
+        let Ok(stream) = std::os::unix::net::UnixStream::connect(&lab.socket) else { break };
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut client = Raw(stream);
+        let mut greeting = [0; 18];
+        if std::io::Read::read_exact(&mut client.0, &mut greeting).is_err() {
+            // Turned away.
+            break;
+        }
+        client.say(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat());
+        client.hear(10);
+        let before = export.submitted.load(Ordering::SeqCst);
+        client.request(Kind::Read as u16, 1, MIB, 60 << 10);
+        lab.eventually("taken", |_| export.submitted.load(Ordering::SeqCst) > before);
+    }
+    lab.eventually("all gone", |s| s.counters().connections == 0);
+    let left = export.submitted.load(Ordering::SeqCst) * (60 << 10);
+    assert!(left <= 5 * MIB, "{left} bytes are held");
+    assert!(lab.server().counters().turned_away > 0);
+    export.let_go();
+    lab.eventually("room again", |_| iodyno_nbd::client::Blocking::connect(&lab.uri()).is_ok());
+    lab.serves();
+}
