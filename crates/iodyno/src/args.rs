@@ -307,7 +307,8 @@ pub struct Serve {
     #[arg(value_parser = emulated)]
     pub device: TargetName,
     /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`. Without any
-    /// door: `unix:iodyno.sock`.
+    /// door: `unix:iodyno.sock`. Limits: 1024 connections, and 256 MiB for what all of them have in
+    /// flight, beside 256 KiB of each; requests beyond it wait.
     #[arg(long, value_name = "ADDRESS")]
     pub nbd: Vec<String>,
     /// Mount a folder with a file for each volume, which `losetup --direct-io=on` makes a block device
@@ -336,7 +337,8 @@ pub struct Serve {
     /// Record what comes in, for `iodyno replay`.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Answer Prometheus at this address: `127.0.0.1:9469`.
+    /// Answer Prometheus at this address: `127.0.0.1:9469`. One that other machines reach needs
+    /// --insist-on-plain.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<std::net::SocketAddr>,
     /// Multiply the model's times, for guests and clients whose transport is slower than the device.
@@ -346,7 +348,7 @@ pub struct Serve {
     /// certificates: `cert.pem,key.pem,ca.pem`.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
     pub tls: Vec<PathBuf>,
-    /// Listen without TLS on addresses that other machines reach.
+    /// Listen without TLS (--nbd, --metrics) on addresses that other machines reach.
     #[arg(long)]
     pub insist_on_plain: bool,
     /// Clients may not write.

@@ -52,6 +52,22 @@ fn in_words(status: &Value) -> String {
             time("waking_ns"),
         );
     }
+    // Plain memory has no volumes.
+    if let Some(requests) = status["requests"].as_object() {
+        let number = |key: &str| status[key].as_u64().unwrap_or(0);
+        let (size, connections) = (human::size(number("size_bytes")), number("connections"));
+        let _ = writeln!(text, "plain memory  {size}, {connections} connections");
+        for (kind, count) in requests {
+            let bytes = match kind.as_str() {
+                "read" => human::size(number("read_bytes")),
+                "write" => human::size(number("written_bytes")),
+                _ => String::new(),
+            };
+            let count = human::count(count.as_f64().unwrap_or(0.0));
+            let _ = writeln!(text, "  {kind:<13} {count:>8}  {bytes:>8}");
+        }
+        let _ = writeln!(text, "  errors        {:>8}", number("errors"));
+    }
     for volume in status["volumes"].as_array().into_iter().flatten() {
         let device = volume["device"].as_str().unwrap_or("native");
         let _ = writeln!(text, "{device}");

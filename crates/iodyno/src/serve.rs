@@ -27,6 +27,7 @@ use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
 use iodyno_live::words::{self, Ask};
 use iodyno_nbd::client::{Address, Uri};
+use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
 use iodyno_run::EmulatedState;
@@ -34,6 +35,7 @@ use iodyno_target::TargetName;
 use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,6 +56,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let system = system(&flags.device)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
+    let metrics_at = metrics_address(flags)?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
     let capacities: Vec<u64> = system.volumes.iter().map(|v| v.device.capacity_bytes()).collect();
     for (number, _, ask) in &plan {
@@ -110,7 +113,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
     let control =
         control(flags, answers(&live, flags.seed, &stop)).inspect_err(|_| unrecord(flags))?;
-    let scrape = match flags.metrics {
+    let scrape = match metrics_at {
         Some(address) => {
             let at = metrics::serve(&live, address).inspect_err(|_| unrecord(flags));
             Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
@@ -278,8 +281,24 @@ fn start(
     endpoints: &[Endpoint],
     config: ServerConfig,
 ) -> Result<Server, Failure> {
-    Server::start(Arc::clone(exports), endpoints, config)
-        .map_err(|e| Failure::target(e.to_string()))
+    Server::start(Arc::clone(exports), endpoints, config).map_err(|e| match e {
+        ListenError::Open(address) => Failure::target(format!(
+            "--nbd {address} is open to other machines, and there is no TLS: give certificates with --tls, listen on 127.0.0.1, or add --insist-on-plain"
+        )),
+        e => Failure::target(e.to_string()),
+    })
+}
+
+/// Metrics have no TLS: whoever reaches the port reads them, and can keep the server busy.
+fn metrics_address(flags: &Serve) -> Result<Option<SocketAddr>, Failure> {
+    match flags.metrics {
+        Some(address) if !address.ip().is_loopback() && !flags.insist_on_plain => {
+            Err(Failure::target(format!(
+                "--metrics {address} is open to other machines, without TLS: listen on 127.0.0.1, or add --insist-on-plain"
+            )))
+        }
+        address => Ok(address),
+    }
 }
 
 fn control(

@@ -8,8 +8,10 @@
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
 //! ```
-//! The socket is the owner's alone (mode 0600): who may write to it may cut the power.
+//! The socket is the owner's alone (mode 0600): who may write to it may cut the power. It holds a few conversations
+//! at a time; one more ends the oldest.
 
+use crate::talks::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,6 +23,10 @@ use std::time::Duration;
 
 /// The longest line that is read, bytes.
 const LINE_MAX: u64 = 4096;
+/// A client that says no whole line for so long is left.
+const LINE_PATIENCE: Duration = Duration::from_secs(60);
+/// A client has so long to take an answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Answers a line.
 pub type Answer = dyn Fn(&str) -> Value + Send + Sync;
@@ -40,24 +46,17 @@ impl Control {
         let socket = OwnersSocket::listen(path).map_err(io::Error::other)?;
         let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
         listener.set_nonblocking(false)?;
-        let accept = move || {
-            for stream in listener.incoming().flatten() {
-                let answer = Arc::clone(&answer);
-                let talk = move || {
-                    let _ = talk(&stream, &*answer);
-                };
-                let _ = std::thread::Builder::new().name("control".to_owned()).spawn(talk);
-            }
-        };
-        std::thread::Builder::new().name("control".to_owned()).spawn(accept)?;
+        let accept = move || listener.accept().map(|(stream, _)| stream);
+        talks::hold("control", accept, move |stream: &UnixStream| talk(stream, &*answer))?;
         Ok(Self { _socket: socket })
     }
 }
 
 fn talk(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
-    let mut lines = BufReader::new(stream);
+    let mut lines = BufReader::new(Timed::new(stream, LINE_PATIENCE));
     loop {
         let mut line = String::new();
+        lines.get_mut().renew(LINE_PATIENCE);
         if lines.by_ref().take(LINE_MAX).read_line(&mut line)? == 0 {
             return Ok(());
         }
@@ -67,7 +66,7 @@ fn talk(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
             json!({ "error": format!("a line has at most {LINE_MAX} bytes, and ends") })
         };
         let ends = !line.ends_with('\n');
-        writeln!(&*stream, "{said}")?;
+        Timed::new(stream, ANSWER_PATIENCE).write_all(format!("{said}\n").as_bytes())?;
         if ends {
             return Ok(());
         }

@@ -21,5 +21,6 @@ pub mod pace;
 pub mod record;
 pub mod served;
 pub mod store;
+mod talks;
 pub mod transport;
 pub mod words;

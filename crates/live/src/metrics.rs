@@ -3,6 +3,7 @@
 
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
+use crate::talks::{self, Timed};
 use crate::transport::Transport;
 use iodyno_emulate::Ails;
 use iodyno_emulate::usage::Resource;
@@ -13,10 +14,14 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest head of a request that is read, bytes.
 const HEAD_MAX: u64 = 16 << 10;
+/// A client has so long for the head of its request, ...
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+/// ... and so long to take the answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a volume is and did.
 #[derive(Clone, Debug)]
@@ -271,8 +276,8 @@ fn summary(into: &mut Vec<(String, f64)>, labels: &str, histogram: &Histogram) {
     }
 }
 
-/// Answers `GET /metrics` at an address, in a thread of its own, one request after the other.
-/// Gives the address, with its port.
+/// Answers `GET /metrics` at an address, in threads of its own, a few requests at a time. Gives the address, with
+/// its port.
 ///
 /// # Errors
 /// The address can't be had.
@@ -280,34 +285,26 @@ pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Resu
     let listener = TcpListener::bind(at)?;
     let address = listener.local_addr()?;
     let live = Arc::clone(live);
-    let work = move || {
-        for stream in listener.incoming().flatten() {
-            let _ = answer(&stream, &live);
-        }
-    };
-    std::thread::Builder::new().name("metrics".to_owned()).spawn(work)?;
+    let accept = move || listener.accept().map(|(stream, _)| stream);
+    talks::hold("metrics", accept, move |stream: &TcpStream| answer(stream, &live))?;
     Ok(address)
 }
 
 fn answer<S: Sink>(stream: &TcpStream, live: &Live<S>) -> io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(2)))?;
     // Read to the end of its head: a connection that is closed with something unread is reset, and the
     // client may lose the answer.
-    let mut head = BufReader::new(stream).take(HEAD_MAX).lines();
+    let mut head = BufReader::new(Timed::new(stream, REQUEST_PATIENCE)).take(HEAD_MAX).lines();
     let line = head.next().transpose()?.unwrap_or_default();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !head.next().transpose()?.unwrap_or_default().is_empty() && Instant::now() < deadline {}
+    while !head.next().transpose()?.unwrap_or_default().is_empty() {}
     let mut words = line.split_whitespace();
     let (status, body) = match (words.next(), words.next()) {
         (Some("GET"), Some("/metrics" | "/")) => ("200 OK", prometheus(live)),
         (Some("GET"), _) => ("404 Not Found", "only /metrics is here\n".to_owned()),
         _ => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
     };
-    let mut out = stream;
-    write!(
-        out,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
-    )
+    );
+    Timed::new(stream, ANSWER_PATIENCE).write_all((head + &body).as_bytes())
 }

@@ -6,13 +6,13 @@ use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, signals};
 use iodyno_nbd::ram::Ram;
-use iodyno_nbd::{Export, Exports};
+use iodyno_nbd::{Export, Exports, Kind, Server};
 use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure> {
     nothing_more(flags)?;
@@ -24,8 +24,13 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
     insert(&exports, "ram", true, export);
     let stop = signals::stop_flag();
     let asked = Arc::clone(&stop);
-    let control = control(flags, Arc::new(move |line: &str| answer(line, &asked)))?;
-    let server = start(&exports, &endpoints(flags)?, config(flags)?)?;
+    // The control socket is there before the server, and must not keep it.
+    let served = Arc::new(OnceLock::<Weak<Server>>::new());
+    let counts = Arc::clone(&served);
+    let answer = move |line: &str| answer(line, &asked, || status(size_bytes, counts.get()));
+    let control = control(flags, Arc::new(answer))?;
+    let server = Arc::new(start(&exports, &endpoints(flags)?, config(flags)?)?);
+    let _ = served.set(Arc::downgrade(&server));
     let mut text = format!("serving ram  {size}\n");
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
@@ -33,14 +38,32 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
     complain(&text);
     wait(&stop);
     drop(control);
-    server.stop();
+    // The last one stops it.
+    drop(server);
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(line: &str, stop: &AtomicBool) -> Value {
+/// What was asked of the server so far.
+fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
+    let server = server.and_then(Weak::upgrade);
+    let seen = server.map(|server| server.counters()).unwrap_or_default();
+    let requests = Kind::ALL.map(|kind| (kind.name().to_owned(), seen.requests[kind as usize]));
+    let requests = requests.into_iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k, json!(n)));
+    json!({
+        "speed": "plain memory",
+        "size_bytes": size_bytes,
+        "connections": seen.connections,
+        "requests": requests.collect::<serde_json::Map<_, _>>(),
+        "read_bytes": seen.read_bytes,
+        "written_bytes": seen.written_bytes,
+        "errors": seen.errors + seen.refused,
+    })
+}
+
+fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
     match line.trim() {
         "stop" => stop.store(true, Ordering::Relaxed),
-        "status" => return json!({ "speed": "plain memory" }),
+        "status" => return status(),
         _ => return json!({ "error": "plain memory has no faults: serve a device for them" }),
     }
     json!({ "ok": true })

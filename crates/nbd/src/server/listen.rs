@@ -37,7 +37,7 @@ impl fmt::Display for Endpoint {
 pub enum ListenError {
     /// Without TLS, anyone who reaches the port may read and write.
     #[error(
-        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist"
+        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist on plain"
     )]
     Open(SocketAddr),
     /// There is something at the path that is no socket.

@@ -1,0 +1,206 @@
+//! Short conversations on a listening socket: of metrics and of the control socket. A few at a time, each with a
+//! thread of its own and deadlines, so that no client keeps others out: one that comes when there are enough ends the
+//! oldest. They never hold more than these few descriptors, which the clients of the storage need.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Conversations at a time, on one listening socket.
+pub(crate) const TALKS_MAX: usize = 16;
+/// Where no connection can be accepted, as when descriptors run out, it is tried again after this time.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// A socket that a conversation goes over.
+pub(crate) trait Socket: Send + Sync + Sized + 'static {
+    /// Receives; waits for `patience` at most.
+    fn receive(&self, to: &mut [u8], patience: Duration) -> io::Result<usize>;
+    /// Sends; waits for `patience` at most.
+    fn send(&self, from: &[u8], patience: Duration) -> io::Result<usize>;
+    /// Ends it in both directions.
+    fn end(&self);
+}
+
+macro_rules! socket {
+    ($of:ty) => {
+        impl Socket for $of {
+            fn receive(&self, to: &mut [u8], patience: Duration) -> io::Result<usize> {
+                self.set_read_timeout(Some(patience))?;
+                (&*self).read(to)
+            }
+            fn send(&self, from: &[u8], patience: Duration) -> io::Result<usize> {
+                self.set_write_timeout(Some(patience))?;
+                (&*self).write(from)
+            }
+            fn end(&self) {
+                let _ = self.shutdown(Shutdown::Both);
+            }
+        }
+    };
+}
+socket!(TcpStream);
+socket!(UnixStream);
+
+/// A socket until a deadline: what is not done by then fails.
+#[derive(Debug)]
+pub(crate) struct Timed<'a, S> {
+    socket: &'a S,
+    deadline: Instant,
+}
+
+impl<'a, S: Socket> Timed<'a, S> {
+    pub(crate) fn new(socket: &'a S, patience: Duration) -> Self {
+        Self { socket, deadline: Instant::now() + patience }
+    }
+
+    /// A new deadline.
+    pub(crate) fn renew(&mut self, patience: Duration) {
+        self.deadline = Instant::now() + patience;
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl<S: Socket> Read for Timed<'_, S> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.socket.receive(to, self.left()?)
+    }
+}
+
+impl<S: Socket> Write for Timed<'_, S> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.socket.send(from, self.left()?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The conversations that go on, by their numbers.
+type Open<S> = Arc<Mutex<BTreeMap<u64, Arc<S>>>>;
+
+/// Takes a conversation off the list when its thread ends, in whatever way.
+struct Place<S> {
+    number: u64,
+    open: Open<S>,
+}
+
+impl<S> Drop for Place<S> {
+    fn drop(&mut self) {
+        lock(&self.open).remove(&self.number);
+    }
+}
+
+fn lock<S>(open: &Open<S>) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<S>>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Accepts conversations in a thread called `name`, and holds each by `talk`.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn hold<S: Socket>(
+    name: &'static str,
+    mut accept: impl FnMut() -> io::Result<S> + Send + 'static,
+    talk: impl Fn(&S) -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<()> {
+    let talk = Arc::new(talk);
+    let thread = |work: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.to_owned()).spawn(work)
+    };
+    let work = move || {
+        let open = Open::<S>::default();
+        for number in 0.. {
+            let accepted = accept();
+            let oldest = {
+                let mut open = lock(&open);
+                let crowded = open.len() >= TALKS_MAX || accepted.is_err();
+                // Its thread finds the socket ended.
+                if crowded { open.pop_first() } else { None }
+            };
+            if let Some((_, oldest)) = oldest {
+                oldest.end();
+            }
+            let Ok(socket) = accepted else {
+                std::thread::sleep(ACCEPT_AGAIN);
+                continue;
+            };
+            let socket = Arc::new(socket);
+            lock(&open).insert(number, Arc::clone(&socket));
+            let (talk, place) = (Arc::clone(&talk), Place { number, open: Arc::clone(&open) });
+            // Where no thread can be had, all of it is dropped, and the socket closed.
+            let _ = thread(Box::new(move || {
+                let _place = place;
+                let _ = talk(&socket);
+            }));
+        }
+    };
+    thread(Box::new(work)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Without descriptors nothing can be accepted: that is tried again now and then, not all the time, and goes
+    /// on when there are some. Clients that come later end those that stay.
+    #[test]
+    fn it_goes_on_after_failures_and_makes_room() {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let (sender, sockets) = std::sync::mpsc::channel::<UnixStream>();
+        let asked = Arc::clone(&tries);
+        let accept = move || match asked.fetch_add(1, Ordering::SeqCst) {
+            0..=3 => Err(io::Error::other("too many open files")),
+            _ => sockets.recv().map_err(io::Error::other),
+        };
+        hold("test", accept, |socket: &UnixStream| {
+            let mut line = String::new();
+            let patience = Duration::from_secs(60);
+            BufReader::new(Timed::new(socket, patience)).read_line(&mut line)?;
+            Timed::new(socket, patience).write_all(line.as_bytes())
+        })
+        .unwrap();
+        let silent: Vec<UnixStream> = (0..3 * TALKS_MAX)
+            .map(|_| {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                sender.send(theirs).unwrap();
+                ours
+            })
+            .collect();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        sender.send(theirs).unwrap();
+        (&ours).write_all(b"hello\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(&ours).read_line(&mut line).unwrap();
+        assert_eq!(line, "hello\n");
+        // The first were ended.
+        assert_eq!((&silent[0]).read(&mut [0; 1]).unwrap(), 0);
+        assert_eq!(tries.load(Ordering::SeqCst), 4 + silent.len() + 2);
+    }
+
+    /// A client that sends a byte now and then gets no more time by it.
+    #[test]
+    fn a_deadline_is_for_all_of_a_message() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let drip = std::thread::spawn(move || {
+            while (&ours).write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let timed = Timed::new(&theirs, Duration::from_millis(100));
+        let error = BufReader::new(timed).read_line(&mut String::new()).unwrap_err();
+        let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+        assert!(kinds.contains(&error.kind()), "{error}");
+        drop(theirs);
+        drip.join().unwrap();
+    }
+}
