@@ -436,3 +436,30 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(error, DriveError::DoesNotFit { .. }), "{error}");
     assert!(error.to_string().starts_with("target-0: "), "{error}");
 }
+
+/// A target that answers nothing any more is given up after the end, with what completed before it. An empty pipe is
+/// one: a ring's reads of it wait without end.
+#[test]
+fn a_target_that_stops_answering_is_given_up() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let text = "threads = 2\ndepth = 4\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"300ms\"\nramp = \"0s\"";
+    let spec = spec(text);
+    std::io::Write::write_all(&mut writer, &[7; 3 * 4096]).unwrap();
+    let fd: std::os::fd::OwnedFd = reader.into();
+    let plan = plan(&spec, vec![(medium(File::from(fd), MIB), EngineKind::Uring)]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let cells = match drive_cell(&plan, &stop, &mut Unobserved) {
+        Ok(cells) => cells,
+        // io_uring is switched off here.
+        Err(DriveError::SetUp { .. }) => return,
+        Err(e) => panic!("{e}"),
+    };
+    let cell = &cells[0];
+    assert_eq!((cell.ended, cell.window_ns), (Ended::Hung, 300_000_000));
+    assert_eq!(cell.total().ops(), 3);
+    let hung = cell.evidence.hung.unwrap();
+    assert_eq!((hung.ops, hung.stuck_workers), (8, 0));
+    assert!(hung.oldest_ns > 300_000_000);
+    let verdicts = judge(cell);
+    assert!(verdicts.iter().any(|v| v.code == "TARGET_HUNG" && v.text.contains("8 operations")));
+}

@@ -19,6 +19,8 @@ pub(crate) struct Live {
     quiet: bool,
     style: Style,
     drawn: Option<Instant>,
+    /// The last warning.
+    warned: String,
     cell: String,
     position: (usize, usize),
     /// By which it is known how long the cells to come take.
@@ -33,6 +35,7 @@ impl Live {
             quiet,
             style,
             drawn: None,
+            warned: String::new(),
             cell: String::new(),
             position: (0, 0),
             plan: Plan::default(),
@@ -82,6 +85,11 @@ impl Watch for Live {
     }
 
     fn warn(&mut self, words: &str) {
+        // What goes wrong again and again is said once.
+        if self.warned == words {
+            return;
+        }
+        words.clone_into(&mut self.warned);
         self.clear();
         complain(&format!("warning: {words}\n"));
     }

@@ -20,6 +20,7 @@ mod folder;
 mod forms;
 mod input;
 mod interruption;
+mod limits;
 mod live;
 mod measuring;
 mod methods;

@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const STATUS_PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes that one block status asks for: a multiple of any smallest block.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
+/// All samples together take no longer than this by much; then it is unknown what the export holds.
+const SAMPLES_PATIENCE: Duration = Duration::from_secs(10);
 /// An export in more pieces than this is not walked to its end.
 const EXTENTS_MAX: u64 = 1 << 20;
 /// Places that are read to see whether there is anything but zeroes.
@@ -100,7 +102,11 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
     inspection.capabilities =
         Capabilities { trim: Some(info.trim), write_zeroes: Some(info.write_zeroes) };
 
-    let status = found.meta_id.and_then(|_| allocation(&mut client, size_bytes));
+    let status = match found.meta_id.map(|_| allocation(&mut client, size_bytes)) {
+        Some(Err(e)) if e.kind() == io::ErrorKind::TimedOut => return Err(silent(name)),
+        Some(status) => status.ok().flatten(),
+        None => None,
+    };
     inspection.extents = status.as_ref().map(|status| Extents {
         written_share: status.written_bytes as f64 / size_bytes as f64,
         count: Some(status.extents),
@@ -113,6 +119,7 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
             let data = status.as_ref().map_or(&whole[..], |status| &status.data);
             look.samples(data).ok().map(|()| look.seen)
         }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(silent(name)),
         Err(error) => {
             inspection.unreadable = Some(error.to_string());
             None
@@ -155,14 +162,14 @@ struct Allocation {
     data: Vec<(u64, u64)>,
 }
 
-/// Walks the block status from end to end; `None` where the server does not go along.
-fn allocation(client: &mut Blocking, size_bytes: u64) -> Option<Allocation> {
+/// Walks the block status from end to end; `None` where it does not come to the end.
+fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Allocation>> {
     let deadline = Instant::now() + STATUS_PATIENCE;
     let mut found = Allocation { written_bytes: 0, extents: 0, data: Vec::new() };
     let mut at = 0;
     while at < size_bytes {
         let len = (size_bytes - at).min(STATUS_BYTES) as u32;
-        let extents = client.block_status(at, len, CmdFlags::NONE).ok()?;
+        let extents = client.block_status(at, len, CmdFlags::NONE)?;
         for extent in &extents {
             // The last one may go beyond what was asked for.
             let bytes = u64::from(extent.len_bytes).min(size_bytes - at);
@@ -179,10 +186,10 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> Option<Allocation> {
             at += bytes;
         }
         if extents.is_empty() || found.extents > EXTENTS_MAX || Instant::now() > deadline {
-            return None;
+            return Ok(None);
         }
     }
-    Some(found)
+    Ok(Some(found))
 }
 
 /// Reads, and remembers whether anything but zeroes was there.
@@ -217,6 +224,7 @@ impl Look<'_> {
         let mut buffer = vec![0; SAMPLE_BYTES.max(self.step) as usize];
         let mut rest = ranges.iter();
         let mut before = 0;
+        let deadline = Instant::now() + SAMPLES_PATIENCE;
         let Some(mut range) = rest.next() else { return Ok(()) };
         for i in 0..SAMPLES {
             let place = (u128::from(total) * u128::from(i) / u128::from(SAMPLES)) as u64;
@@ -228,6 +236,9 @@ impl Look<'_> {
             let at = (range.0 + place - before) / self.step * self.step;
             let end = (range.0 + range.1).next_multiple_of(self.step);
             let len = (end - at).min(buffer.len() as u64) as usize;
+            if Instant::now() > deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             self.read(at, &mut buffer[..len])?;
             if self.seen {
                 break;
@@ -276,6 +287,18 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
         ClientError::Dial(..) | ClientError::Broken(..) | ClientError::NoMultiConn(_) => {
             unreachable("see what the server says in its own log.")
         }
+    }
+}
+
+/// The server negotiated, and then did not answer a request.
+fn silent(name: &TargetName) -> TargetError {
+    TargetError::Unreachable {
+        target: name.to_string(),
+        problem: format!(
+            "the server agreed to the export, and then timed out: it did not answer within {} s.",
+            PATIENCE.as_secs()
+        ),
+        help: "see what the server says in its own log.".to_owned(),
     }
 }
 

@@ -1,0 +1,353 @@
+//! Where something runs out or stops answering: the notebook's disk, standard output, a target, a server's
+//! descriptors. What was measured is told, the exit code says what went wrong, and nothing waits for ever.
+
+use crate::disks::{Mount, alone, run};
+use crate::place::{A_MOMENT, Place, Running, Told, cells, codes, whole};
+use crate::serve::{Served, flash};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Lets a process write no file beyond so many bytes: what lies beyond fails as on a full disk.
+fn limit_files(running: &Running, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: sets a limit of our own child.
+    let set = unsafe {
+        libc::prlimit(
+            running.id() as libc::pid_t,
+            libc::RLIMIT_FSIZE,
+            &raw const limit,
+            std::ptr::null_mut(),
+        )
+    };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// A run of three cells whose notebook can't grow from the first on; `until` ends that state.
+fn starved(place: &Place, words: &str, until: impl FnOnce(&mut Running)) -> Told {
+    let cell = "schema = 1\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1200ms\"\nramp = \"0s\"\n";
+    place.write("cell.toml", cell);
+    let words = format!("run cell.toml --repeat 3 --on ram:1MiB --interval 10ms {words}");
+    let program = place.command(&words);
+    // The signal that comes with the error would end the program.
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program.get_program());
+    command.args(program.get_args()).current_dir(place.work());
+    command.envs(program.get_envs().filter_map(|(k, v)| Some((k, v?))));
+    command.env("TMPDIR", place.path("tmp")).stdin(Stdio::null());
+    let mut running = Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    place.wait_for_cells(&mut running, 1);
+    limit_files(&running, 4096);
+    until(&mut running);
+    running.finish()
+}
+
+/// The notebook fails in the middle of the first cell: all three cells are measured and told.
+#[test]
+fn a_full_disk_swallows_no_result() {
+    for form in ["-q", "-q --json"] {
+        let place = Place::new();
+        let told = starved(&place, form, |_| {});
+        told.exits(5).says(&[
+            "warning: the notebook",
+            "the run goes on",
+            "error: the notebook",
+            "nor could it be kept elsewhere",
+        ]);
+        if form == "-q" {
+            assert_eq!(told.stderr.matches("warning: ").count(), 1, "{told:?}");
+            assert!(
+                told.stdout.contains("\ncell #3 ") && told.stdout.contains("not kept: "),
+                "{told:?}"
+            );
+        } else {
+            let document = told.json();
+            assert_eq!(document["run"]["status"], "finished");
+            assert!(document["run"]["id"].is_null());
+            let cells = cells(&document);
+            assert_eq!(cells.len(), 3);
+            for cell in cells {
+                assert_eq!(cell["ended"], "time");
+                assert!(whole(&cell["read"]["ops"]) > 0 && !codes(cell).contains(&"INTERRUPTED"));
+            }
+        }
+    }
+}
+
+/// Where there is room again before the end, the notebook gets all of it.
+#[test]
+fn a_disk_with_room_again_gets_all() {
+    let place = Place::new();
+    let told = starved(&place, "-q --json", |running| {
+        std::thread::sleep(A_MOMENT * 130);
+        assert!(running.is_running());
+        limit_files(running, libc::RLIM_INFINITY);
+    });
+    told.succeeds().says(&["the run goes on", "the notebook can be written again"]);
+    let document = told.json();
+    assert_eq!(cells(&document).len(), 3);
+    assert_eq!(document, place.iodyno("show last --json").succeeds().json());
+}
+
+/// A disk that is really full: the run is in a notebook among the temporary files.
+#[test]
+#[ignore = "needs root and a tmpfs"]
+fn a_full_disk_leaves_the_run_elsewhere() {
+    let _alone = alone();
+    let place = Place::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=3m", "tmpfs"]);
+    let notebook = mount.0.join("notebook.sqlite");
+    let words = "run random-read --on ram:1MiB --time 2s --ramp 0s --interval 10ms -q";
+    let mut command = place.command(&format!("--notebook {} {words}", notebook.display()));
+    command.env("TMPDIR", place.path("tmp")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::of(&mut command);
+    running.wait_until("the notebook is there", || notebook.exists());
+    std::thread::sleep(A_MOMENT * 30);
+    // Until nothing is left.
+    let mut rest = File::create(mount.0.join("rest")).unwrap();
+    while rest.write_all(&[1; 4096]).is_ok() {}
+    let told = running.finish();
+    told.exits(5).says(&["warning: the notebook", "in a notebook of its own instead"]);
+    assert!(told.stdout.contains("IOPS"));
+    let again = told.stderr.split('`').rfind(|part| part.starts_with("iodyno --notebook"));
+    let words = again.unwrap_or_else(|| panic!("{told:?}")).strip_prefix("iodyno ").unwrap();
+    let shown = place.iodyno(words).succeeds().stdout.clone();
+    assert_eq!(shown, told.stdout);
+}
+
+/// Nobody gets the result: the exit code says so, and the report is written all the same.
+#[test]
+fn a_full_standard_output_is_told() {
+    let place = Place::new();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let words = "run random-read --on ram:1MiB --ops 100 --ramp 0s -q --report=page.html";
+    let mut command = place.command(words);
+    let told = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
+    told.exits(4).says(&["error: standard output", "No space left", "page.html"]);
+    assert!(std::fs::metadata(place.path("page.html")).unwrap().len() > 1000);
+    // And the other way round.
+    let told = place.iodyno(&words.replace("page.html", "/dev/full"));
+    told.exits(4).says(&["/dev/full"]);
+    assert!(told.stdout.contains("IOPS"));
+}
+
+#[track_caller]
+fn assert_hung(told: &Told, in_flight: std::ops::RangeInclusive<u64>, stuck: u64) {
+    told.exits(4);
+    let document = told.json();
+    assert_eq!(document["run"]["status"], "failed");
+    assert_eq!(document["run"]["reason"], "the target stopped answering");
+    let cell = &cells(&document)[0];
+    assert_eq!(cells(&document).len(), 1, "no further cell is measured");
+    assert_eq!(cell["ended"], "hung");
+    assert!(codes(cell).contains(&"TARGET_HUNG"), "{:?}", codes(cell));
+    assert!(!codes(cell).contains(&"STOPPED_BY_ERRORS") && !codes(cell).contains(&"ERRORS"));
+    let hung = &cell["evidence"]["hung"];
+    assert!(in_flight.contains(&whole(&hung["ops"])), "{hung}");
+    assert!(whole(&hung["oldest_ns"]) > 3_000_000_000, "{hung}");
+    assert_eq!(whole(&hung["stuck_workers"]), stuck, "{hung}");
+}
+
+/// An NBD server that hangs in mid-run: the run ends by its time, or by one signal, and says what it was.
+#[test]
+fn a_server_that_hangs_ends_the_run() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    place.write("group.toml", "schema = 1\ngroup = [\"random-read\", \"seq-read\"]\n");
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let start = |time: &str| {
+        let target = "--on nbd+unix:///?socket=nbd.sock --threads 2 --depth 4 --ramp 0s";
+        place.start(&format!("run group.toml {target} --time {time} --json -q --no-notebook"))
+    };
+    let mut running = [start("2s"), start("1h")];
+    running[0].wait_until("both read", || {
+        let status = server.status();
+        status["volumes"][0]["operations"]["read"]["operations"].as_u64() > Some(500)
+    });
+    std::thread::sleep(A_MOMENT * 30);
+    server.fault("hang");
+    std::thread::sleep(A_MOMENT * 20);
+    running[1].signal(libc::SIGINT);
+    for one in running {
+        let told = one.finish();
+        assert_hung(&told, 8..=8, 0);
+    }
+    server.fault("clear");
+    server.stop();
+}
+
+/// A file system that is frozen under a run: a hang of the kernel, in which workers of some engines stay.
+#[test]
+#[ignore = "needs root, loop devices and ext4"]
+fn a_file_system_that_hangs_ends_the_run() {
+    let _alone = alone();
+    for (engine, depth, in_flight, stuck) in [("uring", 4, 8..=8, 0), ("psync", 1, 2..=2, 2)] {
+        let place = Place::new();
+        let image = crate::disks::blank(place.path("image"), 64 << 20);
+        run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        let mount = Mount::at(place.path("m"), &["-o", "loop", image.to_str().unwrap()]);
+        let point = mount.0.to_str().unwrap();
+        let target = format!("--on {point}/f?size=4MiB --engine {engine} --depth {depth}");
+        let words = format!("run random-write {target} --threads 2 --ramp 0s --time 3s --json -q");
+        // The process may not end before the thaw; what it prints comes before.
+        let out = File::create(place.path("out")).unwrap();
+        let mut running = Running::of(place.command(&words).stdout(out).stderr(Stdio::piped()));
+        place.wait_for_cells(&mut running, 1);
+        run("fsfreeze", &["--freeze", point]);
+        let thaw = Thaw(mount.0.clone());
+        running.wait_until("it is told", || {
+            std::fs::read_to_string(place.path("out")).unwrap().ends_with("}\n")
+        });
+        drop(thaw);
+        let mut told = running.finish();
+        told.stdout = std::fs::read_to_string(place.path("out")).unwrap();
+        assert_hung(&told, in_flight, stuck);
+    }
+}
+
+/// Unfreezes a file system, also when a test fails.
+struct Thaw(std::path::PathBuf);
+
+impl Drop for Thaw {
+    fn drop(&mut self) {
+        run("fsfreeze", &["--unfreeze", self.0.to_str().unwrap()]);
+    }
+}
+
+/// A server that does not greet, one that accepts nothing, and one that answers no request: each is told before
+/// anything is run.
+#[test]
+fn a_server_that_is_silent_from_the_start_is_told() {
+    let place = Place::new();
+    let silent = std::os::unix::net::UnixListener::bind(place.path("silent")).unwrap();
+    let full = std::os::unix::net::UnixListener::bind(place.path("full")).unwrap();
+    let mut crowd = Vec::new();
+    // Until its queue is full.
+    loop {
+        let socket = socket_connect(&place.path("full"));
+        match socket {
+            Some(socket) => crowd.push(socket),
+            None => break,
+        }
+    }
+    let start = |socket: &str| {
+        place.start(&format!("run random-read --on nbd+unix:///?socket={socket} --time 1s -q"))
+    };
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    server.fault("hang");
+    for running in [start("silent"), start("full"), start("nbd.sock")] {
+        running.finish().fails(4, &["timed out"]);
+    }
+    drop((silent, full, crowd));
+    server.fault("clear");
+    server.stop();
+}
+
+/// Connects without waiting; None where the queue is full.
+fn socket_connect(path: &Path) -> Option<UnixStream> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || {
+        let _ = sender.send(UnixStream::connect(path).ok());
+    });
+    receiver.recv_timeout(A_MOMENT * 20).ok().flatten()
+}
+
+/// One that drips and many that are silent keep nobody from the metrics.
+#[test]
+fn metrics_are_told_beside_bad_clients() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor --metrics 127.0.0.1:0");
+    let address = server.announced("metrics at http://");
+    let address = address.strip_suffix("/metrics").unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut drips = TcpStream::connect(address).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                if drips.write_all(b"x").is_err() {
+                    drips = TcpStream::connect(address).unwrap();
+                }
+                std::thread::sleep(A_MOMENT);
+            }
+        });
+        let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for _ in 0..5 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            assert!(text.contains("iodyno_operations_total"), "{text}");
+        }
+        over.store(true, Ordering::Relaxed);
+        drop(silent);
+    });
+    server.stop();
+    // What other machines reach needs a word, and the error says which.
+    for (flag, words) in
+        [("--metrics", "--nbd unix:2 --metrics 0.0.0.0:0"), ("--nbd", "--nbd 0.0.0.0:0")]
+    {
+        let told = place.iodyno(&format!("serve ./device.toml --no-floor {words}"));
+        told.fails(4, &[flag, "0.0.0.0:0", "open to other machines", "add --insist-on-plain"]);
+    }
+}
+
+/// Clients of the control socket that stay do not take the descriptors that NBD clients need.
+#[test]
+fn few_descriptors_do_for_all() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let program =
+        place.command("serve ./device.toml --no-floor --nbd unix:nbd.sock --control unix:ctl.sock");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(program.get_program());
+    command.args(program.get_args()).current_dir(place.work()).stdin(Stdio::null());
+    let mut running = Running::of(command.stderr(Stdio::null()));
+    running.wait_until("it serves", || place.path("nbd.sock").exists());
+    let idle: Vec<_> =
+        (0..200).filter_map(|_| UnixStream::connect(place.path("ctl.sock")).ok()).collect();
+    assert!(idle.len() > 100);
+    let uri = format!("nbd+unix:///?socket={}", place.path("nbd.sock").display());
+    let uri = uri.parse().unwrap();
+    for _ in 0..10 {
+        let mut client = iodyno_nbd::client::Blocking::connect(&uri).unwrap();
+        client.read(0, &mut [0; 4096]).unwrap();
+    }
+    let stream = UnixStream::connect(place.path("ctl.sock")).unwrap();
+    (&stream).write_all(b"status\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).unwrap();
+    assert!(line.contains("volumes"), "{line}");
+    drop(idle);
+    running.signal(libc::SIGTERM);
+    running.finish().succeeds();
+}
+
+/// What plain memory was asked for can be asked too.
+#[test]
+fn plain_memory_has_a_status() {
+    let place = Place::new();
+    let mut running = place.start("serve ram:4MiB --nbd unix:nbd.sock --control unix:ctl.sock");
+    running.wait_until("it serves", || place.path("nbd.sock").exists());
+    let uri = format!("nbd+unix:///?socket={}", place.path("nbd.sock").display());
+    let mut client = iodyno_nbd::client::Blocking::connect(&uri.parse().unwrap()).unwrap();
+    client.write(0, &[1; 8192], iodyno_nbd::CmdFlags::NONE).unwrap();
+    client.read(0, &mut [0; 4096]).unwrap();
+    client.read(0, &mut [0; 4096]).unwrap();
+    let told = place.iodyno("status --control unix:ctl.sock");
+    for word in ["plain memory  4 MiB, 1 connections", "read", "write", "8 KiB"] {
+        assert!(told.succeeds().stdout.contains(word), "{word}: {told:?}");
+    }
+    let status = place.iodyno("status --json --control unix:ctl.sock").succeeds().json();
+    assert_eq!((&status["requests"]["write"], &status["written_bytes"]), (&1.into(), &8192.into()));
+    drop(client);
+    running.signal(libc::SIGTERM);
+    running.finish().succeeds();
+}
