@@ -82,7 +82,9 @@ pub(crate) fn carry_out(
     failures.extend(outcome.not_kept.as_ref().map(Failure::not_kept));
     if let Some((first, others)) = failures.split_first() {
         let color = style::colors(cli.color, &std::io::stderr());
-        others.iter().for_each(|failure| complain(&failure.render(color)));
+        for failure in others {
+            complain(&failure.render(color));
+        }
         complain(&first.render(color));
         return Ok(ExitCode::from(first.exit_code()));
     }

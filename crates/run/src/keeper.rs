@@ -35,7 +35,9 @@ impl Books {
     /// `before` are the cells that the notebook has already, of a run that is taken up.
     pub(crate) fn new(writer: Option<RunWriter>, before: &[Cell]) -> Self {
         let mut cells = before.to_vec();
-        cells.iter_mut().for_each(|cell| thin(cell, SERIES_KEPT_MAX));
+        for cell in &mut cells {
+            thin(cell, SERIES_KEPT_MAX);
+        }
         Self { writer, kept: cells.len(), cells, failure: None }
     }
 
@@ -63,7 +65,9 @@ impl Books {
                     watch.warn(&unkept_words(&e));
                 }
                 self.failure = Some(e);
-                self.cells[self.kept..].iter_mut().for_each(|c| thin(c, SERIES_UNKEPT_MAX));
+                for cell in &mut self.cells[self.kept..] {
+                    thin(cell, SERIES_UNKEPT_MAX);
+                }
                 return;
             }
             self.kept = index + 1;

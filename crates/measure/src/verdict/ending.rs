@@ -115,17 +115,18 @@ fn hung(cell: &Cell) -> String {
         return "the target stopped answering, and the run was ended".to_owned();
     };
     let operations = if hung.ops == 1 { "operation" } else { "operations" };
-    let mut text = format!(
-        "the target stopped answering: {} {operations} in flight did not complete, the oldest within {:.1} s, and the run was ended; what had completed until then is counted",
+    let (at_least, stuck) = match hung.stuck_workers {
+        0 => ("", String::new()),
+        1 => {
+            ("at least ", ", but for the last interval of a worker stuck in the kernel".to_owned())
+        }
+        n => {
+            ("at least ", format!(", but for the last interval of {n} workers stuck in the kernel"))
+        }
+    };
+    format!(
+        "the target stopped answering: {at_least}{} {operations} in flight did not complete, the oldest within {:.1} s, and the run was ended; what had completed until then is counted{stuck}; see the device's or the server's own log",
         hung.ops,
         hung.oldest_ns as f64 / 1e9
-    );
-    if hung.stuck_workers > 0 {
-        let workers = if hung.stuck_workers == 1 { "worker is" } else { "workers are" };
-        text += &format!(
-            ", but for the last interval of {} {workers} stuck in the kernel",
-            hung.stuck_workers
-        );
-    }
-    text + "; see the device's or the server's own log"
+    )
 }
