@@ -2,7 +2,7 @@
 
 use crate::ahead;
 use crate::course::{Course, Next, Task};
-use crate::keeper::{Books, Keeper};
+use crate::keeper::{Books, Keeper, keep_elsewhere};
 use crate::plan::Plan;
 use crate::prepare;
 use crate::refuse;
@@ -26,7 +26,6 @@ use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::ArrivalKind;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -125,32 +124,6 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         std::mem::forget(props);
     }
     Ok(Outcome { run, interrupted, too_many_errors, not_kept })
-}
-
-/// Puts a run that its notebook could not take into one of its own, in a new folder among the temporary
-/// files. A run that this fails for has no id, and its notebook is the one that failed.
-fn keep_elsewhere(run: &mut Run, id: &str, failed: Option<&Path>) -> Result<PathBuf, String> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    id.clone_into(&mut run.id);
-    let folder = std::env::temp_dir().join(format!("iodyno-{id}-{}", std::process::id()));
-    let path = folder.join("notebook.sqlite");
-    let made = std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| e.to_string());
-    let kept = made.and_then(|()| {
-        let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
-        written.map(drop).map_err(|e| {
-            // Both are ours alone, and of no use.
-            let _ = std::fs::remove_file(&path);
-            let _ = std::fs::remove_dir(&folder);
-            e.to_string()
-        })
-    });
-    if let Err(why) = kept {
-        run.id.clear();
-        run.notebook = failed.map(Path::to_owned).unwrap_or_default();
-        return Err(format!("{}: {why}", path.display()));
-    }
-    run.notebook.clone_from(&path);
-    Ok(path)
 }
 
 fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {

@@ -10,9 +10,10 @@
 use crate::request::Watch;
 use iodyno_drive::{Observer, Progress};
 use iodyno_measure::{Cell, Interval};
-use iodyno_notebook::{Error, Outcome, RunWriter};
+use iodyno_notebook::{Error, Notebook, Outcome, Run, RunWriter};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -94,6 +95,36 @@ impl Books {
         };
         (self.cells, result)
     }
+}
+
+/// Puts a run that its notebook could not take into one of its own, in a new folder among the temporary
+/// files. A run that this fails for has no id, and its notebook is the one that failed.
+pub(crate) fn keep_elsewhere(
+    run: &mut Run,
+    id: &str,
+    failed: Option<&Path>,
+) -> Result<PathBuf, String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    id.clone_into(&mut run.id);
+    let folder = std::env::temp_dir().join(format!("iodyno-{id}-{}", std::process::id()));
+    let path = folder.join("notebook.sqlite");
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| e.to_string());
+    let kept = made.and_then(|()| {
+        let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
+        written.map(drop).map_err(|e| {
+            // Both are ours alone, and of no use.
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_dir(&folder);
+            e.to_string()
+        })
+    });
+    if let Err(why) = kept {
+        run.id.clear();
+        run.notebook = failed.map(Path::to_owned).unwrap_or_default();
+        return Err(format!("{}: {why}", path.display()));
+    }
+    run.notebook.clone_from(&path);
+    Ok(path)
 }
 
 /// What is said at once where the notebook fails.

@@ -6,6 +6,7 @@
 //! most 32 MiB while it arrives, and what [`Link`] bounds. What of these goes beyond a small share is granted by the
 //! server's [budget](super::budget).
 
+mod afford;
 mod handshake;
 mod transmission;
 

@@ -7,7 +7,6 @@
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::export::{Io, Session};
 use crate::server::counters::Tally;
-use crate::server::later::counted_bytes;
 use crate::server::outgoing::Outgoing;
 use crate::sys::{self, Span};
 use crate::wire::{
@@ -25,7 +24,7 @@ const PAYLOAD_STEP_BYTES: usize = 1 << 20;
 /// A thread that has waited so long for its client slept.
 const ASLEEP: Duration = Duration::from_micros(10);
 /// A thread that nobody could wake looks this often.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Connection<'_> {
     pub(super) fn transmit(
@@ -238,41 +237,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Whether there is memory for another request: of the connection's own share, or granted.
-    #[inline]
-    fn affords(&self, work: &Work, command: &Command) -> bool {
-        let link = &self.start.link;
-        let own_bytes = work.out.held_bytes() + counted_bytes(command);
-        if !link.granted() && link.owed_bytes() + own_bytes <= link.budget.own_bytes() {
-            return true;
-        }
-        link.set_own_bytes(own_bytes);
-        link.budget.acquire(link)
-    }
-
-    /// Waits until there is memory for another request. What is owed to the client is sent meanwhile.
-    #[cold]
-    fn wait_for_budget(&mut self, work: &mut Work, command: &Command) -> Result<(), End> {
-        work.session.submitted();
-        self.flush(work)?;
-        work.session.rest();
-        let link = Arc::clone(&self.start.link);
-        link.set_own_bytes(counted_bytes(command));
-        while !link.budget.acquire(&link) {
-            link.budget.end_stalled(&link);
-            self.send_others()?;
-            let more = link.fall_asleep(true) && matches!(self.pipe, Pipe::Plain);
-            let until = Instant::now() + LOOK_AGAIN;
-            let woken = sys::wait(self.fd(), false, more, link.bell(), Some(until));
-            link.woke_up();
-            // It was not asked for: the client is gone, or this connection was ended.
-            if woken?.readable || self.stopping() {
-                return Err(End::Gone);
-            }
-        }
-        Ok(())
-    }
-
     /// Receives a payload that does not fit the input, or is large, and submits its write.
     fn take_payload(&mut self, work: &mut Work, command: Command) -> Result<(), End> {
         let len = command.len_bytes as usize;
@@ -447,7 +411,7 @@ impl Connection<'_> {
     }
 
     /// Sends what others answered, as far as the socket takes it; all of it with TLS.
-    fn send_others(&mut self) -> io::Result<()> {
+    pub(super) fn send_others(&mut self) -> io::Result<()> {
         let link = &self.start.link;
         if !link.has_queued() {
             return Ok(());
@@ -464,7 +428,7 @@ impl Connection<'_> {
     }
 
     /// Sends the replies, all of them.
-    fn flush(&mut self, work: &mut Work) -> Result<(), End> {
+    pub(super) fn flush(&mut self, work: &mut Work) -> Result<(), End> {
         let out = &mut work.out;
         if out.is_empty() {
             return Ok(());
@@ -499,11 +463,11 @@ impl Connection<'_> {
 }
 
 /// What a connection has once it is agreed.
-struct Work {
+pub(super) struct Work {
     rules: Rules,
     // Before the session, for it refers to what the session lent.
-    out: Outgoing,
-    session: Box<dyn Session>,
+    pub(super) out: Outgoing,
+    pub(super) session: Box<dyn Session>,
 }
 
 #[inline]
