@@ -18,6 +18,8 @@ mod request;
 mod reuse;
 mod stage;
 mod surroundings;
+mod verified;
+mod verify_only;
 
 pub use course::whole_steps;
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
@@ -25,3 +27,5 @@ pub use execute::{WRITES_SEEN, execute};
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
 pub use request::{CellRequest, MethodRequest, Outcome, Phase, Request, Resume, RunError, Watch};
+pub use verified::written_key;
+pub use verify_only::verify_only;

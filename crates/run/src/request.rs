@@ -141,6 +141,15 @@ pub struct Outcome {
     pub too_many_errors: bool,
 }
 
+impl Outcome {
+    /// Whether verification met content that was not what had been written.
+    pub fn wrong_content(&self) -> bool {
+        let found =
+            |cell: &Cell| cell.evidence.verification.as_ref().map_or(0, |v| v.wrong_reads());
+        self.run.cells.iter().any(|cell| found(cell) > 0)
+    }
+}
+
 /// Why a run could not be made. Cells that were finished before are in the notebook.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
