@@ -148,8 +148,6 @@ pub(crate) fn announce(
     notebook: Option<&Notebook>,
 ) -> Result<(), RunError> {
     let Some(notebook) = notebook else { return Ok(()) };
-    let trims = |spec: &Spec| spec.issues(OpKind::Trim) || spec.issues(OpKind::WriteZeroes);
-    let forgets = request.cells.iter().any(|c| trims(&c.spec));
     for prop in props {
         let verified = &prop.verified;
         let writes = changes_content(request) && request.cells.iter().any(|c| verifies(&c.spec));
@@ -169,7 +167,6 @@ pub(crate) fn announce(
             continue;
         }
         let mut known = match (verified.laid_out, &verified.before) {
-            _ if forgets => Written::nothing(unit_bytes, units as usize),
             (Some(_), _) => {
                 VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, (None, true, false))
                     .written(true)

@@ -95,6 +95,8 @@ impl VerifyMap {
         let Some(latest) = before.latest(unit) else { return unknown(read) };
         let durable = before.durable(unit);
         match read {
+            // A run that did not come to its end may have written there since.
+            Ok(mark) if is_of(&mark, latest) && before.unfinished.is_some() => Judged::Whole(mark),
             Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
             // By a run that is not kept here, or that did not come to its end, or in flight at a crash.
             Ok(mark) if rank(&mark) > latest => Judged::Whole(mark),

@@ -145,6 +145,15 @@ fn the_next_run_knows_what_was_flushed_and_what_was_not() {
     // A run that this notebook does not know wrote later.
     assert_eq!(called(&third, 0, &write(&map(400, None), 0)), "whole");
 
+    // A run that wrote after the map was made, and did not come to its end.
+    let mut kept = second.written(true);
+    kept.unfinished = Some(250);
+    let kept = Written::from_bytes(&kept.to_bytes()).unwrap();
+    let third = map(300, Some(kept));
+    let torn = [&write(&map(250, None), 0)[..512], &rewritten[512..]].concat();
+    assert_eq!([called(&third, 0, &rewritten), called(&third, 0, &flushed)], ["whole", "stale"]);
+    assert_eq!([called(&third, 0, &torn), called(&third, 0, &zeroes)], ["unflushed", "zeroed"]);
+
     // The same with a last flush that succeeded: nothing may be lost.
     let kept = second.written(true);
     let third = map(300, Some(kept));

@@ -41,3 +41,4 @@ mod serve_stamps;
 mod streams;
 mod study;
 mod verdicts;
+mod verification;

@@ -17,7 +17,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
             "WRONG_CONTENT",
             Level::Invalid,
             format!(
-                "{} of {} blocks of {} read were not what had been written: {}",
+                "{} of {} reads of {} blocks did not give what had been written; different blocks: {}",
                 v.wrong_reads(),
                 v.checked,
                 human::size(v.unit_bytes.into()),
