@@ -101,8 +101,8 @@ impl VerifyMap {
     }
 
     /// An empty count for one worker.
-    pub(crate) fn tally(&self) -> Box<Verification> {
-        Box::new(Verification::of_units(self.unit_bytes as u32))
+    pub(crate) fn tally(&self) -> Verification {
+        Verification::of_units(self.unit_bytes as u32)
     }
 
     /// Forgets which units the cell before found wrong.

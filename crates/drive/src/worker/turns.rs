@@ -147,7 +147,7 @@ impl Loop {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
-        self.tally = w.verify.as_ref().map(|map| map.tally());
+        self.tally = w.verify.as_ref().map(|map| Box::new(map.tally()));
         let result = loop {
             if !w.recorder.measuring() && self.now_ns >= self.window_start_ns {
                 self.begin_window(w);

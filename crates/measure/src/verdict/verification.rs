@@ -52,24 +52,18 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
 }
 
 fn verified(v: &Verification) -> String {
-    let mut text = format!(
-        "{} of {} blocks read were whole, of {}",
-        v.verified(),
-        v.checked,
-        writers(&v.writers, v.other_writers)
-    );
-    if v.whole == 0 {
-        text += ", and each of the latest write";
+    let latest = if v.whole == 0 {
+        ", and each of the latest write".to_owned()
     } else {
         let why = match v.kept_map {
             KeptMap::None => "no earlier run of this notebook left a map of the target",
             KeptMap::Whole => "the map that the latest run left does not have them",
             KeptMap::Unfinished => "the latest run that wrote did not come to its end",
         };
-        text +=
-            &format!("; whether {} of them are of the latest write can't be told: {why}", v.whole);
-    }
-    text
+        format!("; whether {} of them are of the latest write can't be told: {why}", v.whole)
+    };
+    let writers = writers(&v.writers, v.other_writers);
+    format!("{} of {} blocks read were whole, of {writers}{latest}", v.verified(), v.checked)
 }
 
 fn unverified(v: &Verification) -> String {
