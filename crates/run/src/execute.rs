@@ -314,7 +314,9 @@ pub(crate) fn run_cell(
         _ => None,
     };
     if emulated.is_none() {
-        props.iter_mut().for_each(|prop| verified::ready(request, task, prop));
+        for prop in &mut *props {
+            verified::ready(request, task, prop);
+        }
     }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
     let (targets, choices) = targets_of(request, task, props, system.as_ref(), media);

@@ -144,9 +144,8 @@ pub struct Outcome {
 impl Outcome {
     /// Whether verification met content that was not what had been written.
     pub fn wrong_content(&self) -> bool {
-        let found =
-            |cell: &Cell| cell.evidence.verification.as_ref().map_or(0, |v| v.wrong_reads());
-        self.run.cells.iter().any(|cell| found(cell) > 0)
+        let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
+        verified.any(|v| v.wrong_reads() > 0)
     }
 }
 
