@@ -11,7 +11,7 @@ use crate::plan::{
 use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
 use iodyno_measure::{
-    Cell, CellKey, Coarse, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval,
+    Cell, CellKey, Coarse, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
 };
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
@@ -310,6 +310,9 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         if cell.evidence.first_corruption.is_none() {
             cell.evidence.first_corruption = report.first_corruption;
         }
+        if let Some(theirs) = report.verification.filter(|v| v.checked > 0) {
+            cell.evidence.verification.get_or_insert_default().merge(&theirs);
+        }
         if !flushes {
             let evidence = &mut cell.evidence;
             evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
@@ -318,9 +321,19 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         cell.facts.extend(facts);
         cell.ended = graver(cell.ended, report.ended);
     }
+    for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
+        if let Some(of) = cell.evidence.verification.take() {
+            let kept_map = target.verify.as_ref().map_or_else(Default::default, |m| m.kept_map());
+            cell.evidence.verification = Some(Verification { kept_map, ..of.trimmed() });
+        }
+    }
     for (cell, fill) in cells.iter_mut().zip(fills) {
-        cell.evidence.fill =
-            fill.map(|(map, bytes)| map.proof(plan.fill_passes.unwrap_or(1), bytes));
+        let proof = fill.map(|(map, bytes)| map.proof(plan.fill_passes.unwrap_or(1), bytes));
+        if plan.spec.issues(OpKind::Write) {
+            cell.evidence.fill = proof;
+        } else if let (Some(of), Some(proof)) = (&mut cell.evidence.verification, proof) {
+            of.read_share = Some(proof.once_share);
+        }
         let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1)) as usize;
         if cell.series.len() < intervals {
             cell.series.resize_with(intervals, Interval::default);
@@ -359,7 +372,7 @@ pub fn calibrate(
         medium: Medium::Null(capacity_bytes),
         align_bytes: 512,
         engine: EngineKind::Null,
-        laid_out_verifiable: false,
+        verify: None,
     };
     let plan = CellPlan {
         name: "calibration".to_owned(),

@@ -3,11 +3,13 @@
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
+use crate::verify::VerifyMap;
 use crate::walks::Walks;
 use iodyno_measure::{Cell, Coarse, Interval, Place};
 use iodyno_workload::{ArrivalKind, Edge, Spec};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 /// One target of a cell.
 #[derive(Clone, Debug)]
@@ -20,8 +22,9 @@ pub struct TargetPlan {
     pub align_bytes: u32,
     /// What carries the operations out.
     pub engine: EngineKind,
-    /// Every unit holds verifiable content of generation 1 and of this seed.
-    pub laid_out_verifiable: bool,
+    /// What verifiable content is checked against; None where the workload's content is not verifiable, and
+    /// where no bytes move.
+    pub verify: Option<Arc<VerifyMap>>,
 }
 
 /// What to run.
@@ -45,9 +48,10 @@ pub struct CellPlan<'a> {
     pub place: Option<Place>,
     /// The run stops when more operations than this have failed.
     pub errors_max: u64,
-    /// It is a fill: each target is written in so many whole passes over its active range, whatever the
-    /// workload's own limit of bytes is, and the cells prove it by what completed. The workload writes
-    /// blocks of one size, one after the other by a shared cursor, and nothing else.
+    /// It is a fill, or a pass of verification: each target is written, or read, in so many whole passes over
+    /// its active range, whatever the workload's own limits are, and the cells prove it by what completed.
+    /// The workload writes, or reads, blocks of one size, one after the other by a shared cursor, and does
+    /// nothing else.
     pub fill_passes: Option<u8>,
     /// The stamps' clock.
     pub clock: Clock,

@@ -10,11 +10,10 @@ use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe;
 use crate::recorder::{IntervalMessage, Recorder};
-use crate::verify::VerifyMap;
 use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_measure::Coverage;
 use iodyno_units::OpKind;
-use iodyno_workload::{ArrivalKind, Arrivals, Content, Filler, Geometry, Shared, Spec, Stream};
+use iodyno_workload::{ArrivalKind, Arrivals, Filler, Geometry, Shared, Spec, Stream};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::thread::JoinHandleExt as _;
@@ -66,13 +65,9 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
     let mut threads = Vec::new();
     for (index, target) in plan.targets.iter().enumerate() {
         let shared = shared(plan, target, plan.seed)?;
-        let in_process = matches!(target.medium, Medium::Null(_));
-        let verify = (plan.spec.content() == Content::Verifiable && !in_process).then(|| {
-            let laid_out = target.laid_out_verifiable;
-            let (capacity_bytes, unit) =
-                (target.medium.capacity_bytes(), plan.spec.verify_unit_bytes());
-            Arc::new(VerifyMap::new(capacity_bytes, unit, plan.seed, laid_out))
-        });
+        if let Some(map) = &target.verify {
+            map.begin_cell();
+        }
         for number in 0..workers {
             let seat = Seat {
                 index,
@@ -83,8 +78,7 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
                 fills: plan.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
-            let worker =
-                recruit(plan, index, number, &shared, &control, &interval_sender, verify.as_ref());
+            let worker = recruit(plan, index, number, &shared, &control, &interval_sender);
             let name = format!("worker-{index}-{number}");
             let thread = std::thread::Builder::new().name(name).spawn(move || seat.work(worker));
             threads.push(thread.map_err(|source| DriveError::SetUp {
@@ -124,7 +118,6 @@ fn recruit(
     shared: &Arc<Shared>,
     control: &Arc<Control>,
     sender: &Sender<IntervalMessage>,
-    verify: Option<&Arc<VerifyMap>>,
 ) -> Worker {
     let (issuer, slots) = issuer(plan.spec, plan.targets[target].engine, plan.seed, number);
     let mut stream = Stream::new(shared, number);
@@ -138,7 +131,7 @@ fn recruit(
         stream,
         issuer,
         filler: Some(Filler::new(plan.spec, plan.seed, number)),
-        verify: verify.cloned(),
+        verify: plan.targets[target].verify.clone(),
         coverage: coverage(plan, target, shared),
         recorder: Recorder::new(target, is_open(plan.spec), plan.interval_ns, sender.clone()),
         slots,
@@ -175,8 +168,12 @@ pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limit
         // In whole blocks, so that the workers together end where a pass does.
         let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
         let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
-        let bytes = Some(share_of(blocks, workers, number) * block_bytes);
-        return Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, ops: None, bytes };
+        let blocks = share_of(blocks, workers, number);
+        // Of a pass of verification, a block that can't be read counts too: it is not read again.
+        let reads = !plan.spec.issues(OpKind::Write);
+        let (ops, bytes) =
+            if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
+        return Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, ops, bytes };
     }
     Limits {
         ramp_ns: limits.ramp_ns,

@@ -1,41 +1,122 @@
-//! Verified content over many workers: which generation each unit of the target holds, and that no
+//! Verified content over many workers: which write each unit of the target holds, and that no
 //! two operations that could disturb each other are in flight on the same unit.
 //!
-//! The map is shared by the workers of a target. A write claims its units alone, a read together
-//! with other reads. An operation that can't have its units is not waited for: the worker draws
-//! the next one instead, and the cell says how many were replaced.
+//! The map is shared by the workers of a target, and by the cells of a run. A write claims its units alone,
+//! a read together with other reads. An operation that can't have its units is not waited for: the worker
+//! draws the next one instead, and the cell says how many were replaced.
+//!
+//! Of what the run itself wrote the map knows the latest acknowledged write of each unit, and the latest one
+//! that a flush or FUA made durable. What was there before it knows from a [`Written`], which an earlier run
+//! left. `judge.rs` says what a unit that is read is called; `written.rs` is what is handed on.
 
-use iodyno_units::{Op, OpKind};
-use iodyno_workload::content::{check_verifiable, fill_verifiable};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+mod judge;
+mod written;
+
+pub use judge::Wrong;
+pub use written::{Column, Written};
+
+use iodyno_measure::{KeptMap, Verification};
+use iodyno_units::{Op, OpKind, verifiable};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Claimed by a writer.
 const WRITER: u8 = u8::MAX;
 /// Most readers of one unit at a time.
 const READERS_MAX: u8 = 250;
-/// What a unit holds is not known: a write to it failed half-way, or it was trimmed.
-const UNKNOWN: u32 = 0;
+/// The bit of a generation that says that the unit may hold something else: a write to it failed half-way,
+/// or it was trimmed. The count goes on below it.
+const UNSURE: u32 = 1 << 31;
 
 /// See the module.
 #[derive(Debug)]
 pub struct VerifyMap {
     unit_bytes: u64,
-    seed: u64,
+    /// This run's stamp for this target.
+    writer: u64,
+    /// The latest acknowledged write of this run to each unit; 0 where it wrote nothing.
     generation: Box<[AtomicU32]>,
     claims: Box<[AtomicU8]>,
+    /// One bit a unit: found wrong in this cell.
+    found: Box<[AtomicU64]>,
+    /// Every unit held generation 1 of this run, durable, before the first cell.
+    laid_out: bool,
+    durable: Option<Durable>,
+    /// What earlier runs left.
+    before: Option<Arc<Written>>,
+}
+
+/// What flushes and FUA made durable. Without them a run has none.
+#[derive(Debug)]
+struct Durable {
+    /// The epoch: a flush begins a new one when it is submitted.
+    epoch: AtomicU32,
+    /// Writes that completed in an earlier epoch than this one are durable.
+    flushed: AtomicU32,
+    /// A flush failed: what later ones say is not trusted.
+    failed: AtomicBool,
+    /// The epoch in which each unit's latest write completed.
+    written: Box<[AtomicU32]>,
+    /// The durable generation of each unit at its latest write.
+    generation: Box<[AtomicU32]>,
+}
+
+fn zeroes(units: usize) -> Box<[AtomicU32]> {
+    (0..units).map(|_| AtomicU32::new(0)).collect()
 }
 
 impl VerifyMap {
-    /// A map of `capacity_bytes` in units of `unit_bytes`. `laid_out` says that every unit holds
-    /// generation 1 of this seed already. Takes 5 bytes of memory a unit.
-    pub fn new(capacity_bytes: u64, unit_bytes: u32, seed: u64, laid_out: bool) -> Self {
+    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes that bear the stamp `writer`.
+    /// `before` says what the units hold already, `laid_out` that each holds this run's generation 1,
+    /// `flushes` that the run flushes or writes with FUA. Takes 5 bytes of memory a unit, with `flushes` 13.
+    pub fn new(
+        capacity_bytes: u64,
+        unit_bytes: u32,
+        writer: u64,
+        (before, laid_out, flushes): (Option<Arc<Written>>, bool, bool),
+    ) -> Self {
         let units = (capacity_bytes / u64::from(unit_bytes)) as usize;
-        let first = if laid_out { 1 } else { UNKNOWN };
+        let durable = || Durable {
+            epoch: AtomicU32::new(1),
+            flushed: AtomicU32::new(0),
+            failed: AtomicBool::new(false),
+            written: zeroes(units),
+            generation: (0..units).map(|_| AtomicU32::new(laid_out.into())).collect(),
+        };
         Self {
             unit_bytes: u64::from(unit_bytes),
-            seed,
-            generation: (0..units).map(|_| AtomicU32::new(first)).collect(),
+            writer,
+            generation: (0..units).map(|_| AtomicU32::new(laid_out.into())).collect(),
             claims: (0..units).map(|_| AtomicU8::new(0)).collect(),
+            found: (0..units.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            laid_out,
+            durable: flushes.then(durable),
+            before: before.filter(|b| b.unit_bytes == unit_bytes),
+        }
+    }
+
+    /// Length of a unit, bytes.
+    pub fn unit_bytes(&self) -> u32 {
+        self.unit_bytes as u32
+    }
+
+    /// An empty count for one worker.
+    pub(crate) fn tally(&self) -> Verification {
+        Verification::of_units(self.unit_bytes as u32)
+    }
+
+    /// Forgets which units the cell before found wrong.
+    pub(crate) fn begin_cell(&self) {
+        self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+
+    /// What is known of what was there before.
+    pub(crate) fn kept_map(&self) -> KeptMap {
+        match &self.before {
+            _ if self.laid_out => KeptMap::Whole,
+            Some(before) if before.unfinished.is_some() => KeptMap::Unfinished,
+            Some(_) => KeptMap::Whole,
+            None => KeptMap::None,
         }
     }
 
@@ -83,31 +164,52 @@ impl VerifyMap {
             let from = i * self.unit_bytes as usize;
             let bytes = &mut buffer[from..from + self.unit_bytes as usize];
             let next = self.next_generation(unit);
-            fill_verifiable(bytes, unit as u64 * self.unit_bytes, next, self.seed);
+            verifiable::fill(bytes, unit as u64 * self.unit_bytes, self.writer, next);
         }
     }
 
     fn next_generation(&self, unit: usize) -> u32 {
-        self.generation[unit].load(Ordering::Relaxed).wrapping_add(1).max(1)
+        let now = self.generation[unit].load(Ordering::Relaxed) & !UNSURE;
+        (now + 1) & !UNSURE | u32::from(now + 1 == UNSURE)
     }
 
-    /// A claimed operation has completed: checks what was read, or notes what was written, and
-    /// gives the claim back. The error says what was wrong, with its address.
-    pub fn complete(&self, op: &Op, succeeded: bool, buffer: &[u8]) -> Result<(), String> {
+    /// A flush is about to be submitted; gives what [`Self::flushed`] is to be told.
+    pub(crate) fn flush_begins(&self) -> u32 {
+        self.durable.as_ref().map_or(0, |d| d.epoch.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// The flush that began with `epoch`, or a later one, has completed.
+    pub(crate) fn flushed(&self, epoch: u32, succeeded: bool) {
+        let Some(durable) = &self.durable else { return };
+        if !succeeded {
+            durable.failed.store(true, Ordering::Relaxed);
+        } else if !durable.failed.load(Ordering::Relaxed) {
+            durable.flushed.fetch_max(epoch, Ordering::AcqRel);
+        }
+    }
+
+    /// A claimed operation has completed: checks what was read and counts it, or notes what was written, and
+    /// gives the claim back. The error is the first that was wrong.
+    pub fn complete(
+        &self,
+        op: &Op,
+        succeeded: bool,
+        buffer: &[u8],
+        tally: &mut Verification,
+    ) -> Result<(), Wrong> {
         let units = self.units(op);
         let mut wrong = Ok(());
         for (i, unit) in units.clone().enumerate() {
             match op.kind {
-                OpKind::Write => {
-                    let now = if succeeded { self.next_generation(unit) } else { UNKNOWN };
-                    self.generation[unit].store(now, Ordering::Relaxed);
-                }
-                OpKind::Trim | OpKind::WriteZeroes => {
-                    self.generation[unit].store(UNKNOWN, Ordering::Relaxed);
-                }
-                OpKind::Read if succeeded && wrong.is_ok() => {
+                OpKind::Write if succeeded => self.note_written(unit, op.fua),
+                OpKind::Write | OpKind::Trim | OpKind::WriteZeroes => self.doubt(unit),
+                OpKind::Read if succeeded => {
                     let from = i * self.unit_bytes as usize;
-                    wrong = self.check(unit, &buffer[from..from + self.unit_bytes as usize]);
+                    let bytes = &buffer[from..from + self.unit_bytes as usize];
+                    let one = self.check(unit, bytes, tally);
+                    if wrong.is_ok() {
+                        wrong = one;
+                    }
                 }
                 OpKind::Read | OpKind::Flush => {}
             }
@@ -116,67 +218,84 @@ impl VerifyMap {
         wrong
     }
 
-    fn check(&self, unit: usize, bytes: &[u8]) -> Result<(), String> {
-        let expected = self.generation[unit].load(Ordering::Relaxed);
-        if expected == UNKNOWN {
-            return Ok(());
+    fn note_written(&self, unit: usize, fua: bool) {
+        let before = self.generation[unit].load(Ordering::Relaxed);
+        let next = self.next_generation(unit);
+        if let Some(durable) = &self.durable {
+            if fua {
+                durable.generation[unit].store(next, Ordering::Relaxed);
+            } else if before & UNSURE == 0
+                && durable.written[unit].load(Ordering::Relaxed)
+                    < durable.flushed.load(Ordering::Acquire)
+            {
+                durable.generation[unit].store(before, Ordering::Relaxed);
+            }
+            durable.written[unit].store(durable.epoch.load(Ordering::Acquire), Ordering::Relaxed);
         }
-        let offset = unit as u64 * self.unit_bytes;
-        match check_verifiable(bytes, offset, self.seed) {
-            Ok(found) if found == expected => Ok(()),
-            Ok(found) => Err(format!(
-                "at byte {offset}: stale content, generation {found} where {expected} had been acknowledged"
-            )),
-            Err(corruption) => Err(format!("at byte {offset}: {corruption}")),
+        self.generation[unit].store(next, Ordering::Relaxed);
+    }
+
+    /// What the unit holds is not known from here on.
+    fn doubt(&self, unit: usize) {
+        self.generation[unit].fetch_or(UNSURE, Ordering::Relaxed);
+    }
+
+    /// An operation was lost with its engine: what it wrote, if it did, is not known.
+    #[cold]
+    pub(crate) fn abandon(&self, op: &Op) {
+        let units = self.units(op);
+        if !matches!(op.kind, OpKind::Read | OpKind::Flush) {
+            units.clone().for_each(|unit| self.doubt(unit));
         }
+        self.release_units(op.kind, units);
+    }
+
+    /// The durable generation of a unit that this run wrote; 0 where none is.
+    fn durable_generation(&self, unit: usize) -> u32 {
+        let now = self.generation[unit].load(Ordering::Relaxed);
+        match &self.durable {
+            None => now.min(self.laid_out.into()),
+            Some(d)
+                if d.written[unit].load(Ordering::Relaxed) < d.flushed.load(Ordering::Acquire) =>
+            {
+                now
+            }
+            Some(d) => d.generation[unit].load(Ordering::Relaxed),
+        }
+    }
+
+    /// What the target holds by now, for a later run. `all_durable` says that a last flush succeeded and
+    /// nothing had failed before. Not while operations are in flight.
+    pub fn written(&self, all_durable: bool) -> Written {
+        let before = self.before.as_deref();
+        // A write that never came back may be there or not.
+        let now = |unit: usize| match self.claims[unit].load(Ordering::Relaxed) {
+            WRITER => UNSURE,
+            _ => self.generation[unit].load(Ordering::Relaxed),
+        };
+        let latest = |unit| match now(unit) {
+            0 => before.and_then(|b| b.latest(unit)),
+            unsure if unsure & UNSURE != 0 => None,
+            generation => Some((self.writer, generation)),
+        };
+        let durable = |unit| match now(unit) {
+            0 => before.and_then(|b| b.durable(unit)),
+            unsure if unsure & UNSURE != 0 => None,
+            generation if all_durable => Some((self.writer, generation)),
+            _ => match self.durable_generation(unit) {
+                0 => before.and_then(|b| b.durable(unit)),
+                generation => Some((self.writer, generation)),
+            },
+        };
+        Written::of(self.unit_bytes as u32, self.generation.len(), latest, durable)
+    }
+
+    /// Whether this run wrote anything through the map, or may have.
+    pub fn has_written(&self) -> bool {
+        let first: u32 = self.laid_out.into();
+        self.laid_out || self.generation.iter().any(|g| g.load(Ordering::Relaxed) != first)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn op(kind: OpKind, unit: u64, units: u32) -> Op {
-        Op { offset_bytes: unit * 4096, len_bytes: units * 4096, kind, fua: false }
-    }
-
-    #[test]
-    fn writers_are_alone_and_a_failed_claim_leaves_nothing_behind() {
-        let map = VerifyMap::new(16 * 4096, 4096, 1, false);
-        let (read, write) = (op(OpKind::Read, 2, 2), op(OpKind::Write, 3, 1));
-        assert!(map.claim(&read) && map.claim(&read));
-        assert!(!map.claim(&write), "a reader is there");
-        let wide = op(OpKind::Write, 1, 4);
-        assert!(!map.claim(&wide));
-        assert!(map.claim(&op(OpKind::Write, 1, 1)), "the failed claim gave unit 1 back");
-        map.complete(&read, true, &[0; 8192]).unwrap();
-        map.complete(&read, true, &[0; 8192]).unwrap();
-        assert!(map.claim(&write), "all readers are gone");
-        assert!(!map.claim(&read));
-    }
-
-    #[test]
-    fn stale_and_wrong_content_is_found() {
-        let map = VerifyMap::new(16 * 4096, 4096, 7, false);
-        let (write, read) = (op(OpKind::Write, 5, 1), op(OpKind::Read, 5, 1));
-        let (mut first, mut second) = (vec![0; 4096], vec![0; 4096]);
-        for buffer in [&mut first, &mut second] {
-            assert!(map.claim(&write));
-            map.fill(&write, buffer);
-            map.complete(&write, true, buffer).unwrap();
-        }
-        assert!(map.claim(&read));
-        assert!(map.complete(&read, true, &second).is_ok());
-        assert!(map.claim(&read));
-        let stale = map.complete(&read, true, &first).unwrap_err();
-        assert!(stale.contains("stale") && stale.contains("20480"), "{stale}");
-        second[100] ^= 1;
-        assert!(map.claim(&read));
-        assert!(map.complete(&read, true, &second).is_err());
-        // After a failed write nobody can say what a unit holds.
-        assert!(map.claim(&write));
-        map.complete(&write, false, &[]).unwrap();
-        assert!(map.claim(&read));
-        assert!(map.complete(&read, true, &second).is_ok());
-    }
-}
+mod tests;

@@ -9,7 +9,9 @@ use crate::issuer::Issuer;
 use crate::memory::Buffers;
 use crate::recorder::Recorder;
 use crate::verify::VerifyMap;
-use iodyno_measure::{Coverage, Ended, ErrorKind, Histogram, Hung, Spent, StampQuality};
+use iodyno_measure::{
+    Coverage, Ended, ErrorKind, Histogram, Hung, Spent, StampQuality, Verification,
+};
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Stream};
 use std::io;
@@ -68,7 +70,7 @@ pub struct Worker {
     pub filler: Option<Filler>,
     /// Verified content, where the workload has it.
     pub verify: Option<Arc<VerifyMap>>,
-    /// What it wrote, where that is to be proven.
+    /// What it wrote or read, where that is to be proven.
     pub coverage: Option<Box<Coverage>>,
     /// Where it is counted.
     pub recorder: Recorder,
@@ -107,6 +109,8 @@ pub struct WorkerReport {
     pub walked: Vec<u64>,
     /// What verification found wrong first.
     pub first_corruption: Option<String>,
+    /// What verification found, where content is verified.
+    pub verification: Option<Box<Verification>>,
     /// What it wrote, where that was to be proven.
     pub coverage: Option<Box<Coverage>>,
     /// Why it ended.
@@ -167,10 +171,10 @@ impl Worker {
     }
 }
 
-/// Counts a write that completed. Apart from the loop, in which nearly every cell has no use for it.
+/// Counts a read or write that completed. Apart from the loop, in which nearly every cell has no use for it.
 #[inline(never)]
 pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
-    if op.kind == OpKind::Write {
+    if matches!(op.kind, OpKind::Read | OpKind::Write) {
         coverage.add(op.offset_bytes, op.len_bytes.into());
     }
 }

@@ -3,14 +3,15 @@
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;
+use iodyno_drive::verify::VerifyMap;
 use iodyno_drive::{
     CellPlan, DriveError, EngineKind, EngineOptions, FileMedium, Medium, Observer, TargetPlan,
     Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Coarse, Ended, ErrorKind, Interval, SpentOf};
+use iodyno_measure::{Cell, Coarse, Ended, ErrorKind, Finding, Interval, SpentOf};
 use iodyno_units::OpKind;
-use iodyno_workload::Spec;
+use iodyno_workload::{Content, Spec};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -43,12 +44,17 @@ fn scratch(bytes: u64) -> File {
 }
 
 fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
+    let verify = |medium: &Medium| {
+        let unit_bytes = spec.verify_unit_bytes();
+        let map = VerifyMap::new(medium.capacity_bytes(), unit_bytes, 1, (None, false, true));
+        (spec.content() == Content::Verifiable).then(|| Arc::new(map))
+    };
     let targets = targets.into_iter().enumerate().map(|(i, (medium, engine))| TargetPlan {
         name: format!("target-{i}"),
+        verify: verify(&medium),
         medium,
         align_bytes: 512,
         engine,
-        laid_out_verifiable: false,
     });
     CellPlan {
         name: "cell".to_owned(),
@@ -176,6 +182,10 @@ fn every_engine_reads_what_was_written() {
         assert_eq!(total.errors().total(), 0, "{engine:?}: {:?}", cell.evidence.first_corruption);
         assert!(total.class(OpKind::Read).unwrap().ops() > 3000, "{engine:?}");
         assert!(total.class(OpKind::Flush).unwrap().ops() >= 3, "{engine:?}");
+        // Half was written by this cell by the time that it was read, the rest held something else.
+        let v = cell.evidence.verification.unwrap();
+        assert_eq!((v.checked, v.whole), (v.current + v.unverified, 0), "{engine:?}: {v:?}");
+        assert!(v.current > 0 && v.writers[0].stamp == 1, "{engine:?}: {v:?}");
     }
 }
 
@@ -252,6 +262,8 @@ fn damage_is_found_on_every_engine() {
         thread.join().unwrap();
         assert!(cell.total().errors().of(ErrorKind::Corrupt) > 0, "{engine:?}");
         assert!(cell.evidence.first_corruption.is_some(), "{engine:?}");
+        let damaged = cell.evidence.verification.unwrap().found[&Finding::Damaged].clone();
+        assert!(damaged.units > 0 && damaged.units <= 256.min(damaged.reads), "{engine:?}");
     }
 }
 

@@ -72,7 +72,7 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         medium: Medium::Model { system: Arc::clone(system), volume },
         align_bytes: 512,
         engine: EngineKind::Model,
-        laid_out_verifiable: false,
+        verify: None,
     });
     CellPlan {
         name: "cell".to_owned(),

@@ -28,7 +28,8 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
-3 refused, for it would destroy something; 4 the target or an engine failed, too many operations did, or the target stopped answering; \
+3 refused, for it would destroy something; 4 the target or an engine failed, too many operations did, the target stopped answering, \
+or verified content was not what had been written; \
 5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held; 7 compare: something is slower; \
 8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
 nothing at all could be compared); 130 interrupted (what was measured is kept).";
@@ -155,7 +156,18 @@ pub enum Format {
 pub struct Run {
     /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
     /// a `/` or ending in `.toml`).
+    #[arg(
+        required_unless_present = "verify_only",
+        required = false,
+        default_value_if("verify_only", "true", "verify")
+    )]
     pub workload: String,
+    /// Run no workload: read each target from end to end once, check its verifiable content, and write
+    /// nothing. Says what is whole and of which run, and what is stale, zeroed, foreign, torn, misdirected or
+    /// damaged; exits with 4 if anything is.
+    #[arg(long, conflicts_with_all = ["workload", "content", "rate", "vary", "ops", "bytes", "repeat",
+        "destroy", "require"])]
+    pub verify_only: bool,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
     /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
     /// server `nbd://host/export` or `nbd+unix:///export?socket=PATH`, or emulated storage in virtual

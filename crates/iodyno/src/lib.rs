@@ -56,7 +56,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Run(flags) => run::command(flags, cli, words, style),
         Command::Check(flags) => check::command(flags),
-        Command::Purge(flags) => purge::command(flags),
+        Command::Purge(flags) => purge::command(flags, cli),
         Command::Ls { json } => stored::list(cli.notebook.as_deref(), *json, style),
         Command::Show { run, require, json, series } => {
             stored::show(cli.notebook.as_deref(), run, require, *json, *series, style)

@@ -1,8 +1,9 @@
 //! `purge`: brings a target back to the state as if it had never been written, and says what it did.
 
-use crate::args::Purge;
+use crate::args::{Cli, Purge};
 use crate::failure::Failure;
-use crate::{complain, print, print_json, signals};
+use crate::{complain, print, print_json, signals, stored};
+use iodyno_notebook::Notebook;
 use iodyno_target::purge::{
     PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Verified, plan, purge,
 };
@@ -16,9 +17,12 @@ use std::sync::atomic::Ordering;
 
 /// Exit code for a target that was not purged.
 const NOT_PURGED: u8 = 4;
+/// The exit code of a refusal.
+const REFUSED: u8 = 3;
 
-pub(crate) fn command(flags: &Purge) -> Result<ExitCode, Failure> {
+pub(crate) fn command(flags: &Purge, cli: &Cli) -> Result<ExitCode, Failure> {
     let inspection = inspect(&flags.target)?;
+    let key = iodyno_run::written_key(&inspection);
     complain(&announce(&plan(&inspection, flags.method)));
     let options = PurgeOptions { method: flags.method, confirm: Confirm(flags.destroy.clone()) };
     let stop = signals::stop_flag();
@@ -36,13 +40,28 @@ pub(crate) fn command(flags: &Purge) -> Result<ExitCode, Failure> {
             ControlFlow::Continue(())
         }
     };
-    let record = purge(inspection, &options, &mut progress)?;
+    let record = purge(inspection, &options, &mut progress);
+    // What failed half-way changed the target too; what was refused did not.
+    if record.as_ref().err().is_none_or(|e| e.exit_code() != REFUSED) {
+        forget_written(key.as_deref(), cli)?;
+    }
+    let record = record?;
     if flags.json {
         print_json(&json!({ "schema": 1, "purged": record.is_purged(), "record": record }))?;
     } else {
         print(&describe(&record))?;
     }
     Ok(if record.is_purged() { ExitCode::SUCCESS } else { ExitCode::from(NOT_PURGED) })
+}
+
+/// What earlier runs wrote to be verified is not expected there any more.
+fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
+    let Some(key) = key else { return Ok(()) };
+    match stored::path(cli.notebook.as_deref()) {
+        Ok(path) if path.exists() => Ok(Notebook::open(&path)?.forget_written(key)?),
+        // Where no notebook is, none expects anything.
+        _ => Ok(()),
+    }
 }
 
 /// What will be done, and why not otherwise.

@@ -13,8 +13,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit code of a run that too many failed operations stopped.
-const TOO_MANY_ERRORS: u8 = 4;
+/// Exit code of a run that too many failed operations stopped, and of one that read what was not written.
+const TARGET_FAILED: u8 = 4;
 /// Exit code of a run that a signal stopped.
 const INTERRUPTED: u8 = 130;
 
@@ -90,8 +90,8 @@ pub(crate) fn carry_out(
     }
     Ok(if outcome.interrupted {
         ExitCode::from(INTERRUPTED)
-    } else if outcome.too_many_errors {
-        ExitCode::from(TOO_MANY_ERRORS)
+    } else if outcome.too_many_errors || outcome.wrong_content() {
+        ExitCode::from(TARGET_FAILED)
     } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
         ExitCode::from(NOT_HELD)
     } else {
@@ -100,6 +100,9 @@ pub(crate) fn carry_out(
 }
 
 fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
+    if flags.verify_only {
+        return verify_only(flags, cli, words);
+    }
     if let Some(source) = method::source(flags)? {
         let name = source.name.clone();
         let method = method::request(source, flags, None)?;
@@ -115,6 +118,20 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
         cells.push(CellRequest { name, spec, fill_passes: None });
     }
     base(flags, cli, words, (name, cells, None))
+}
+
+/// A pass of verification over the targets: it writes nothing, and goes on to the end whatever it finds.
+fn verify_only(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
+    let mut cell = iodyno_run::verify_only(&flags.on)?;
+    if flags.engine.is_some_and(|engine| !engine.queues()) {
+        cell.spec = cell.spec.with_depth(1).map_err(Failure::input)?;
+    }
+    cell.spec = overridden(cell.spec, flags).map_err(Failure::input)?;
+    let name = cell.name.clone();
+    let mut request = base(flags, cli, words, (name, vec![cell], None))?;
+    request.read_only = true;
+    request.errors_max = u64::MAX;
+    Ok(request)
 }
 
 /// The request but for what is to be done.

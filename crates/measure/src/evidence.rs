@@ -5,6 +5,7 @@
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
+use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
 /// Evidence of one cell.
@@ -73,6 +74,10 @@ pub struct Evidence {
     pub hung: Option<Hung>,
     /// What verification found wrong first, in words.
     pub first_corruption: Option<String>,
+    /// What verification found in the reads; None where the content is not verifiable, nothing was read, or
+    /// no bytes move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
     /// Where the time of the I/Os went, phase by phase, in the order in which it does. In virtual time the
     /// machine tells of all of it; in real time the workers' own stamps tell of a sample ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,

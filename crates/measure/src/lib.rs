@@ -19,6 +19,7 @@ pub mod metric;
 pub mod statistics;
 pub mod threshold;
 pub mod verdict;
+pub mod verification;
 
 pub use cell::{
     COARSE_FACT, Cell, CellKey, Coarse, Ended, FAILURE_FACT, Place, Recorded, Resources, Role,
@@ -33,3 +34,4 @@ pub use interval::{ClassStats, Interval};
 pub use metric::{Metric, Quantity};
 pub use threshold::Threshold;
 pub use verdict::{Level, Verdict};
+pub use verification::{Finding, Found, KeptMap, Verification, Writer};

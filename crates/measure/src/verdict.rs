@@ -3,7 +3,7 @@
 //! judged again by newer rules.
 //!
 //! Each question has a file: how the cell ended, whether anything real was measured, whether the numbers agree,
-//! whether the generator was the limit, whether the storage answered, who else was there, under which conditions
+//! whether the generator was the limit, whether the storage answered, whether it gave back what had been written, who else was there, under which conditions
 //! of machine and device, and whether the samples suffice. The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
 mod accounting;
@@ -14,6 +14,7 @@ mod generator;
 mod others;
 mod samples;
 mod target;
+mod verification;
 
 use crate::cell::Cell;
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     accounting::accounting(cell, &total, &mut say);
     generator::generator(cell, &total, &mut say);
     target::target(cell, &total, &mut say);
+    verification::verification(cell, &mut say);
     others::others(cell, &total, &mut say);
     conditions::conditions(cell, &total, &mut say);
     samples::samples(cell, &total, &mut say);

@@ -1,7 +1,9 @@
 //! Verdicts follow from a cell's own evidence, and from nothing else.
 
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Conditions, Coverage, Ended, ErrorKind, Histogram, Interval, Level};
+use iodyno_measure::{
+    Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, Level, Verification,
+};
 use iodyno_units::OpKind;
 
 /// A sound cell: 2 s in two intervals, 20 000 reads of 100 µs each, one at a time.
@@ -65,6 +67,10 @@ fn a_ceiling_that_was_passed_was_disturbed() {
 type Change = fn(&mut Cell);
 
 /// The conditions around a cell, which say nothing by themselves.
+fn checked(cell: &mut Cell) -> &mut Verification {
+    cell.evidence.verification.get_or_insert_with(|| Verification::of_units(4096))
+}
+
 fn around(cell: &mut Cell) -> &mut Conditions {
     cell.evidence.conditions.get_or_insert_with(calm)
 }
@@ -234,6 +240,14 @@ fn each_rule_fires_on_its_own_evidence() {
         }),
         ("NOTHING_RECENT", Level::Note, |c| c.evidence.recent_misses = 3),
         ("OVERLAPS_SKIPPED", Level::Note, |c| c.evidence.overlaps_skipped = 3),
+        ("WRONG_CONTENT", Level::Invalid, |c| checked(c).add_found(Finding::Stale, 0, true)),
+        ("UNFLUSHED_LOST", Level::Warning, |c| checked(c).add_found(Finding::Unflushed, 0, true)),
+        ("UNVERIFIED_READS", Level::Warning, |c| checked(c).add_unverified(false)),
+        ("PASS_SHORT", Level::Warning, |c| {
+            checked(c).add_whole(1, true);
+            checked(c).read_share = Some(0.999);
+        }),
+        ("VERIFIED", Level::Note, |c| checked(c).add_whole(1, true)),
         ("COARSE_STAMPS", Level::Note, |c| c.stamps.add(32, 50_000)),
         ("SHORT", Level::Note, |c| c.window_ns = 900_000_000),
     ];

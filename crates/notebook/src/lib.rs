@@ -23,6 +23,7 @@ pub mod portable;
 mod process;
 mod schema;
 mod writer;
+mod written;
 
 pub use error::Error;
 pub use jiff::Timestamp;

@@ -33,6 +33,10 @@ impl Notebook {
         &self.path
     }
 
+    pub(crate) fn db(&self) -> &Connection {
+        &self.db
+    }
+
     /// Begins a run. The writer has its own connection: it may go to another thread, and may
     /// outlive this value.
     pub fn begin(&self, head: &RunHead) -> Result<RunWriter, Error> {

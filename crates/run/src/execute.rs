@@ -9,6 +9,7 @@ use crate::refuse;
 use crate::request::{NotKept, Outcome, Phase, Request, RunError, Watch};
 use crate::stage::{self, Prop};
 use crate::surroundings::{Surroundings, ram_bytes};
+use crate::verified;
 use iodyno_drive::engine::live::Slip;
 use iodyno_drive::probe::default_engine;
 use iodyno_drive::{
@@ -24,7 +25,7 @@ use iodyno_notebook::{
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::ArrivalKind;
+use iodyno_workload::{ArrivalKind, Content};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,9 +73,19 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
     let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
     let mut did = Did::default();
-    let result = stage::lay_all_out(request, &mut props, watch).and_then(|()| {
-        run_cells(request, &mut props, (&mut books, notebook.as_ref()), watch, &mut did)
-    });
+    verified::begin(request, &mut props, notebook.as_ref(), started)?;
+    let result = stage::lay_all_out(request, &mut props, watch)
+        .and_then(|()| verified::announce(request, &mut props, notebook.as_ref()))
+        .and_then(|()| {
+            run_cells(request, &mut props, (&mut books, notebook.as_ref()), watch, &mut did)
+        });
+    // A target that hangs is not touched again: no last flush.
+    if did.ended != Ended::Hung
+        && let Err(e) = verified::keep(request, &props, notebook.as_ref())
+    {
+        // The notebook still says that this run began to write: nothing wrong follows from it.
+        watch.advise(&format!("what was written is not kept for later verification: {e}"));
+    }
 
     let cut_short = matches!(result, Ok(Ran::CutShort) | Err(RunError::Interrupted));
     let interrupted = cut_short || did.ended == Ended::Interrupted;
@@ -321,6 +332,11 @@ pub(crate) fn run_cell(
         }
         _ => None,
     };
+    if emulated.is_none() {
+        for prop in &mut *props {
+            verified::ready(request, task, prop);
+        }
+    }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
     let (targets, choices) = targets_of(request, task, props, system.as_ref(), media);
     let is_null = matches!(props[0].medium, Medium::Null(_));
@@ -374,8 +390,7 @@ pub(crate) fn run_cell(
         if emulated.is_none() {
             done.facts.insert("engine.why".to_owned(), why);
         }
-        // Only the first cell knows what the lay-out left; later ones find what cells wrote.
-        prop.laid_out_verifiable = false;
+        prop.verified.note(done);
     }
     if cells.len() > 1 {
         cells.push(all_targets(&cells));
@@ -444,10 +459,16 @@ pub(crate) fn targets_of(
         let (engine, why) = engine_for(request, task, &medium, prop.align_bytes);
         let target = TargetPlan {
             name: prop.name.clone(),
-            medium,
             align_bytes: prop.align_bytes,
             engine,
-            laid_out_verifiable: prop.laid_out_verifiable,
+            verify: match media {
+                // Each cell has a machine of its own, with nothing on it.
+                Some(_) => verified::fresh(&task.spec, medium.capacity_bytes()),
+                None => {
+                    prop.verified.map.clone().filter(|_| task.spec.content() == Content::Verifiable)
+                }
+            },
+            medium,
         };
         (target, why)
     };
@@ -540,6 +561,9 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.recent_misses += one.recent_misses;
         sum.overlaps_skipped += one.overlaps_skipped;
         sum.first_corruption = sum.first_corruption.take().or_else(|| one.first_corruption.clone());
+        if let Some(theirs) = &one.verification {
+            sum.verification.get_or_insert_default().merge(theirs);
+        }
         sum.add_usage(one);
         if !matches!(cell.ended, Ended::Time | Ended::Settled) && all.ended != Ended::Hung {
             all.ended = cell.ended;

@@ -18,6 +18,8 @@ mod request;
 mod reuse;
 mod stage;
 mod surroundings;
+mod verified;
+mod verify_only;
 
 pub use course::whole_steps;
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
@@ -27,3 +29,5 @@ pub use plan::Plan;
 pub use request::{
     CellRequest, MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch,
 };
+pub use verified::written_key;
+pub use verify_only::verify_only;

@@ -155,6 +155,14 @@ pub struct NotKept {
     pub instead: Result<PathBuf, String>,
 }
 
+impl Outcome {
+    /// Whether verification met content that was not what had been written.
+    pub fn wrong_content(&self) -> bool {
+        let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
+        verified.any(|v| v.wrong_reads() > 0)
+    }
+}
+
 /// Why a run could not be made. Cells that were finished before are in the notebook.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {

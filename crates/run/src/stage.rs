@@ -2,6 +2,7 @@
 
 use crate::emulated::Emulated;
 use crate::request::{Phase, Request, RunError, Watch};
+use crate::verified::Verified;
 use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
@@ -13,8 +14,7 @@ use iodyno_target::{
     open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
-use iodyno_units::{Op, OpKind, human};
-use iodyno_workload::content::fill_verifiable;
+use iodyno_units::{Op, OpKind, human, verifiable};
 use iodyno_workload::{Content, Filler, Spec};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -45,8 +45,8 @@ pub(crate) struct Prop {
     pub(crate) align_bytes: u32,
     /// Share of it that was ever written, where that can be known.
     pub(crate) written_share: Option<f64>,
-    /// Every unit holds verifiable content, generation 1.
-    pub(crate) laid_out_verifiable: bool,
+    /// What verifiable content is checked against, and written with.
+    pub(crate) verified: Verified,
     /// The device's log before the run.
     pub(crate) health: Option<Health>,
     page_cache: bool,
@@ -66,7 +66,7 @@ impl Prop {
             medium: Medium::Null(0),
             align_bytes: 512,
             written_share: None,
-            laid_out_verifiable: false,
+            verified: Verified::default(),
             health: None,
             page_cache: false,
             why_not_direct: None,
@@ -136,8 +136,16 @@ impl Prop {
 
     /// Reads some blocks of the active range and counts those that hold only zeroes.
     pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
+        self.look_at_some(seed, spec, |block| {
+            evidence.blocks_sampled += 1;
+            evidence.blocks_zero += u32::from(block.iter().all(|&b| b == 0));
+        });
+    }
+
+    /// Reads some blocks of the active range at random, and shows each.
+    pub(crate) fn look_at_some(&self, seed: u64, spec: &Spec, mut look: impl FnMut(&[u8])) {
         let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
-        let (start, end) = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
+        let range = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
         let mut random = stream(seed, "sample", 0);
         match &self.medium {
             Medium::File(file) => {
@@ -151,7 +159,7 @@ impl Prop {
                     let n = unsafe { libc::pread(file.fd.as_raw_fd(), to, len, at as libc::off_t) };
                     usize::try_from(n).unwrap_or(0)
                 };
-                count_zeroes((start, end), bytes, &mut random, evidence, read);
+                read_some(range, bytes, &mut random, read, &mut look);
             }
             Medium::Nbd(export) => {
                 let Ok(client) = Blocking::connect(&export.uri) else { return };
@@ -159,21 +167,20 @@ impl Prop {
                 let mut bytes = vec![0; step as usize];
                 let read =
                     |bytes: &mut [u8], at: u64| client.read(at, bytes).map_or(0, |()| bytes.len());
-                count_zeroes((start, end), &mut bytes, &mut random, evidence, read);
+                read_some(range, &mut bytes, &mut random, read, &mut look);
             }
             _ => {}
         }
     }
 }
 
-/// Reads blocks as long as the buffer, at random, and counts those that hold only zeroes. `read` gives
-/// how many bytes it read.
-fn count_zeroes(
+/// Reads blocks as long as the buffer, at random, and shows them. `read` gives how many bytes it read.
+fn read_some(
     (start, end): (u64, u64),
     buffer: &mut [u8],
     random: &mut Generator,
-    evidence: &mut Evidence,
     mut read: impl FnMut(&mut [u8], u64) -> usize,
+    look: &mut dyn FnMut(&[u8]),
 ) {
     let step = buffer.len() as u64;
     let blocks = end.saturating_sub(start) / step;
@@ -181,8 +188,7 @@ fn count_zeroes(
         let at = (start.div_ceil(step) + below(random, blocks)) * step;
         let n = read(buffer, at);
         if n > 0 {
-            evidence.blocks_sampled += 1;
-            evidence.blocks_zero += u32::from(buffer[..n].iter().all(|&b| b == 0));
+            look(&buffer[..n]);
         }
     }
 }
@@ -332,8 +338,8 @@ pub(crate) fn lay_all_out(
     let Some(first) = request.cells.first() else {
         return Err(RunError::Impossible("there is nothing to run".to_owned()));
     };
-    let mut fill = Fill::new(request, &first.spec);
     for prop in props {
+        let mut fill = Fill::new(request, &first.spec, prop.verified.stamp);
         let name = prop.name.clone();
         let mut progress = |done_bytes, total_bytes| {
             watch.phase(Phase::LayingOut { target: &name, done_bytes, total_bytes });
@@ -347,7 +353,7 @@ pub(crate) fn lay_all_out(
             (Medium::Ram(region), _) => {
                 fill_ram(region, &mut fill, &mut progress)?;
                 prop.written_share = Some(1.0);
-                prop.laid_out_verifiable = fill.verifiable.is_some();
+                prop.verified.laid_out = fill.verifiable.map(|(unit_bytes, _)| unit_bytes);
             }
             (_, Some(opened)) => {
                 let whole = matches!(opened.lay_out, LayOut::Needed { from_bytes: 0, .. });
@@ -360,7 +366,8 @@ pub(crate) fn lay_all_out(
                     e => e.into(),
                 })?;
                 prop.written_share = Some(1.0);
-                prop.laid_out_verifiable = whole && fill.verifiable.is_some();
+                let unit_bytes = fill.verifiable.map(|(unit_bytes, _)| unit_bytes);
+                prop.verified.laid_out = unit_bytes.filter(|_| whole);
             }
             _ => {}
         }
@@ -390,12 +397,12 @@ fn fill_ram(
 /// The content that targets are laid out with: what the run's workloads write.
 struct Fill {
     filler: Filler,
-    /// Unit and seed, when every cell verifies in the same units.
+    /// Unit and writer, when every cell verifies in the same units.
     verifiable: Option<(u32, u64)>,
 }
 
 impl Fill {
-    fn new(request: &Request, first: &Spec) -> Self {
+    fn new(request: &Request, first: &Spec, stamp: u64) -> Self {
         let specs = || request.cells.iter().map(|c| &c.spec);
         let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);
         let unit = first.verify_unit_bytes();
@@ -403,15 +410,15 @@ impl Fill {
             specs().all(|s| s.content() == Content::Verifiable && s.verify_unit_bytes() == unit);
         // A number that no worker has, so that no worker writes the same bytes.
         let filler = Filler::new(writer, request.seed, u32::MAX);
-        Self { filler, verifiable: all_verify.then_some((unit, request.seed)) }
+        Self { filler, verifiable: all_verify.then_some((unit, stamp)) }
     }
 
     fn bytes(&mut self, bytes: &mut [u8], at: u64) {
-        if let Some((unit, seed)) = self.verifiable
+        if let Some((unit, stamp)) = self.verifiable
             && bytes.len().is_multiple_of(unit as usize)
         {
             for (i, piece) in bytes.chunks_exact_mut(unit as usize).enumerate() {
-                fill_verifiable(piece, at + i as u64 * u64::from(unit), 1, seed);
+                verifiable::fill(piece, at + i as u64 * u64::from(unit), stamp, 1);
             }
             return;
         }

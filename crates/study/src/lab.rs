@@ -432,7 +432,7 @@ fn plan<'a>(
         medium: Medium::Model { system: Arc::clone(system), volume },
         align_bytes: 512,
         engine: EngineKind::Model,
-        laid_out_verifiable: false,
+        verify: None,
     });
     CellPlan {
         name: name.to_owned(),

@@ -13,6 +13,7 @@ pub mod human;
 pub mod op;
 pub mod parse;
 pub mod rng;
+pub mod verifiable;
 
 pub use distance::nearest;
 pub use op::{Op, OpKind};

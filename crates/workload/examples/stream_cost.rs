@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use iodyno_units::verifiable;
 use iodyno_units::{Op, OpKind};
-use iodyno_workload::content::{check_verifiable, fill_verifiable};
 use iodyno_workload::{Arrivals, Filler, Geometry, Shared, Spec, Stream};
 
 const PASSES: usize = 15;
@@ -84,12 +84,12 @@ fn main() {
         );
     }
     let mut unit = [0_u8; 4096];
-    fill_verifiable(&mut unit, 0, 1, 1);
+    verifiable::fill(&mut unit, 0, 1, 1);
     println!(
         "  {:28} {:6.2} ns",
         "check of verifiable",
         median_ns(|| {
-            black_box(check_verifiable(black_box(&unit), 0, 1).is_ok());
+            black_box(verifiable::check(black_box(&unit), 0).is_ok());
         })
     );
 }

@@ -11,7 +11,8 @@ use crate::issuer::Step;
 use crate::memory::Buffers;
 use crate::recorder::Run;
 use crate::round_trip::{RoundTrip, Span};
-use iodyno_measure::{Ended, ErrorKind, Hung};
+use crate::verify::VerifyMap;
+use iodyno_measure::{Ended, ErrorKind, Hung, Verification};
 use iodyno_units::{Op, OpKind};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -33,6 +34,14 @@ struct Slot {
     submitted_ns: u64,
     /// When it was due; [`AT_SUBMISSION`] in closed loop.
     intended_ns: u64,
+}
+
+/// The flushes in flight, where content is verified.
+#[derive(Debug, Default)]
+struct Flushes {
+    count: u32,
+    /// The epoch of the first of them: what any of them proves is at least that.
+    epoch: u32,
 }
 
 /// The loop's own state.
@@ -59,8 +68,29 @@ pub(super) struct Loop {
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
     first_corruption: Option<String>,
+    /// What verification found; None where content is not verified.
+    tally: Option<Box<Verification>>,
+    flushes: Flushes,
     pub(super) ended: Ended,
     hung: Option<Hung>,
+}
+
+impl Flushes {
+    fn begins(&mut self, map: &VerifyMap) {
+        let epoch = map.flush_begins();
+        if self.count == 0 {
+            self.epoch = epoch;
+        }
+        self.count += 1;
+    }
+
+    #[inline]
+    fn completed(&mut self, map: &VerifyMap, op: &Op, succeeded: bool) {
+        if op.kind == OpKind::Flush {
+            self.count -= 1;
+            map.flushed(self.epoch, succeeded);
+        }
+    }
 }
 
 impl Loop {
@@ -87,6 +117,8 @@ impl Loop {
             cpu_end: None,
             overlaps_skipped: 0,
             first_corruption: None,
+            tally: None,
+            flushes: Flushes::default(),
             ended: Ended::Time,
             hung: None,
         }
@@ -122,6 +154,7 @@ impl Loop {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
+        self.tally = w.verify.as_ref().map(|map| Box::new(map.tally()));
         let result = loop {
             if !w.recorder.measuring() && self.now_ns >= self.window_start_ns {
                 self.begin_window(w);
@@ -146,7 +179,14 @@ impl Loop {
             }
         };
         self.end_window(w);
-        self.drain(w, engine, buffers)?;
+        let drained = self.drain(w, engine, buffers);
+        if let Some(map) = &w.verify
+            && drained.is_err()
+            && self.hung.is_none()
+        {
+            self.in_flight_slots().for_each(|slot| map.abandon(&slot.op));
+        }
+        drained?;
         result
     }
 
@@ -168,6 +208,9 @@ impl Loop {
                 let ops = self.in_flight() as u64;
                 self.hung = Some(Hung { ops, oldest_ns, stuck_workers: 0 });
                 self.ended = Ended::Hung;
+                if let Some(map) = &w.verify {
+                    self.in_flight_slots().for_each(|slot| map.abandon(&slot.op));
+                }
                 engine.cancel();
                 engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
                 engine.drain(|slot, _| self.free.push(slot));
@@ -176,20 +219,22 @@ impl Loop {
             engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
             let before = self.in_flight();
             let (slots, free, moved) = (&self.slots, &mut self.free, &mut self.moved_bytes);
+            let (tally, flushes) = (&mut self.tally, &mut self.flushes);
             engine.drain(|slot, result| {
                 let op = &slots[slot as usize].op;
                 *moved += result.max(0) as u64;
+                let succeeded = result == op.len_bytes as i32;
                 if let Some(coverage) = &mut w.coverage
-                    && result == op.len_bytes as i32
+                    && succeeded
                 {
                     cover(coverage, op);
                 }
-                if let Some(map) = &w.verify {
+                if let (Some(map), Some(tally)) = (&w.verify, tally.as_deref_mut()) {
                     let len = op.len_bytes as usize;
                     // SAFETY: the operation has completed, and no other is issued.
                     let bytes = buffers.map(|b| unsafe { &*b.bytes(slot, len) });
-                    let succeeded = result == op.len_bytes as i32;
-                    let _ = map.complete(op, succeeded, bytes.unwrap_or_default());
+                    flushes.completed(map, op, succeeded);
+                    let _ = map.complete(op, succeeded, bytes.unwrap_or_default(), tally);
                 }
                 free.push(slot);
             });
@@ -295,6 +340,9 @@ impl Loop {
         for _ in 0..CLAIM_TRIES {
             let op = w.stream.next_op();
             if map.claim(&op) {
+                if op.kind == OpKind::Flush {
+                    self.flushes.begins(map);
+                }
                 return Some(op);
             }
             self.overlaps_skipped += 1;
@@ -363,6 +411,7 @@ impl Loop {
         let counts = w.recorder.measuring() && now_ns < self.window_end_ns;
         let (slots, free) = (&self.slots, &mut self.free);
         let first_corruption = &mut self.first_corruption;
+        let (tally, flushes) = (&mut self.tally, &mut self.flushes);
         let window_end_ns = self.window_end_ns;
         // The window ended while this turn waited: its completions are not counted, but were in
         // flight until then.
@@ -388,14 +437,20 @@ impl Loop {
                 *carried_out_ns += i128::from(window_end_ns.saturating_sub(slot.submitted_ns));
             }
             let mut failure = (result != len_bytes as i32).then(|| failure_of(result));
-            if let Some(map) = &w.verify {
+            if let (Some(map), Some(tally)) = (&w.verify, tally.as_deref_mut()) {
                 // SAFETY: the operation has completed, and the slot is not used again before this
                 // closure returns.
                 let bytes = buffers.map(|b| unsafe { &*b.bytes(index, len_bytes as usize) });
-                let checked = map.complete(&slot.op, failure.is_none(), bytes.unwrap_or_default());
+                let succeeded = failure.is_none();
+                flushes.completed(map, &slot.op, succeeded);
+                let checked = map.complete(&slot.op, succeeded, bytes.unwrap_or_default(), tally);
                 if let Err(what) = checked {
+                    // It was read all the same.
+                    if let Some(coverage) = &mut w.coverage {
+                        cover(coverage, &slot.op);
+                    }
                     failure = Some((ErrorKind::Corrupt, libc::EILSEQ));
-                    first_corruption.get_or_insert(what);
+                    first_corruption.get_or_insert_with(|| what.to_string());
                 }
             }
             if let Some((kind, errno)) = failure {
@@ -465,6 +520,7 @@ impl Loop {
             recent_misses: w.stream.recent_misses(),
             walked: w.stream.walked(),
             first_corruption: self.first_corruption,
+            verification: self.tally,
             coverage: w.coverage.take(),
             ended: self.ended,
             engine_error,

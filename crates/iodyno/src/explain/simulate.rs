@@ -104,7 +104,7 @@ pub(super) fn simulate(
         medium: medium(number),
         align_bytes: 512,
         engine: EngineKind::Model,
-        laid_out_verifiable: false,
+        verify: None,
     });
     let plan = CellPlan {
         name: name.to_owned(),

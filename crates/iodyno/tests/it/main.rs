@@ -42,3 +42,4 @@ mod serve_stamps;
 mod streams;
 mod study;
 mod verdicts;
+mod verification;

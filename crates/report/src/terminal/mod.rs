@@ -18,6 +18,7 @@ pub mod table;
 mod targets;
 pub mod text;
 mod verdicts;
+mod verification;
 
 use iodyno_measure::{CellKey, Threshold};
 use iodyno_notebook::{Run, Status};
@@ -73,7 +74,8 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String
         let repeated = repeated::lines(run, style);
         // Repeats say more of a figure than its own window does.
         let known = if repeated.is_empty() { results::certainty(run, style) } else { Vec::new() };
-        for more in [bars::lines(run, style), repeated, known] {
+        let verified = verification::lines(run, style);
+        for more in [verified, bars::lines(run, style), repeated, known] {
             if !more.is_empty() {
                 lines.push(String::new());
                 lines.extend(more);

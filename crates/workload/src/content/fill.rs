@@ -3,10 +3,9 @@
 use core::cell::Cell;
 
 use iodyno_units::Op;
-use iodyno_units::rng::{self, Generator, RngCore as _, below, splitmix64};
+use iodyno_units::rng::{self, Generator, RngCore as _, below, random_words, splitmix64};
+use iodyno_units::verifiable;
 
-use super::random_words;
-use super::verify::fill_verifiable;
 use crate::spec::{Content, Percent, Spec};
 
 /// The piece of a buffer that is kept unique, and the block of deduplication, in bytes.
@@ -92,8 +91,8 @@ impl Filler {
 
     /// Makes a prepared buffer, or the part of it that is written, ready for the write `op`.
     ///
-    /// Verifiable content gets generation 1 here; a caller that keeps the generations of its
-    /// target calls [`fill_verifiable`] itself.
+    /// Verifiable content gets generation 1 and the seed for its writer here; a caller that keeps the
+    /// generations of its target calls [`verifiable::fill`] itself.
     #[inline]
     pub fn stamp(&mut self, buffer: &mut [u8], op: &Op) {
         match self.content {
@@ -101,7 +100,7 @@ impl Filler {
             Content::Verifiable => {
                 let mut offset_bytes = op.offset_bytes;
                 for unit in buffer.chunks_exact_mut(self.unit_bytes) {
-                    fill_verifiable(unit, offset_bytes, 1, self.seed);
+                    verifiable::fill(unit, offset_bytes, self.seed, 1);
                     offset_bytes += unit.len() as u64;
                 }
             }

@@ -1,0 +1,162 @@
+//! What a unit that was read is called, by what it says of itself and by what is known of it.
+
+use super::{UNSURE, VerifyMap};
+use core::fmt;
+use iodyno_measure::{Finding, Verification};
+use iodyno_units::verifiable::{self, Flaw, Mark};
+use std::sync::atomic::Ordering;
+
+/// A unit that is not what had been written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    offset_bytes: u64,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Flaw(Flaw),
+    /// Whole, and of an earlier write: what it says, and writer and generation of the latest.
+    Stale(Mark, (u64, u32)),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: ", self.offset_bytes)?;
+        match &self.what {
+            What::Flaw(flaw) => flaw.fmt(f),
+            What::Stale(mark, (writer, generation)) if mark.writer == *writer => write!(
+                f,
+                "stale content, generation {} where {generation} had been acknowledged",
+                mark.generation
+            ),
+            What::Stale(mark, (_, generation)) => write!(
+                f,
+                "stale content, generation {} of an earlier run where generation {generation} of a later one had been acknowledged",
+                mark.generation
+            ),
+        }
+    }
+}
+
+/// What a unit that was read is.
+enum Judged {
+    /// Of the latest write that is known.
+    Current(Mark),
+    /// Whole; whether it is of the latest write is not known.
+    Whole(Mark),
+    /// Nothing that could be verified, and nothing was expected.
+    Unverified {
+        zeroes: bool,
+    },
+    Found(Finding, What),
+}
+
+impl VerifyMap {
+    /// Judges and counts one unit.
+    pub(super) fn check(
+        &self,
+        unit: usize,
+        bytes: &[u8],
+        tally: &mut Verification,
+    ) -> Result<(), Wrong> {
+        let offset_bytes = unit as u64 * self.unit_bytes;
+        let read = verifiable::check(bytes, offset_bytes);
+        match self.judge(unit, read) {
+            Judged::Current(mark) => tally.add_whole(mark.writer, true),
+            Judged::Whole(mark) => tally.add_whole(mark.writer, false),
+            Judged::Unverified { zeroes } => tally.add_unverified(zeroes),
+            Judged::Found(finding, what) => {
+                let bit = 1 << (unit % 64);
+                let is_new = self.found[unit / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0;
+                tally.add_found(finding, offset_bytes, is_new);
+                if finding.is_wrong() {
+                    return Err(Wrong { offset_bytes, what });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, unit: usize, read: Result<Mark, Flaw>) -> Judged {
+        let now = self.generation[unit].load(Ordering::Relaxed);
+        if now & UNSURE != 0 {
+            return unsure(read);
+        }
+        if now != 0 {
+            let latest = (self.writer, now);
+            return match read {
+                Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
+                Ok(mark) => Judged::Found(Finding::Stale, What::Stale(mark, latest)),
+                Err(flaw) => wrong(flaw),
+            };
+        }
+        let Some(before) = self.before.as_deref() else { return unknown(read) };
+        let Some(latest) = before.latest(unit) else { return unknown(read) };
+        let durable = before.durable(unit);
+        match read {
+            // A run that did not come to its end may have written there since.
+            Ok(mark) if is_of(&mark, latest) && before.unfinished.is_some() => Judged::Whole(mark),
+            Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
+            // By a run that is not kept here, or that did not come to its end, or in flight at a crash.
+            Ok(mark) if rank(&mark) > latest => Judged::Whole(mark),
+            Ok(mark) => {
+                let is_kept = durable.is_some_and(|durable| rank(&mark) < durable);
+                let finding = if is_kept { Finding::Stale } else { Finding::Unflushed };
+                Judged::Found(finding, What::Stale(mark, latest))
+            }
+            // A crash may tear what was in flight, and take what had not been flushed.
+            Err(flaw @ Flaw::Torn { head, tail, .. })
+                if durable != Some(latest) || head.max(tail) > Some(latest) =>
+            {
+                Judged::Found(Finding::Unflushed, What::Flaw(flaw))
+            }
+            Err(flaw) if durable.is_none() => Judged::Found(Finding::Unflushed, What::Flaw(flaw)),
+            Err(flaw) => wrong(flaw),
+        }
+    }
+}
+
+/// Writer and generation, which are in the order of time: stamps are.
+fn rank(mark: &Mark) -> (u64, u32) {
+    // The writer of version 1 is a seed, and older than any stamp.
+    (if mark.version == 1 { 0 } else { mark.writer }, mark.generation)
+}
+
+fn is_of(mark: &Mark, write: (u64, u32)) -> bool {
+    mark.version != 1 && (mark.writer, mark.generation) == write
+}
+
+/// A unit to which a write failed, or that was trimmed.
+fn unsure(read: Result<Mark, Flaw>) -> Judged {
+    match read {
+        Ok(mark) => Judged::Whole(mark),
+        Err(flaw @ Flaw::Misdirected { .. }) => {
+            Judged::Found(Finding::Misdirected, What::Flaw(flaw))
+        }
+        Err(flaw) => Judged::Unverified { zeroes: flaw == Flaw::Zeroed },
+    }
+}
+
+/// A unit of which nothing is known: what bears the traces of verifiable content must be whole.
+fn unknown(read: Result<Mark, Flaw>) -> Judged {
+    match read {
+        Ok(mark) => Judged::Whole(mark),
+        Err(Flaw::Zeroed) => Judged::Unverified { zeroes: true },
+        Err(Flaw::Foreign { .. }) => Judged::Unverified { zeroes: false },
+        Err(flaw) => wrong(flaw),
+    }
+}
+
+fn wrong(flaw: Flaw) -> Judged {
+    let finding = match flaw {
+        Flaw::Zeroed => Finding::Zeroed,
+        Flaw::Foreign { .. } => Finding::Foreign,
+        Flaw::Misdirected { .. } => Finding::Misdirected,
+        Flaw::Torn { .. } => Finding::Torn,
+        Flaw::Damaged { .. } => Finding::Damaged,
+        // Of whole content in longer units: it is checked by units of that length, or not at all.
+        Flaw::PartOfLonger { .. } => return Judged::Unverified { zeroes: false },
+    };
+    Judged::Found(finding, What::Flaw(flaw))
+}

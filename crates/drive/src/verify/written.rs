@@ -1,0 +1,150 @@
+//! Which write each unit of a target holds, as one run hands it on to the next: plain data, and its bytes.
+//! `docs/formats/verifiable.md` describes them.
+
+/// How the bytes begin; the last character is the version.
+const MAGIC: [u8; 8] = *b"iodynoW1";
+/// Magic number, unit, number of units, unfinished writer, number of writers, whether the durable differ.
+const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 1 + 1;
+/// Writers that are told apart; older ones are forgotten.
+const WRITERS_MAX: usize = 255;
+
+/// The write that each unit holds: the number of its writer, from 1, and the generation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    /// 0 where nothing is known.
+    writer: Vec<u8>,
+    generation: Vec<u32>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Length of a unit, bytes.
+    pub unit_bytes: u32,
+    /// The stamp of a run that wrote after this was made and did not come to its end: what it wrote is
+    /// newer than all that is here.
+    pub unfinished: Option<u64>,
+    /// Stamps, ascending.
+    writers: Vec<u64>,
+    acknowledged: Column,
+    /// None where all that was acknowledged is durable.
+    durable: Option<Column>,
+}
+
+impl Written {
+    /// Of a target of which nothing is known.
+    pub fn nothing(unit_bytes: u32, units: usize) -> Self {
+        let acknowledged = Column { writer: vec![0; units], generation: vec![0; units] };
+        Self { unit_bytes, unfinished: None, writers: Vec::new(), acknowledged, durable: None }
+    }
+
+    /// The latest stamp in it; 0 where there is none.
+    pub fn latest_stamp(&self) -> u64 {
+        self.writers.last().copied().unwrap_or(0).max(self.unfinished.unwrap_or(0))
+    }
+
+    /// Writer and generation of the latest acknowledged write of a unit, where it is known.
+    #[inline]
+    pub fn latest(&self, unit: usize) -> Option<(u64, u32)> {
+        self.at(&self.acknowledged, unit)
+    }
+
+    /// The same of the latest durable write.
+    pub fn durable(&self, unit: usize) -> Option<(u64, u32)> {
+        self.at(self.durable.as_ref().unwrap_or(&self.acknowledged), unit)
+    }
+
+    fn at(&self, column: &Column, unit: usize) -> Option<(u64, u32)> {
+        let writer = usize::from(*column.writer.get(unit)?).checked_sub(1)?;
+        Some((*self.writers.get(writer)?, column.generation[unit]))
+    }
+
+    /// What is known of each of `units` units.
+    pub(super) fn of(
+        unit_bytes: u32,
+        units: usize,
+        latest: impl Fn(usize) -> Option<(u64, u32)>,
+        durable: impl Fn(usize) -> Option<(u64, u32)>,
+    ) -> Self {
+        let mut writers: Vec<u64> = Vec::new();
+        for (writer, _) in (0..units).flat_map(|unit| [latest(unit), durable(unit)]).flatten() {
+            if let Err(at) = writers.binary_search(&writer) {
+                writers.insert(at, writer);
+            }
+        }
+        let writers = writers.split_off(writers.len().saturating_sub(WRITERS_MAX));
+        let number = |write: Option<(u64, u32)>| {
+            let (stamp, generation) = write?;
+            Some((writers.binary_search(&stamp).ok()? as u8 + 1, generation))
+        };
+        let column = |write: &dyn Fn(usize) -> Option<(u64, u32)>| {
+            let (mut writer, mut generation) = (vec![0; units], vec![0; units]);
+            for unit in 0..units {
+                (writer[unit], generation[unit]) = number(write(unit)).unwrap_or((0, 0));
+            }
+            Column { writer, generation }
+        };
+        let differs = (0..units).any(|unit| number(latest(unit)) != number(durable(unit)));
+        let durable = differs.then(|| column(&durable));
+        let acknowledged = column(&latest);
+        Self { unit_bytes, unfinished: None, writers, acknowledged, durable }
+    }
+
+    /// As bytes that [`Self::from_bytes`] reads. Generations lie byte by byte, the low bytes of all units
+    /// first: most of the others are zero and compress away.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let units = self.acknowledged.writer.len();
+        let columns = 1 + usize::from(self.durable.is_some());
+        let len = HEADER_BYTES + self.writers.len() * 8 + columns * units * 5;
+        let mut out = Vec::with_capacity(len);
+        out.extend(MAGIC);
+        out.extend(self.unit_bytes.to_le_bytes());
+        out.extend((units as u64).to_le_bytes());
+        out.extend(self.unfinished.unwrap_or(0).to_le_bytes());
+        out.push(self.writers.len() as u8);
+        out.push(self.durable.is_some().into());
+        self.writers.iter().for_each(|writer| out.extend(writer.to_le_bytes()));
+        for column in [Some(&self.acknowledged), self.durable.as_ref()].into_iter().flatten() {
+            out.extend(&column.writer);
+            for byte in 0..4 {
+                out.extend(column.generation.iter().map(|g| g.to_le_bytes()[byte]));
+            }
+        }
+        out
+    }
+
+    /// Reads [`Self::to_bytes`]. None of anything else: the bytes may come from a file that was damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let mut take = |n: usize| rest.split_off(..n);
+        if take(8)? != MAGIC {
+            return None;
+        }
+        let unit_bytes = u32::from_le_bytes(take(4)?.try_into().ok()?);
+        let units = usize::try_from(u64::from_le_bytes(take(8)?.try_into().ok()?)).ok()?;
+        let unfinished = u64::from_le_bytes(take(8)?.try_into().ok()?);
+        let [count, durable] = take(2)?.try_into().ok()?;
+        let mut writers = Vec::new();
+        for _ in 0..count {
+            writers.push(u64::from_le_bytes(take(8)?.try_into().ok()?));
+        }
+        let mut column = || {
+            let writer = take(units)?.to_vec();
+            let planes = take(units.checked_mul(4)?)?;
+            let byte = |unit: usize, plane: usize| planes[plane * units + unit];
+            let generation = (0..units)
+                .map(|u| u32::from_le_bytes([byte(u, 0), byte(u, 1), byte(u, 2), byte(u, 3)]))
+                .collect();
+            let known = writer.iter().all(|&number| number <= count);
+            known.then_some(Column { writer, generation })
+        };
+        let acknowledged = column()?;
+        let durable = if durable == 0 { None } else { Some(column()?) };
+        let is_sound = rest.is_empty()
+            && writers.is_sorted_by(|a, b| a < b)
+            && unit_bytes.is_multiple_of(512)
+            && unit_bytes > 0;
+        let unfinished = (unfinished != 0).then_some(unfinished);
+        is_sound.then_some(Self { unit_bytes, unfinished, writers, acknowledged, durable })
+    }
+}

@@ -1,0 +1,196 @@
+//! What verification says of content that other runs wrote: each way to be wrong is found and counted across
+//! runs, what was not verified is said, and a pass over a whole target tells what a crash or a power cut left.
+
+use crate::contract::{RUN_SCHEMA, assert_valid};
+use crate::place::{Place, cells, codes, whole};
+use crate::serve::{Served, URI, flash};
+use serde_json::{Value, json};
+use std::fs;
+use std::time::Duration;
+
+const UNIT: usize = 4096;
+const UNITS: usize = 1024;
+
+/// What the only cell of a run found, by the run's exit code.
+#[track_caller]
+fn verified(place: &Place, words: &str, exit: i32) -> (Value, Value) {
+    let told = place.iodyno(&format!("{words} --json --quiet"));
+    let document = told.exits(exit).json();
+    assert_valid(RUN_SCHEMA, &document);
+    let cell = cells(&document)[0].clone();
+    (cell["evidence"]["verification"].clone(), cell)
+}
+
+fn changed(a: &[u8], b: &[u8]) -> Vec<usize> {
+    let differs = |unit: &usize| a[unit * UNIT..][..UNIT] != b[unit * UNIT..][..UNIT];
+    (0..UNITS).filter(differs).collect()
+}
+
+/// Ten blocks of each kind of damage, in a file that earlier runs wrote.
+#[test]
+fn damage_between_runs_is_found_by_kind() {
+    let place = Place::new();
+    let write = "run random-write --content verifiable --ramp 0s --ops 3000";
+    place.document(&format!("{write} --on f?size=4MiB"));
+    let old = fs::read(place.path("f")).unwrap();
+    place.document(&format!("{write} --on ./f"));
+    let sound = fs::read(place.path("f")).unwrap();
+    let pass = "run --verify-only --on ./f";
+    let (found, cell) = verified(&place, pass, 0);
+    assert_eq!((whole(&found["checked"]), whole(&found["current"])), (1024, 1024), "{found}");
+    assert_eq!((&found["found"], &found["kept_map"]), (&json!({}), &json!("whole")));
+    assert_eq!(found["read_share"], 1.0);
+    assert!(found["writers"].as_array().unwrap().len() <= 2, "the runs, and nobody else: {found}");
+    let said = codes(&cell);
+    assert!(said.contains(&"VALID") && said.contains(&"VERIFIED"), "{said:?}");
+
+    let mut image = sound.clone();
+    let mut random = 1_u64;
+    let mut noise = |bytes: &mut [u8]| {
+        for byte in bytes {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (random >> 56) as u8;
+        }
+    };
+    let unit = |n: usize| n * UNIT..(n + 1) * UNIT;
+    let rewritten: Vec<usize> = changed(&old, &sound).into_iter().filter(|&n| n >= 600).collect();
+    for i in 0..10 {
+        image[unit(i)].fill(0);
+        noise(&mut image[unit(100 + i)]);
+        // Written for the place five blocks on, and for the next one and shifted by a sector.
+        image[unit(200 + i)].copy_from_slice(&sound[unit(205 + i)]);
+        let shifted = (300 + i) * UNIT + 512;
+        image[unit(300 + i)].copy_from_slice(&sound[shifted..shifted + UNIT]);
+        noise(&mut image[unit(400 + i)][1024..]);
+        image[unit(500 + i)][2048..].fill(0);
+        image[unit(rewritten[i])].copy_from_slice(&old[unit(rewritten[i])]);
+        let torn = rewritten[10 + i] * UNIT;
+        image[torn..torn + 1536].copy_from_slice(&old[torn..torn + 1536]);
+    }
+    fs::write(place.path("f"), &image).unwrap();
+    let (found, cell) = verified(&place, pass, 4);
+    let count = |name: &str| whole(&found["found"][name]["units"]);
+    for (name, units) in [
+        ("zeroed", 10),
+        ("foreign", 10),
+        ("misdirected", 20),
+        ("damaged", 10),
+        ("torn", 20),
+        ("stale", 10),
+    ] {
+        assert_eq!(count(name), units, "{name}: {found}");
+        assert_eq!(found["found"][name]["reads"], units, "a pass reads each block once");
+    }
+    let places: Vec<u64> = (0..4).map(|i| (100 + i) * 4096).collect();
+    assert_eq!(found["found"]["foreign"]["first_bytes"], json!(places));
+    assert_eq!(whole(&found["current"]), 1024 - 80);
+    assert!(codes(&cell).contains(&"WRONG_CONTENT"), "{cell}");
+    assert_eq!((&cell["level"], &cell["ended"]), (&json!("invalid"), &json!("ops")));
+    let told = place.iodyno(&format!("{pass} -q"));
+    for words in ["WRONG_CONTENT", "10 zeroed (at byte 0, 4096, 8192, 12288 …)", "first at byte"]
+    {
+        assert!(told.exits(4).stdout.contains(words), "{words}: {told:?}");
+    }
+
+    // A workload that reads finds the same, and does not call it VALID.
+    let read = "run random-read --content verifiable --on ./f --ramp 0s --ops 4000";
+    let (met, cell) = verified(&place, &format!("{read} --max-errors 100000"), 4);
+    for (name, _) in met["found"].as_object().unwrap() {
+        assert!(count(name) >= whole(&met["found"][name]["units"]), "{met}");
+    }
+    assert!(whole(&met["found"]["zeroed"]["reads"]) > 0, "{met}");
+    let corrupt = whole(&cell["read"]["errors_by_kind"]["corrupt"]);
+    assert_eq!(whole(&met["checked"]) - whole(&met["current"]), corrupt, "{met}");
+    assert_eq!(cell["level"], "invalid");
+
+    // Without what the notebook knows, blocks that bear no trace of ours can't be called wrong, and of whole
+    // ones it can't be told whether they are the latest.
+    let (found, cell) = verified(&place, &format!("{pass} --no-notebook"), 4);
+    assert_eq!(whole(&found["unverified"]), 20, "{found}");
+    assert_eq!((&found["current"], &found["kept_map"]), (&json!(0), &json!("none")));
+    assert_eq!(found["found"].as_object().unwrap().len(), 3, "{found}");
+    assert!(codes(&cell).contains(&"UNVERIFIED_READS"));
+    fs::write(place.path("f"), &sound).unwrap();
+    verified(&place, pass, 0);
+}
+
+/// Content that no verified run wrote: nothing is found wrong, and the share that was not verified is said.
+#[test]
+fn what_was_not_verified_is_said() {
+    let place = Place::new();
+    let write = "run random-write --on f?size=4MiB --ramp 0s --ops 64";
+    place.document(&format!("{write} --content verifiable"));
+    // Another run writes something else: the map of the first one is forgotten.
+    place.document(write);
+    let read = "run random-read --content verifiable --on ./f --ramp 0s --ops 2000";
+    let (found, cell) = verified(&place, read, 0);
+    let unverified = whole(&found["unverified"]);
+    assert!((1..500).contains(&unverified), "64 of 1024 blocks, as far as they were met: {found}");
+    assert_eq!(whole(&found["whole"]) + unverified, 2000);
+    let warning = cell["verdicts"].as_array().unwrap().iter();
+    let warning = warning.clone().find(|v| v["code"] == "UNVERIFIED_READS").unwrap();
+    let text = warning["text"].as_str().unwrap();
+    assert!(text.contains(&format!("{unverified} of 2000")), "{text}");
+    assert_eq!(cell["level"], "warning");
+    // All of a new file that this run lays out itself is verified.
+    let words = "run random-read --content verifiable --on scratch:4MiB --ramp 0s --ops 2000";
+    let (found, _) = verified(&place, words, 0);
+    assert_eq!((whole(&found["current"]), whole(&found["checked"])), (2000, 2000), "{found}");
+    for words in ["", "--on null:", "--on scratch:4MiB", "--on ram:4MiB"] {
+        let told = place.iodyno(&format!("run --verify-only {words}"));
+        told.fails(2, &["holds nothing that was written before"]);
+    }
+    place.iodyno("run --verify-only random-read --on ./f").fails(2, &["cannot be used with"]);
+}
+
+/// A run that was killed: what it wrote is newer than what is known, and nothing is called wrong.
+#[test]
+fn a_run_that_was_killed_left_no_map_of_what_it_wrote() {
+    let place = Place::new();
+    let words = "run random-write --content verifiable --on f?size=4MiB --ramp 0s --time 1m -q";
+    let mut running = place.start(words);
+    place.wait_for_cells(&mut running, 1);
+    std::thread::sleep(Duration::from_millis(100));
+    running.signal(libc::SIGKILL);
+    running.finish();
+    let (found, cell) = verified(&place, "run --verify-only --on ./f", 0);
+    assert_eq!(found["kept_map"], "unfinished");
+    assert_eq!(whole(&found["whole"]) + whole(&found["current"]), 1024, "{found}");
+    assert!(whole(&found["whole"]) > 0, "{found}");
+    assert!(codes(&cell).contains(&"VALID"), "{cell}");
+}
+
+/// A served device with a volatile cache loses its power: what was flushed is there, what was not may be
+/// older, and the pass tells one from the other.
+#[test]
+fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    let server = Served::start(&place, "./device.toml --no-floor --dilate 100");
+    let write =
+        format!("--content verifiable --on {URI} --destroy {URI} --active 0..4MiB --ramp 0s -q");
+    let pass = format!("run --verify-only --on {URI} --active 0..4MiB");
+    place.iodyno(&format!("run seq-write {write} --ops 32 --block 128KiB")).succeeds();
+    server.fault("power-cut");
+    let (found, _) = verified(&place, &pass, 0);
+    assert_eq!(whole(&found["current"]), 1024, "the run ended with a flush: {found}");
+    let mut taken = 0;
+    for _ in 0..4 {
+        let words = format!("run random-write {write} --time 1m --max-errors 0 --block 4KiB");
+        let mut running = place.start(&words);
+        place.wait_for_cells(&mut running, 1);
+        std::thread::sleep(Duration::from_millis(50));
+        // What is in flight fails, so that the run knows, and ends.
+        server.fault("hang");
+        std::thread::sleep(Duration::from_millis(20));
+        server.fault("power-cut");
+        server.fault("clear");
+        running.finish().exits(4);
+        let (found, cell) = verified(&place, &pass, 0);
+        let unflushed = whole(&found["found"]["unflushed"]["units"]);
+        assert_eq!(codes(&cell).contains(&"UNFLUSHED_LOST"), unflushed > 0, "{cell}");
+        taken += unflushed;
+    }
+    assert!(taken > 0, "four power cuts took nothing");
+    server.stop();
+}

@@ -1,0 +1,145 @@
+//! Did the storage give back what had been written? What was verified of the reads, what was not, and what
+//! was found wrong.
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::verification::{Finding, KeptMap, Verification, Writer};
+use iodyno_units::human;
+
+/// Runs that a text names.
+const WRITERS_SHOWN: usize = 3;
+
+/// What was verified, what was not, and what was found wrong.
+pub(super) fn verification(cell: &Cell, say: &mut Say) {
+    let Some(v) = cell.evidence.verification.as_ref().filter(|v| v.checked > 0) else { return };
+    if v.wrong_reads() > 0 {
+        say(
+            "WRONG_CONTENT",
+            Level::Invalid,
+            format!(
+                "{} of {} reads of {} blocks did not give what had been written; different blocks: {}",
+                v.wrong_reads(),
+                v.checked,
+                human::size(v.unit_bytes.into()),
+                findings(v, Finding::is_wrong)
+            ),
+        );
+    }
+    if v.of(Finding::Unflushed).is_some() {
+        say(
+            "UNFLUSHED_LOST",
+            Level::Warning,
+            format!(
+                "blocks hold older content than was acknowledged, in writes that had not been flushed: {}; a power cut may take them, and nothing else",
+                findings(v, |of| of == Finding::Unflushed)
+            ),
+        );
+    }
+    if v.unverified > 0 {
+        say("UNVERIFIED_READS", Level::Warning, unverified(v));
+    }
+    if v.read_share.is_some_and(|share| share < 1.0) {
+        let percent = (v.read_share.unwrap_or(0.0) * 1e4).floor() / 1e2;
+        say(
+            "PASS_SHORT",
+            Level::Warning,
+            format!("only {percent:.2} % of the range was read; nothing is said of the rest"),
+        );
+    }
+    if v.verified() > 0 {
+        say("VERIFIED", Level::Note, verified(v));
+    }
+}
+
+fn verified(v: &Verification) -> String {
+    let latest = if v.whole == 0 {
+        ", and each of the latest write".to_owned()
+    } else {
+        let why = match v.kept_map {
+            KeptMap::None => "no earlier run of this notebook left a map of the target",
+            KeptMap::Whole => "the map that the latest run left does not have them",
+            KeptMap::Unfinished => "the latest run that wrote did not come to its end",
+        };
+        format!("; whether {} of them are of the latest write can't be told: {why}", v.whole)
+    };
+    let writers = writers(&v.writers, v.other_writers);
+    format!("{} of {} blocks read were whole, of {writers}{latest}", v.verified(), v.checked)
+}
+
+fn unverified(v: &Verification) -> String {
+    let zeroes = match v.unverified_zeroes {
+        0 => String::new(),
+        n if n == v.unverified => ", all of them zeroes".to_owned(),
+        n => format!(", {n} of them zeroes"),
+    };
+    format!(
+        "{:.2} % of the blocks read ({} of {}{zeroes}) hold no verifiable content that can be checked, and nothing could be verified of them; write the range with --content verifiable first",
+        (v.unverified_share() * 1e4).ceil() / 1e2,
+        v.unverified,
+        v.checked
+    )
+}
+
+/// `12 stale (at byte 4096, 8192 …), 3 torn (at byte 0)`.
+fn findings(v: &Verification, which: impl Fn(Finding) -> bool) -> String {
+    let found = v.found.iter().filter(|(of, found)| which(**of) && found.reads > 0);
+    let words = found.map(|(of, found)| {
+        let places: Vec<String> = found.first_bytes.iter().map(ToString::to_string).collect();
+        let more = if found.units > found.first_bytes.len() as u64 { " …" } else { "" };
+        format!("{} {} (at byte {}{more})", found.units, of.name(), places.join(", "))
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn writers(writers: &[Writer], others: u64) -> String {
+    let mut latest: Vec<&Writer> = writers.iter().collect();
+    latest.sort_unstable_by_key(|w| core::cmp::Reverse(w.stamp));
+    let shown = latest.iter().take(WRITERS_SHOWN).map(|w| match began(w.stamp) {
+        Some(time) => format!("the run of {time}"),
+        None => format!("a run with seed {} (layout 1)", w.stamp),
+    });
+    let mut words: Vec<String> = shown.collect();
+    let more = latest.len().saturating_sub(WRITERS_SHOWN);
+    if more > 0 || others > 0 {
+        words.push("others".to_owned());
+    }
+    words.join(", ")
+}
+
+/// The UTC time of a stamp in seconds; None where it is no time of this century.
+fn began(stamp: u64) -> Option<String> {
+    let seconds = stamp / 1_000_000_000;
+    if !(946_684_800..4_102_444_800).contains(&seconds) {
+        return None;
+    }
+    let (day, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, date) = civil(day);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    Some(format!("{year}-{month:02}-{date:02} {hour:02}:{minute:02}:{second:02} UTC"))
+}
+
+/// Year, month and day of the month of a day since 1970 (Hinnant's algorithm).
+fn civil(day: u64) -> (u64, u64, u64) {
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + u64::from(month <= 2), month, date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_shown_as_times() {
+        let seconds = |s: u64| began(s * 1_000_000_000);
+        assert_eq!(seconds(951_782_399).as_deref(), Some("2000-02-28 23:59:59 UTC"));
+        assert_eq!(seconds(951_868_800).as_deref(), Some("2000-03-01 00:00:00 UTC"));
+        assert_eq!(seconds(1_795_373_105).as_deref(), Some("2026-11-22 18:45:05 UTC"));
+        assert_eq!(began(1), None);
+    }
+}

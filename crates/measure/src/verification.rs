@@ -1,0 +1,289 @@
+//! What the check of verifiable content found in the reads of a cell: counts by finding, with the places of
+//! the first, and whose content it was. Plain data that merges: sums, and the lowest of places.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Places that are kept of each finding, the lowest offsets.
+const PLACES_MAX: usize = 4;
+/// Writers that are counted apart; the reads of more are in [`Verification::other_writers`].
+const WRITERS_MAX: usize = 8;
+
+/// What is wrong with a unit of verifiable content, or may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// Whole, but of an earlier write than the latest that was acknowledged.
+    Stale,
+    /// All zeroes where content had been written.
+    Zeroed,
+    /// Something else than verifiable content where such had been written.
+    Foreign,
+    /// The sectors are of several writes of this unit, or some are zeroes.
+    Torn,
+    /// Content that was written for another place.
+    Misdirected,
+    /// Bytes differ from what was written.
+    Damaged,
+    /// Older than what was acknowledged, as a power cut may leave it: the write had not been flushed.
+    Unflushed,
+}
+
+impl Finding {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 7] = [
+        Self::Stale,
+        Self::Zeroed,
+        Self::Foreign,
+        Self::Torn,
+        Self::Misdirected,
+        Self::Damaged,
+        Self::Unflushed,
+    ];
+
+    /// The name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Zeroed => "zeroed",
+            Self::Foreign => "foreign",
+            Self::Torn => "torn",
+            Self::Misdirected => "misdirected",
+            Self::Damaged => "damaged",
+            Self::Unflushed => "unflushed",
+        }
+    }
+
+    /// Whether storage that works can't leave a unit so. An unflushed write may be lost.
+    pub const fn is_wrong(self) -> bool {
+        !matches!(self, Self::Unflushed)
+    }
+}
+
+/// How often something was found, and where first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Found {
+    /// Units that were read so, counted at each read.
+    pub reads: u64,
+    /// Different units.
+    pub units: u64,
+    /// The lowest offsets, bytes, ascending; at most four.
+    pub first_bytes: Vec<u64>,
+}
+
+/// Reads of whole units by the run that wrote them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Writer {
+    /// The writer's stamp: when its run began, ns since 1970; of content of layout version 1, its seed.
+    pub stamp: u64,
+    /// Units read.
+    pub reads: u64,
+}
+
+/// What was known before of the units that were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptMap {
+    /// No earlier run of this notebook left a map of the target.
+    #[default]
+    None,
+    /// That of a run that did not come to its end: what it wrote later is not in it.
+    Unfinished,
+    /// The map of the latest run that wrote verifiable content.
+    Whole,
+}
+
+/// What was verified of the reads of a cell. A read of several units counts as so many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Verification {
+    /// Length of a unit, bytes.
+    pub unit_bytes: u32,
+    /// Units whose content was looked at, counted at each read.
+    pub checked: u64,
+    /// Of these, whole, and of the latest write that is known.
+    pub current: u64,
+    /// Of these, whole, where nothing tells whether they are of the latest write.
+    pub whole: u64,
+    /// Of these, without verifiable content, where none was known to have been written.
+    pub unverified: u64,
+    /// Of the unverified, all zeroes.
+    pub unverified_zeroes: u64,
+    /// What was found wrong, or may be; those that occurred.
+    pub found: BTreeMap<Finding, Found>,
+    /// Whose the whole units were, by stamp; at most eight.
+    pub writers: Vec<Writer>,
+    /// Whole units of more writers than these.
+    pub other_writers: u64,
+    /// What was known before; of several targets the least.
+    pub kept_map: KeptMap,
+    /// The share (0 to 1) of the active range that a pass over all of it read; None for other cells.
+    pub read_share: Option<f64>,
+}
+
+impl Verification {
+    /// Nothing checked yet, with the memory for all that it may count: counting allocates nothing.
+    pub fn of_units(unit_bytes: u32) -> Self {
+        Self {
+            unit_bytes,
+            found: Finding::ALL
+                .map(|finding| {
+                    let first_bytes = Vec::with_capacity(PLACES_MAX + 1);
+                    (finding, Found { first_bytes, ..Found::default() })
+                })
+                .into(),
+            writers: Vec::with_capacity(WRITERS_MAX),
+            ..Self::default()
+        }
+    }
+
+    /// Counts a whole unit by `stamp`; `current` says that no later write of it is known, by a map.
+    #[inline]
+    pub fn add_whole(&mut self, stamp: u64, current: bool) {
+        self.checked += 1;
+        if current {
+            self.current += 1;
+        } else {
+            self.whole += 1;
+        }
+        self.add_writer(stamp, 1);
+    }
+
+    fn add_writer(&mut self, stamp: u64, reads: u64) {
+        if let Some(writer) = self.writers.iter_mut().find(|w| w.stamp == stamp) {
+            writer.reads += reads;
+        } else if self.writers.len() < WRITERS_MAX {
+            self.writers.push(Writer { stamp, reads });
+        } else {
+            self.other_writers += reads;
+        }
+    }
+
+    /// Counts a unit without verifiable content, of which none was expected.
+    pub fn add_unverified(&mut self, zeroes: bool) {
+        self.checked += 1;
+        self.unverified += 1;
+        self.unverified_zeroes += u64::from(zeroes);
+    }
+
+    /// Counts a unit that is not as it should be; `is_new` where it was not counted before.
+    pub fn add_found(&mut self, finding: Finding, offset_bytes: u64, is_new: bool) {
+        self.checked += 1;
+        let found = self.found.entry(finding).or_default();
+        found.reads += 1;
+        found.units += u64::from(is_new);
+        found.add_place(offset_bytes);
+    }
+
+    /// Leaves out what did not occur, and puts writers in order.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        self.found.retain(|_, found| found.reads > 0);
+        self.writers.sort_unstable_by_key(|w| w.stamp);
+        self
+    }
+
+    /// What was found of one kind.
+    pub fn of(&self, finding: Finding) -> Option<&Found> {
+        self.found.get(&finding).filter(|found| found.reads > 0)
+    }
+
+    /// Units read that storage which works can't leave so.
+    pub fn wrong_reads(&self) -> u64 {
+        self.found.iter().filter(|(of, _)| of.is_wrong()).map(|(_, found)| found.reads).sum()
+    }
+
+    /// Units read whose content was proven to be whole.
+    pub fn verified(&self) -> u64 {
+        self.current + self.whole
+    }
+
+    /// Share (0 to 1) of the units read of which nothing could be verified.
+    pub fn unverified_share(&self) -> f64 {
+        if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
+    }
+
+    /// Adds what another worker found, or what was found of another target. Sums and lowest places: the
+    /// order does not matter, but for which writers are counted apart where there are over eight.
+    pub fn merge(&mut self, other: &Self) {
+        if self.checked == 0 {
+            self.kept_map = other.kept_map;
+        } else if other.checked > 0 {
+            self.kept_map = self.kept_map.min(other.kept_map);
+        }
+        self.unit_bytes = self.unit_bytes.max(other.unit_bytes);
+        self.checked += other.checked;
+        self.current += other.current;
+        self.whole += other.whole;
+        self.unverified += other.unverified;
+        self.unverified_zeroes += other.unverified_zeroes;
+        for (finding, theirs) in &other.found {
+            let mine = self.found.entry(*finding).or_default();
+            mine.reads += theirs.reads;
+            mine.units += theirs.units;
+            theirs.first_bytes.iter().for_each(|&at| mine.add_place(at));
+        }
+        for writer in &other.writers {
+            self.add_writer(writer.stamp, writer.reads);
+        }
+        self.other_writers += other.other_writers;
+        self.read_share = match (self.read_share, other.read_share) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+impl Found {
+    fn add_place(&mut self, offset_bytes: u64) {
+        if let Err(at) = self.first_bytes.binary_search(&offset_bytes)
+            && at < PLACES_MAX
+        {
+            self.first_bytes.insert(at, offset_bytes);
+            self.first_bytes.truncate(PLACES_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However what was found is divided over workers, and in whatever order they are merged, it is the same.
+    #[test]
+    fn the_order_of_merging_does_not_matter() {
+        let part = |from: u64| {
+            let mut part = Verification::of_units(4096);
+            for i in 0..20 {
+                part.add_found(
+                    Finding::ALL[(i + from) as usize % 7],
+                    i * 13 % 11 * 4096 + from,
+                    i < 9,
+                );
+                part.add_whole(from % 3 + 1, i % 2 == 0);
+                part.add_unverified(i % 3 == 0);
+            }
+            part
+        };
+        let parts = [1, 2, 3, 4, 5].map(part);
+        let sum = |order: [usize; 5]| {
+            let mut sum = Verification::default();
+            order.iter().for_each(|&i| sum.merge(&parts[i]));
+            sum.trimmed()
+        };
+        let one = sum([0, 1, 2, 3, 4]);
+        assert_eq!(one, sum([4, 2, 0, 3, 1]));
+        let mut halves = parts[3].clone();
+        halves.merge(&parts[4]);
+        let mut rest = parts[2].clone();
+        rest.merge(&halves);
+        rest.merge(&parts[0]);
+        rest.merge(&parts[1]);
+        assert_eq!(rest.trimmed(), one);
+        let reads: u64 = one.found.values().map(|f| f.reads).sum();
+        assert_eq!(one.checked, one.verified() + one.unverified + reads);
+        assert!(one.found.values().all(|f| f.first_bytes.len() == PLACES_MAX));
+    }
+}

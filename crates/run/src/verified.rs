@@ -1,0 +1,270 @@
+//! Verified content over the cells of a run and over runs: whose stamp a target's writes bear, what an earlier
+//! run left there, and what this one leaves for the next.
+//!
+//! The notebook keeps one map a target ([`Written`]). Before a run writes, its stamp is put there as that of
+//! an unfinished run: if the machine dies, what bears that stamp is known to be newer than the map. When the
+//! run ends it flushes the target and keeps the map of what it wrote. A run that writes anything else
+//! forgets the map first: nothing is expected then, rather than something wrong.
+
+use crate::course::Task;
+use crate::request::{Request, RunError};
+use crate::stage::Prop;
+use iodyno_drive::Medium;
+use iodyno_drive::verify::{VerifyMap, Written};
+use iodyno_measure::{Cell, Ended, ErrorKind};
+use iodyno_method::Budget;
+use iodyno_nbd::client::Blocking;
+use iodyno_nbd::{CmdFlags, Kind as NbdKind};
+use iodyno_notebook::{Notebook, Timestamp};
+use iodyno_target::{Inspection, Kind};
+use iodyno_units::{OpKind, verifiable};
+use iodyno_workload::{Content, Percent, Spec};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Units of the largest target whose map is kept: 128 GiB in units of 4 KiB.
+const UNITS_MAX: u64 = 1 << 25;
+/// Bytes of a kept map for each unit, and those beside.
+const MAP_BYTES: (usize, usize) = (10, 4096);
+/// An NBD server that takes longer for the last flush has not flushed.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
+/// The stamp of content that is kept by no target beyond its cell.
+const FRESH_STAMP: u64 = 1;
+
+/// What is known of a target's verified content.
+#[derive(Debug, Default)]
+pub(crate) struct Verified {
+    /// What this run's writes bear.
+    pub(crate) stamp: u64,
+    /// The unit in which the target was laid out with verifiable content, if it was.
+    pub(crate) laid_out: Option<u32>,
+    /// What content is checked against; made before the first cell that verifies.
+    pub(crate) map: Option<Arc<VerifyMap>>,
+    before: Option<Arc<Written>>,
+    /// Something failed, so that a last flush proves nothing.
+    failed: bool,
+}
+
+impl Verified {
+    /// Notes how a cell went.
+    pub(crate) fn note(&mut self, cell: &Cell) {
+        let errors = cell.total().errors();
+        self.failed |=
+            errors.total() > errors.of(ErrorKind::Corrupt) || cell.ended == Ended::Errors;
+        self.laid_out = None;
+    }
+
+    /// Something else was written: nothing is known any more.
+    pub(crate) fn forget(&mut self) {
+        (self.map, self.before, self.laid_out) = (None, None, None);
+    }
+}
+
+/// By what name the notebook knows what was written to a target: a device by what identifies it after a
+/// reboot, a file and an export by their place. None for what does not last.
+pub fn written_key(inspection: &Inspection) -> Option<String> {
+    if inspection.is_scratch() {
+        return None;
+    }
+    let path = inspection.canonical_path.as_ref();
+    match inspection.kind {
+        Kind::File => path.map(|path| format!("file:{path}")),
+        Kind::Block => {
+            let device = inspection.device.as_ref()?;
+            if let Some(file) = &device.loop_backing_file {
+                return Some(format!("loop:{file}"));
+            }
+            match (&device.wwid, &device.serial) {
+                (Some(id), _) | (None, Some(id)) if device.partition_of.is_none() => {
+                    Some(format!("device:{id}"))
+                }
+                _ => path.map(|path| format!("device:{path}")),
+            }
+        }
+        Kind::Nbd => inspection
+            .nbd
+            .as_ref()
+            .map(|export| format!("nbd:{}/{}", export.address, export.export)),
+        _ => None,
+    }
+}
+
+fn verifies(spec: &Spec) -> bool {
+    spec.content() == Content::Verifiable
+}
+
+fn changes_content(request: &Request) -> bool {
+    request.cells.iter().any(|c| c.spec.changes_content())
+}
+
+/// Whether the run writes what can't be verified later.
+fn writes_otherwise(request: &Request, capacity_bytes: u64) -> bool {
+    let by_cells = request.cells.iter().any(|c| c.spec.changes_content() && !verifies(&c.spec));
+    by_cells
+        || request.method.as_ref().is_some_and(|of| {
+            of.method.prologue().purges || Budget::new(&of.method, capacity_bytes).fill_bytes > 0
+        })
+}
+
+/// Gives each target its stamp, and looks up what an earlier run left there.
+pub(crate) fn begin(
+    request: &Request,
+    props: &mut [Prop],
+    notebook: Option<&Notebook>,
+    started: Timestamp,
+) -> Result<(), RunError> {
+    let now = u64::try_from(started.as_nanosecond()).unwrap_or(FRESH_STAMP);
+    let mut latest = 0;
+    for prop in &mut *props {
+        let (Some(notebook), Some(key)) = (notebook, written_key(&prop.inspection)) else {
+            continue;
+        };
+        let capacity_bytes = prop.medium.capacity_bytes();
+        if writes_otherwise(request, capacity_bytes) {
+            notebook.forget_written(&key)?;
+            continue;
+        }
+        if !request.cells.iter().any(|c| verifies(&c.spec)) {
+            continue;
+        }
+        let units_max = (capacity_bytes / verifiable::SECTOR_BYTES as u64).min(UNITS_MAX) as usize;
+        let bytes = notebook.written(&key, units_max * MAP_BYTES.0 + MAP_BYTES.1)?;
+        prop.verified.before = bytes.and_then(|b| Written::from_bytes(&b)).map(Arc::new);
+        latest = latest.max(prop.verified.before.as_ref().map_or(0, |b| b.latest_stamp()));
+    }
+    // Later than all that is known, whatever the clock says.
+    let first = now.max(latest.saturating_add(1));
+    for (prop, i) in props.iter_mut().zip(0..) {
+        prop.verified.stamp = first + i;
+    }
+    Ok(())
+}
+
+/// Before the first cell: says in the notebook that this run is going to write.
+pub(crate) fn announce(
+    request: &Request,
+    props: &mut [Prop],
+    notebook: Option<&Notebook>,
+) -> Result<(), RunError> {
+    let Some(notebook) = notebook else { return Ok(()) };
+    for prop in props {
+        let verified = &prop.verified;
+        let writes = changes_content(request) && request.cells.iter().any(|c| verifies(&c.spec));
+        let capacity_bytes = prop.medium.capacity_bytes();
+        if !writes && verified.laid_out.is_none() || writes_otherwise(request, capacity_bytes) {
+            continue;
+        }
+        let Some(key) = written_key(&prop.inspection) else { continue };
+        let unit_bytes = match (verified.laid_out, &verified.before) {
+            (Some(unit_bytes), _) => unit_bytes,
+            (None, Some(before)) => before.unit_bytes,
+            (None, None) => request.cells[0].spec.verify_unit_bytes(),
+        };
+        let units = capacity_bytes / u64::from(unit_bytes);
+        if units > UNITS_MAX {
+            notebook.forget_written(&key)?;
+            continue;
+        }
+        let mut known = match (verified.laid_out, &verified.before) {
+            (Some(_), _) => {
+                VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, (None, true, false))
+                    .written(true)
+            }
+            (None, Some(before)) => Written::clone(before),
+            (None, None) => Written::nothing(unit_bytes, units as usize),
+        };
+        known.unfinished = Some(verified.stamp);
+        notebook.keep_written(&key, &known.to_bytes())?;
+    }
+    Ok(())
+}
+
+/// Before a cell: makes the map that it is checked against, if it verifies.
+pub(crate) fn ready(request: &Request, task: &Task, prop: &mut Prop) {
+    let has_bytes = !matches!(prop.medium, Medium::Null(_) | Medium::Model { .. });
+    if !verifies(&task.spec) || !has_bytes {
+        if task.spec.changes_content() {
+            prop.verified.forget();
+        }
+        return;
+    }
+    let unit_bytes = unit_bytes(request, task, prop);
+    let verified = &mut prop.verified;
+    if verified.map.as_ref().is_some_and(|map| map.unit_bytes() == unit_bytes) {
+        return;
+    }
+    if verified.map.is_some() {
+        // What was written in other units is not known in these.
+        verified.before = None;
+    }
+    let flushes = |spec: &Spec| {
+        spec.issues(OpKind::Flush) || spec.flush_every() > 0 || spec.fua() > Percent::ZERO
+    };
+    let known = (
+        verified.before.clone(),
+        verified.laid_out == Some(unit_bytes),
+        request.cells.iter().any(|c| flushes(&c.spec)),
+    );
+    let capacity_bytes = prop.medium.capacity_bytes();
+    verified.map =
+        Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
+}
+
+/// In which units a cell verifies: those of its workload, or where nothing is written, those in which the
+/// content lies there.
+fn unit_bytes(request: &Request, task: &Task, prop: &Prop) -> u32 {
+    let own = task.spec.verify_unit_bytes();
+    if changes_content(request) {
+        return own;
+    }
+    let there = match &prop.verified.before {
+        Some(before) => before.unit_bytes,
+        None if task.fill_passes.is_some() => crate::verify_only::unit_found(prop, &task.spec),
+        None => own,
+    };
+    if own.is_multiple_of(there) { there } else { own }
+}
+
+/// The map for a target that is new in each cell, with nothing on it.
+pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> {
+    let known = (None, false, false);
+    let unit_bytes = spec.verify_unit_bytes();
+    let map = || VerifyMap::new(capacity_bytes, unit_bytes, FRESH_STAMP, known);
+    verifies(spec).then(|| Arc::new(map()))
+}
+
+/// After the last cell: flushes what was written, and keeps what is known of it.
+pub(crate) fn keep(
+    request: &Request,
+    props: &[Prop],
+    notebook: Option<&Notebook>,
+) -> Result<(), RunError> {
+    let Some(notebook) = notebook else { return Ok(()) };
+    for prop in props {
+        let (verified, capacity_bytes) = (&prop.verified, prop.medium.capacity_bytes());
+        let (Some(map), Some(key)) = (&verified.map, written_key(&prop.inspection)) else {
+            continue;
+        };
+        let units = capacity_bytes / u64::from(map.unit_bytes());
+        if !map.has_written() || units > UNITS_MAX || writes_otherwise(request, capacity_bytes) {
+            continue;
+        }
+        let all_durable = !verified.failed && flush(&prop.medium);
+        notebook.keep_written(&key, &map.written(all_durable).to_bytes())?;
+    }
+    Ok(())
+}
+
+/// Whether all that was written is durable now.
+fn flush(medium: &Medium) -> bool {
+    match medium {
+        // SAFETY: the descriptor is open.
+        Medium::File(file) => unsafe { libc::fsync(file.fd.as_raw_fd()) == 0 },
+        Medium::Nbd(export) => Blocking::connect(&export.uri).is_ok_and(|client| {
+            let mut client = client.with_patience(FLUSH_PATIENCE);
+            client.command(NbdKind::Flush, CmdFlags::NONE, 0, 0).is_ok()
+        }),
+        _ => false,
+    }
+}

@@ -1,0 +1,99 @@
+//! A pass of verification: every unit of a target is read once and checked, and nothing is written. What a
+//! target holds after a reboot, a power cut or a copy.
+
+use crate::request::{CellRequest, RunError};
+use crate::stage::Prop;
+use iodyno_target::{Inspection, Kind, TargetName, inspect};
+use iodyno_units::verifiable::Mark;
+use iodyno_units::{OpKind, human};
+use iodyno_workload::{Block, Content, Spec};
+use std::collections::BTreeMap;
+
+/// The name of the cell and of its workload.
+const NAME: &str = "verify";
+/// The largest read, bytes.
+const BLOCK_BYTES_MAX: u32 = 128 << 10;
+/// The smallest that holds every unit.
+const BLOCK_BYTES_MIN: u32 = 4096;
+
+const WORKLOAD: &str = r#"
+schema = 1
+about = "Every block once, in order: checks verifiable content, and writes nothing"
+source = "ours"
+depth = 32
+block = "4KiB"
+
+[mix]
+read = 100
+
+[read]
+addresses = { pattern = "sequential", shared = true }
+
+[content]
+kind = "verifiable"
+
+[limits]
+ramp = "0s"
+bytes = "128KiB"
+"#;
+
+/// The cell that verifies these targets, each from end to end; `active` of the workload can be narrowed by the
+/// caller.
+///
+/// # Errors
+/// About a target that can't be inspected; [`RunError::Impossible`] for one that holds nothing from before,
+/// and for one shorter than a block.
+pub fn verify_only(targets: &[TargetName]) -> Result<CellRequest, RunError> {
+    let mut block_bytes = BLOCK_BYTES_MAX;
+    for name in targets {
+        let inspection = inspect(name)?;
+        lasts(name, &inspection)?;
+        let size_bytes = inspection.size_bytes.unwrap_or(0);
+        if size_bytes < u64::from(BLOCK_BYTES_MIN) {
+            return Err(RunError::Impossible(format!(
+                "`{name}` holds {}: verification reads blocks of at least 4 KiB",
+                human::size(size_bytes)
+            )));
+        }
+        // The largest of which the target is a whole number.
+        while block_bytes > BLOCK_BYTES_MIN && !size_bytes.is_multiple_of(block_bytes.into()) {
+            block_bytes /= 2;
+        }
+    }
+    let spec = Spec::from_toml(WORKLOAD)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        .and_then(|spec| spec.with_block(vec![Block { bytes: block_bytes, share: 1.0 }]))
+        .map_err(RunError::Impossible)?;
+    Ok(CellRequest { name: NAME.to_owned(), spec, fill_passes: Some(1) })
+}
+
+/// Refuses what holds nothing that an earlier run wrote.
+fn lasts(name: &TargetName, inspection: &Inspection) -> Result<(), RunError> {
+    let is_there = matches!(inspection.kind, Kind::File | Kind::Block | Kind::Nbd)
+        && inspection.exists
+        && !inspection.is_scratch();
+    if is_there {
+        return Ok(());
+    }
+    Err(RunError::Impossible(format!(
+        "`{name}` holds nothing that was written before: --verify-only reads a file, a block device or an NBD export that is there"
+    )))
+}
+
+/// Whether a cell is such a pass.
+pub(crate) fn is_pass(spec: &Spec) -> bool {
+    spec.content() == Content::Verifiable && spec.kinds().all(|(kind, _)| kind == OpKind::Read)
+}
+
+/// The unit in which most verifiable content lies that a sample meets; the workload's, where it meets none.
+pub(crate) fn unit_found(prop: &Prop, spec: &Spec) -> u32 {
+    let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
+    prop.look_at_some(0, spec, |block| {
+        let unit = Mark::read(block).map(|mark| mark.len_bytes);
+        if let Some(unit) = unit.filter(|u| (512..=4096).contains(u) && u.is_multiple_of(512)) {
+            *seen.entry(unit).or_default() += 1;
+        }
+    });
+    let most = seen.into_iter().max_by_key(|(_, count)| *count);
+    most.map_or(spec.verify_unit_bytes(), |(unit, _)| unit)
+}

@@ -1,0 +1,131 @@
+//! Verifiable content: units of bytes that say where they belong, who wrote them, which write of their
+//! place they are of, and that they are whole. `docs/formats/verifiable.md` is the layout's specification.
+//!
+//! It lies in this crate because those who write it (`workload`, `drive`) and those who must only recognise
+//! it on a device (`target`) may not import each other. A check reads the unit alone: whether it is the
+//! *latest* that was written there is known only to a caller who counts the writes.
+
+mod check;
+
+pub use check::{Flaw, Part, check};
+
+use crate::rng::{random_words, splitmix64};
+
+/// The least that a device writes as a whole, in bytes: where a torn unit breaks.
+pub const SECTOR_BYTES: usize = 512;
+/// How a unit of version 2 begins.
+const MAGIC_2: [u8; 8] = *b"iodynoV2";
+/// How a unit of version 1 begins. Version 1 is read and no longer written.
+const MAGIC_1: [u8; 8] = *b"iodynoV1";
+const HEADER_BYTES: usize = 32;
+
+/// What a unit says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Version of the layout, 1 or 2.
+    pub version: u8,
+    /// Where it was written, in bytes from the target's start.
+    pub offset_bytes: u64,
+    /// Who wrote it. In version 2 the run's stamp: when it began, in ns since 1970, and one more for each
+    /// target after the first, so that no two runs and no two targets of a run share one. In version 1 the
+    /// seed of the run.
+    pub writer: u64,
+    /// Which write of this unit by this writer it is of, from 1.
+    pub generation: u32,
+    /// Length of the unit, bytes.
+    pub len_bytes: u32,
+}
+
+impl Mark {
+    /// Reads what the header at the start of `bytes` says. None where no header is. It proves nothing yet:
+    /// [`check`] does.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < HEADER_BYTES {
+            return None;
+        }
+        let version = match bytes.first_chunk::<8>() {
+            Some(&MAGIC_2) => 2,
+            Some(&MAGIC_1) => 1,
+            _ => return None,
+        };
+        Some(Self::of_version(bytes, version))
+    }
+
+    /// The header's numbers, whatever its magic number is.
+    fn of_version(bytes: &[u8], version: u8) -> Self {
+        Self {
+            version,
+            offset_bytes: u64_at(bytes, 8),
+            writer: u64_at(bytes, 16),
+            generation: u32_at(bytes, 24),
+            len_bytes: u32_at(bytes, 28),
+        }
+    }
+}
+
+/// Writes one unit: header, body, the sectors' ends, checksum.
+///
+/// # Panics
+/// If the unit is no multiple of 512 bytes.
+pub fn fill(unit: &mut [u8], offset_bytes: u64, writer: u64, generation: u32) {
+    fill_version(unit, offset_bytes, writer, generation, 2);
+}
+
+fn fill_version(unit: &mut [u8], offset_bytes: u64, writer: u64, generation: u32, version: u8) {
+    assert!(!unit.is_empty() && unit.len().is_multiple_of(SECTOR_BYTES), "{} bytes", unit.len());
+    let len = unit.len();
+    unit[..8].copy_from_slice(if version == 1 { &MAGIC_1 } else { &MAGIC_2 });
+    unit[8..16].copy_from_slice(&offset_bytes.to_le_bytes());
+    unit[16..24].copy_from_slice(&writer.to_le_bytes());
+    unit[24..28].copy_from_slice(&generation.to_le_bytes());
+    unit[28..32].copy_from_slice(&(len as u32).to_le_bytes());
+    let key = splitmix64(splitmix64(writer ^ splitmix64(offset_bytes)) ^ u64::from(generation));
+    random_words(&mut unit[HEADER_BYTES..len - 8], key);
+    if version == 1 {
+        unit[len - 8..len - 4].copy_from_slice(&generation.to_le_bytes());
+    } else {
+        for sector in unit.chunks_exact_mut(SECTOR_BYTES) {
+            sector[496..504].copy_from_slice(&writer.to_le_bytes());
+            sector[504..508].copy_from_slice(&generation.to_le_bytes());
+        }
+    }
+    let checksum = crc32c(&unit[..len - 4]);
+    unit[len - 4..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Whether `bytes`, read from `offset_bytes` of a target, begin with a whole unit that iodyno wrote there.
+/// It allocates nothing and costs one checksum where a header is.
+pub fn is_written_here(bytes: &[u8], offset_bytes: u64) -> bool {
+    Mark::read(bytes).is_some_and(|mark| {
+        let unit = bytes.get(..mark.len_bytes as usize);
+        unit.is_some_and(|unit| mark.offset_bytes == offset_bytes && is_whole(unit))
+    })
+}
+
+/// Whether the checksum at the end is that of all bytes before it.
+fn is_whole(unit: &[u8]) -> bool {
+    let len = unit.len();
+    len >= SECTOR_BYTES
+        && len.is_multiple_of(SECTOR_BYTES)
+        && crc32c(&unit[..len - 4]) == u32_at(unit, len - 4)
+}
+
+fn u32_at(unit: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&unit[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}
+
+fn u64_at(unit: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&unit[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+/// CRC-32C (Castagnoli), as iSCSI has it.
+fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! The check of one unit, and the diagnosis of one that is not what was written there.
+
+use super::{MAGIC_1, Mark, SECTOR_BYTES, fill_version, is_whole, u32_at, u64_at};
+use core::fmt;
+
+/// A unit is damaged, and not foreign, if at least this share of its bytes is that of some write: one in so
+/// many.
+const OURS_MIN: usize = 4;
+
+/// Who wrote a part of a torn unit; None where the part is all zeroes.
+pub type Part = Option<(u64, u32)>;
+
+/// Why a unit is not what was written there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// All zeroes: never written, discarded, or lost.
+    Zeroed,
+    /// Something else than verifiable content.
+    Foreign {
+        /// How it begins.
+        first_bytes: [u8; 8],
+    },
+    /// Verifiable content that was written for another address.
+    Misdirected {
+        /// What it says of itself.
+        mark: Mark,
+        /// Where in the unit it begins: 0, but for content that was shifted by some sectors.
+        at_byte: usize,
+    },
+    /// Each sector is as some write of this unit left it, or zeroes, but they are of several writes.
+    Torn {
+        /// Writer and generation of the first part.
+        head: Part,
+        /// Writer and generation of what follows.
+        tail: Part,
+        /// Where the second part starts, in bytes from the unit's start.
+        at_byte: usize,
+    },
+    /// Some bytes differ from what was written.
+    Damaged {
+        /// The first that differs, from the unit's start.
+        first_byte: usize,
+        /// How many differ.
+        bytes: usize,
+    },
+    /// It begins with a header of a longer unit: such content is checked as a whole or not at all.
+    PartOfLonger {
+        /// Length of that unit, bytes.
+        len_bytes: u32,
+    },
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zeroed => f.write_str("all zeroes: never written, discarded or lost"),
+            Self::Foreign { first_bytes } => {
+                write!(f, "not verifiable content (it begins with ")?;
+                for byte in first_bytes {
+                    write!(f, "{byte:02x}")?;
+                }
+                f.write_str(")")
+            }
+            Self::Misdirected { mark, at_byte: 0 } => {
+                write!(f, "misdirected: written for byte {}", mark.offset_bytes)
+            }
+            Self::Misdirected { mark, at_byte } => write!(
+                f,
+                "misdirected: content for byte {} begins at byte {at_byte} of the unit",
+                mark.offset_bytes
+            ),
+            Self::Torn { head, tail, at_byte } => {
+                let words = |part: &Part| match part {
+                    None => "zeroes".to_owned(),
+                    Some((_, generation)) => format!("generation {generation}"),
+                };
+                let by = match (head, tail) {
+                    (Some((a, _)), Some((b, _))) if a != b => " of another run",
+                    _ => "",
+                };
+                let (head, tail) = (words(head), words(tail));
+                write!(f, "torn: {head} up to byte {at_byte} of the unit, {tail}{by} after")
+            }
+            Self::Damaged { first_byte, bytes } => write!(
+                f,
+                "damaged: {bytes} {} differ, the first is byte {first_byte} of the unit",
+                if *bytes == 1 { "byte" } else { "bytes" }
+            ),
+            Self::PartOfLonger { len_bytes } => {
+                write!(f, "a part of a unit of {len_bytes} bytes, which can't be checked alone")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Flaw {}
+
+/// Checks one unit that was read from `offset_bytes`, and returns what it says of itself. Bytes that begin
+/// with a shorter unit are checked as units of that length; the first one's mark is returned.
+///
+/// # Errors
+/// What is wrong with it; of several shorter units, with the first that is not whole.
+///
+/// # Panics
+/// If the unit is no multiple of 512 bytes.
+pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
+    assert!(!unit.is_empty() && unit.len().is_multiple_of(SECTOR_BYTES), "{} bytes", unit.len());
+    let Some(mark) = Mark::read(unit) else { return Err(diagnose(unit, offset_bytes)) };
+    let len_bytes = mark.len_bytes as usize;
+    if len_bytes == unit.len() {
+        if !is_whole(unit) {
+            return Err(diagnose(unit, offset_bytes));
+        }
+        if mark.offset_bytes != offset_bytes {
+            return Err(Flaw::Misdirected { mark, at_byte: 0 });
+        }
+        return Ok(mark);
+    }
+    if len_bytes < unit.len()
+        && len_bytes >= SECTOR_BYTES
+        && len_bytes.is_multiple_of(SECTOR_BYTES)
+        && unit.len().is_multiple_of(len_bytes)
+        && (1..unit.len() / len_bytes).any(|i| Mark::read(&unit[i * len_bytes..]).is_some())
+    {
+        for (i, shorter) in unit.chunks_exact(len_bytes).enumerate() {
+            check(shorter, offset_bytes + (i * len_bytes) as u64)?;
+        }
+        return Ok(mark);
+    }
+    let is_longer = len_bytes > unit.len() && len_bytes.is_multiple_of(SECTOR_BYTES);
+    if is_longer && mark.offset_bytes == offset_bytes {
+        return Err(Flaw::PartOfLonger { len_bytes: mark.len_bytes });
+    }
+    Err(diagnose(unit, offset_bytes))
+}
+
+/// What of a unit is wrong that has no header, or a checksum that is not right.
+#[cold]
+fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
+    if unit.iter().all(|&byte| byte == 0) {
+        return Flaw::Zeroed;
+    }
+    let mut first_bytes = [0; 8];
+    first_bytes.copy_from_slice(&unit[..8]);
+    let writes = possible_writes(unit, offset_bytes);
+    if writes.is_empty() {
+        return shifted(unit, offset_bytes).unwrap_or(Flaw::Foreign { first_bytes });
+    }
+    let expected: Vec<Vec<u8>> =
+        writes.iter().map(|w| w.content(unit.len(), offset_bytes)).collect();
+    // Which write each sector is of: Some(None) for zeroes, None where it is of none.
+    let sectors: Vec<Option<Part>> = unit
+        .chunks_exact(SECTOR_BYTES)
+        .enumerate()
+        .map(|(i, sector)| {
+            let at = i * SECTOR_BYTES;
+            if sector.iter().all(|&byte| byte == 0) {
+                return Some(None);
+            }
+            let same = |e: &Vec<u8>| e[at..at + SECTOR_BYTES] == *sector;
+            let of = expected.iter().position(same)?;
+            Some(Some((writes[of].writer, writes[of].generation)))
+        })
+        .collect();
+    if let Some(parts) = sectors.iter().copied().collect::<Option<Vec<Part>>>() {
+        let change = parts.iter().position(|part| *part != parts[0]);
+        // Sectors of one write whose checksum is wrong can't be: it is in the last of them.
+        if let Some(change) = change {
+            let (head, tail) = (parts[0], parts[change]);
+            return Flaw::Torn { head, tail, at_byte: change * SECTOR_BYTES };
+        }
+    }
+    let is_ours = sectors.iter().flatten().any(Option::is_some);
+    let differing = |expected: &Vec<u8>| {
+        let mut wrong = unit.iter().zip(expected).enumerate().filter(|(_, (a, b))| a != b);
+        let (first, _) = wrong.next()?;
+        Some((1 + wrong.count(), first))
+    };
+    let fewest = expected.iter().filter_map(differing).min();
+    match fewest {
+        Some((bytes, first_byte)) if is_ours || bytes <= unit.len() - unit.len() / OURS_MIN => {
+            Flaw::Damaged { first_byte, bytes }
+        }
+        _ => shifted(unit, offset_bytes).unwrap_or(Flaw::Foreign { first_bytes }),
+    }
+}
+
+/// A write that the unit may be of, in whole or in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Write {
+    version: u8,
+    writer: u64,
+    generation: u32,
+}
+
+impl Write {
+    fn content(&self, len: usize, offset_bytes: u64) -> Vec<u8> {
+        let mut unit = vec![0; len];
+        fill_version(&mut unit, offset_bytes, self.writer, self.generation, self.version);
+        unit
+    }
+}
+
+/// The writes that the header and the ends of sectors name: a header with our magic number or for this
+/// address, and what two of them say in common, as chance does not.
+fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
+    let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
+    let has_header = head.offset_bytes == offset_bytes
+        || Mark::read(unit).is_some_and(|mark| mark.offset_bytes == offset_bytes);
+    let of_head = Write { version: head.version, writer: head.writer, generation: head.generation };
+    let mut writes = Vec::new();
+    if has_header {
+        writes.push(of_head);
+    }
+    if head.version == 1 {
+        // The generation stands at the end again.
+        let generation = u32_at(unit, unit.len() - 8);
+        if has_header && generation != head.generation {
+            writes.push(Write { generation, ..of_head });
+        }
+        return writes;
+    }
+    let mut named: Vec<Write> = unit
+        .chunks_exact(SECTOR_BYTES)
+        .map(|sector| Write {
+            version: 2,
+            writer: u64_at(sector, 496),
+            generation: u32_at(sector, 504),
+        })
+        .filter(|write| write.writer != 0)
+        .collect();
+    // One sector of its own is believed where the header is ours.
+    if !has_header {
+        named.push(of_head);
+        let all = named.clone();
+        named.retain(|write| all.iter().filter(|other| *other == write).count() > 1);
+    }
+    for write in named {
+        if !writes.contains(&write) {
+            writes.push(write);
+        }
+    }
+    writes
+}
+
+/// A header for another address at the start of some sector: content that was written elsewhere, or that
+/// was shifted.
+fn shifted(unit: &[u8], offset_bytes: u64) -> Option<Flaw> {
+    unit.chunks_exact(SECTOR_BYTES).enumerate().find_map(|(i, sector)| {
+        let at_byte = i * SECTOR_BYTES;
+        let mark = Mark::read(sector)?;
+        let is_elsewhere = mark.offset_bytes != offset_bytes + at_byte as u64;
+        is_elsewhere.then_some(Flaw::Misdirected { mark, at_byte })
+    })
+}
