@@ -1,12 +1,12 @@
 //! `run`: from words to a request, and from the outcome to what is printed.
 
 use crate::args::{Cli, Run};
-use crate::failure::{Failure, NOT_HELD};
+use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::{catalog, method, model, print, print_json, report, signals, stored, style};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
-use iodyno_report::{json, thresholds};
+use iodyno_report::{Standing, json, thresholds};
 use iodyno_run::{CellRequest, MethodRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
@@ -79,6 +79,9 @@ pub(crate) fn carry_out(
         ExitCode::from(INTERRUPTED)
     } else if outcome.too_many_errors {
         ExitCode::from(TOO_MANY_ERRORS)
+    } else if Standing::of(&outcome.run).has_failed() {
+        // Before thresholds: figures of a method that failed hold none.
+        ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
         ExitCode::from(NOT_HELD)
     } else {
