@@ -3,7 +3,9 @@
 use crate::args::{Cli, Run};
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
-use crate::{catalog, method, model, print, print_json, report, signals, stored, style};
+use crate::{
+    catalog, method, method_flags, model, print, print_json, report, signals, stored, style,
+};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
 use iodyno_report::{Standing, json, thresholds};
@@ -96,7 +98,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
         let cells = method::cells(&method.method);
         return base(flags, cli, words, (name, cells, Some(method)));
     }
-    method::refuse_flags_of_methods(flags)?;
+    method_flags::refuse_of_methods(flags)?;
     let (name, members) = catalog::members(&flags.workload)?;
     let mut cells = Vec::new();
     for (name, spec) in members {

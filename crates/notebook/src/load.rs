@@ -65,12 +65,11 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                  ops, bytes
              FROM cells WHERE run = ?1 ORDER BY position",
         )?;
-        let mut runs =
-            tx.prepare(&format!(
-                "SELECT number, name, {STANDING},
+        let mut runs = tx.prepare(&format!(
+            "SELECT number, name, {STANDING},
                      CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method
                  FROM runs ORDER BY number"
-            ))?;
+        ))?;
         let mut rows = runs.query([])?;
         let mut list = Vec::new();
         while let Some(row) = rows.next()? {

@@ -85,8 +85,28 @@ fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
 /// A text with each number, and the unit after it, replaced by a sign.
 fn without_numbers(text: &str) -> String {
     const UNITS: [&str; 22] = [
-        "ns", "µs", "ms", "s", "min", "h", "k", "M", "G", "B", "KiB", "MiB", "GiB", "TiB", "B/s",
-        "kB/s", "MB/s", "GB/s", "TB/s", "%", "operations", "operation",
+        "ns",
+        "µs",
+        "ms",
+        "s",
+        "min",
+        "h",
+        "k",
+        "M",
+        "G",
+        "B",
+        "KiB",
+        "MiB",
+        "GiB",
+        "TiB",
+        "B/s",
+        "kB/s",
+        "MB/s",
+        "GB/s",
+        "TB/s",
+        "%",
+        "operations",
+        "operation",
     ];
     let mut words: Vec<&str> = Vec::new();
     for word in text.split_whitespace() {

@@ -12,7 +12,7 @@ mod verdicts;
 use crate::act::Act;
 use crate::done::Done;
 use crate::next::{Method, of_stage};
-use iodyno_measure::{Cell, Role, Verdict};
+use iodyno_measure::{Cell, Level, Role, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -44,6 +44,13 @@ pub struct Findings {
     pub verdicts: Vec<Verdict>,
     /// Each target alone, or all of them together as one.
     pub subjects: Vec<Subject>,
+}
+
+impl Findings {
+    /// The gravest verdict on the run as a whole; None where there is none.
+    pub fn level(&self) -> Option<Level> {
+        self.verdicts.iter().map(|v| v.level).max()
+    }
 }
 
 /// What was found on one subject.

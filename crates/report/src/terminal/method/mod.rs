@@ -10,10 +10,10 @@ use super::text::{Role, clean, paint, width, wrap};
 use super::verdicts::sign;
 use crate::grouped::{self, Group};
 use crate::standing::Standing;
+use iodyno_measure::Level;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::Level;
 use iodyno_method::findings::{
     Findings, Load, NINES, PointFinding, RoundsFinding, Row, Scaling, Showed, StageFinding,
     SweepFinding,
@@ -75,8 +75,8 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
             let words: Vec<String> = facts
                 .iter()
                 .filter_map(|(key, value)| match key.as_str() {
-                    "purge" | "fill" | "waited" => Some(value.clone()),
-                    "reused" | "not reused" => Some(format!("{key}: {value}")),
+                    "purge" | "fill" | "waited" => Some(one_line(value)),
+                    "reused" | "not reused" => Some(format!("{key}: {}", one_line(value))),
                     _ => None,
                 })
                 .collect();
@@ -84,11 +84,16 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
             let text = clean(&format!("{name}: {words}"), 400, style);
             wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)).collect()
         }
-        Showed::Sweep(sweep) => titled(&name, sweep_lines(sweep, style), style),
-        Showed::Rounds(rounds) => titled(&name, rounds_lines(rounds, style), style),
+        Showed::Sweep(sweep) => titled(&name, sweep_lines(&stage.name, sweep, style), style),
+        Showed::Rounds(rounds) => titled(&name, rounds_lines(&stage.name, rounds, style), style),
         Showed::Series(series) => titled(&name, series::lines(series, style), style),
         Showed::Points { points } => titled(&name, points_lines(points, style), style),
     }
+}
+
+/// A text of several lines as one: what an error says to a terminal may have been kept as it was.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
@@ -97,12 +102,10 @@ fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
     lines
 }
 
-fn sweep_lines(sweep: &SweepFinding, style: Style) -> Vec<String> {
-    let mut lines = grid::lines(&sweep.table, style);
+fn sweep_lines(stage: &str, sweep: &SweepFinding, style: Style) -> Vec<String> {
+    let mut lines = grid::lines(stage, &sweep.table, style);
     if sweep.table.axes.len() < 2 {
-        let rows: Vec<(String, &Row)> =
-            sweep.table.rows.iter().map(|row| (row.at.join(" "), row)).collect();
-        lines.extend(known(&rows, style));
+        lines.extend(known(&grid::named(stage, &sweep.table), style));
     }
     if let Some(scaling) = &sweep.scaling {
         lines.extend(scaling_lines(scaling, style));
@@ -173,7 +176,7 @@ fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
     lines
 }
 
-fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
+fn rounds_lines(stage: &str, rounds: &RoundsFinding, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let n = rounds.rounds;
     let of_window = format!("rounds {} to {n}", rounds.window_first);
@@ -201,12 +204,12 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
             lines.push(paint(&text, role, style));
             for (name, window) in &steady.windows {
                 let text = format!(
-                    "{}: mean {}, range {:.1} % (at most {:.0}), slope {:.1} % (at most {:.0})",
+                    "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
                     name,
                     value(name, window.mean),
-                    window.range_share() * 100.0,
+                    human::percent(window.range_share(), 1),
                     steady.limits.range_share_max * 100.0,
-                    window.slope_share() * 100.0,
+                    human::percent(window.slope_share(), 1),
                     steady.limits.slope_share_max * 100.0,
                 );
                 let role = if window.steady() { Role::Dim } else { Role::Yellow };
@@ -238,7 +241,7 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
             style,
         )),
     }
-    lines.extend(grid::lines(&rounds.table, style));
+    lines.extend(grid::lines(stage, &rounds.table, style));
     lines
 }
 
