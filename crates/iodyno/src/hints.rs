@@ -177,7 +177,8 @@ fn is_target(word: &str) -> bool {
     if schemes.iter().any(|s| word.starts_with(s)) || word.contains("?size=") {
         return true;
     }
-    if word.contains('/') && word.parse::<TargetName>().is_err() {
+    let is_toml = Path::new(word).extension().is_some_and(|e| e == "toml");
+    if is_toml || word.contains('/') && word.parse::<TargetName>().is_err() {
         return false;
     }
     let Ok(found) = std::fs::metadata(word) else { return word.starts_with("/dev/") };
@@ -214,7 +215,7 @@ mod tests {
         for (theirs, hint) in WORKLOADS {
             assert!(theirs.iter().all(|t| !known.contains(t)), "{theirs:?}");
             let named: Vec<&str> = hint.split('`').skip(1).step_by(2).collect();
-            for name in named.iter().filter(|n| !n.contains(' ')) {
+            for name in named.iter().filter(|n| !n.contains([' ', '=']) && !n.starts_with('-')) {
                 assert!(known.contains(name), "{theirs:?}: {name}");
             }
         }

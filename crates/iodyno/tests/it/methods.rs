@@ -537,13 +537,13 @@ fn a_method_that_failed_is_not_valid_anywhere() {
         assert!(text.contains("INVALID  the run: stage `r`"), "{text}");
         assert!(!text.contains("VALID    ") && text.contains("each by itself"), "{text}");
     }
-    let document = place.document("show last --json");
+    let document = place.iodyno("show last --json").succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(document["run"]["level"], "invalid");
     assert_eq!(document["run"]["verdicts"][0]["code"], "NOT_STEADY");
     assert_eq!(document["run"]["verdicts"], document["findings"]["verdicts"]);
     assert!(document["cells"].as_array().unwrap().iter().all(|c| c["level"] == "note"));
-    let list = place.document("ls --json");
+    let list = place.iodyno("ls --json").succeeds().json();
     assert_valid(crate::contract::LIST_SCHEMA, &list);
     assert_eq!(list["runs"][0]["level"], "invalid");
     assert_eq!(list["runs"][0]["verdicts"], document["run"]["verdicts"]);
@@ -551,13 +551,16 @@ fn a_method_that_failed_is_not_valid_anywhere() {
     let page = &page.succeeds().stdout;
     assert!(page.contains("NOT_STEADY") && page.contains("run INVALID · cells sound"), "{page}");
     assert!(!page.contains("· VALID"), "{page}");
+    place.iodyno(&format!("{words} --seed 2")).exits(9);
+    let compared = place.iodyno("compare last~1 last");
+    assert!(compared.stdout.contains("METHOD_FAILED"), "{}", compared.stdout);
     // It goes before a threshold, and after what is worth more.
     place.iodyno(&format!("{words} --require iops>1G")).exits(9);
     place.write("m.toml", file("90%"));
     let told = place.iodyno(&format!("{words} --name reached"));
     assert!(told.succeeds().stdout.contains("VALID    all 5 cells"), "{}", told.stdout);
-    let list = place.document("ls --json");
-    assert_eq!(list["runs"][2]["level"], "note");
+    let list = place.iodyno("ls --json").succeeds().json();
+    assert_eq!(list["runs"][3]["level"], "note");
     // A deviation from a standard is a warning, and done is done.
     let told = place.iodyno(&format!("run pts-lat --on {DEVICE} --scale 0.01 -q"));
     let text = &told.succeeds().stdout;
@@ -569,9 +572,9 @@ fn a_method_that_failed_is_not_valid_anywhere() {
         text.lines().any(|l| l.starts_with("long ")),
         "a stage of one cell has its name: {text}"
     );
-    let list = place.document("ls --json");
-    assert_eq!(list["runs"][3]["level"], "warning");
-    assert_eq!(list["runs"][3]["verdicts"][0]["code"], "NON_CONFORMANT");
+    let list = place.iodyno("ls --json").succeeds().json();
+    assert_eq!(list["runs"][4]["level"], "warning");
+    assert_eq!(list["runs"][4]["verdicts"][0]["code"], "NON_CONFORMANT");
 }
 
 /// What would change nothing is refused, with the reason; words of other tools get ours.
