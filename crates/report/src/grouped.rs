@@ -64,15 +64,12 @@ fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     for (i, group) in groups.into_iter().enumerate() {
         let alike = keys.iter().filter(|k| **k == keys[i]).count();
         let first = at.iter().position(|&j| keys[j] == keys[i]);
-        match first.filter(|_| alike >= ALIKE_MIN) {
-            Some(first) => {
-                out[first].cells.extend(group.cells);
-                out[first].same_text = false;
-            }
-            None => {
-                out.push(group);
-                at.push(i);
-            }
+        if let Some(first) = first.filter(|_| alike >= ALIKE_MIN) {
+            out[first].cells.extend(group.cells);
+            out[first].same_text = false;
+        } else {
+            out.push(group);
+            at.push(i);
         }
     }
     for group in &mut out {
