@@ -116,7 +116,6 @@ pub(crate) fn refuse_of_methods(flags: &Run) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::args::Cli;
     use clap::{CommandFactory as _, Parser as _};
     use std::collections::BTreeSet;
