@@ -22,6 +22,8 @@ pub(crate) const SLOWER: u8 = 7;
 /// Exit code of a comparison in which nothing is shown to be slower, but not everything could be
 /// judged.
 pub(crate) const OPEN: u8 = 8;
+/// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
+pub(crate) const METHOD_FAILED: u8 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -77,7 +77,7 @@ fn in_words(status: &Value) -> String {
             let _ = writeln!(
                 text,
                 "  {kind:<13} {:>8}  {:>8}  errors {}  mean {}  p50 {}  p99 {}",
-                human::count(number("operations")),
+                human::whole(number("operations") as u64),
                 human::size(number("bytes") as u64),
                 number("errors"),
                 time("latency_mean_ns"),

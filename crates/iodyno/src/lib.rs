@@ -11,8 +11,10 @@ mod compare;
 mod explain;
 mod failure;
 mod fault;
+mod hints;
 mod live;
 mod method;
+mod method_flags;
 mod model;
 mod purge;
 mod report;
@@ -36,6 +38,10 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(e) => {
+            if let Some(hint) = hints::of_flag(&e) {
+                complain(&hint);
+                return ExitCode::from(2);
+            }
             // clap's own exit codes: 0 for help and version, 2 for anything wrong.
             let _ = e.print();
             return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));

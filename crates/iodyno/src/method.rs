@@ -3,7 +3,7 @@
 use crate::args::{Cli, Command, Run};
 use crate::failure::Failure;
 use crate::run::{Output, base, carry_out, overridden};
-use crate::{catalog, stored};
+use crate::{catalog, hints, method_flags, stored};
 use clap::Parser as _;
 use iodyno_catalog::{File, Kind, Problem, find, list};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
@@ -37,6 +37,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
             "--coarse is for emulated storage in virtual time, `--on model:DEVICE`: take it out",
         ));
     }
+    hints::check_workload(&flags.workload)?;
     if let Some(file) = file(&flags.workload)? {
         if !flags.vary.is_empty() {
             return Err(Failure::input(format!(
@@ -44,14 +45,17 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
                 flags.workload
             )));
         }
-        refuse_flags_of_workloads(flags)?;
+        method_flags::refuse_of_workloads(flags)?;
         let workloads = workloads(&file.text)?;
         let (name, text) = (file.name, file.text.to_string());
-        return Ok(Some(MethodSource { name, text, workloads, choice }));
+        let source = MethodSource { name, text, workloads, choice };
+        method_flags::refuse_closed_choices(&source, flags)?;
+        return Ok(Some(source));
     }
     if flags.vary.is_empty() {
         return Ok(None);
     }
+    method_flags::refuse_of_files(flags)?;
     swept(flags).map(Some)
 }
 
@@ -154,45 +158,6 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
     }
     let choice = Choice { scale: flags.scale, coarse: flags.coarse, ..Choice::default() };
     Ok(MethodSource { name: format!("{SWEEP} of {name}"), text, workloads, choice })
-}
-
-/// Flags that a method has no use for: what they ask would not happen.
-fn refuse_flags_of_workloads(flags: &Run) -> Result<(), Failure> {
-    let given = [
-        ("--block", flags.block.is_some()),
-        ("--rate", flags.rate.is_some()),
-        ("--content", flags.content.is_some()),
-        ("--time", flags.time.is_some()),
-        ("--ramp", flags.ramp.is_some()),
-        ("--ops", flags.ops.is_some()),
-        ("--bytes", flags.bytes.is_some()),
-        ("--repeat", flags.repeat > 1),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(Failure::input(format!(
-            "{flag} has no effect on a method, which says it for each of its cells: copy its file (`iodyno catalog {}`) and change it there, or use --scale for shorter times",
-            flags.workload
-        ))),
-    }
-}
-
-/// Flags that only a method understands.
-pub(crate) fn refuse_flags_of_methods(flags: &Run) -> Result<(), Failure> {
-    let given = [
-        ("--setting", flags.setting.is_some()),
-        ("--scale", flags.scale.is_some()),
-        ("--coarse", flags.coarse.is_some()),
-        ("--each", flags.each),
-        ("--reuse", flags.reuse),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => Err(Failure::input(format!(
-            "{flag} is for methods, and `{}` is a workload: `iodyno catalog` lists both",
-            flags.workload
-        ))),
-    }
 }
 
 /// What to do, from a method's source.

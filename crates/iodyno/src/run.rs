@@ -1,12 +1,15 @@
 //! `run`: from words to a request, and from the outcome to what is printed.
 
 use crate::args::{Cli, Run};
-use crate::failure::{Failure, NOT_HELD};
+use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
-use crate::{catalog, complain, method, model, print, print_json, report, signals, stored, style};
+use crate::{
+    catalog, complain, method, method_flags, model, print, print_json, report, signals, stored,
+    style,
+};
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
-use iodyno_report::{json, thresholds};
+use iodyno_report::{Standing, json, thresholds};
 use iodyno_run::{CellRequest, MethodRequest, Request};
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
@@ -92,6 +95,9 @@ pub(crate) fn carry_out(
         ExitCode::from(INTERRUPTED)
     } else if outcome.too_many_errors || outcome.wrong_content() {
         ExitCode::from(TARGET_FAILED)
+    } else if Standing::of(&outcome.run).has_failed() {
+        // Before thresholds: figures of a method that failed hold none.
+        ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
         ExitCode::from(NOT_HELD)
     } else {
@@ -109,7 +115,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
         let cells = method::cells(&method.method);
         return base(flags, cli, words, (name, cells, Some(method)));
     }
-    method::refuse_flags_of_methods(flags)?;
+    method_flags::refuse_of_methods(flags)?;
     let (name, members) = catalog::members(&flags.workload)?;
     let mut cells = Vec::new();
     for (name, spec) in members {

@@ -7,7 +7,7 @@ use crate::{print, print_json};
 use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_report::terminal::Style;
-use iodyno_report::{csv, fio_json, hgrm, json, terminal, thresholds};
+use iodyno_report::{Standing, csv, fio_json, hgrm, json, terminal, thresholds};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,7 +37,14 @@ pub(crate) fn no_notebook() -> Failure {
 }
 
 pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<ExitCode, Failure> {
-    let runs = open(flag)?.map_or_else(|| Ok(Vec::new()), |notebook| notebook.list())?;
+    let mut runs = Vec::new();
+    if let Some(notebook) = open(flag)? {
+        for run in notebook.list()? {
+            // What its method came to, only the whole run tells. One that can't be read is listed without.
+            let whole = if run.has_method { notebook.load(&run.id).ok() } else { None };
+            runs.push((run, whole.as_ref().map(Standing::of)));
+        }
+    }
     if json {
         return print_json(&json::list(&runs));
     }

@@ -65,8 +65,11 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                  ops, bytes
              FROM cells WHERE run = ?1 ORDER BY position",
         )?;
-        let mut runs =
-            tx.prepare(&format!("SELECT number, name, {STANDING} FROM runs ORDER BY number"))?;
+        let mut runs = tx.prepare(&format!(
+            "SELECT number, name, {STANDING},
+                     CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method
+                 FROM runs ORDER BY number"
+        ))?;
         let mut rows = runs.query([])?;
         let mut list = Vec::new();
         while let Some(row) = rows.next()? {
@@ -81,6 +84,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 ended: standing.ended,
                 status: standing.status,
                 name: row.get("name")?,
+                has_method: row.get::<_, Option<String>>("method")?.is_some_and(|t| t != "null"),
                 targets: targets
                     .query_map([number], |r| r.get(0))?
                     .collect::<rusqlite::Result<_>>()?,

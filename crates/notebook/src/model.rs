@@ -124,6 +124,8 @@ pub struct RunSummary {
     pub status: Status,
     /// What was asked for.
     pub name: String,
+    /// It carried out a method; what that came to takes the whole run to say.
+    pub has_method: bool,
     /// Canonical names of its targets.
     pub targets: Vec<String>,
     /// Its cells, in the order of their index.

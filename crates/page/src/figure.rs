@@ -57,6 +57,10 @@ pub struct Panel {
     pub heat: Option<HeatMap>,
     /// Its height as a share of a usual panel; 1 is usual.
     pub height: f64,
+    /// What the signs of points with [`Tone::Warning`] and [`Tone::Bad`] mean here, for the legend. None for
+    /// values that warnings are about and values that are invalid. Of several panels the first that says it
+    /// speaks for all.
+    pub signs: Option<[String; 2]>,
 }
 
 /// An axis.
@@ -219,7 +223,7 @@ impl Axis {
 impl Panel {
     /// A panel of series alone, of the usual height.
     pub fn new(y: Axis, series: Vec<Series>) -> Self {
-        Self { y, series, rules: Vec::new(), heat: None, height: 1.0 }
+        Self { y, series, rules: Vec::new(), heat: None, height: 1.0, signs: None }
     }
 }
 

@@ -53,8 +53,8 @@ impl Quantity {
         }
         match self {
             // Rounds and targets are whole.
-            Self::Count if value.fract() == 0.0 && (0.0..1e3).contains(&value) => {
-                format!("{:.0}", value.abs())
+            Self::Count if value.fract() == 0.0 && (0.0..1e15).contains(&value) => {
+                human::whole(value as u64)
             }
             Self::Iops | Self::Count => human::count(value),
             Self::Throughput => human::throughput(value),

@@ -369,3 +369,27 @@ fn hostile_names_never_become_elements_or_attributes() {
         }
     }
 }
+
+/// The legend says of a sign what it means in this figure: a cross is an invalid value, unless the figure says
+/// what else.
+#[test]
+fn the_legend_says_what_a_sign_means_here() {
+    let drawn = |signs: Option<[&str; 2]>| {
+        let point = Point { tone: Tone::Bad, ..Point::at(1.0, 2.0) };
+        let series =
+            Series { name: "b".to_owned(), mark: Mark::Dots, color: 0, points: vec![point] };
+        let mut panel = Panel::new(Axis::from_zero("y", Quantity::Count), vec![series]);
+        panel.signs = signs.map(|names| names.map(str::to_owned));
+        let mut figure = gallery::usual();
+        figure.shape = Shape::Plot(Plot {
+            x: Axis::from_zero("x", Quantity::Count),
+            panels: vec![panel],
+            spans: Vec::new(),
+        });
+        svg(&figure, Look::Alone)
+    };
+    let usual = drawn(None);
+    assert!(usual.contains("INVALID, not to be used") && !usual.contains("of no worth"));
+    let own = drawn(Some(["with care", "slower"]));
+    assert!(own.contains(">slower<") && !own.contains("INVALID"), "{own}");
+}

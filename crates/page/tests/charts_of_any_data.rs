@@ -95,7 +95,14 @@ fn any_plot() -> impl Strategy<Value = Plot> {
         heat,
         any_number(),
     )
-        .prop_map(|(y, series, rules, heat, height)| Panel { y, series, rules, heat, height });
+        .prop_map(|(y, series, rules, heat, height)| Panel {
+            y,
+            series,
+            rules,
+            heat,
+            height,
+            signs: None,
+        });
     let span = (any_number(), any_number()).prop_map(|(from, to)| Span {
         from,
         to,

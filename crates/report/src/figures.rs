@@ -1,5 +1,6 @@
 //! The figures of a cell, computed once for every form that shows them.
 
+use crate::standing::Standing;
 use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Level};
 use iodyno_notebook::{CellSummary, RunSummary};
@@ -139,6 +140,13 @@ pub(crate) fn interval_lengths_ns(cell: &Cell) -> impl Iterator<Item = u64> {
 /// The gravest level of a cell's verdicts; None where it was never judged.
 pub(crate) fn gravest(cell: &Cell) -> Option<Level> {
     cell.verdicts.iter().map(|v| v.level).max()
+}
+
+/// The level of a run in a list: that of its standing, or, where that was not asked for, the gravest of its
+/// cells.
+pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
+    let of_cells = run.cells.iter().filter_map(|c| c.level).max();
+    of_cells.max(standing.and_then(|s| s.level))
 }
 
 /// The name of a level in JSON and CSV.

@@ -2,9 +2,8 @@
 //!
 //! Each cell is a job of a group of its own. What fio calls *clat* is our service time (submission
 //! to completion), *lat* is what the user feels (from the intended start in open loop), and *slat*
-//! is zero: submission is not timed apart. Unlike in the other forms all percentiles of fio's
-//! default list are there, because its readers expect them; `N` says how many samples are behind
-//! them. Counters that iodyno does not keep (`ctx`, `majf`, `iodepth_submit`, …) are 0.
+//! is zero: submission is not timed apart. Of fio's default list of percentiles those are there that the
+//! samples support; `N` says how many samples are behind them. Counters that iodyno does not keep (`ctx`, `majf`, `iodepth_submit`, …) are 0.
 
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_notebook::Run;
@@ -100,6 +99,12 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
     put("filename", key.target.clone());
     put("ioengine", engine.to_owned());
     put("rw", pattern(run, cell, total));
+    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
+    let (reads, writes) = (ops(OpKind::Read), ops(OpKind::Write));
+    if reads > 0 && writes > 0 {
+        let share = 100.0 * reads as f64 / (reads + writes) as f64;
+        put("rwmixread", format!("{share:.0}"));
+    }
     put("bs", key.block_bytes().to_string());
     put("iodepth", key.depth.to_string());
     put("numjobs", key.threads.to_string());
@@ -110,7 +115,8 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
         put("size", cell.evidence.active_bytes.to_string());
     }
     if let Some(rate) = key.offered_iops {
-        put("rate_iops", rate.to_string());
+        // fio's is of each of its jobs.
+        put("rate_iops", (rate / f64::from(key.threads.max(1))).to_string());
     }
     put("runtime", cell.seconds().ceil().to_string());
     Value::Object(out)
@@ -119,35 +125,27 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
 /// fio's word for the mix and the addresses. Sequential is what has no other pattern.
 fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     let spec = run.head.workloads.iter().find(|w| w.name == cell.key.workload).map(|w| &w.spec);
-    let mut patterns = Vec::new();
-    if let Some(spec) = spec {
-        collect_patterns(spec, &mut patterns);
-    }
-    let sequential = !patterns.is_empty() && patterns.iter().all(|p| *p == "sequential");
-    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
-    let word = match (ops(OpKind::Read) > 0, ops(OpKind::Write) > 0, ops(OpKind::Trim) > 0) {
-        (true, true, _) => return if sequential { "rw" } else { "randrw" }.to_owned(),
-        (false, true, _) => "write",
-        (false, false, true) => "trim",
-        (_, false, _) => "read",
+    let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
+    let kinds = [OpKind::Read, OpKind::Write, OpKind::Trim].into_iter().filter(issued);
+    let sequential = spec.is_some_and(|spec| {
+        let mut patterns = kinds.clone().flat_map(|kind| patterns(spec, kind)).peekable();
+        patterns.peek().is_some() && patterns.all(|p| p == "sequential")
+    });
+    let kinds: Vec<OpKind> = kinds.collect();
+    let word = match kinds.as_slice() {
+        [OpKind::Read, OpKind::Write, ..] => "rw",
+        [OpKind::Write, ..] => "write",
+        [OpKind::Trim] => "trim",
+        _ => "read",
     };
     if sequential { word.to_owned() } else { format!("rand{word}") }
 }
 
-/// Every `"pattern": "…"` of a workload's specification.
-fn collect_patterns<'a>(spec: &'a Value, found: &mut Vec<&'a str>) {
-    match spec {
-        Value::Object(map) => {
-            for (key, value) in map {
-                match value.as_str().filter(|_| key == "pattern") {
-                    Some(pattern) => found.push(pattern),
-                    None => collect_patterns(value, found),
-                }
-            }
-        }
-        Value::Array(list) => list.iter().for_each(|v| collect_patterns(v, found)),
-        _ => {}
-    }
+/// The address patterns of one kind of operation: its own, or those that the specification has for all.
+fn patterns(spec: &Value, kind: OpKind) -> impl Iterator<Item = &str> {
+    let of = |scope: &str| spec[scope]["addresses"].as_array().filter(|list| !list.is_empty());
+    let list = of(kind.name()).or_else(|| of("all"));
+    list.into_iter().flatten().filter_map(|address| address["pattern"].as_str())
 }
 
 fn direction(cell: &Cell, total: &Interval, kind: OpKind) -> Value {
@@ -238,8 +236,11 @@ fn latency(histogram: Option<&Histogram>, percentiles: bool) -> Value {
         "N": h.count(),
     });
     if percentiles {
-        let of = |p: f64| (format!("{p:.6}"), json!(h.quantile_ns(p / 100.0)));
-        out["percentile"] = Value::Object(PERCENTILES.map(of).into_iter().collect());
+        let of = |&p: &f64| {
+            let ns = h.supported_quantile_ns(p / 100.0)?;
+            Some((format!("{p:.6}"), json!(ns)))
+        };
+        out["percentile"] = Value::Object(PERCENTILES.iter().filter_map(of).collect());
     }
     out
 }

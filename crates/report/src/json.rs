@@ -6,8 +6,10 @@
 
 use crate::figures::{
     Figures, KindFigures, Latency, PERCENTILES, gravest, headline, interval_lengths_ns, level_name,
+    level_of,
 };
 use crate::repeats::{self, Repeated};
+use crate::standing::Standing;
 use crate::thresholds;
 use iodyno_measure::threshold::Outcome;
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Threshold, errno_name};
@@ -35,9 +37,10 @@ pub fn document(run: &Run, options: Options) -> Value {
 
 /// As [`document`], held against these thresholds.
 pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
+    let standing = Standing::of(run);
     let mut document = json!({
         "schema": 1,
-        "run": head(run),
+        "run": head(run, &standing),
         "cells": run.cells.iter().map(|c| cell(c, options)).collect::<Vec<_>>(),
         "repeats": repeats::of(run).iter().map(repeated).collect::<Vec<_>>(),
         "thresholds": thresholds::outcomes(run, thresholds).iter().map(outcome).collect::<Vec<_>>(),
@@ -83,12 +86,13 @@ fn outcome(of: &Outcome) -> Value {
     })
 }
 
-/// Runs as a list, in the order given (the notebook's is oldest first).
-pub fn list(runs: &[RunSummary]) -> Value {
+/// Runs as a list, in the order given (the notebook's is oldest first), each with its standing where it is
+/// known; without, the gravest verdict of its cells speaks.
+pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
-        .map(|run| {
-            let level = run.cells.iter().filter_map(|c| c.level).max();
+        .map(|(run, standing)| {
+            let level = level_of(run, standing.as_ref());
             json!({
                 "id": run.id,
                 "started": format!("{:.3}", run.started),
@@ -100,6 +104,7 @@ pub fn list(runs: &[RunSummary]) -> Value {
                 "cells": run.cells.len(),
                 "level": level.map(level_name),
                 "headline": headline(run),
+                "verdicts": standing.as_ref().map_or(&[][..], |s| &s.verdicts),
             })
         })
         .collect();
@@ -113,7 +118,7 @@ fn reason(status: &Status) -> Option<&str> {
     }
 }
 
-fn head(run: &Run) -> Value {
+fn head(run: &Run, standing: &Standing) -> Value {
     let head = &run.head;
     let targets: Vec<Value> = head
         .targets
@@ -144,6 +149,8 @@ fn head(run: &Run) -> Value {
         "targets": targets,
         "workloads": workloads,
         "plan": head.plan,
+        "level": standing.level.map(level_name),
+        "verdicts": standing.verdicts,
     })
 }
 

@@ -13,12 +13,15 @@ pub mod compare;
 pub mod csv;
 mod figures;
 pub mod fio_json;
+mod grouped;
 pub mod hgrm;
 pub mod json;
 pub mod method;
 pub mod page;
 mod repeats;
+pub mod standing;
 pub mod terminal;
 pub mod thresholds;
 
 pub use figures::headline;
+pub use standing::Standing;

@@ -35,7 +35,7 @@ fn documents_follow_their_schemas() {
             assert_valid(&of_run, &serde_json::from_str(&text).unwrap());
         }
     }
-    let runs: Vec<_> = samples::all().iter().map(|(_, run)| samples::summary(run)).collect();
+    let runs: Vec<_> = samples::all().iter().map(|(_, run)| samples::listed(run)).collect();
     assert_valid(&of_list, &list(&runs));
     assert_valid(&of_list, &list(&[]));
 }
@@ -192,13 +192,13 @@ fn all_evidence_is_in_the_schema() {
 
 #[test]
 fn lists_are_in_the_order_given() {
-    let runs = [samples::summary(&samples::open_loop()), samples::summary(&samples::crashed())];
+    let runs = [samples::listed(&samples::open_loop()), samples::listed(&samples::crashed())];
     let doc = list(&runs);
     assert_eq!(doc["runs"][0]["name"], "db-oltp");
     assert_eq!(doc["runs"][0]["level"], "warning");
     assert_eq!(doc["runs"][1]["status"], "crashed");
     assert_eq!(doc["runs"][1]["ended"], Value::Null);
     assert_eq!(doc["runs"][1]["cells"], 2);
-    let failed = list(&[samples::summary(&samples::hostile())]);
+    let failed = list(&[samples::listed(&samples::hostile())]);
     assert_eq!(failed["runs"][0]["reason"], "\u{7}the device\nis gone");
 }

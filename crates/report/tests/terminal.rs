@@ -27,7 +27,7 @@ fn runs() {
 
 #[test]
 fn lists() {
-    let runs: Vec<_> = samples::all().iter().map(|(_, run)| samples::summary(run)).collect();
+    let runs: Vec<_> = samples::all().iter().map(|(_, run)| samples::listed(run)).collect();
     for width in [60, 120] {
         insta::assert_snapshot!(format!("list_{width}"), list(&runs, style(width)));
     }
@@ -42,7 +42,7 @@ fn nothing_leaves_its_place() {
         for width in [40, 47, 61, 80, 100, 137, 200] {
             for unicode in [true, false] {
                 let style = Style { color: false, width, unicode };
-                let text = show(&run, style) + &list(&[samples::summary(&run)], style);
+                let text = show(&run, style) + &list(&[samples::listed(&run)], style);
                 for line in text.lines() {
                     let is_free = line.starts_with("kept in ");
                     assert!(is_free || line.width() <= width, "{name} at {width}: {line}");

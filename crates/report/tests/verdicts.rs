@@ -23,7 +23,8 @@ fn in_source() -> BTreeMap<String, BTreeSet<String>> {
     let of_cells =
         files.map(|name| format!("crates/measure/src/verdict/{}", name.into_string().unwrap()));
     let judge = "crates/measure/src/verdict.rs".to_owned();
-    for path in of_cells.chain([judge]).chain(of_runs) {
+    let of_methods = "crates/method/src/findings/verdicts.rs".to_owned();
+    for path in of_cells.chain([judge, of_methods]).chain(of_runs) {
         source += read(&path).split("#[cfg(test)]").next().unwrap();
     }
     let mut codes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -57,7 +57,7 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let health: Vec<_> = props.iter().map(|p| p.health.clone()).collect();
     let capacities: Vec<u64> = props.iter().map(|p| p.medium.capacity_bytes()).collect();
     let lay_out_bytes = stage::lay_out_bytes(&props);
-    let plan = Plan::new(request, &inspections, &health, &capacities, lay_out_bytes);
+    let plan = Plan::new(request, &inspections, &health, &capacities, &lay_out_bytes);
     watch.planned(&plan);
 
     let head = head(request, &props, &plan);

@@ -6,7 +6,12 @@ use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_target::{Health, Inspection};
 use iodyno_units::{OpKind, human};
+use iodyno_workload::{ArrivalKind, Spec};
 use serde::Serialize;
+
+/// About what a step of a method on real storage takes beside its own time, ns: threads are started, the
+/// generator is calibrated, conditions are read, the cell is kept. Between 30 and 60 ms on two cores.
+const AROUND_STEP_NS: u64 = 50_000_000;
 
 /// The cost of a run, as far as it can be known before.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -32,8 +37,11 @@ pub struct Plan {
     pub open_ended: bool,
     /// Bytes written to lay files out.
     pub lay_out_bytes: u64,
-    /// Bytes that cells will write, where operations or bytes limit them.
+    /// Bytes that cells will write on all targets together, where operations, bytes or a rate limit them.
     pub cell_write_bytes: u64,
+    /// Some of these follow from a rate, which is kept on average only.
+    #[serde(skip)]
+    pub by_rate: bool,
     /// Time during which cells write as fast as the target takes it, ns.
     pub unlimited_write_ns: u64,
     /// For each target whose device tells: name, rated endurance (estimated) and what has been
@@ -55,6 +63,60 @@ pub struct Endurance {
     pub rated_bytes: u64,
     /// Bytes written in its life so far.
     pub written_bytes: u64,
+    /// Bytes that this run writes to it: what limits tell, and, where cells write as fast as the target
+    /// takes it, as much as that were at 1 GB/s.
+    pub run_bytes: u64,
+}
+
+/// What a cell writes on one target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Writes {
+    /// At most so many bytes.
+    AtMost(f64),
+    /// About so many bytes, by its rate.
+    About(f64),
+    /// As fast as the target takes it, for so long, ns.
+    Unlimited(u64),
+}
+
+impl Writes {
+    /// Of a workload, its ramp included.
+    fn of(spec: &Spec) -> Self {
+        let limits = spec.limits();
+        let share = share_of_writes(spec);
+        let long_ns = limits.ramp_ns + limits.time_ns.unwrap_or(0);
+        let by_ops = limits.ops.map(|n| n as f64 * f64::from(spec.max_data_bytes()) * share);
+        let by_bytes = limits.bytes.map(|n| n as f64 * share);
+        let by_rate = match spec.arrivals() {
+            ArrivalKind::Open { rate_iops, .. } if limits.time_ns.is_some() => {
+                Some(rate_iops * long_ns as f64 / 1e9 * share * mean_write_bytes(spec))
+            }
+            _ => None,
+        };
+        let most = by_ops.into_iter().chain(by_bytes).reduce(f64::min);
+        match (most, by_rate) {
+            (_, _) if share == 0.0 => Self::AtMost(0.0),
+            (None, None) => Self::Unlimited(long_ns),
+            (Some(most), Some(rate)) if most <= rate => Self::AtMost(most),
+            (_, Some(rate)) => Self::About(rate),
+            (Some(most), None) => Self::AtMost(most),
+        }
+    }
+}
+
+/// The mean size of a write, bytes.
+fn mean_write_bytes(spec: &Spec) -> f64 {
+    let blocks = spec.blocks(OpKind::Write);
+    let shares: f64 = blocks.iter().map(|b| b.share).sum();
+    blocks.iter().map(|b| f64::from(b.bytes) * b.share).sum::<f64>() / shares.max(f64::MIN_POSITIVE)
+}
+
+/// What each target's device takes: the bytes of all targets on the same one. `devices` has the names of the
+/// disks at the bottom of each target; one without any is a device of its own.
+fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
+    let same = |i: usize, j: usize| i == j || !devices[i].is_empty() && devices[i] == devices[j];
+    let of = |i| (0..bytes.len()).filter(|&j| same(i, j)).map(|j| bytes[j]).sum();
+    (0..bytes.len()).map(of).collect()
 }
 
 impl Plan {
@@ -64,7 +126,7 @@ impl Plan {
         inspections: &[Inspection],
         health: &[Option<Health>],
         capacities_bytes: &[u64],
-        lay_out_bytes: u64,
+        lay_out_bytes: &[u64],
     ) -> Self {
         let virtual_time = request.emulated.as_ref().is_some_and(|e| !e.live);
         let emulated = request.emulated.is_some();
@@ -72,7 +134,7 @@ impl Plan {
             cells: request.cells.len() * request.repeats as usize,
             repeats: request.repeats,
             thresholds: request.thresholds.clone(),
-            lay_out_bytes,
+            lay_out_bytes: lay_out_bytes.iter().sum(),
             virtual_time,
             emulated,
             ..Self::default()
@@ -82,34 +144,23 @@ impl Plan {
             let limits = cell.spec.limits();
             plan.cell_times_ns.push(limits.ramp_ns + limits.time_ns.unwrap_or(0));
             plan.open_ended |= limits.time_ns.is_none();
-            let write_share = share_of_writes(&cell.spec);
-            if write_share > 0.0 && !emulated {
-                let by_ops = limits.ops.map(|n| n as f64 * f64::from(cell.spec.max_data_bytes()));
-                let by_bytes = limits.bytes.map(|n| n as f64);
-                match (by_ops, by_bytes) {
-                    (None, None) => {
-                        plan.unlimited_write_ns += limits.ramp_ns + limits.time_ns.unwrap_or(0);
-                    }
-                    (a, b) => {
-                        let most = a.unwrap_or(f64::INFINITY).min(b.unwrap_or(f64::INFINITY));
-                        plan.cell_write_bytes += (most * write_share) as u64 * targets;
-                    }
+            if emulated {
+                continue;
+            }
+            match Writes::of(&cell.spec) {
+                Writes::AtMost(bytes) => plan.cell_write_bytes += bytes as u64 * targets,
+                Writes::About(bytes) => {
+                    plan.cell_write_bytes += bytes as u64 * targets;
+                    plan.by_rate = true;
                 }
+                Writes::Unlimited(ns) => plan.unlimited_write_ns += ns,
             }
         }
         let repeats = u64::from(request.repeats);
         plan.time_ns = plan.cell_times_ns.iter().sum::<u64>() * repeats;
         plan.unlimited_write_ns *= repeats;
         plan.cell_write_bytes *= repeats;
-        for (inspection, health) in inspections.iter().zip(health) {
-            let Some(health) = health else { continue };
-            if let (Some(rated_bytes), Some(written_bytes)) =
-                (health.rated_endurance_bytes(), health.data_written_bytes)
-            {
-                let target = inspection.name.to_string();
-                plan.endurance.push(Endurance { target, rated_bytes, written_bytes });
-            }
-        }
+        plan.endurance = plan.endurances(inspections, health, lay_out_bytes);
         if let Some(of) = &request.method {
             let capacity_bytes = capacities_bytes.iter().copied().max().unwrap_or(0);
             let budget = Budget::new(&of.method, capacity_bytes);
@@ -127,6 +178,38 @@ impl Plan {
         plan.words = plan.sentences(targets);
         plan.words.extend(states(request));
         plan
+    }
+
+    /// Of each target whose device tells it.
+    fn endurances(
+        &self,
+        inspections: &[Inspection],
+        health: &[Option<Health>],
+        lay_out_bytes: &[u64],
+    ) -> Vec<Endurance> {
+        let cells = self.cell_write_bytes / (inspections.len() as u64).max(1)
+            + bytes_at_1_gb_per_s(self.unlimited_write_ns);
+        let bytes: Vec<u64> = (0..inspections.len())
+            .map(|i| lay_out_bytes.get(i).copied().unwrap_or(0) + cells)
+            .collect();
+        let disks = |i: &'_ Inspection| -> Vec<String> {
+            i.physical.iter().map(|d| d.kernel_name.clone()).collect()
+        };
+        let disks: Vec<Vec<String>> = inspections.iter().map(disks).collect();
+        let names: Vec<Vec<&str>> =
+            disks.iter().map(|d| d.iter().map(String::as_str).collect()).collect();
+        let by_device = bytes_by_device(&names, &bytes);
+        let each = inspections.iter().zip(health).zip(by_device);
+        let each = each.filter_map(|((inspection, health), run_bytes)| {
+            let health = health.as_ref()?;
+            Some(Endurance {
+                target: inspection.name.to_string(),
+                rated_bytes: health.rated_endurance_bytes()?,
+                written_bytes: health.data_written_bytes?,
+                run_bytes,
+            })
+        });
+        each.collect()
     }
 
     fn method_sentences(&self, budget: &Budget, of: &MethodRequest, subjects: u64) -> Vec<String> {
@@ -151,7 +234,15 @@ impl Plan {
         } else {
             ""
         };
-        words.push(format!("{cells} steps, {time}{of_time}"));
+        words.push(format!("{cells} steps, which measure for {time}{of_time}"));
+        let (least, most) = (budget.cells_min, budget.cells_max);
+        let around = |steps: u64| steps.saturating_mul(subjects).saturating_mul(AROUND_STEP_NS);
+        // Not worth a word where it is lost in the time of the cells.
+        if !self.virtual_time && around(most) > budget.time_max_ns.saturating_mul(subjects) / 10 {
+            let (least, most) =
+                (human::duration_ns(around(least)), human::duration_ns(around(most)));
+            words.push(format!("about {least} to {most} more to start and keep them"));
+        }
         if self.cell_write_bytes > 0 {
             words.push(format!("fills write {}", human::size(self.cell_write_bytes)));
         }
@@ -200,28 +291,27 @@ impl Plan {
             writes.push(format!("{} to lay the file out", human::size(self.lay_out_bytes)));
         }
         if self.cell_write_bytes > 0 {
-            writes.push(format!("at most {} in cells", human::size(self.cell_write_bytes)));
+            let how = if self.by_rate { "about" } else { "at most" };
+            writes.push(format!("{how} {} in cells", human::size(self.cell_write_bytes)));
         }
         if self.unlimited_write_ns > 0 {
-            let seconds = self.unlimited_write_ns as f64 / 1e9;
             writes.push(format!(
                 "for {} as fast as the target takes it ({} at 1 GB/s)",
                 human::duration_ns(self.unlimited_write_ns),
-                human::size((seconds * 1e9) as u64 * targets)
+                human::size(bytes_at_1_gb_per_s(self.unlimited_write_ns) * targets)
             ));
         }
         if !writes.is_empty() {
             words.push(format!("writes {}", writes.join(", then ")));
         }
         for device in &self.endurance {
-            let known = self.lay_out_bytes + self.cell_write_bytes;
-            let at_1_gb = self.unlimited_write_ns + known;
+            let how = if self.unlimited_write_ns > 0 { " at 1 GB/s" } else { "" };
             words.push(format!(
-                "{}: rated for about {}, {} written so far; this run adds about {:.4} %",
+                "{}: rated for about {}, {} written so far; this run adds about {}{how}",
                 device.target,
                 human::size(device.rated_bytes),
                 human::size(device.written_bytes),
-                100.0 * at_1_gb as f64 / device.rated_bytes.max(1) as f64
+                human::percent(device.run_bytes as f64 / device.rated_bytes as f64, 4)
             ));
         }
         words
@@ -247,8 +337,72 @@ fn states(request: &Request) -> Vec<String> {
     groups.into_iter().map(sentence).collect()
 }
 
-fn share_of_writes(spec: &iodyno_workload::Spec) -> f64 {
+/// Bytes written in so many ns at 1 GB/s: one each ns.
+const fn bytes_at_1_gb_per_s(ns: u64) -> u64 {
+    ns
+}
+
+fn share_of_writes(spec: &Spec) -> f64 {
     let total: f64 = spec.kinds().map(|(_, share)| share).sum();
     let writes: f64 = spec.kinds().filter(|(k, _)| *k == OpKind::Write).map(|(_, s)| s).sum();
     if total > 0.0 { writes / total } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_workload::{RawSpec, Workload};
+
+    fn spec(text: &str) -> Spec {
+        let raw: RawSpec = toml::from_str(text).unwrap();
+        match Workload::from_raw(raw) {
+            Ok(Workload::Single(spec)) => *spec,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// 5000 operations a second for 6 s, 30 % writes of 8 KiB: 74 MB, not what the target could take.
+    #[test]
+    fn a_rate_limits_what_is_written() {
+        let file = "schema = 1\nmix = { read = 70, write = 30 }\nblock = \"8KiB\"\nthreads = 1\ndepth = 1\n";
+        let limits = "limits = { time = \"5s\", ramp = \"1s\" }\n";
+        let closed = spec(&format!("{file}{limits}"));
+        assert_eq!(Writes::of(&closed), Writes::Unlimited(6_000_000_000));
+        let open = closed.with_rate(5000.0, None).unwrap();
+        let Writes::About(bytes) = Writes::of(&open) else { panic!("{:?}", Writes::of(&open)) };
+        assert!((bytes - 5000.0 * 6.0 * 0.3 * 8192.0).abs() < 1.0, "{bytes}");
+        let few = open.with_ops(1000).unwrap();
+        assert_eq!(Writes::of(&few), Writes::AtMost(1000.0 * 0.3 * 8192.0));
+    }
+
+    /// A device is worn by what its own targets write, and by no other's.
+    #[test]
+    fn a_device_takes_what_its_targets_write() {
+        let devices = [vec!["nvme0n1"], vec!["nvme1n1"], vec!["nvme0n1"], vec![], vec![]];
+        assert_eq!(
+            bytes_by_device(&devices, &[1, 10, 100, 1000, 10_000]),
+            [101, 10, 101, 1000, 10_000]
+        );
+    }
+
+    #[test]
+    fn sentences_name_rates_and_endurance() {
+        let device = Endurance {
+            target: "/dev/nvme0n1".to_owned(),
+            rated_bytes: 600_000_000_000,
+            written_bytes: 6_000_000_000,
+            run_bytes: 6_000_000_000,
+        };
+        let plan = Plan {
+            cells: 1,
+            repeats: 1,
+            cell_write_bytes: 73_728_000,
+            by_rate: true,
+            endurance: vec![device],
+            ..Plan::default()
+        };
+        let words = plan.sentences(1);
+        assert!(words.iter().any(|w| w == "writes about 70.3 MiB in cells"), "{words:?}");
+        assert!(words.iter().any(|w| w.ends_with("adds about 1.0000 %")), "{words:?}");
+    }
 }

@@ -148,7 +148,10 @@ fn purge_opened_target(
     let record = match purge_opened(opened, &options, &mut progress) {
         Ok(record) => record,
         // Not named for it: a method says so and goes on.
-        Err(e @ TargetError::Refused(_)) => return Ok(Err(e.to_string())),
+        // The text is kept as a fact, which is one line.
+        Err(e @ TargetError::Refused(_)) => {
+            return Ok(Err(e.to_string().split_whitespace().collect::<Vec<_>>().join(" ")));
+        }
         Err(e) => return Err(e.into()),
     };
     let by = record.method.map_or(String::new(), |method| format!(" by {method}"));

@@ -324,9 +324,10 @@ fn is_not_whole(inspection: &Inspection) -> bool {
             || inspection.size_bytes > inspection.whole_bytes)
 }
 
-/// Bytes that laying out will write, over all targets.
-pub(crate) fn lay_out_bytes(props: &[Prop]) -> u64 {
-    props.iter().filter_map(|p| p.opened.as_ref()).map(iodyno_target::Opened::lay_out_bytes).sum()
+/// Bytes that laying out will write, by target.
+pub(crate) fn lay_out_bytes(props: &[Prop]) -> Vec<u64> {
+    let of = |p: &Prop| p.opened.as_ref().map_or(0, iodyno_target::Opened::lay_out_bytes);
+    props.iter().map(of).collect()
 }
 
 /// Writes what must be written before a target can be measured: every byte of a new file, once.

@@ -2,8 +2,15 @@
 //! Storage sizes are in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as data
 //! sheets and fio's `BW` in parentheses have them.
 
-/// `x` with three significant digits, without exponent: `0.123`, `1.23`, `12.3`, `123`, `1230`.
+/// What stands for a number that there is none of: not a number, or infinite.
+pub const NONE: &str = "–";
+
+/// `x` with three significant digits, without exponent: `0.123`, `1.23`, `12.3`, `123`, `1230`; [`NONE`]
+/// where `x` is not finite.
 pub fn three_digits(x: f64) -> String {
+    if !x.is_finite() {
+        return NONE.to_owned();
+    }
     let a = x.abs();
     let decimals = if a == 0.0 || a >= 99.95 {
         0
@@ -18,6 +25,9 @@ pub fn three_digits(x: f64) -> String {
 }
 
 fn si(x: f64, units: &[(f64, &str)]) -> String {
+    if !x.is_finite() {
+        return NONE.to_owned();
+    }
     let a = x.abs();
     let (scale, unit) = units
         .iter()
@@ -32,7 +42,17 @@ pub fn time_ns(ns: f64) -> String {
     si(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")])
 }
 
-/// A count or a rate: `950`, `12.3 k`, `1.20 M`.
+/// A share in per cent with so many decimals: `12.5 %`; [`NONE`] where it is not finite.
+pub fn percent(share: f64, decimals: usize) -> String {
+    if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { NONE.to_owned() }
+}
+
+/// A count of things: whole below 10,000, `12.3 k` and so on above.
+pub fn whole(n: u64) -> String {
+    if n < 10_000 { n.to_string() } else { count(n as f64) }
+}
+
+/// A rate, or a mean of counts: `950`, `12.3 k`, `1.20 M`. For a count of things see [`whole`].
 pub fn count(n: f64) -> String {
     si(n, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")])
 }
@@ -88,6 +108,22 @@ mod tests {
         assert_eq!(count(999.0), "999");
         assert_eq!(count(0.0), "0");
         assert_eq!(throughput(1.2e9), "1.20 GB/s");
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_printed_as_one() {
+        for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for text in [three_digits(x), time_ns(x), count(x), throughput(x), percent(x, 1)] {
+                assert_eq!(text, NONE);
+            }
+        }
+        assert_eq!(percent(0.125, 1), "12.5 %");
+    }
+
+    #[test]
+    fn counts_of_things_have_no_decimals() {
+        let texts = [0, 5, 300, 9_999, 12_345].map(whole);
+        assert_eq!(texts, ["0", "5", "300", "9999", "12.3 k"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::Stdio;
 
 pub(crate) const RUN_SCHEMA: &str = include_str!("../../../../docs/schema/run-v1.schema.json");
-const LIST_SCHEMA: &str = include_str!("../../../../docs/schema/list-v1.schema.json");
+pub(crate) const LIST_SCHEMA: &str = include_str!("../../../../docs/schema/list-v1.schema.json");
 
 #[track_caller]
 pub(crate) fn assert_valid(schema: &str, document: &Value) {

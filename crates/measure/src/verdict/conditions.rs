@@ -218,7 +218,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             format!(
                 "{:.0} % of the device's {} interrupts went to one processor: it can be the limit; spread them (irqbalance, smp_affinity)",
                 share * 100.0,
-                human::count(n as f64)
+                human::whole(n)
             ),
         );
     }

@@ -1,7 +1,7 @@
 //! Are there samples enough?
 
 use super::{Level, Say};
-use crate::cell::Cell;
+use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
 use iodyno_units::human;
 
@@ -27,7 +27,9 @@ pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
             );
         }
     }
-    if cell.window_ns > 0 && cell.window_ns < 1_000_000_000 && total.ops() > 0 {
+    // A cell whose steady state was proven was measured for long enough, and says so itself.
+    let proven = cell.ended == Ended::Settled;
+    if cell.window_ns > 0 && cell.window_ns < 1_000_000_000 && total.ops() > 0 && !proven {
         say(
             "SHORT",
             Level::Note,

@@ -7,11 +7,12 @@ mod rounds;
 mod series;
 mod sweep;
 mod table;
+mod verdicts;
 
 use crate::act::Act;
 use crate::done::Done;
 use crate::next::{Method, of_stage};
-use iodyno_measure::{COARSE_FACT, Cell, Ended, Role};
+use iodyno_measure::{Cell, Level, Role, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -21,6 +22,7 @@ pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
 pub use sweep::{Load, Scaling, SweepFinding};
 pub use table::{NINES, Row, Table};
+pub use verdicts::verdicts;
 
 /// What a run of a method shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,8 +40,17 @@ pub struct Findings {
     pub deviations: Vec<String>,
     /// All of it was done.
     pub complete: bool,
+    /// On the run as a whole, the gravest first. [`iodyno_measure::Level::Invalid`] means that the method failed.
+    pub verdicts: Vec<Verdict>,
     /// Each target alone, or all of them together as one.
     pub subjects: Vec<Subject>,
+}
+
+impl Findings {
+    /// The gravest verdict on the run as a whole; None where there is none.
+    pub fn level(&self) -> Option<Level> {
+        self.verdicts.iter().map(|v| v.level).max()
+    }
 }
 
 /// What was found on one subject.
@@ -94,14 +105,12 @@ pub(crate) struct Step<'a> {
 /// What the cells of a run show; `subjects` is the number of targets where the method was applied to each alone,
 /// else 1.
 pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
-    let expected = subjects as usize;
     let steps = steps(cells);
     let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
+    let complete = verdicts::is_complete(method, seed, subjects, &done);
     let subjects: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
-    let mut complete = subjects.len() == expected;
     let mut all = Vec::new();
     for subject in subjects {
-        complete &= method.next(subject, seed, &done) == Ok(crate::Step::Finished);
         let target = steps
             .iter()
             .find(|s| s.done.place.subject == subject)
@@ -115,21 +124,14 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
         });
         all.push(Subject { target, stages: stages.collect() });
     }
-    let mut deviations = method.deviations();
-    deviations.extend(noted(&steps));
-    if steps.iter().any(|s| s.cell.ended == Ended::Settled) {
-        deviations.push("cells ended early where their steady state was proven".to_owned());
-    }
-    if steps.iter().any(|s| s.cell.facts.contains_key(COARSE_FACT)) {
-        deviations.push("large I/Os were simulated on a part of the channels".to_owned());
-    }
     Findings {
         method: method.source.name.clone(),
         about: method.about.clone(),
         standard: method.standard.clone(),
         setting: method.setting.clone(),
-        deviations,
+        deviations: verdicts::deviations(method, &steps),
         complete,
+        verdicts: verdicts::of_steps(method, complete, &steps, &done),
         subjects: all,
     }
 }

@@ -153,7 +153,7 @@ impl Levels {
                 px(top + 2.0),
                 px(swatch)
             );
-            let words = if first < 1000 { first.to_string() } else { human::count(first as f64) };
+            let words = human::whole(first);
             if swatch > 40.0 || level % 2 == 0 {
                 small(x + swatch / 2.0, top + 24.0, Anchor::Middle, 2.0 * swatch)
                     .write(out, &words);

@@ -88,14 +88,21 @@ fn signs(plot: &Plot) -> [bool; 2] {
     found
 }
 
-const SIGN_NAMES: [&str; 2] = ["to be taken with care", "of no worth"];
+/// What the signs say of a value where the figure gives them no other meaning.
+const SIGN_NAMES: [&str; 2] = ["with a warning", "INVALID, not to be used"];
+
+/// What the signs mean in this plot.
+fn sign_names(plot: &Plot) -> [&str; 2] {
+    let own = plot.panels.iter().find_map(|panel| panel.signs.as_ref());
+    own.map_or(SIGN_NAMES, |[warning, bad]| [warning, bad])
+}
 
 /// Places of the entries and then of the signs, each `(x, row)`, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
     let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(ROOM));
     let signs = signs(plot)
         .into_iter()
-        .zip(SIGN_NAMES)
+        .zip(sign_names(plot))
         .map(|(is_there, name)| if is_there { width(name, SIZE) } else { f64::NAN });
     let (mut x, mut row) = (0.0, 0);
     let mut out = Vec::new();
@@ -150,7 +157,7 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
         }
         let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
         sign(out, [Tone::Warning, Tone::Bad][i], x + SAMPLE / 2.0, y);
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, SIGN_NAMES[i]);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, sign_names(plot)[i]);
         out.push('\n');
     }
     out.push_str("</g>\n");

@@ -19,6 +19,7 @@ pub use conditions::Condition;
 pub use json::{SCHEMA, document};
 pub use terminal::show;
 
+use crate::standing::Standing;
 use iodyno_measure::statistics::compare::{self, Comparison, Criteria, Difference, Pair};
 use iodyno_measure::statistics::rank;
 use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
@@ -224,11 +225,26 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     let rows: Vec<Row> =
         drafts.into_iter().zip(compared).map(|(draft, compared)| draft.row(compared)).collect();
     let conditions = conditions::conditions(&[a.runs, b.runs], &pairs);
+    failed_methods(&[a.runs, b.runs], &mut remarks);
     few_runs(&[a, b], &rows, &criteria, &mut remarks);
     values::copies(&pairs, &mut remarks);
     conditions::remarks(&[a.runs, b.runs], &pairs, &conditions, &mut remarks);
     let sides = [SideFacts::of(a), SideFacts::of(b)];
     Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
+}
+
+/// Runs whose method failed: their cells may be sound, and are not of the state that the method is for.
+fn failed_methods(sides: &[&[Run]; 2], remarks: &mut Vec<Verdict>) {
+    let failed = sides.iter().flat_map(|runs| runs.iter());
+    let failed: Vec<&str> =
+        failed.filter(|run| Standing::of(run).has_failed()).map(|run| run.id.as_str()).collect();
+    if !failed.is_empty() {
+        let text = format!(
+            "the method of {} failed (no steady state, or a stage that measured nothing): its figures are not those of a steady state; `iodyno show` says why",
+            failed.join(", ")
+        );
+        remarks.push(remark("METHOD_FAILED", Level::Warning, text));
+    }
 }
 
 fn remark(code: &str, level: Level, text: String) -> Verdict {

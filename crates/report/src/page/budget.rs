@@ -117,7 +117,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
         id: id.to_owned(),
         title: "Where the time of an I/O goes".to_owned(),
         summary: format!("{}.", said.join("; ")),
-        conditions: words::line_of(run, cells.iter().copied()),
+        conditions: words::line_of(run, None, cells.iter().copied()),
         shape: Shape::Plot(Plot {
             x: Axis::categories("", bars.iter().map(named).collect()),
             panels: vec![Panel::new(share, series)],

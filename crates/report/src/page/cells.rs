@@ -30,7 +30,7 @@ pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
 /// Sections of a run of plain cells.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     let cells = speaking(run);
-    let line = || words::line_of(run, cells.iter().copied());
+    let line = || words::line_of(run, None, cells.iter().copied());
     let curves = || of_cells(run, cells.iter().copied());
     let spectrum = distribution::spectrum("percentiles", line(), curves());
     let histogram = distribution::histogram("histogram", line(), curves());
@@ -138,7 +138,7 @@ fn run_dots(run: &Run) -> Vec<Figure> {
             id: format!("repeats-{}", words::slug(label)),
             title: format!("{label} of each repeat"),
             summary: format!("{} cells, each measured several times within this run.", groups.len()),
-            conditions: words::line_of(run, groups.iter().flat_map(|g| g.iter().copied())),
+            conditions: words::line_of(run, None, groups.iter().flat_map(|g| g.iter().copied())),
             shape: Shape::Plot(Plot {
                 x: Axis::from_zero(label, quantity),
                 panels: vec![Panel::new(Axis::categories("", names), series)],
@@ -207,7 +207,7 @@ pub(super) fn all(run: &Run) -> Section {
                 kind.felt.percentiles_ns.iter().map(|ns| words::time(ns.map(|ns| ns as f64))),
             );
             row.push(words::time(kind.felt.max_ns.map(|ns| ns as f64)));
-            row.push(Field::number(human::count(kind.ops as f64), kind.ops as f64));
+            row.push(Field::number(human::whole(kind.ops), kind.ops as f64));
             let failed = kind.errors.total();
             let tone = if failed > 0 { Tone::Bad } else { Tone::Dim };
             row.push(Field::number(failed.to_string(), failed as f64).toned(tone));

@@ -232,6 +232,7 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     let mut panel = Panel::new(Axis::categories("", rows.iter().map(name).collect()), series);
     panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
     panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
+    panel.signs = Some(["to be taken with care".to_owned(), "slower".to_owned()]);
     let mut notes = vec![format!(
         "Shift of the median from A to B with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
         Quantity::Share.words(threshold)

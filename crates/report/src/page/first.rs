@@ -2,11 +2,13 @@
 
 use super::{grid, load, method, rounds, words};
 use crate::figures::{Latency, is_about_bandwidth};
+use crate::grouped::{self, Group};
 use crate::repeats;
+use crate::standing::Standing;
 use crate::thresholds;
 use iodyno_measure::statistics::batch;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, CellKey, Histogram, Level, Quantity, Verdict as Judged};
+use iodyno_measure::{Cell, CellKey, Histogram, Level, Quantity};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Row, Showed, StageFinding};
 use iodyno_notebook::{Run, Status};
@@ -385,6 +387,7 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
 
 /// Verdicts, the gravest first; what holds for several cells is said once. Thresholds go before.
 pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
+    let standing = Standing::of(run);
     let own = thresholds::own(run);
     let required = thresholds::outcomes(run, &own);
     let mut all: Vec<Verdict> = required
@@ -405,62 +408,68 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
             }
         })
         .collect();
+    all.extend(standing.verdicts.iter().map(|v| Verdict {
+        code: v.code.clone(),
+        tone: words::tone(v.level),
+        text: v.text.clone(),
+        of: vec!["the run".to_owned()],
+    }));
     let by_code = findings.is_some();
-    let mut groups: Vec<(&Judged, Vec<&Cell>)> = Vec::new();
-    for cell in &run.cells {
-        for verdict in cell.verdicts.iter().filter(|v| v.code != "PREPARATION") {
-            let same = |g: &&mut (&Judged, Vec<&Cell>)| {
-                if by_code { g.0.code == verdict.code } else { g.0 == verdict }
-            };
-            match groups.iter_mut().find(same) {
-                // A code may be there for reads and for writes of one cell.
-                Some((_, cells)) if cells.last().is_some_and(|c| std::ptr::eq(*c, cell)) => {}
-                Some((_, cells)) => cells.push(cell),
-                None => groups.push((verdict, vec![cell])),
-            }
-        }
-    }
-    let grave = |level: Level| match level {
-        Level::Invalid => 0,
-        Level::Warning => 1,
-        Level::Valid => 2,
-        Level::Note => 3,
-    };
-    groups.sort_by_key(|g| grave(g.0.level));
-    all.extend(groups.into_iter().map(|(verdict, cells)| {
-        let mut of: Vec<String> = Vec::new();
-        if cells.len() == run.cells.len() && cells.len() > 1 {
-            of.push(format!("all {} cells", cells.len()));
-        } else if run.cells.len() > 1 {
-            let mut told = 0;
-            for cell in &cells {
-                let name = words::name(run, &cell.key);
-                if of.contains(&name) {
-                    told += 1;
-                } else if of.len() < NAMES_MAX {
-                    told += 1;
-                    of.push(name);
-                }
-            }
-            if told < cells.len() {
-                of.push(format!("{} more of {} cells", cells.len() - told, run.cells.len()));
-            }
-        }
+    let count = grouped::count(&run.cells, by_code);
+    all.extend(grouped::groups(&run.cells, by_code).into_iter().map(|group| {
+        let Group { verdict, cells, same_text } = group;
+        let first = &run.cells[cells[0]].key;
+        // Sound cells do not make a run VALID whose method says otherwise.
+        let level = match verdict.level {
+            Level::Valid if standing.is_doubted() => Level::Note,
+            level => level,
+        };
         Verdict {
             code: verdict.code.clone(),
-            tone: words::tone(verdict.level),
-            text: if cells.iter().all(|c| c.verdicts.contains(verdict)) {
+            tone: words::tone(level),
+            text: if level != verdict.level {
+                format!("each by itself: {}", verdict.text)
+            } else if same_text {
                 verdict.text.clone()
             } else {
                 // Its numbers are those of one cell, and the table of cells has all.
                 format!(
                     "{} (so of {}; the others in their own numbers)",
                     verdict.text,
-                    words::name(run, &cells[0].key)
+                    words::name(run, first)
                 )
             },
-            of,
+            of: of_cells_named(run, &cells, count),
         }
     }));
     all
+}
+
+/// The cells of a verdict in few words: how many of the `count` there are, then some of their names. Cells of
+/// several rounds share a name.
+fn of_cells_named(run: &Run, cells: &[usize], count: usize) -> Vec<String> {
+    if run.cells.len() == 1 {
+        return Vec::new();
+    }
+    if cells.len() == count && count > 1 {
+        return vec![format!("all {count} cells")];
+    }
+    let mut names: Vec<String> = Vec::new();
+    for &cell in cells {
+        let name = words::name(run, &run.cells[cell].key);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut of = Vec::new();
+    if names.len() < cells.len() || names.len() > NAMES_MAX {
+        of.push(format!("{} of {count} cells", cells.len()));
+    }
+    let more = names.len().saturating_sub(NAMES_MAX);
+    names.truncate(NAMES_MAX);
+    of.extend(names);
+    if more > 0 {
+        of.push(format!("and {more} other names"));
+    }
+    of
 }

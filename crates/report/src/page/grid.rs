@@ -331,7 +331,7 @@ pub(super) fn of_distribution<'a>(
         each.collect()
     };
     let mut all = Vec::new();
-    let line = || words::line_of(stage.run, cells.iter().copied());
+    let line = || words::line_of(stage.run, stage.run_level, cells.iter().copied());
     all.extend(spectrum(&format!("{}-percentiles", stage.id), line(), curves()));
     all.extend(histogram(&format!("{}-histogram", stage.id), line(), curves()));
     for figure in &mut all {
@@ -382,7 +382,7 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)]) -> Table 
         cells.push(words::time(row.mean_ns));
         cells.extend((0..NINES.len()).map(|i| words::time(nine(row, i))));
         cells.push(words::time(row.max_ns.map(|ns| ns as f64)));
-        cells.push(Field::number(human::count(row.ops as f64), row.ops as f64));
+        cells.push(Field::number(human::whole(row.ops), row.ops as f64));
         let (text, tone) = match row.level {
             Some(level) if level >= Level::Warning => (row.codes.join(", "), words::tone(level)),
             Some(_) => ("valid".to_owned(), Tone::Good),

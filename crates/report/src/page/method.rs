@@ -1,7 +1,7 @@
 //! A method's stages, each with the plots that fit what it did.
 
 use super::{grid, points, rounds, series, words};
-use iodyno_measure::{Cell, Role};
+use iodyno_measure::{Cell, Level, Role};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
 use iodyno_notebook::Run;
@@ -11,6 +11,8 @@ use std::cmp::Reverse;
 /// One stage of one subject, with the cells that it measured.
 pub(super) struct Stage<'a> {
     pub(super) run: &'a Run,
+    /// The gravest verdict on the run as a whole.
+    pub(super) run_level: Option<Level>,
     /// The subject's target, where there are several subjects; else empty.
     pub(super) of: String,
     /// A name for links, unique in the report.
@@ -26,7 +28,7 @@ pub(super) struct Stage<'a> {
 impl Stage<'_> {
     /// The line below a figure.
     pub(super) fn line(&self) -> String {
-        words::line_of(self.run, self.cells.iter().copied())
+        words::line_of(self.run, self.run_level, self.cells.iter().copied())
     }
 
     /// A title, with the subject where there are several.
@@ -44,11 +46,13 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
     }
     for (subject_number, subject) in findings.subjects.iter().enumerate() {
         let of = if several { format!(", {}", subject.target) } else { String::new() };
-        let course = series::one_after_the_other(run, (subject_number, subject), &of);
+        let course =
+            series::one_after_the_other(run, findings.level(), (subject_number, subject), &of);
         all.extend(course.map(|section| (1, section)));
         for (number, finding) in subject.stages.iter().enumerate() {
             let stage = Stage {
                 run,
+                run_level: findings.level(),
                 of: if several { subject.target.clone() } else { String::new() },
                 id: if several {
                     format!("{}-{}-{}", words::slug(&finding.name), subject_number + 1, number + 1)

@@ -70,7 +70,8 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
                 .collect();
             let title = format!("Confidence levels compared: {kind}");
             let id = format!("levels-{}", words::slug(kind));
-            levels(&id, &title, words::line_of(run, run.cells.iter()), &mine).map(Block::Figure)
+            levels(&id, &title, words::line_of(run, findings.level(), run.cells.iter()), &mine)
+                .map(Block::Figure)
         })
         .collect();
     (!blocks.is_empty()).then(|| Section {

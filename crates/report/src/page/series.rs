@@ -5,7 +5,7 @@ use super::method::Stage;
 use super::{cells, grid, time, words};
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Histogram, Role};
+use iodyno_measure::{Histogram, Level, Role};
 use iodyno_method::findings::{SeriesFinding, Showed, Subject};
 use iodyno_notebook::Run;
 use iodyno_page::figure::Span;
@@ -64,6 +64,7 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
 /// is what such a method is about.
 pub(super) fn one_after_the_other(
     run: &Run,
+    run_level: Option<Level>,
     (number, subject): (usize, &Subject),
     of: &str,
 ) -> Option<Section> {
@@ -114,7 +115,7 @@ pub(super) fn one_after_the_other(
         id: format!("course-{}", number + 1),
         title: format!("All stages, one after the other{of}"),
         summary: format!("At the end of each: {}.", said.join(", ")),
-        conditions: words::line_of(run, measured),
+        conditions: words::line_of(run, run_level, measured),
         shape: Shape::Plot(Plot {
             x: Axis::from_zero("time of the stages, end to end", Quantity::Seconds),
             panels: vec![

@@ -68,20 +68,32 @@ pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
         cell.key.target.clone(),
         cell.key.engine.clone(),
         conditions(&cell.key),
-        format!("{} I/Os in {}", human::count(ops as f64), human::duration_ns(cell.window_ns)),
-        judged([cell].into_iter()),
+        format!("{} I/Os in {}", human::whole(ops), human::duration_ns(cell.window_ns)),
+        judged([cell].into_iter(), None),
     ];
     join(&parts)
 }
 
-/// What a figure of several cells was measured under, in a line.
-pub(super) fn line_of<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell> + Clone) -> String {
+/// What a figure of several cells was measured under, in a line. Where `run_level` of the run as a whole is
+/// a warning or worse, its cells are not called VALID.
+pub(super) fn line_of<'a>(
+    run: &Run,
+    run_level: Option<Level>,
+    cells: impl Iterator<Item = &'a Cell> + Clone,
+) -> String {
     let n = cells.clone().count();
     // A purge or a wait is kept as a cell, and no engine did it.
     let engine = cells.clone().map(|c| &c.key.engine).find(|e| !e.is_empty());
     let engine = engine.cloned().unwrap_or_default();
     let count = if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") };
-    join(&[run_words(run), targets(run), engine, count, judged(cells)])
+    join(&[
+        run_words(run),
+        targets(run),
+        engine,
+        count,
+        of_run(run_level),
+        judged(cells, run_level),
+    ])
 }
 
 fn run_words(run: &Run) -> String {
@@ -93,8 +105,17 @@ fn join(parts: &[String]) -> String {
     parts.join(" · ")
 }
 
+/// What the run as a whole is worth, where that limits its cells.
+fn of_run(level: Option<Level>) -> String {
+    match level {
+        Some(Level::Invalid) => "run INVALID".to_owned(),
+        Some(Level::Warning) => "run with warnings".to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// The verdicts of some cells in few words: `VALID`, or how many warnings there are.
-fn judged<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
+fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -> String {
     let (mut warnings, mut invalid, mut judged) = (0, 0, false);
     for verdict in cells.flat_map(|c| &c.verdicts) {
         judged = true;
@@ -103,6 +124,7 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>) -> String {
     }
     match (invalid, warnings) {
         _ if !judged => "not judged".to_owned(),
+        (0, 0) if run_level >= Some(Level::Warning) => "cells sound".to_owned(),
         (0, 0) => "VALID".to_owned(),
         (0, 1) => "1 warning".to_owned(),
         (0, n) => format!("{n} warnings"),

@@ -32,9 +32,9 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     for row in rows.iter().filter(|row| is_known(row)) {
         names.fields.push(Field::Text(clean(&row.name, 40, style), Role::Bold));
         let count = row.within.iter().find_map(|(_, within)| Some(within.as_ref()?.count));
-        operations.fields.push(
-            count.map_or(Field::Missing, |n| Field::figure(&human::count(n as f64), Role::Dim)),
-        );
+        operations
+            .fields
+            .push(count.map_or(Field::Missing, |n| Field::figure(&human::whole(n), Role::Dim)));
         for (column, (_, within)) in percentiles.iter_mut().zip(&row.within) {
             column.fields.push(
                 within

@@ -5,7 +5,8 @@ use super::minutes;
 use super::table::{self, Column, Field};
 use super::text::{Role, clean, clean_path, cut, width};
 use super::verdicts::sign;
-use crate::figures::headline;
+use crate::figures::{headline, level_of};
+use crate::standing::Standing;
 use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
 
@@ -14,8 +15,9 @@ const TARGET_COLUMNS_MAX: usize = 28;
 /// With fewer columns than this left a result says nothing.
 const RESULT_COLUMNS_MIN: usize = 16;
 
-/// Runs in the order given.
-pub fn list(runs: &[RunSummary], style: Style) -> String {
+/// Runs in the order given, each with its standing where it is known; without, the gravest verdict of its
+/// cells speaks.
+pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
     }
@@ -24,8 +26,8 @@ pub fn list(runs: &[RunSummary], style: Style) -> String {
     let mut when = Column::new("began (UTC)", 1);
     let mut name = Column::new("what", 0);
     let mut target = Column::new("on", 2);
-    for run in runs {
-        mark.fields.push(mark_of(run, style));
+    for (run, standing) in runs {
+        mark.fields.push(mark_of(run, standing.as_ref(), style));
         id.fields.push(Field::Text(run.id.clone(), Role::Plain));
         when.fields.push(Field::Text(minutes(run.started), Role::Dim));
         name.fields.push(Field::Text(clean(&run.name, NAME_COLUMNS_MAX, style), Role::Bold));
@@ -36,7 +38,7 @@ pub fn list(runs: &[RunSummary], style: Style) -> String {
     let left = style.columns().saturating_sub(table::total_width(&columns) + 2);
     if left >= RESULT_COLUMNS_MIN {
         let mut result = Column::new("result", 0);
-        result.fields.extend(runs.iter().map(|run| result_of(run, left, style)));
+        result.fields.extend(runs.iter().map(|(run, _)| result_of(run, left, style)));
         columns.push(result);
     }
     let mut out = String::new();
@@ -48,8 +50,8 @@ pub fn list(runs: &[RunSummary], style: Style) -> String {
 }
 
 /// How far its figures can be used, at a glance; blank while it runs.
-fn mark_of(run: &RunSummary, style: Style) -> Field {
-    let gravest = run.cells.iter().filter_map(|c| c.level).max();
+fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Field {
+    let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
         (Status::Running, _) | (Status::Finished, None) => {
             return Field::Text(" ".to_owned(), Role::Plain);

@@ -3,7 +3,8 @@
 
 use super::Style;
 use super::text::{Role, clean, paint, width, wrap};
-use iodyno_measure::{Cell, Level, Verdict};
+use crate::grouped::{self, Group};
+use iodyno_measure::{Cell, Level};
 use iodyno_notebook::Run;
 
 /// Names that a group lists before it says how many more there are.
@@ -15,22 +16,13 @@ const TEXT_COLUMNS_MAX: usize = 1000;
 const FACT_COLUMNS_MAX: usize = 240;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
-    let mut groups: Vec<(&Verdict, Vec<usize>)> = Vec::new();
-    for (i, cell) in run.cells.iter().enumerate() {
-        for verdict in &cell.verdicts {
-            match groups.iter_mut().find(|(v, _)| *v == verdict) {
-                Some((_, cells)) => cells.push(i),
-                None => groups.push((verdict, vec![i])),
-            }
-        }
-    }
-    groups.sort_by_key(|(verdict, _)| rank(verdict.level));
     let mut lines = Vec::new();
-    for (verdict, cells) in groups {
+    for Group { verdict, cells, same_text } in grouped::groups(&run.cells, false) {
         let (mark, word, role) = sign(verdict.level, style);
         let mut text = clean(&verdict.text, TEXT_COLUMNS_MAX, style);
         if let Some(whose) = whose(run, &cells, style) {
-            text = format!("{whose}: {text}");
+            let own = if same_text { "" } else { ", each with its own numbers, such as" };
+            text = format!("{whose}{own}: {text}");
         }
         if verdict.level != Level::Valid {
             text = format!("{text} ({})", clean(&verdict.code, 40, style));
@@ -79,15 +71,6 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
         }
     }
     lines
-}
-
-const fn rank(level: Level) -> u8 {
-    match level {
-        Level::Invalid => 0,
-        Level::Warning => 1,
-        Level::Valid => 2,
-        Level::Note => 3,
-    }
 }
 
 /// Mark, word and colour of a level.
@@ -139,7 +122,7 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     let shown = if cells.len() > NAMES_MAX + 1 { NAMES_MAX } else { cells.len() };
     let mut names: Vec<String> = cells[..shown].iter().map(name).collect();
     if shown < cells.len() {
-        names.push(format!("{} more", cells.len() - shown));
+        names.push(format!("{} more of {count} cells", cells.len() - shown));
     }
     Some(match names.split_last() {
         Some((last, [])) => last.clone(),

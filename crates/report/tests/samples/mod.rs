@@ -8,6 +8,7 @@ use iodyno_measure::{
 use iodyno_notebook::{
     CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
 };
+use iodyno_report::Standing;
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
@@ -356,8 +357,13 @@ pub(crate) fn hostile() -> Run {
     run
 }
 
+/// A run as a list has it, with its standing.
+pub(crate) fn listed(run: &Run) -> (RunSummary, Option<Standing>) {
+    (summary(run), Some(Standing::of(run)))
+}
+
 /// A run as the notebook's list has it.
-pub(crate) fn summary(run: &Run) -> RunSummary {
+fn summary(run: &Run) -> RunSummary {
     let cells = run.cells.iter().map(|cell| CellSummary {
         name: cell.key.name.clone(),
         target: cell.key.target.clone(),
@@ -372,6 +378,7 @@ pub(crate) fn summary(run: &Run) -> RunSummary {
         ended: run.ended,
         status: run.status.clone(),
         name: run.head.name.clone(),
+        has_method: run.head.plan.get("method").is_some(),
         targets: run.head.targets.iter().map(|t| t.name.clone()).collect(),
         cells: cells.collect(),
     }

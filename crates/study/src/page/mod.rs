@@ -177,7 +177,7 @@ fn model(outcome: &Outcome<'_>) -> Section {
         .map(|source| (source.name().to_owned(), outcome.parameters(source).to_string()));
     let mut how = vec![
         ("cells".to_owned(), outcome.cells.to_string()),
-        ("operations simulated".to_owned(), human::count(outcome.simulated as f64)),
+        ("operations simulated".to_owned(), human::whole(outcome.simulated)),
         (
             "largest standard error of a rate".to_owned(),
             Quantity::Share.words(outcome.rate_error_max),

@@ -62,7 +62,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
         "{} cells, {} operations simulated; the largest standard error of a rate is {:.2} %, of a \
          mean latency {:.2} %",
         outcome.cells,
-        human::count(outcome.simulated as f64),
+        human::whole(outcome.simulated),
         outcome.rate_error_max * 100.0,
         outcome.latency_error_max * 100.0
     );

@@ -317,7 +317,7 @@ pub(super) fn results(run: &Run, findings: Option<&Findings>) -> Facts {
     let window: u64 = run.cells.iter().map(|c| c.window_ns).sum();
     vec![
         row("cells", run.cells.len().to_string()),
-        row("I/Os", human::count(ops as f64)),
+        row("I/Os", human::whole(ops)),
         row("measured time, all cells", human::duration_ns(window)),
         row("invalid", codes(iodyno_measure::Level::Invalid)),
         row("warnings", codes(iodyno_measure::Level::Warning)),

@@ -11,15 +11,20 @@ use iodyno_units::{human, parse_size};
 /// Values that an axis of a matrix may have to fit beside one another.
 const MATRIX_COLUMNS_MAX: usize = 9;
 
-pub(super) fn lines(table: &Table, style: Style) -> Vec<String> {
+/// The rows with their names: their place on the axes, or the name of the stage where there is no axis.
+pub(super) fn named<'a>(stage: &str, table: &'a Table) -> Vec<(String, &'a Row)> {
+    let name = |row: &Row| if row.at.is_empty() { stage.to_owned() } else { row.at.join(" ") };
+    table.rows.iter().map(|row| (name(row), row)).collect()
+}
+
+pub(super) fn lines(stage: &str, table: &Table, style: Style) -> Vec<String> {
     let across = table.axes.first().map(|_| values(table, 0).len()).unwrap_or_default();
     let is_matrix = table.axes.len() == 2
         && (2..=MATRIX_COLUMNS_MAX).contains(&across)
         && values(table, 1).len() > 1;
     if !is_matrix {
         let name = table.axes.join(" ");
-        let rows: Vec<(String, &Row)> =
-            table.rows.iter().map(|row| (row.at.join(" "), row)).collect();
+        let rows = named(stage, table);
         return figures(if name.is_empty() { "cell" } else { &name }, &rows, style);
     }
     let mut lines = matrix(table, "IOPS", &|row| row.iops.map(human::count), style);

@@ -8,10 +8,12 @@ use super::Style;
 use super::certainty::{self, Known};
 use super::text::{Role, clean, paint, width, wrap};
 use super::verdicts::sign;
+use crate::grouped::{self, Group};
+use crate::standing::Standing;
+use iodyno_measure::Level;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Level, Verdict};
 use iodyno_method::findings::{
     Findings, Load, NINES, PointFinding, RoundsFinding, Row, Scaling, Showed, StageFinding,
     SweepFinding,
@@ -73,8 +75,8 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
             let words: Vec<String> = facts
                 .iter()
                 .filter_map(|(key, value)| match key.as_str() {
-                    "purge" | "fill" | "waited" => Some(value.clone()),
-                    "reused" | "not reused" => Some(format!("{key}: {value}")),
+                    "purge" | "fill" | "waited" => Some(one_line(value)),
+                    "reused" | "not reused" => Some(format!("{key}: {}", one_line(value))),
                     _ => None,
                 })
                 .collect();
@@ -82,11 +84,16 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
             let text = clean(&format!("{name}: {words}"), 400, style);
             wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)).collect()
         }
-        Showed::Sweep(sweep) => titled(&name, sweep_lines(sweep, style), style),
-        Showed::Rounds(rounds) => titled(&name, rounds_lines(rounds, style), style),
+        Showed::Sweep(sweep) => titled(&name, sweep_lines(&stage.name, sweep, style), style),
+        Showed::Rounds(rounds) => titled(&name, rounds_lines(&stage.name, rounds, style), style),
         Showed::Series(series) => titled(&name, series::lines(series, style), style),
         Showed::Points { points } => titled(&name, points_lines(points, style), style),
     }
+}
+
+/// A text of several lines as one: what an error says to a terminal may have been kept as it was.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
@@ -95,12 +102,10 @@ fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
     lines
 }
 
-fn sweep_lines(sweep: &SweepFinding, style: Style) -> Vec<String> {
-    let mut lines = grid::lines(&sweep.table, style);
+fn sweep_lines(stage: &str, sweep: &SweepFinding, style: Style) -> Vec<String> {
+    let mut lines = grid::lines(stage, &sweep.table, style);
     if sweep.table.axes.len() < 2 {
-        let rows: Vec<(String, &Row)> =
-            sweep.table.rows.iter().map(|row| (row.at.join(" "), row)).collect();
-        lines.extend(known(&rows, style));
+        lines.extend(known(&grid::named(stage, &sweep.table), style));
     }
     if let Some(scaling) = &sweep.scaling {
         lines.extend(scaling_lines(scaling, style));
@@ -171,7 +176,7 @@ fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
     lines
 }
 
-fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
+fn rounds_lines(stage: &str, rounds: &RoundsFinding, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let n = rounds.rounds;
     let of_window = format!("rounds {} to {n}", rounds.window_first);
@@ -199,12 +204,12 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
             lines.push(paint(&text, role, style));
             for (name, window) in &steady.windows {
                 let text = format!(
-                    "{}: mean {}, range {:.1} % (at most {:.0}), slope {:.1} % (at most {:.0})",
+                    "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
                     name,
                     value(name, window.mean),
-                    window.range_share() * 100.0,
+                    human::percent(window.range_share(), 1),
                     steady.limits.range_share_max * 100.0,
-                    window.slope_share() * 100.0,
+                    human::percent(window.slope_share(), 1),
                     steady.limits.slope_share_max * 100.0,
                 );
                 let role = if window.steady() { Role::Dim } else { Role::Yellow };
@@ -236,7 +241,7 @@ fn rounds_lines(rounds: &RoundsFinding, style: Style) -> Vec<String> {
             style,
         )),
     }
-    lines.extend(grid::lines(&rounds.table, style));
+    lines.extend(grid::lines(stage, &rounds.table, style));
     lines
 }
 
@@ -350,44 +355,44 @@ fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
     gap.into_iter().chain(lines).collect()
 }
 
-/// Verdicts by code: how many cells have each, and what it says of the first.
-pub(super) fn verdicts(run: &Run, style: Style) -> Vec<String> {
-    let mut groups: Vec<(&Verdict, usize)> = Vec::new();
-    for verdict in run.cells.iter().flat_map(|cell| &cell.verdicts) {
-        if matches!(verdict.code.as_str(), "PREPARATION") {
-            continue;
-        }
-        match groups.iter_mut().find(|(v, _)| v.code == verdict.code) {
-            Some((_, n)) => *n += 1,
-            None => groups.push((verdict, 1)),
-        }
-    }
-    groups.sort_by_key(|(verdict, _)| match verdict.level {
-        Level::Invalid => 0,
-        Level::Warning => 1,
-        Level::Valid => 2,
-        Level::Note => 3,
-    });
+/// The verdicts on the whole run; then those of its cells by code: how many have each, and what it says of the
+/// first. Sound cells do not make the run VALID.
+pub(super) fn verdicts(run: &Run, standing: &Standing, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
-    for (verdict, n) in groups {
-        let (mark, word, role) = sign(verdict.level, style);
-        let head = format!("{mark} {word:<7}");
-        let which = match n {
+    for verdict in &standing.verdicts {
+        let text = format!("the run: {} ({})", verdict.text, verdict.code);
+        lines.extend(verdict_lines(verdict.level, &text, style));
+    }
+    let all = grouped::count(&run.cells, true);
+    for Group { verdict, cells, same_text } in grouped::groups(&run.cells, true) {
+        let such_as = if same_text { "" } else { ", such as" };
+        let which = match cells.len() {
+            1 if all > 1 => format!("one of {all} cells"),
             1 => "one cell".to_owned(),
-            n if n == run.cells.len() => format!("all {n} cells"),
-            n => format!("{n} of {} cells, such as", run.cells.len()),
+            n if n == all => format!("all {n} cells{such_as}"),
+            n => format!("{n} of {all} cells{such_as}"),
         };
-        let code = if verdict.level == Level::Valid {
-            String::new()
-        } else {
-            format!(" ({})", verdict.code)
+        let (level, text) = match verdict.level {
+            Level::Valid if standing.is_doubted() => {
+                (Level::Note, format!("{which}, each by itself: {}", verdict.text))
+            }
+            Level::Valid => (Level::Valid, format!("{which}: {}", verdict.text)),
+            level => (level, format!("{which}: {} ({})", verdict.text, verdict.code)),
         };
-        let text = clean(&format!("{which}: {}{code}", verdict.text), 600, style);
-        let indent = width(&head) + 2;
-        for (i, line) in wrap(&text, style.columns().saturating_sub(indent)).iter().enumerate() {
-            let start = if i == 0 { paint(&head, role, style) } else { " ".repeat(width(&head)) };
-            lines.push(format!("{start}  {line}"));
-        }
+        lines.extend(verdict_lines(level, &text, style));
     }
     lines
+}
+
+fn verdict_lines(level: Level, text: &str, style: Style) -> Vec<String> {
+    let (mark, word, role) = sign(level, style);
+    let head = format!("{mark} {word:<7}");
+    let indent = width(&head) + 2;
+    let text = clean(text, 1000, style);
+    let wrapped = wrap(&text, style.columns().saturating_sub(indent));
+    let lines = wrapped.iter().enumerate().map(|(i, line)| {
+        let start = if i == 0 { paint(&head, role, style) } else { " ".repeat(width(&head)) };
+        format!("{start}  {line}")
+    });
+    lines.collect()
 }

@@ -1,0 +1,247 @@
+//! What the user of another tool, or of a word in the wrong place, most likely meant: fio's names for
+//! workloads and for flags, and targets given where a workload or a method is expected.
+
+use crate::failure::Failure;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use iodyno_catalog::{Kind, list};
+use iodyno_target::TargetName;
+use iodyno_units::nearest;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+/// fio's and SNIA's words for a workload or a method, and ours.
+const WORKLOADS: [(&[&str], &str); 12] = [
+    (&["randread", "rand-read", "rread"], "`random-read`"),
+    (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
+    (
+        &["randrw", "rw-random", "randomrw", "mixed", "mix", "oltp"],
+        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `--vary read=70%` makes any share",
+    ),
+    (&["read", "seqread", "sequential-read"], "`seq-read`"),
+    (&["write", "seqwrite", "sequential-write"], "`seq-write`"),
+    (
+        &["rw", "readwrite", "seqrw"],
+        "`seq-read` or `seq-write`; `--vary read=70%` over one of them mixes both",
+    ),
+    (
+        &["pts", "snia", "snia-pts", "sss-pts"],
+        "one of SNIA's tests: `pts-iops`, `pts-tp`, `pts-lat`, `pts-wsat`, `pts-hir`, `pts-xsr`, `pts-cbw`, `pts-dirth`",
+    ),
+    (
+        &["latency", "lat"],
+        "`pts-lat` (SNIA's latency test), or `load-latency` (latency over offered load)",
+    ),
+    (&["wsat", "saturation"], "`pts-wsat`"),
+    (&["sweep"], "a workload with `--vary`, such as `iodyno run random-read --vary depth=1,2,4,8`"),
+    (&["trim", "randtrim"], "a workload file of your own with `mix = { trim = 1 }`"),
+    (&["steady-state", "steady"], "`pts-iops`, which goes on until the steady state"),
+];
+
+/// fio's flags, and what does the same here.
+const FLAGS: [(&[&str], &str); 22] = [
+    (
+        &["rw", "readwrite"],
+        "what is issued is the workload's name: `iodyno run random-read`; `iodyno catalog` lists them",
+    ),
+    (
+        &["bs", "blocksize", "bsrange", "bssplit"],
+        "use --block, such as `--block 4KiB` or `--block 4KiB:60,8KiB:40`",
+    ),
+    (&["iodepth", "qd", "queue-depth"], "use --depth"),
+    (&["numjobs", "jobs", "workers"], "use --threads"),
+    (&["runtime", "duration", "timeout"], "use --time, such as `--time 30s`"),
+    (&["ramp_time", "ramp-time", "warmup"], "use --ramp, such as `--ramp 5s`"),
+    (
+        &["read", "reads", "rwmixread", "rwmixwrite", "mix", "write"],
+        "the share of reads is the workload's; vary it with `--vary read=70%`, or copy a file (`iodyno catalog db-oltp > mine.toml`) and change its `mix`",
+    ),
+    (
+        &["filename", "target", "device", "directory", "file"],
+        "use --on, such as `--on /dev/nvme1n1` or `--on data.bin?size=8GiB`",
+    ),
+    (
+        &["size", "filesize", "io_size"],
+        "the size is the target's: `--on data.bin?size=8GiB`; --active limits the part that is used, --bytes what is moved",
+    ),
+    (&["ioengine"], "use --engine: uring, libaio, psync or mmap"),
+    (
+        &["direct", "buffered"],
+        "direct I/O is used wherever the target has it, and the verdict says where it has not",
+    ),
+    (
+        &["rate_iops", "rate-iops", "iops"],
+        "use --rate, such as `--rate 50k/s`, of each target over all its workers",
+    ),
+    (&["randseed", "random-seed"], "use --seed"),
+    (&["loops", "repeats", "runs"], "use --repeat"),
+    (&["verify", "do_verify"], "use `--content verifiable`"),
+    (
+        &["output", "output-format", "o"],
+        "use --json; `iodyno export last --format fio-json` has fio's form",
+    ),
+    (&["number_ios"], "use --ops"),
+    (
+        &["time_based", "group_reporting", "norandommap", "thread"],
+        "leave it out: iodyno does so always",
+    ),
+    (
+        &["random_distribution", "zipf", "zoned"],
+        "the distribution of addresses is the workload's: copy a file (`iodyno catalog random-read > mine.toml`) and give it `addresses = { pattern = \"zipf\", theta = 0.9 }`",
+    ),
+    (
+        &["fsync", "fdatasync", "sync"],
+        "flushes are the workload's: copy a file and give it `flush_every` or `fua`",
+    ),
+    (&["thinktime"], "use `--vary think=1ms`, or `think` in a workload file"),
+    (
+        &["force", "yes", "overwrite"],
+        "use --destroy NAME, with the name of the target to be overwritten",
+    ),
+];
+
+/// What the unknown flag of a command line error does elsewhere, and how it is called here.
+pub(crate) fn of_flag(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = flag.trim_start_matches('-').split('=').next()?;
+    let (_, hint) = FLAGS.iter().find(|(names, _)| names.contains(&name))?;
+    Some(format!(
+        "error: unexpected argument '{flag}': {hint}\n\nFor more information, try '--help'.\n"
+    ))
+}
+
+/// Refuses what can be neither a workload nor a method, and says what it is, or what was most likely meant.
+/// A path of a file that may be one is left to its reader.
+///
+/// # Errors
+/// The name of a target, and a name that is not in the catalog.
+pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
+    if [Kind::Workload, Kind::Method].into_iter().any(|kind| list(kind).any(|(n, _)| n == name)) {
+        return Ok(());
+    }
+    if is_target(name) {
+        return Err(Failure::input(format!(
+            "`{name}` is a target, and a workload or a method is to be named first: `iodyno run four-corners --on {name}`; `iodyno catalog` lists what there is to run"
+        )));
+    }
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
+    if is_path {
+        return Ok(());
+    }
+    let is_in = |kind| list(kind).any(|(n, _)| n == name);
+    let hint = if is_in(Kind::Device) {
+        format!("it is a device: `iodyno run four-corners --on model:{name}`; ")
+    } else if is_in(Kind::System) {
+        format!("it is a system: `iodyno run four-corners --on model:DEVICE*4@{name}`; ")
+    } else if is_in(Kind::Study) {
+        format!("it is a study: `iodyno study {name}`; ")
+    } else {
+        meant(name).map(|near| format!("did you mean {near}? ")).unwrap_or_default()
+    };
+    Err(Failure::input(format!(
+        "there is no workload or method named `{name}`: {hint}`iodyno catalog` lists them; a file of your own is given by a path that contains `/` or ends in `.toml`"
+    )))
+}
+
+/// The names that were most likely meant, as they stand in a sentence.
+fn meant(name: &str) -> Option<String> {
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    if let Some((_, ours)) = WORKLOADS.iter().find(|(theirs, _)| theirs.contains(&&*lower)) {
+        return Some((*ours).to_owned());
+    }
+    let known = || [Kind::Workload, Kind::Method].into_iter().flat_map(list).map(|(n, _)| n);
+    if let Some(near) = nearest(&lower, known()) {
+        return Some(format!("`{near}`"));
+    }
+    let begun: Vec<String> =
+        known().filter(|n| n.starts_with(&lower)).map(|n| format!("`{n}`")).collect();
+    (!lower.is_empty() && !begun.is_empty()).then(|| begun.join(", "))
+}
+
+/// Whether a word names something to measure: by its form, or since it is a device or a file too large for a
+/// workload.
+fn is_target(word: &str) -> bool {
+    let schemes = [
+        "scratch:",
+        "ram:",
+        "null:",
+        "nbd:",
+        "nbd+unix:",
+        "nbds:",
+        "nbds+unix:",
+        "model:",
+        "live:",
+    ];
+    if schemes.iter().any(|s| word.starts_with(s)) || word.contains("?size=") {
+        return true;
+    }
+    let is_toml = Path::new(word).extension().is_some_and(|e| e == "toml");
+    if is_toml || word.contains('/') && word.parse::<TargetName>().is_err() {
+        return false;
+    }
+    let Ok(found) = std::fs::metadata(word) else { return word.starts_with("/dev/") };
+    let kind = found.file_type();
+    kind.is_block_device()
+        || kind.is_char_device()
+        || kind.is_file() && found.len() > iodyno_catalog::MAX_FILE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::{CommandFactory as _, Parser as _};
+
+    /// What a hint names is there: no flag of fio's is one of ours, and each `--flag` and catalog name in a
+    /// hint exists.
+    #[test]
+    fn hints_name_what_is_there() {
+        let run = Cli::command().find_subcommand("run").unwrap().clone();
+        let ours: Vec<String> =
+            run.get_arguments().filter_map(|a| a.get_long().map(str::to_owned)).collect();
+        for (theirs, hint) in FLAGS {
+            assert!(theirs.iter().all(|t| !ours.iter().any(|o| o == t)), "{theirs:?}");
+            for word in hint.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')) {
+                if let Some(flag) = word.strip_prefix("--") {
+                    let known = ours.iter().any(|o| o == flag) || flag == "format";
+                    assert!(known, "{theirs:?}: --{flag}");
+                }
+            }
+        }
+        let known: Vec<&str> =
+            [Kind::Workload, Kind::Method].into_iter().flat_map(list).map(|(n, _)| n).collect();
+        for (theirs, hint) in WORKLOADS {
+            assert!(theirs.iter().all(|t| !known.contains(t)), "{theirs:?}");
+            let named: Vec<&str> = hint.split('`').skip(1).step_by(2).collect();
+            for name in named.iter().filter(|n| !n.contains([' ', '=']) && !n.starts_with('-')) {
+                assert!(known.contains(name), "{theirs:?}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_other_tools_get_ours() {
+        for (typed, ours) in [
+            ("randread", "`random-read`"),
+            ("RandRead", "`random-read`"),
+            ("randrw", "`db-oltp`"),
+            ("pts", "`pts-iops`"),
+            ("read", "`seq-read`"),
+            ("fourcorners", "`four-corners`"),
+            ("pts-laten", "`pts-lat`"),
+        ] {
+            let found = meant(typed).unwrap_or_default();
+            assert!(found.contains(ours), "{typed}: {found}");
+        }
+        assert_eq!(meant("zzzzzz"), None);
+        for flag in ["--rw=randread", "--bs=4k", "--iodepth", "--numjobs", "--runtime", "--read"] {
+            let error = Cli::try_parse_from(["iodyno", "run", "random-read", flag]).unwrap_err();
+            let said = of_flag(&error).unwrap_or_else(|| panic!("{flag}: {error}"));
+            assert!(said.contains(flag.split('=').next().unwrap()), "{said}");
+        }
+        let error = Cli::try_parse_from(["iodyno", "run", "x", "--dpth", "1"]).unwrap_err();
+        assert_eq!(of_flag(&error), None, "clap's own suggestion is better");
+    }
+}

@@ -1,0 +1,239 @@
+//! Which flags of `run` mean something with a method. One that would change nothing is refused: what it asks
+//! for would not happen, and the run would look as if it had.
+
+use crate::args::Run;
+use crate::failure::Failure;
+use iodyno_method::{Choice, Method, MethodSource};
+use iodyno_target::TargetName;
+
+/// Refuses flags of workloads, with a method from the catalog or a file.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn refuse_of_workloads(flags: &Run) -> Result<(), Failure> {
+    let given = [
+        ("--block", flags.block.is_some()),
+        ("--rate", flags.rate.is_some()),
+        ("--content", flags.content.is_some()),
+        ("--time", flags.time.is_some()),
+        ("--ramp", flags.ramp.is_some()),
+        ("--ops", flags.ops.is_some()),
+        ("--bytes", flags.bytes.is_some()),
+        ("--repeat", flags.repeat > 1),
+    ];
+    let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+    Err(no_effect(flag, flags, "for each of its cells", ", or use --scale for shorter times"))
+}
+
+/// Refuses choices that the method's file leaves no room for: with them the method is the one without them,
+/// and the one with any other value.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Result<(), Failure> {
+    let stages = |choice: Choice| {
+        Method::new(MethodSource { choice, ..source.clone() }).ok().map(|m| (m.stages, m.setting))
+    };
+    let mine = &source.choice;
+    let mut others: Vec<(&str, Choice)> = Vec::new();
+    // Another value that is as good.
+    let next = |n: u32| if n < 512 { n + 1 } else { n - 1 };
+    if let Some(n) = mine.threads {
+        others.push(("--threads", Choice { threads: Some(next(n)), ..mine.clone() }));
+    }
+    if let Some(n) = mine.depth {
+        others.push(("--depth", Choice { depth: Some(next(n)), ..mine.clone() }));
+    }
+    if let Some(range) = &mine.active {
+        let other = if range == "0%..50%" { "0%..25%" } else { "0%..50%" };
+        others.push(("--active", Choice { active: Some(other.to_owned()), ..mine.clone() }));
+    }
+    let with = stages(mine.clone());
+    for (flag, other) in others {
+        if with.is_some() && with == stages(other) {
+            return Err(no_effect(flag, flags, "itself in each of its stages", ""));
+        }
+    }
+    let real = |target: &TargetName| !matches!(target, TargetName::Model(_));
+    if flags.reuse {
+        let prepares = Method::new(source.clone()).is_ok_and(|m| {
+            m.purges() || m.stages.iter().any(|s| matches!(s.act, iodyno_method::Act::Fill(_)))
+        });
+        if !prepares {
+            return Err(Failure::input(format!(
+                "--reuse has no effect on `{}`, which neither purges nor fills: take it out",
+                flags.workload
+            )));
+        }
+        if !flags.on.iter().any(real) {
+            return Err(Failure::input(
+                "--reuse has no effect on emulated targets, whose state is constructed: take it out",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses flags of methods with a sweep by `--vary`, which has no settings and prepares nothing.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn refuse_of_files(flags: &Run) -> Result<(), Failure> {
+    let given = [("--setting", flags.setting.is_some()), ("--reuse", flags.reuse)];
+    let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+    Err(Failure::input(format!(
+        "{flag} has no effect on a sweep by --vary: it is for methods of the catalog or of a file; take it out"
+    )))
+}
+
+fn no_effect(flag: &str, flags: &Run, how: &str, or: &str) -> Failure {
+    Failure::input(format!(
+        "{flag} has no effect on a method, and `{}` says it {how}: copy its file (`iodyno catalog {0}`) and change it there{or}",
+        flags.workload
+    ))
+}
+
+/// Refuses flags that only a method understands, with a workload.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn refuse_of_methods(flags: &Run) -> Result<(), Failure> {
+    let given = [
+        ("--setting", flags.setting.is_some()),
+        ("--scale", flags.scale.is_some()),
+        ("--coarse", flags.coarse.is_some()),
+        ("--each", flags.each),
+        ("--reuse", flags.reuse),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::input(format!(
+            "{flag} is for methods, and `{}` is a workload: `iodyno catalog` lists both",
+            flags.workload
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Cli;
+    use clap::{CommandFactory as _, Parser as _};
+    use std::collections::BTreeSet;
+
+    /// What a flag does to a method.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Means {
+        /// It is about the run, the targets or the output, whatever is run.
+        Always,
+        /// It is for the cells of a workload; a method says it itself.
+        NotOfMethods,
+        /// It is for sweeps by `--vary` alone.
+        OfSweeps,
+        /// It is a choice that the method's file leaves open, or does not.
+        IfOpen,
+    }
+
+    /// Each flag of `run` by its long name.
+    const FLAGS: [(&str, Means); 41] = [
+        ("on", Means::Always),
+        ("threads", Means::IfOpen),
+        ("depth", Means::IfOpen),
+        ("block", Means::NotOfMethods),
+        ("rate", Means::NotOfMethods),
+        ("constant", Means::NotOfMethods),
+        ("active", Means::IfOpen),
+        ("content", Means::NotOfMethods),
+        ("seed", Means::Always),
+        ("repeat", Means::NotOfMethods),
+        ("vary", Means::OfSweeps),
+        ("order", Means::OfSweeps),
+        ("ceiling", Means::OfSweeps),
+        ("setting", Means::IfOpen),
+        ("scale", Means::Always),
+        ("coarse", Means::Always),
+        ("each", Means::Always),
+        ("reuse", Means::IfOpen),
+        ("time", Means::NotOfMethods),
+        ("ramp", Means::NotOfMethods),
+        ("ops", Means::NotOfMethods),
+        ("bytes", Means::NotOfMethods),
+        ("max-errors", Means::Always),
+        ("engine", Means::Always),
+        ("poll", Means::Always),
+        ("plain-ring", Means::Always),
+        ("system-clock", Means::Always),
+        ("require", Means::Always),
+        ("name", Means::Always),
+        ("read-only", Means::Always),
+        ("destroy", Means::Always),
+        ("json", Means::Always),
+        ("series", Means::Always),
+        ("interval", Means::Always),
+        ("quiet", Means::Always),
+        ("no-notebook", Means::Always),
+        ("report", Means::Always),
+        ("notebook", Means::Always),
+        ("color", Means::Always),
+        ("help", Means::Always),
+        ("version", Means::Always),
+    ];
+
+    fn said(flag: &str, method: &str) -> Option<String> {
+        let words = format!("iodyno run {method} --on null:1GiB {flag}");
+        let cli = Cli::try_parse_from(words.split(' ')).unwrap();
+        let crate::args::Command::Run(flags) = &cli.command else { unreachable!() };
+        let refused = crate::method::source(flags).err();
+        refused.map(|failure| failure.render(false))
+    }
+
+    /// A new flag has to be classified, and those that no method takes are refused.
+    #[test]
+    fn each_flag_is_known_to_mean_something_or_is_refused() {
+        let mut cli = Cli::command();
+        cli.build();
+        let run = cli.find_subcommand("run").unwrap();
+        let there: BTreeSet<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
+        let known: BTreeSet<&str> = FLAGS.iter().map(|(flag, _)| *flag).collect();
+        let missing: Vec<_> = there.difference(&known).collect();
+        assert!(missing.is_empty(), "say in FLAGS what they do to a method: {missing:?}");
+        let value = |flag: &str| match flag {
+            "block" => "4KiB",
+            "rate" => "1k/s",
+            "content" => "zeroes",
+            "time" | "ramp" => "1s",
+            "ops" | "repeat" => "2",
+            "bytes" => "1MiB",
+            "vary" => "depth=1,2",
+            other => panic!("--{other} has no value here"),
+        };
+        for (flag, means) in FLAGS {
+            // These need another beside them, which is refused.
+            if ["constant", "order", "ceiling"].contains(&flag) {
+                continue;
+            }
+            if matches!(means, Means::NotOfMethods | Means::OfSweeps) {
+                let refused = said(&format!("--{flag} {}", value(flag)), "pts-lat");
+                assert!(refused.is_some_and(|text| text.contains(flag)), "{flag}");
+            }
+        }
+    }
+
+    /// A choice is refused where the file makes it, and taken where the file leaves it open.
+    #[test]
+    fn a_choice_is_taken_where_it_is_open() {
+        for (flag, method, refused) in [
+            ("--depth 3", "pts-lat", true),
+            ("--threads 3", "pts-lat", true),
+            ("--depth 3", "pts-iops", false),
+            ("--threads 3", "pts-iops", false),
+            ("--active 0%..50%", "pts-lat", false),
+            ("--reuse", "depth", true),
+            ("--reuse", "pts-iops", false),
+            ("--setting client", "pts-iops", false),
+        ] {
+            let text = said(flag, method);
+            assert_eq!(text.is_some(), refused, "{method} {flag}: {text:?}");
+        }
+        assert!(said("--setting client", "random-read --vary depth=1,2").is_some());
+    }
+}

@@ -1,0 +1,150 @@
+//! Verdicts on a run of a method as a whole: whether it reached what it is for, and in how far it was
+//! carried out as its file and its standard say. The verdicts of cells say nothing of that: each cell of a
+//! search for a steady state may be sound, and the search may fail.
+
+use super::{Step, noted, steps};
+use crate::act::Act;
+use crate::done::Done;
+use crate::next::{Method, of_stage, series_steady, tracked};
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::{COARSE_FACT, Cell, Ended, Level, Role, SKIPPED_FACT, Verdict};
+use std::collections::BTreeSet;
+
+/// The verdicts on a run of `method` as a whole, the gravest first; empty where nothing is to be said.
+/// `subjects` is the number of targets where the method was applied to each alone, else 1.
+///
+/// [`Level::Invalid`] means that the method failed: it did not reach what it is for. The same verdicts are
+/// in [`super::Findings::verdicts`]; this function costs less.
+pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Vec<Verdict> {
+    let steps = steps(cells);
+    let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
+    let complete = is_complete(method, seed, subjects, &done);
+    of_steps(method, complete, &steps, &done)
+}
+
+/// Whether all stages were carried out on all subjects.
+pub(super) fn is_complete(method: &Method, seed: u64, subjects: u32, done: &[Done]) -> bool {
+    let seen: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
+    seen.len() == subjects as usize
+        && seen.iter().all(|s| method.next(*s, seed, done) == Ok(crate::Step::Finished))
+}
+
+/// In how far the run deviates from the method's standard or file, in words.
+pub(super) fn deviations(method: &Method, steps: &[Step<'_>]) -> Vec<String> {
+    let mut deviations = method.deviations();
+    deviations.extend(noted(steps));
+    if steps.iter().any(|s| s.cell.ended == Ended::Settled) {
+        deviations.push("cells ended early where their steady state was proven".to_owned());
+    }
+    if steps.iter().any(|s| s.cell.facts.contains_key(COARSE_FACT)) {
+        deviations.push("large I/Os were simulated on a part of the channels".to_owned());
+    }
+    deviations
+}
+
+pub(super) fn of_steps(
+    method: &Method,
+    complete: bool,
+    steps: &[Step<'_>],
+    done: &[Done],
+) -> Vec<Verdict> {
+    let mut found = Vec::new();
+    let mut say = |code: &str, level: Level, text: String| {
+        found.push(Verdict { code: code.to_owned(), level, text });
+    };
+    let subjects: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
+    for &subject in &subjects {
+        let target = if subjects.len() > 1 {
+            let first = steps.iter().find(|s| s.done.place.subject == subject);
+            first.map_or(String::new(), |s| format!("{}: ", s.cell.key.target))
+        } else {
+            String::new()
+        };
+        for (number, stage) in method.stages.iter().enumerate() {
+            let mine: Vec<&Done> = of_stage(done, subject, number).collect();
+            let name = format!("{target}stage `{}`", stage.name);
+            match &stage.act {
+                Act::Rounds(rounds) => match tracked(rounds, &mine).map(|s| s.report()) {
+                    Ok(report) if report.progress == Progress::NotReached => say(
+                        "NOT_STEADY",
+                        Level::Invalid,
+                        format!(
+                            "{name}: no steady state in {} rounds, the most that the method allows: what is shown is no steady state performance; precondition for longer, keep other load away, or allow more `rounds` in a copy of the method's file",
+                            report.rounds
+                        ),
+                    ),
+                    Ok(_) => {}
+                    Err(why) => say(
+                        "NOT_STEADY",
+                        Level::Invalid,
+                        format!("{name}: whether there was a steady state is not known: {why}"),
+                    ),
+                },
+                Act::Series(series) => {
+                    let report = series_steady(series, &mine).ok().flatten().map(|s| s.report());
+                    if let Some(report) = report
+                        && complete
+                        && report.progress != Progress::Reached
+                    {
+                        say(
+                            "ENDED_UNSTEADY",
+                            Level::Note,
+                            format!(
+                                "{name}: it ended by its time or by what was written, with no steady state in {} rounds: its end is not the steady state",
+                                report.rounds
+                            ),
+                        );
+                    }
+                }
+                _ => {}
+            }
+            let skipped: Vec<&String> = steps
+                .iter()
+                .filter(|s| {
+                    (s.done.place.subject, s.done.place.stage as usize) == (subject, number)
+                        && s.done.place.role == Role::Measure
+                })
+                .filter_map(|s| s.cell.facts.get(SKIPPED_FACT))
+                .collect();
+            let measured = mine.iter().filter(|d| d.place.role == Role::Measure).count();
+            if let Some(why) = skipped.first().filter(|_| skipped.len() == measured) {
+                say(
+                    "STAGE_EMPTY",
+                    Level::Invalid,
+                    format!("{name}: none of its cells could be issued: {why}"),
+                );
+            }
+        }
+    }
+    if !complete {
+        say(
+            "UNFINISHED",
+            Level::Warning,
+            "not all of the method was carried out: `iodyno resume` goes on with it".to_owned(),
+        );
+    }
+    let deviations = deviations(method, steps);
+    if let (Some(standard), false) = (&method.standard, deviations.is_empty()) {
+        say(
+            "NON_CONFORMANT",
+            Level::Warning,
+            format!("not {standard} to the letter: {}", deviations.join("; ")),
+        );
+    } else if !deviations.is_empty() {
+        // What a purge or a fill left out changes what the cells found; what was chosen or simulated does not.
+        let lacking = is_prepared_less(steps);
+        let (code, level) =
+            if lacking { ("STAGE_SKIPPED", Level::Warning) } else { ("CHANGED", Level::Note) };
+        say(code, level, format!("not as the method's file says: {}", deviations.join("; ")));
+    }
+    found.sort_by_key(|v| core::cmp::Reverse(v.level));
+    found
+}
+
+/// Whether a purge or a fill of targets that are not emulated did less than the method says.
+fn is_prepared_less(steps: &[Step<'_>]) -> bool {
+    steps.iter().any(|s| {
+        s.cell.facts.contains_key(super::DEVIATION_FACT)
+            && !s.cell.facts.get("fill").is_some_and(|how| how.starts_with("constructed"))
+    })
+}

@@ -1,0 +1,170 @@
+//! Verdicts of many cells as few lines: what holds for several cells is said once, and counted once a cell.
+//! The terminal and pages count by this.
+
+use iodyno_measure::{Cell, Level, Verdict};
+
+/// Groups of one code that differ only by their numbers, from which on they are made one.
+const ALIKE_MIN: usize = 4;
+
+/// A verdict, and the cells that have it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group<'a> {
+    /// That of the first cell.
+    pub verdict: &'a Verdict,
+    /// Indices of the cells, ascending, each once: a code may be there for reads and for writes of one cell.
+    pub cells: Vec<usize>,
+    /// All of them have it with the same text.
+    pub same_text: bool,
+}
+
+/// The verdicts of `cells`, the gravest first. Verdicts of one text are a group; so are four texts or more of
+/// one code that differ only by their numbers; and, `by_code`, all of one code. What only prepared is left out
+/// then.
+pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (i, cell) in cells.iter().enumerate() {
+        for verdict in cell.verdicts.iter().filter(|v| !by_code || v.code != "PREPARATION") {
+            let same = |g: &&mut Group<'_>| {
+                if by_code {
+                    (&g.verdict.code, g.verdict.level) == (&verdict.code, verdict.level)
+                } else {
+                    g.verdict == verdict
+                }
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => {
+                    group.same_text &= group.verdict.text == verdict.text;
+                    if group.cells.last() != Some(&i) {
+                        group.cells.push(i);
+                    }
+                }
+                None => groups.push(Group { verdict, cells: vec![i], same_text: true }),
+            }
+        }
+    }
+    let mut groups = if by_code { groups } else { joined(groups) };
+    groups.sort_by_key(|g| rank(g.verdict.level));
+    groups
+}
+
+/// Cells that the groups may speak of: all, or, `by_code`, those that do more than prepare.
+pub(crate) fn count(cells: &[Cell], by_code: bool) -> usize {
+    let prepares = |c: &Cell| c.verdicts.iter().all(|v| v.code == "PREPARATION");
+    cells.iter().filter(|c| !by_code || c.verdicts.is_empty() || !prepares(c)).count()
+}
+
+/// Makes one group of those of one code that differ only by numbers, where there are many.
+fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let keys: Vec<(&str, Level, String)> = groups
+        .iter()
+        .map(|g| (g.verdict.code.as_str(), g.verdict.level, without_numbers(&g.verdict.text)))
+        .collect();
+    let mut out: Vec<Group<'_>> = Vec::new();
+    let mut at: Vec<usize> = Vec::new();
+    for (i, group) in groups.into_iter().enumerate() {
+        let alike = keys.iter().filter(|k| **k == keys[i]).count();
+        let first = at.iter().position(|&j| keys[j] == keys[i]);
+        if let Some(first) = first.filter(|_| alike >= ALIKE_MIN) {
+            out[first].cells.extend(group.cells);
+            out[first].same_text = false;
+        } else {
+            out.push(group);
+            at.push(i);
+        }
+    }
+    for group in &mut out {
+        group.cells.sort_unstable();
+        group.cells.dedup();
+    }
+    out
+}
+
+/// A text with each number, and the unit after it, replaced by a sign.
+fn without_numbers(text: &str) -> String {
+    const UNITS: [&str; 22] = [
+        "ns",
+        "µs",
+        "ms",
+        "s",
+        "min",
+        "h",
+        "k",
+        "M",
+        "G",
+        "B",
+        "KiB",
+        "MiB",
+        "GiB",
+        "TiB",
+        "B/s",
+        "kB/s",
+        "MB/s",
+        "GB/s",
+        "TB/s",
+        "%",
+        "operations",
+        "operation",
+    ];
+    let mut words: Vec<&str> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_matches(|c: char| "(),;:.".contains(c));
+        if word.contains(|c: char| c.is_ascii_digit()) {
+            words.push("#");
+        } else if words.last() != Some(&"#") || !UNITS.contains(&bare) {
+            words.push(word);
+        }
+    }
+    words.join(" ")
+}
+
+/// The gravest first, and notes after VALID.
+pub(crate) const fn rank(level: Level) -> u8 {
+    match level {
+        Level::Invalid => 0,
+        Level::Warning => 1,
+        Level::Valid => 2,
+        Level::Note => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(verdicts: &[(&str, &str)]) -> Cell {
+        let verdict = |(code, text): &(&str, &str)| Verdict {
+            code: (*code).to_owned(),
+            level: Level::Note,
+            text: (*text).to_owned(),
+        };
+        Cell { verdicts: verdicts.iter().map(verdict).collect(), ..Cell::default() }
+    }
+
+    /// Reads and writes of one cell are one cell; what only prepared is not counted.
+    #[test]
+    fn a_cell_is_counted_once() {
+        let both = cell(&[("FEW", "5 reads"), ("FEW", "7 writes")]);
+        let cells = [cell(&[("PREPARATION", "purge")]), both.clone(), both];
+        let groups = groups(&cells, true);
+        assert_eq!(groups.len(), 1);
+        assert_eq!((groups[0].cells.as_slice(), groups[0].same_text), (&[1, 2][..], false));
+        assert_eq!(count(&cells, true), 2);
+    }
+
+    /// Many cells of one code whose texts differ by numbers and units are a line; few keep their own numbers,
+    /// and other words are another line.
+    #[test]
+    fn cells_that_differ_by_numbers_are_one_line() {
+        let of = |n: u32| {
+            let texts: Vec<String> = (0..n).map(|i| format!("stalled for {i}.5 ms, p99")).collect();
+            let mut cells: Vec<Cell> = texts.iter().map(|t| cell(&[("S", t)])).collect();
+            cells.push(cell(&[("S", "stalled for 900 ns, p99")]));
+            cells.push(cell(&[("S", "stood still for 3 ms")]));
+            let groups = groups(&cells, false);
+            groups.iter().map(|g| (g.cells.len(), g.same_text)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(2), [(1, true); 4]);
+        assert_eq!(of(3), [(4, false), (1, true)]);
+        assert_eq!(of(62), [(63, false), (1, true)]);
+    }
+}
