@@ -14,6 +14,7 @@
 //! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
 
 mod aligned;
+mod blank;
 mod conditions;
 mod error;
 mod guard;
@@ -31,6 +32,7 @@ mod signature;
 mod sysroot;
 mod writes;
 
+pub use blank::{Foreign, Sampled};
 pub use conditions::{DeviceState, MachineState, raid_at_work};
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 pub use guard::{Confirm, check_writable, confirm};
