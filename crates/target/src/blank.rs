@@ -3,8 +3,8 @@
 //!
 //! Space is blank where a sector is all zeroes, or all ones as erased flash is. A sector is iodyno's
 //! where it begins with the mark of its random content ([`iodyno_units::mark`]), with the header of
-//! verifiable content for this very offset, or with the pattern of a purge's proof; the mark stands for
-//! at most 4 KiB. Whatever else there is, is data, whether or not a signature names it.
+//! verifiable content for this very offset, or with the pattern of a purge's proof; these two stand for
+//! 4 KiB. Whatever else there is, is data, whether or not a signature names it.
 //!
 //! What is small is read whole. Of the rest are read: both ends, places where backups of damaged file
 //! systems are known to lie, and 64 KiB at random in each of equal parts of the range, in one pass or
@@ -27,8 +27,10 @@ const VERIFIABLE: &[u8; 7] = b"iodynoV";
 /// How a block begins that a purge wrote as its proof.
 pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 
-/// The smallest piece that is judged by itself, and in which devices write.
-const SECTOR_BYTES: usize = 512;
+/// The smallest piece that is judged by itself.
+const SECTOR_BYTES: usize = MARKED_BYTES;
+/// Most bytes that a header of verifiable content, or a purge's, stands for.
+const HEADED_BYTES: usize = 4096;
 /// One window at random. Windows begin at multiples of it: a multiple of every logical block.
 const WINDOW_BYTES: u64 = 64 << 10;
 /// What is read at once where all is read.
@@ -70,7 +72,7 @@ pub(crate) struct Depth {
     pub(crate) passes: u64,
     /// No further pass begins after this.
     pub(crate) enough: Duration,
-    /// No further window is read after this: the target answers too slowly.
+    /// The longest that either end, and the windows at random, may take: the target answers too slowly.
     pub(crate) at_most: Duration,
 }
 
@@ -81,6 +83,13 @@ impl Depth {
         passes: 4,
         enough: Duration::from_millis(400),
         at_most: Duration::from_secs(8),
+    };
+    /// A look through a network.
+    pub(crate) const REMOTE: Self = Self {
+        parts: 128,
+        passes: 2,
+        enough: Duration::from_millis(200),
+        at_most: Duration::from_secs(4),
     };
     /// A second look, through the descriptor that will be written.
     pub(crate) const AGAIN: Self =
@@ -156,13 +165,18 @@ enum Sector {
     Foreign,
 }
 
-/// Whether a sector at this offset begins something that iodyno wrote.
-fn begins_own(sector: &[u8], offset_bytes: u64) -> bool {
-    is_marked(sector)
-        || sector.starts_with(PURGE_PROOF)
-        || sector.starts_with(VERIFIABLE)
-            && sector.get(7).is_some_and(u8::is_ascii_digit)
-            && sector.get(8..16) == Some(&offset_bytes.to_le_bytes()[..])
+/// How many bytes from the beginning of a sector at this offset on are iodyno's, by that beginning.
+fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
+    let is_verifiable = sector.starts_with(VERIFIABLE)
+        && sector.get(7).is_some_and(u8::is_ascii_digit)
+        && sector.get(8..16) == Some(&offset_bytes.to_le_bytes()[..]);
+    if is_marked(sector) {
+        MARKED_BYTES
+    } else if is_verifiable || sector.starts_with(PURGE_PROOF) {
+        HEADED_BYTES
+    } else {
+        0
+    }
 }
 
 fn is_blank(sector: &[u8]) -> bool {
@@ -184,9 +198,7 @@ fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
         if is_blank(sector) {
             continue;
         }
-        if begins_own(sector, offset_bytes + at as u64) {
-            own_until = at + MARKED_BYTES;
-        }
+        own_until = own_until.max(at + own_bytes(sector, offset_bytes + at as u64));
         if at < from {
             continue;
         }
@@ -215,7 +227,7 @@ impl Look<'_> {
         self.found.places += 1;
         let (mut sector, mut from) = judge(&self.buffer[lead..len], at_bytes, 0);
         from += lead;
-        if sector == Sector::Foreign && from - lead < MARKED_BYTES && at_bytes >= WINDOW_BYTES {
+        if sector == Sector::Foreign && from - lead < HEADED_BYTES && at_bytes >= WINDOW_BYTES {
             // It may belong to a piece that begins before the window.
             (self.read)(at_bytes - WINDOW_BYTES, &mut self.buffer[..lead])?;
             (sector, from) = judge(&self.buffer[..len], at_bytes - WINDOW_BYTES, lead);
@@ -237,14 +249,18 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn stretch(&mut self, from_bytes: u64, to_bytes: u64) -> io::Result<()> {
+    /// False: the time was over before the end.
+    fn stretch(&mut self, from_bytes: u64, to_bytes: u64, until: Instant) -> io::Result<bool> {
         let mut at = from_bytes;
         while at < to_bytes {
+            if Instant::now() > until {
+                return Ok(false);
+            }
             let len = STRIDE_BYTES.min(to_bytes - at);
             self.window(at, len)?;
             at += len;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -261,20 +277,19 @@ pub(crate) fn sample(
     seed: u64,
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Sampled> {
-    let started = Instant::now();
     let mut look = Look {
         read,
         buffer: AlignedBuf::zeroed((WINDOW_BYTES + STRIDE_BYTES.min(size_bytes)) as usize),
         found: Sampled::default(),
     };
-    if size_bytes <= WHOLE_BYTES {
-        look.stretch(0, size_bytes)?;
+    if size_bytes <= WHOLE_BYTES && look.stretch(0, size_bytes, Instant::now() + depth.at_most)? {
         look.found.whole = true;
         return Ok(look.found);
     }
-    let tail = (size_bytes - END_BYTES) / WINDOW_BYTES * WINDOW_BYTES;
-    look.stretch(0, END_BYTES)?;
-    look.stretch(tail, size_bytes)?;
+    let tail = size_bytes.saturating_sub(END_BYTES) / WINDOW_BYTES * WINDOW_BYTES;
+    look.stretch(0, END_BYTES.min(size_bytes), Instant::now() + depth.at_most)?;
+    look.stretch(tail, size_bytes, Instant::now() + depth.at_most)?;
+    let started = Instant::now();
     let window_at = |at: u64| {
         let start = at / WINDOW_BYTES * WINDOW_BYTES;
         (start, WINDOW_BYTES.min(size_bytes - start))
@@ -283,6 +298,9 @@ pub(crate) fn sample(
     let quarters = (1..4).map(|i| (size_bytes / 4096).div_ceil(4) * i * 4096);
     for at in BACKUPS.into_iter().chain(quarters).filter(|&at| at < tail) {
         let (start, len) = window_at(at);
+        if started.elapsed() > depth.at_most {
+            break;
+        }
         look.window(start, len)?;
     }
     let total: u64 = ranges.iter().map(|(_, len)| len).sum();

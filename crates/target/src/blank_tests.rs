@@ -29,7 +29,7 @@ fn random(len: usize, seed: u64) -> Vec<u8> {
     some.into_iter().cycle().take(len).collect()
 }
 
-/// What iodyno writes: pieces of 4 KiB, each with its mark.
+/// What iodyno writes: sectors, each with its mark.
 fn own(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = random(len, seed);
     for (i, piece) in bytes.chunks_mut(MARKED_BYTES).enumerate() {

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 pub enum RefusalCode {
     /// The running system lives on it; no confirmation lifts this.
     SystemDisk,
-    /// It, a partition of it or a device built on it is mounted.
+    /// It, a partition of it or a device built on it is mounted; no confirmation lifts this.
     Mounted,
-    /// It, a partition of it or a device built on it is swap space.
+    /// It, a partition of it or a device built on it is swap space; no confirmation lifts this.
     Swap,
     /// It belongs to a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
     Member,
@@ -39,7 +39,8 @@ pub enum RefusalCode {
     NotStorage,
     /// It could not be read, so what it holds is unknown.
     UnknownContent,
-    /// It holds data, and nobody can see from here who uses it.
+    /// It holds data that iodyno did not write, whether or not they are recognised; an export also where
+    /// it holds iodyno's own, for who uses an export can't be seen from here.
     HoldsData,
     /// A purge erases all of it, so it must be named even where it seems empty.
     Purge,
@@ -48,7 +49,15 @@ pub enum RefusalCode {
 impl RefusalCode {
     /// False for what no `--destroy` can make sensible or possible.
     pub const fn can_be_lifted(self) -> bool {
-        !matches!(self, Self::SystemDisk | Self::ReadOnly | Self::CharDevice | Self::NotStorage)
+        !matches!(
+            self,
+            Self::SystemDisk
+                | Self::Mounted
+                | Self::Swap
+                | Self::ReadOnly
+                | Self::CharDevice
+                | Self::NotStorage
+        )
     }
 }
 

@@ -3,8 +3,11 @@
 //! The rule of the house: nothing is destroyed by surprise. A block device is refused when it, a
 //! partition of it, the disk around it, or anything built on any of these is in use or holds
 //! something; a file when iodyno did not make it. A refusal is lifted only by the target's own
-//! name ([`Confirm`]), and a few never are: the disk that the system runs from, and what can't be
-//! written at all.
+//! name ([`Confirm`]), and a few never are: the disk that the system runs from, what is mounted or in
+//! use as swap space, and what can't be written at all.
+//!
+//! What a device or a file of iodyno's holds is judged by its signatures and by samples of all of it
+//! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may go.
 //!
 //! Who uses an NBD export, nobody can see from here: no mount of it is ours, and no exclusive opening
 //! keeps others out. So an export that holds anything at all is refused, recognised or not.
@@ -20,6 +23,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::blank::Sampled;
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::inspect::topology::{self, BlockNode, Relation, Relative};
 use crate::inspect::{Inspection, Kind, mounts};
@@ -175,16 +179,25 @@ fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusa
 fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let len_bytes = inspection.whole_bytes.unwrap_or(0);
     let found = match inspection.marker {
-        Some(marker) if marker.fits(len_bytes) => return,
-        Some(_) => {
-            "iodyno made a file of this name, but its length has changed since: \
-             somebody else wrote to it."
+        Some(marker) if marker.fits(len_bytes) => {
+            let findings = inspection.sampled.as_ref().and_then(Sampled::findings);
+            match findings {
+                Some(findings) => format!(
+                    "iodyno made this file, but another program has written to it since: {findings}."
+                ),
+                // A signature that it holds is a refusal of its own.
+                None if inspection.sampled.is_some() || inspection.content.is_some() => return,
+                None => return unreadable(inspection, refusals),
+            }
         }
-        None => "It is a file that iodyno did not make.",
+        Some(_) => "iodyno made a file of this name, but its length has changed since: another \
+                    program wrote to it."
+            .to_owned(),
+        None => "It is a file that iodyno did not make.".to_owned(),
     };
     refusals.push(Refusal {
         code: RefusalCode::ForeignFile,
-        found: found.to_owned(),
+        found,
         mend: "Name a file that is not there yet, with a size, and iodyno makes it; or measure \
                with --read-only."
             .to_owned(),
@@ -229,15 +242,23 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),
         }),
-        None => refusals.push(Refusal {
-            code: RefusalCode::UnknownContent,
-            found: format!(
-                "It could not be read, so nobody knows what it holds ({}).",
-                inspection.unreadable.as_deref().unwrap_or("unknown reason")
-            ),
-            mend: "Find out why the server can't read it.".to_owned(),
-        }),
+        None => unreadable(inspection, refusals),
     }
+}
+
+/// What can't be read may hold anything.
+fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    refusals.push(Refusal {
+        code: RefusalCode::UnknownContent,
+        found: format!(
+            "It could not be read, so what it holds is unknown ({}).",
+            inspection.unreadable.as_deref().unwrap_or("unknown reason")
+        ),
+        mend: match inspection.kind {
+            Kind::Nbd => "Find out why the server can't read it.".to_owned(),
+            _ => "Find out why it can't be read; reading a device usually needs root.".to_owned(),
+        },
+    });
 }
 
 fn check_block(
@@ -246,16 +267,19 @@ fn check_block(
     look_elsewhere: bool,
     refusals: &mut Vec<Refusal>,
 ) {
-    match (&inspection.content, &inspection.unreadable) {
-        (Some(content), _) => check_content(content, refusals),
-        (None, why) => refusals.push(Refusal {
-            code: RefusalCode::UnknownContent,
-            found: format!(
-                "It could not be read, so nobody knows what it holds ({}).",
-                why.as_deref().unwrap_or("unknown reason")
-            ),
-            mend: "Find out why it can't be read; reading a device usually needs root.".to_owned(),
-        }),
+    match (&inspection.content, &inspection.sampled) {
+        (Some(content), _) if !content.signatures.is_empty() => check_content(content, refusals),
+        (Some(_), Some(sampled)) => {
+            if let Some(findings) = sampled.findings() {
+                refusals.push(Refusal {
+                    code: RefusalCode::HoldsData,
+                    found: format!("It holds data of a kind that is not recognised: {findings}."),
+                    mend: "Choose a device that is blank, or that an earlier run of iodyno filled."
+                        .to_owned(),
+                });
+            }
+        }
+        _ => unreadable(inspection, refusals),
     }
     let device = inspection.identity.and_then(|identity| identity.device);
     let Some(target) = device.and_then(|dev| BlockNode::by_number(root, dev)) else {
@@ -371,8 +395,14 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
         format!(", mounted at {}", points.join(" and "))
     };
     let kind = if holder.name.starts_with("loop") { "the loop device " } else { "" };
+    // A loop device's mount shows nowhere else: what else is built on it is looked at by itself.
+    let code = if points.is_empty() || kind.is_empty() {
+        RefusalCode::Member
+    } else {
+        RefusalCode::Mounted
+    };
     Refusal {
-        code: RefusalCode::Member,
+        code,
         found: format!("{who} is in use below {kind}{}{mounted}.", holder.describe()),
         mend: if kind.is_empty() {
             format!("Stop {} first, or measure that device itself.", holder.name)

@@ -17,6 +17,7 @@ use iodyno_units::human;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::blank::Depth;
 use crate::error::{Refusal, RefusalCode, TargetError};
 use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection, Kind};
@@ -382,16 +383,13 @@ fn look_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetErr
     if inspection.kind == Kind::File {
         inspection.marker = marker::read(fd, &path);
     }
-    let file = File::from(fd.try_clone().map_err(|error| at(inspect::errno_of(&error)))?);
-    match inspect::probe_content(&file, size) {
-        Ok(content) => {
-            inspection.content = Some(content);
-            inspection.unreadable = None;
-        }
-        Err(error) => {
-            inspection.content = None;
-            inspection.unreadable = Some(error.to_string());
-        }
+    // What the first look found stands: the second one, which looks at less, only adds to it.
+    let first = inspection.sampled.take();
+    inspect::path::read_through(inspection, fd, size, Depth::AGAIN);
+    if let (Some(first), Some(again)) = (first, &inspection.sampled)
+        && again.foreign == 0
+    {
+        inspection.sampled = Some(first);
     }
     Ok(())
 }

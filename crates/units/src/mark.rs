@@ -1,16 +1,16 @@
-//! The mark that iodyno's random content carries, so that a later run can prove that a block holds
-//! nothing but what iodyno wrote.
+//! The mark that iodyno's random content carries, so that a later run can prove that a sector holds
+//! what iodyno wrote.
 //!
-//! A mark is 16 bytes at the start of a piece of at most 4 KiB: 8 bytes that differ from piece to
-//! piece, and 8 bytes that follow from them. To a compressor they are as random as the rest. Bytes of
+//! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector,
+//! and 8 bytes that follow from them. To a compressor they are as random as the rest. Bytes of
 //! another origin are taken for a mark with a probability of 2⁻⁶⁴ for each place that is looked at.
 
 use crate::rng::splitmix64;
 
 /// Length of a mark, bytes.
 pub const MARK_BYTES: usize = 16;
-/// Most bytes that one mark stands for, itself included.
-pub const MARKED_BYTES: usize = 4096;
+/// Bytes that one mark stands for, itself included: the least that a device writes as a whole.
+pub const MARKED_BYTES: usize = 512;
 /// `iodyno 1` in ASCII. It is part of the format of what lies on devices: it never changes.
 const KEY: u64 = 0x696F_6479_6E6F_2031;
 

@@ -12,7 +12,7 @@ use iodyno_target::{
 use crate::common::*;
 
 fn fill(buf: &mut [u8], _offset: u64) {
-    buf.fill(0xA5);
+    buf.fill(0xFF);
 }
 
 fn go_on(_done: u64, _total: u64) -> ControlFlow<()> {

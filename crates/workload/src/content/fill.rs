@@ -9,8 +9,8 @@ use iodyno_units::verifiable;
 
 use crate::spec::{Content, Percent, Spec};
 
-/// The piece of a buffer that is kept unique and marked, and the block of deduplication, in bytes.
-const PIECE_BYTES: usize = MARKED_BYTES;
+/// The piece of a buffer that is kept unique, and the block of deduplication, in bytes.
+const PIECE_BYTES: usize = 4096;
 /// How many different pieces dedupable content repeats.
 const REPEATED_PIECES: u64 = 64;
 
@@ -143,11 +143,17 @@ fn stamp_piece(piece: &mut [u8], number: u64) {
     }
 }
 
-/// Random bytes first, then zeroes over the share that is to compress away.
+/// Random bytes first, each sector with its mark, then zeroes over the share that is to compress away.
 fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
     let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
     let (random, zero) = piece.split_at_mut(piece.len() - zeroes);
     random_words(random, key);
+    for sector in random.chunks_mut(MARKED_BYTES) {
+        match sector.first_chunk_mut::<MARK_BYTES>() {
+            Some(start) => *start = mark(u64::from_le_bytes(start[..8].try_into().expect("eight"))),
+            None => sector.fill(0),
+        }
+    }
     zero.fill(0);
 }
 
@@ -224,10 +230,11 @@ mod tests {
     /// So that a later run knows the content for iodyno's. A write that ends within a piece has its
     /// pieces counted from its own start.
     #[test]
-    fn every_piece_is_marked() {
-        for content in ["incompressible", "compressible=95%", "dedupable=30%"] {
-            for piece in written(content, 1, 2, 60).chunks(PIECE_BYTES) {
-                assert!(is_marked(piece), "{content}");
+    fn every_sector_is_marked_or_zero() {
+        let contents = ["incompressible", "compressible=95%", "compressible=50%", "dedupable=30%"];
+        for content in contents {
+            for sector in written(content, 1, 2, 60).chunks(MARKED_BYTES) {
+                assert!(is_marked(sector) || sector.iter().all(|&b| b == 0), "{content}");
             }
             let mut filler = filler(content, 0);
             let mut buffer = [0; 65_536];
