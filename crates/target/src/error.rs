@@ -202,6 +202,26 @@ pub enum TargetError {
         /// What it can do instead.
         help: String,
     },
+    /// A file beside the targets, such as a report, can't or must not be written there.
+    #[error("{path}: {problem}\n  help: {help}")]
+    BadOutput {
+        /// Where it was to be written.
+        path: String,
+        /// What is wrong with that.
+        problem: String,
+        /// What to name instead.
+        help: String,
+    },
+    /// It has too few bytes to be measured.
+    #[error("{path}: it has {}, too little to measure\n  help: {help}", human::size(*.have_bytes))]
+    TooSmall {
+        /// The target.
+        path: String,
+        /// Bytes that it has.
+        have_bytes: u64,
+        /// How to go on.
+        help: String,
+    },
     /// Between inspection and opening, another file or device took the name.
     #[error(
         "{path}: {problem} while it was being opened; nothing was written\n  \
@@ -230,7 +250,10 @@ impl TargetError {
     /// refusal to destroy, 4 for a target that did not do its part.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::BadName { .. } | Self::NotFound { .. } => 2,
+            Self::BadName { .. }
+            | Self::NotFound { .. }
+            | Self::BadOutput { .. }
+            | Self::TooSmall { .. } => 2,
             Self::Refused(_) => 3,
             _ => 4,
         }

@@ -26,6 +26,7 @@ mod machine;
 mod marker;
 mod name;
 mod open;
+pub mod output;
 pub mod purge;
 mod scratch;
 mod signature;
