@@ -29,7 +29,7 @@ pub(crate) fn command(
         json: flags.json,
         series: flags.series,
         quiet: flags.quiet,
-        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
+        report: flags.report.clone(),
     };
     carry_out(&request, cli, &output, style)
 }
@@ -40,17 +40,8 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
-    /// The page to draw.
-    pub(crate) report: Option<Page>,
-}
-
-/// Where the page of a run goes.
-#[derive(Clone, Debug)]
-pub(crate) enum Page {
-    /// Into a file called by the run's id.
-    ById,
-    /// Into this file.
-    At(PathBuf),
+    /// The page to draw: into this file, or one that is called by the run's id.
+    pub(crate) report: Option<Option<PathBuf>>,
 }
 
 pub(crate) fn carry_out(
@@ -59,6 +50,9 @@ pub(crate) fn carry_out(
     output: &Output,
     style: Style,
 ) -> Result<ExitCode, Failure> {
+    // A page that could not be written is better known before the run.
+    let page = output.report.as_ref().map(|file| report::Place::check(file.as_deref()));
+    let page = page.transpose()?;
     let mut live = Live::new(output.quiet, style::for_stderr(cli.color));
     let outcome = iodyno_run::execute(request, &mut live);
     live.clear();
@@ -71,13 +65,11 @@ pub(crate) fn carry_out(
         print(&terminal::show(&outcome.run, style))
     };
     failures.extend(printed.err());
-    if let Some(page) = &output.report {
-        let out = match page {
-            Page::ById if outcome.run.id.is_empty() => PathBuf::from("iodyno-run.html"),
-            Page::ById => PathBuf::from(format!("iodyno-{}.html", outcome.run.id)),
-            Page::At(out) => out.clone(),
-        };
-        failures.extend(report::of_run(&outcome.run, &out).err());
+    if let Some(page) = page {
+        let id = outcome.run.id.as_str();
+        let name = format!("iodyno-{}.html", if id.is_empty() { "run" } else { id });
+        let drawn = page.output(&name).and_then(|out| report::of_run(&outcome.run, out));
+        failures.extend(drawn.err());
     }
     failures.extend(outcome.not_kept.as_ref().map(Failure::not_kept));
     if let Some((first, others)) = failures.split_first() {

@@ -63,7 +63,18 @@ fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<R
             mend: "Name a file or a device; in a directory, `scratch:@DIR` makes a file."
                 .to_owned(),
         }),
-        Kind::File => check_file(inspection, root, &mut refusals),
+        Kind::File => {
+            check_file(inspection, root, &mut refusals);
+            let is_member = refusals.iter().any(|refusal| {
+                matches!(
+                    refusal.code,
+                    RefusalCode::Member | RefusalCode::Mounted | RefusalCode::Swap
+                )
+            });
+            if look_elsewhere && root.is_real() && inspection.exists && !is_member {
+                elsewhere::check_file(inspection, &mut refusals);
+            }
+        }
         Kind::Block => check_block(inspection, root, look_elsewhere, &mut refusals),
     }
     // The gravest first; the codes are declared in that order.
@@ -84,29 +95,57 @@ pub fn confirm(
     if refusals.is_empty() {
         return Ok(refusals);
     }
-    let own_names = own_names(inspection);
-    // A URI can be written in several ways, with or without percent signs.
-    let is_own = |given: &String| {
-        own_names.contains(given)
-            || inspection.kind == Kind::Nbd
-                && TargetName::parse(given).is_ok_and(|given| given == inspection.name)
-    };
     let can_be_lifted = refusals.iter().all(|refusal| refusal.code.can_be_lifted());
-    if can_be_lifted && confirm.0.iter().any(is_own) {
+    if can_be_lifted && confirm.0.iter().any(|given| is_own_name(inspection, given)) {
         return Ok(refusals);
     }
     Err(TargetError::Refused(Box::new(RefusedTarget {
         target: shown(inspection),
         refusals,
-        confirmed_by: if can_be_lifted { own_names } else { Vec::new() },
+        confirmed_by: if can_be_lifted { own_names(inspection) } else { Vec::new() },
         given: confirm.0.clone(),
     })))
+}
+
+/// Fails when a name that `--destroy` gave is none of these targets': it was misspelt, or is meant for
+/// another run.
+///
+/// # Errors
+/// [`TargetError::BadName`].
+pub fn check_confirmed<'a>(
+    targets: impl Iterator<Item = &'a Inspection> + Clone,
+    confirm: &Confirm,
+) -> Result<(), TargetError> {
+    let is_nothing = |given: &&String| !targets.clone().any(|target| is_own_name(target, given));
+    let Some(given) = confirm.0.iter().find(is_nothing) else { return Ok(()) };
+    let names: Vec<String> =
+        targets.clone().filter_map(|target| own_names(target).into_iter().next()).collect();
+    Err(TargetError::BadName {
+        name: given.clone(),
+        problem: "--destroy gives a name that none of the targets has.".to_owned(),
+        help: if names.is_empty() {
+            "leave it out: nothing here can be destroyed.".to_owned()
+        } else {
+            format!("the names are: {}; or leave it out.", names.join(", "))
+        },
+    })
+}
+
+/// Whether a name given by `--destroy` is a target's own.
+fn is_own_name(inspection: &Inspection, given: &str) -> bool {
+    // A URI can be written in several ways, with or without percent signs.
+    own_names(inspection).iter().any(|own| own == given)
+        || inspection.kind == Kind::Nbd
+            && TargetName::parse(given).is_ok_and(|given| given == inspection.name)
 }
 
 /// The names that confirm a target: kernel name, serial number and paths of a device, paths and
 /// name of a file, URI of an export. A partition is not confirmed by its disk's serial number.
 fn own_names(inspection: &Inspection) -> Vec<String> {
     let mut names = Vec::new();
+    if inspection.is_scratch() {
+        return names;
+    }
     if inspection.kind == Kind::Nbd {
         names.push(inspection.name.to_string());
     }

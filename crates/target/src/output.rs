@@ -147,7 +147,7 @@ impl Output {
     /// What is no regular file, but can be written without harm.
     fn stream(path: &Path, kind: FileType) -> Result<Self, TargetError> {
         let what = match kind {
-            FileType::Directory => "it is a folder",
+            FileType::Directory => "it is a directory",
             FileType::BlockDevice => "it is a block device, and what it holds would be overwritten",
             FileType::Socket => "it is a socket",
             _ => "",
@@ -403,7 +403,7 @@ pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
             FileType::RegularFile => {
                 path.canonicalize().map_err(|error| failed(inspect::errno_of(&error)))
             }
-            FileType::Directory => refuse("a folder"),
+            FileType::Directory => refuse("a directory"),
             FileType::BlockDevice => refuse("a block device"),
             FileType::CharacterDevice => refuse("a character device"),
             FileType::Fifo => refuse("a pipe"),

@@ -45,7 +45,7 @@ fn what_is_no_text_file_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     assert!(problem(&at("none/x.html")).contains("not found"));
-    assert!(problem(dir.path()).contains("folder"));
+    assert!(problem(dir.path()).contains("directory"));
     symlink("nothing", at("dangling")).unwrap();
     assert!(problem(&at("dangling")).contains("symbolic link"));
     fs::write(at("image"), b"SQLite format 3\0").unwrap();
@@ -115,7 +115,7 @@ fn a_notebook_is_a_regular_file() {
     for (path, what) in [
         (at("pipe"), "a pipe"),
         (at("to-pipe"), "a pipe"),
-        (at(""), "a folder"),
+        (at(""), "a directory"),
         ("/dev/null".into(), "a character device"),
     ] {
         let error = notebook_path(&path).unwrap_err();

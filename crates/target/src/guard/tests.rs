@@ -261,6 +261,16 @@ fn only_the_device_s_own_names_confirm() {
     tree.mounts(&[("8:1", "/srv", "ext4", "/dev/sda1")]);
     assert!(!lifts(&disk, "sda") && !lifts(&block(&tree, "8:1"), "sda1"));
     tree.mounts(&[]);
+    // A name that is no target's is an error, whether or not anything was refused.
+    let both = [disk.clone(), partition.clone()];
+    let given = |names: &[&str]| {
+        let names = Confirm(names.iter().map(|&name| name.to_owned()).collect());
+        check_confirmed(both.iter(), &names).map_err(|error| (error.exit_code(), error.to_string()))
+    };
+    assert_eq!(given(&[]), Ok(()));
+    assert_eq!(given(&["sda2", "S3R14L"]), Ok(()));
+    let (code, text) = given(&["sda2", "sdb"]).unwrap_err();
+    assert!(code == 2 && text.contains("`sdb`") && text.contains("sda, sda2"), "{text}");
     // A disk's serial number does not single out one of its partitions.
     assert!(lifts(&partition, "sda2") && !lifts(&partition, "S3R14L") && !lifts(&partition, "sda"));
 

@@ -114,6 +114,7 @@ fn a_file_of_ours_with_holes_is_written_again() {
         println!("skipped: the file system of the temporary folder can't punch holes");
         return;
     }
+    drop(file);
     let opened = open(&name(&path, ""), &OpenOptions::read_write()).unwrap();
     assert_eq!(opened.lay_out, LayOut::Needed { from_bytes: 0, to_bytes: MIB });
     // Reading leaves it as it is and says how much is there.
@@ -159,6 +160,50 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
         open(&name(&path, ""), &OpenOptions::read_write()).unwrap().lay_out,
         LayOut::Complete
     );
+}
+
+/// Undoing goes by the file, not by its name.
+#[test]
+fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    let mut opened = open(&name(&path, "?size=12MiB"), &OpenOptions::read_write()).unwrap();
+    let mut swap = |done, _| {
+        if done < 8 * MIB {
+            return ControlFlow::Continue(());
+        }
+        std::fs::rename(&path, dir.path().join("moved")).unwrap();
+        std::fs::write(&path, b"precious").unwrap();
+        ControlFlow::Break(())
+    };
+    lay_out(&mut opened, &mut fill, &mut swap).unwrap_err();
+    drop(opened);
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    assert_eq!(crate::sysroot::list(dir.path()), ["moved", "t"]);
+}
+
+/// By descriptor and by mapping, as a database or a virtual machine has its file.
+#[test]
+fn a_file_that_another_process_writes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    drop(make(&name(&path, "?size=1MiB")));
+    let mut writer = std::process::Command::new("sh")
+        .args(["-c", "exec 9<>\"$1\" && echo open && read line", "sh"])
+        .arg(&path)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(writer.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
+    let result = open(&name(&path, ""), &OpenOptions::read_write());
+    let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+    assert!(told.contains("open for writing") && told.contains("sh (process"), "{told}");
+    is_refused(result, RefusalCode::OpenElsewhere);
+    assert!(open(&name(&path, ""), &OpenOptions::read_only()).is_ok());
+    drop(writer.stdin.take());
+    writer.wait().unwrap();
+    assert!(open(&name(&path, ""), &OpenOptions::read_write()).is_ok());
 }
 
 #[test]

@@ -5,11 +5,10 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use iodyno_target::purge::purge_opened;
 use iodyno_target::purge::{
     Method, PurgeOptions, PurgeOutcome, PurgeRecord, Verified, plan, purge,
 };
-use iodyno_target::{Confirm, RefusalCode, TargetError, open};
+use iodyno_target::{Confirm, RefusalCode, TargetError};
 
 use crate::common::*;
 
