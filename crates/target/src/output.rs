@@ -378,6 +378,21 @@ pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Err
     remove_same(&folder, path.file_name().ok_or(Errno::INVAL)?, file)
 }
 
+/// Removes a file that this process made under a path, if what is there is still a regular file that
+/// begins so.
+pub fn remove_begun(path: &Path, beginning: &[u8]) {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return };
+    let file = File::from(fd);
+    let mut found = Vec::new();
+    let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+    let read = (&file).take(beginning.len() as u64).read_to_end(&mut found);
+    // An empty one was made and could not be written.
+    if is_file && read.is_ok() && (found.is_empty() || found == beginning) {
+        let _ = remove_same_path(path, &file);
+    }
+}
+
 /// Checks that a notebook can be at a path, before SQLite opens it: nothing is there yet, or a regular
 /// file, perhaps through a symbolic link. Gives the path without links. What the file's bytes say, the
 /// notebook looks at.

@@ -103,6 +103,21 @@ fn only_the_very_file_is_removed() {
 }
 
 #[test]
+fn what_was_begun_is_removed_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("record");
+    for (content, stays) in [("iodyno record 1\n{}", false), ("", false), ("precious", true)] {
+        fs::write(&path, content).unwrap();
+        remove_begun(&path, b"iodyno record 1");
+        assert_eq!(path.exists(), stays, "{content}");
+    }
+    let link = dir.path().join("link");
+    symlink("record", &link).unwrap();
+    remove_begun(&link, b"precious");
+    assert!(link.symlink_metadata().is_ok() && path.exists());
+}
+
+#[test]
 fn a_notebook_is_a_regular_file() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
