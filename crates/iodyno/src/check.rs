@@ -26,7 +26,7 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
         && confirm(&inspection, refusals.clone(), &Confirm(flags.destroy.clone())).is_ok();
     if refusals.is_empty() || lifted {
         let named = Confirm(flags.destroy.clone());
-        check_confirmed(std::iter::once(&inspection), &named)?;
+        check_confirmed(&[&inspection], &named)?;
     }
     let health = inspection.physical.first().and_then(|device| health(device).ok());
     let code =
@@ -61,7 +61,7 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
 
 /// What is emulated under a name. There is nothing that could be destroyed.
 fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
-    check_confirmed(std::iter::empty(), &Confirm(flags.destroy.clone()))?;
+    check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
     if flags.json {
         return print_json(&json!({

@@ -197,7 +197,7 @@ fn read_some(
 pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
     let named = Confirm(request.destroy.clone());
     if let Some(emulated) = &request.emulated {
-        check_confirmed(std::iter::empty(), &named)?;
+        check_confirmed(&[], &named)?;
         return emulated_props(emulated);
     }
     let writes = request.cells.iter().any(|c| c.spec.changes_content());
@@ -226,7 +226,8 @@ pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
         }
         props.push(open_one(request, name, inspection, writes)?);
     }
-    check_confirmed(props.iter().map(|prop| &prop.inspection), &named)?;
+    let inspections: Vec<_> = props.iter().map(|prop| &prop.inspection).collect();
+    check_confirmed(&inspections, &named)?;
     Ok(props)
 }
 

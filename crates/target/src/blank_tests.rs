@@ -138,7 +138,8 @@ proptest! {
         let mut missed = 0;
         for trial in 0..20_u64 {
             let mut read = |at: u64, to: &mut [u8]| {
-                let dirty = splitmix(splitmix(seed ^ trial) ^ (at / WINDOW_BYTES)) % 50 == 0;
+                let number = splitmix(splitmix(seed ^ trial) ^ (at / WINDOW_BYTES));
+                let dirty = number.is_multiple_of(50);
                 to.fill(if dirty && to.len() as u64 == WINDOW_BYTES { 7 } else { 0 });
                 Ok(())
             };

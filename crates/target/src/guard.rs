@@ -112,14 +112,11 @@ pub fn confirm(
 ///
 /// # Errors
 /// [`TargetError::BadName`].
-pub fn check_confirmed<'a>(
-    targets: impl Iterator<Item = &'a Inspection> + Clone,
-    confirm: &Confirm,
-) -> Result<(), TargetError> {
-    let is_nothing = |given: &&String| !targets.clone().any(|target| is_own_name(target, given));
+pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(), TargetError> {
+    let is_nothing = |given: &&String| !targets.iter().any(|target| is_own_name(target, given));
     let Some(given) = confirm.0.iter().find(is_nothing) else { return Ok(()) };
     let names: Vec<String> =
-        targets.clone().filter_map(|target| own_names(target).into_iter().next()).collect();
+        targets.iter().filter_map(|target| own_names(target).into_iter().next()).collect();
     Err(TargetError::BadName {
         name: given.clone(),
         problem: "--destroy gives a name that none of the targets has.".to_owned(),

@@ -121,7 +121,7 @@ impl Output {
                         return Err(bad(path, "it names no file"));
                     };
                     let mut output = Self::within(Folder::open(parent)?, name.to_owned())?;
-                    output.shown = path.to_owned();
+                    path.clone_into(&mut output.shown);
                     Ok(output)
                 }
                 kind => Self::stream(path, kind),

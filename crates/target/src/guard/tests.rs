@@ -262,10 +262,10 @@ fn only_the_device_s_own_names_confirm() {
     assert!(!lifts(&disk, "sda") && !lifts(&block(&tree, "8:1"), "sda1"));
     tree.mounts(&[]);
     // A name that is no target's is an error, whether or not anything was refused.
-    let both = [disk.clone(), partition.clone()];
+    let both = [&disk, &partition];
     let given = |names: &[&str]| {
         let names = Confirm(names.iter().map(|&name| name.to_owned()).collect());
-        check_confirmed(both.iter(), &names).map_err(|error| (error.exit_code(), error.to_string()))
+        check_confirmed(&both, &names).map_err(|error| (error.exit_code(), error.to_string()))
     };
     assert_eq!(given(&[]), Ok(()));
     assert_eq!(given(&["sda2", "S3R14L"]), Ok(()));

@@ -219,7 +219,7 @@ fn regular_file(
             inspection.extents = extents::extents(&fd, range);
             inspection.marker = marker::read(&fd, canonical);
             inspection.alignment.read_fd(&fd);
-            read_content(inspection, fd, meta.len());
+            read_content(inspection, &fd, meta.len());
         }
         Err(errno) => inspection.unreadable = Some(errno.to_string()),
     }
@@ -260,7 +260,7 @@ fn block_device(
             let size = capacity_bytes(&fd)
                 .map_err(|errno| TargetError::from_errno("learn its size", canonical, errno))?;
             whole = Some(size);
-            read_content(inspection, fd, size);
+            read_content(inspection, &fd, size);
         }
         Err(errno) => inspection.unreadable = Some(errno.to_string()),
     }
@@ -308,8 +308,8 @@ fn open_to_read(path: &Path, extra: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags | extra, Mode::empty())
 }
 
-fn read_content(inspection: &mut Inspection, fd: OwnedFd, size_bytes: u64) {
-    read_through(inspection, &fd, size_bytes, Depth::FULL);
+fn read_content(inspection: &mut Inspection, fd: &OwnedFd, size_bytes: u64) {
+    read_through(inspection, fd, size_bytes, Depth::FULL);
 }
 
 /// Reads signatures and samples through an open descriptor. A file that is not iodyno's, and what a

@@ -33,7 +33,7 @@ pub fn purge(
 ) -> Result<PurgeRecord, TargetError> {
     let refusals = guard::check_writable(&inspection, &SysRoot::real());
     let lifted = guard::allow_purge(&inspection, refusals, &options.confirm)?;
-    guard::check_confirmed(std::iter::once(&inspection), &options.confirm)?;
+    guard::check_confirmed(&[&inspection], &options.confirm)?;
     if let (TargetName::Nbd(uri), Some(_)) = (&inspection.name, &inspection.nbd) {
         return Ok(export(&inspection, uri, options, &lifted, progress));
     }

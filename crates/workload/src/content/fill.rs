@@ -237,7 +237,7 @@ mod tests {
                 assert!(is_marked(sector) || sector.iter().all(|&b| b == 0), "{content}");
             }
             let mut filler = filler(content, 0);
-            let mut buffer = [0; 65_536];
+            let mut buffer = vec![0; 65_536];
             filler.prepare(&mut buffer);
             let op = Op { len_bytes: 6144, ..WRITE };
             for _ in 0..100 {
