@@ -29,7 +29,7 @@ pub(crate) fn command(
         json: flags.json,
         series: flags.series,
         quiet: flags.quiet,
-        report: flags.report.clone(),
+        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
     };
     carry_out(&request, cli, &output, style)
 }
@@ -40,8 +40,17 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
-    /// The page to draw: into this file, or one that is called by the run's id.
-    pub(crate) report: Option<Option<PathBuf>>,
+    /// The page to draw.
+    pub(crate) report: Option<Page>,
+}
+
+/// Where the page of a run goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Page {
+    /// Into a file called by the run's id.
+    ById,
+    /// Into this file.
+    At(PathBuf),
 }
 
 pub(crate) fn carry_out(
@@ -51,8 +60,11 @@ pub(crate) fn carry_out(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     // A page that could not be written is better known before the run.
-    let page = output.report.as_ref().map(|file| report::Place::check(file.as_deref()));
-    let page = page.transpose()?;
+    let page = match &output.report {
+        Some(Page::At(file)) => Some(report::Place::check(Some(file))?),
+        Some(Page::ById) => Some(report::Place::check(None)?),
+        None => None,
+    };
     let mut live = Live::new(output.quiet, style::for_stderr(cli.color));
     let outcome = iodyno_run::execute(request, &mut live);
     live.clear();
