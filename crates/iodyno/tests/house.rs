@@ -101,6 +101,7 @@ const WRITERS: &[(&str, &str)] = &[
         "images and sums: plain files only, by descriptor; `live` can't import `target`",
     ),
     ("live/src/door/ublk/", "the kernel's own devices, which it makes for this server"),
+    ("run/src/keeper.rs", "a new folder for a run that the notebook could not take"),
     ("iodyno/src/serve/floor.rs", "a new folder for one socket"),
 ];
 

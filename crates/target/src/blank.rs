@@ -72,7 +72,8 @@ pub(crate) struct Depth {
     pub(crate) passes: u64,
     /// No further pass begins after this.
     pub(crate) enough: Duration,
-    /// The longest that either end, and the windows at random, may take: the target answers too slowly.
+    /// The longest that either end, and the windows at random, may take. A target that answers more
+    /// slowly can't be looked at.
     pub(crate) at_most: Duration,
 }
 
@@ -86,10 +87,10 @@ impl Depth {
     };
     /// A look through a network.
     pub(crate) const REMOTE: Self = Self {
-        parts: 128,
-        passes: 2,
+        parts: 64,
+        passes: 4,
         enough: Duration::from_millis(200),
-        at_most: Duration::from_secs(4),
+        at_most: Duration::from_secs(10),
     };
     /// A second look, through the descriptor that will be written.
     pub(crate) const AGAIN: Self =
@@ -269,7 +270,7 @@ impl Look<'_> {
 /// the target's end. `seed` chooses the places.
 ///
 /// # Errors
-/// Whatever `read` fails with.
+/// Whatever `read` fails with, and [`io::ErrorKind::TimedOut`] when not even one pass was possible.
 pub(crate) fn sample(
     size_bytes: u64,
     ranges: &[(u64, u64)],
@@ -287,8 +288,14 @@ pub(crate) fn sample(
         return Ok(look.found);
     }
     let tail = size_bytes.saturating_sub(END_BYTES) / WINDOW_BYTES * WINDOW_BYTES;
-    look.stretch(0, END_BYTES.min(size_bytes), Instant::now() + depth.at_most)?;
-    look.stretch(tail, size_bytes, Instant::now() + depth.at_most)?;
+    // What could not be looked at in time may hold anything.
+    let too_slow =
+        || io::Error::new(io::ErrorKind::TimedOut, "it answers too slowly to be looked at");
+    for (from, to) in [(0, END_BYTES.min(size_bytes)), (tail, size_bytes)] {
+        if !look.stretch(from, to, Instant::now() + depth.at_most)? {
+            return Err(too_slow());
+        }
+    }
     let started = Instant::now();
     let window_at = |at: u64| {
         let start = at / WINDOW_BYTES * WINDOW_BYTES;
@@ -299,7 +306,7 @@ pub(crate) fn sample(
     for at in BACKUPS.into_iter().chain(quarters).filter(|&at| at < tail) {
         let (start, len) = window_at(at);
         if started.elapsed() > depth.at_most {
-            break;
+            return Err(too_slow());
         }
         look.window(start, len)?;
     }
@@ -313,6 +320,9 @@ pub(crate) fn sample(
         let (mut range, mut before) = (0, 0);
         for part in 0..depth.parts {
             if started.elapsed() > depth.at_most {
+                if pass == 0 {
+                    return Err(too_slow());
+                }
                 break 'passes;
             }
             let place = edge(part) + below(&mut random, edge(part + 1) - edge(part));
