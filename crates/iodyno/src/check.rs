@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::{model, print, print_json};
 use iodyno_run::Emulated;
 use iodyno_target::{
-    Confirm, Inspection, Refusal, SysRoot, check_writable, confirm, health, inspect,
+    Confirm, Inspection, Refusal, SysRoot, check_confirmed, check_writable, confirm, health,
+    inspect,
 };
 use iodyno_units::human;
 use serde_json::json;
@@ -23,6 +24,10 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
     let refusals = check_writable(&inspection, &SysRoot::real());
     let lifted = !refusals.is_empty()
         && confirm(&inspection, refusals.clone(), &Confirm(flags.destroy.clone())).is_ok();
+    if refusals.is_empty() || lifted {
+        let named = Confirm(flags.destroy.clone());
+        check_confirmed(&[&inspection], &named)?;
+    }
     let health = inspection.physical.first().and_then(|device| health(device).ok());
     let code =
         if refusals.is_empty() || lifted { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) };
@@ -56,6 +61,7 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
 
 /// What is emulated under a name. There is nothing that could be destroyed.
 fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
+    check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
     if flags.json {
         return print_json(&json!({

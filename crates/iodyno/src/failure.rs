@@ -67,6 +67,11 @@ impl Failure {
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
+    /// The notebook can't be used.
+    pub(crate) fn notebook(text: impl Into<String>) -> Self {
+        Self::new(Kind::Notebook, text.into())
+    }
+
     /// Something could not be written.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))

@@ -28,6 +28,7 @@ mod style;
 use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
+use iodyno_target::output::Folder;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -115,8 +116,17 @@ fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
 }
 
 fn man(folder: &std::path::Path) -> Result<ExitCode, Failure> {
-    std::fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
-        .map_err(|e| Failure::output(&folder.display().to_string(), &e))?;
+    let folder = Folder::make(folder)?;
+    // As `clap_mangen::generate_to` does, but through the guard of outputs.
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut commands = vec![command];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned());
+        let page = clap_mangen::Man::new(command);
+        let mut text = Vec::new();
+        page.render(&mut text).map_err(|e| Failure::output("a manual page", &e))?;
+        folder.output(&page.get_filename())?.write(&text)?;
+    }
     Ok(ExitCode::SUCCESS)
 }

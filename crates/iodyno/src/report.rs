@@ -9,6 +9,7 @@ use iodyno_report::compare::{self, Options as Criteria, Side};
 use iodyno_report::json;
 use iodyno_report::page::{self, Options};
 use iodyno_report::terminal::{Style, text};
+use iodyno_target::output::{Folder, Output};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use std::process::ExitCode;
 
 /// Intervals of a run that a report works with; longer series are made coarser as they are read.
 const INTERVALS_MAX: u64 = 100_000;
+/// Names of standard output for `-o`.
+const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
 /// Largest file that is looked into for runs, bytes.
 const IMPORT_BYTES_MAX: u64 = 1 << 30;
 
@@ -74,15 +77,12 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
 
 /// Writes the document in the form that was asked for.
 fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, Failure> {
-    let put = |path: &Path, bytes: &[u8]| {
-        fs::write(path, bytes).map_err(|e| Failure::output(&path.display().to_string(), &e))
-    };
     if let Some(folder) = &flags.svg {
-        let made = |e: &std::io::Error| Failure::output(&folder.display().to_string(), e);
-        fs::create_dir_all(folder).map_err(|e| made(&e))?;
         let files = markdown::files(document);
+        let made = Folder::make(folder)?;
         for (file, bytes) in &files {
-            put(&folder.join(Path::new(file).file_name().unwrap_or_default()), bytes)?;
+            let name = Path::new(file).file_name().unwrap_or_default();
+            made.output(&name.to_string_lossy())?.write(bytes)?;
         }
         complain(&format!("{} figures in {}\n", files.len(), folder.display()));
         if flags.out.is_none() && !flags.markdown && !flags.csv {
@@ -98,11 +98,13 @@ fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, 
     };
     let is_page = !flags.markdown && !flags.csv;
     match &flags.out {
-        Some(path) if path == Path::new("-") => print_bytes(text.as_bytes()),
+        Some(path) if STDOUT.iter().any(|name| path == Path::new(name)) => {
+            print_bytes(text.as_bytes())
+        }
         None if !is_page => print(&text),
         out => {
             let path = out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")));
-            put(&path, text.as_bytes())?;
+            Output::at(&path)?.write(text.as_bytes())?;
             told(&path, text.len());
             Ok(ExitCode::SUCCESS)
         }
@@ -110,16 +112,44 @@ fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, 
 }
 
 /// The page of a run that was just made.
-pub(crate) fn of_run(run: &Run, out: &Path) -> Result<(), Failure> {
+pub(crate) fn of_run(run: &Run, out: Output) -> Result<(), Failure> {
     let options = Options { made_by: made_by(), ..Options::default() };
     write(&page::document(run, &options), out)
 }
 
+/// Where a page will go, checked before the work that it is about: the file that was named, or one in
+/// this folder whose name is known when the work is done.
+pub(crate) enum Place {
+    /// This file.
+    Named(Output),
+    /// A file in this folder.
+    Here(Folder),
+}
+
+impl Place {
+    /// The place for `--report[=FILE]`.
+    pub(crate) fn check(file: Option<&Path>) -> Result<Self, Failure> {
+        Ok(match file {
+            Some(path) => Self::Named(Output::at(path)?),
+            None => Self::Here(Folder::open(Path::new("."))?),
+        })
+    }
+
+    /// The file, with this name if none was given.
+    pub(crate) fn output(self, name: &str) -> Result<Output, Failure> {
+        Ok(match self {
+            Self::Named(output) => output,
+            Self::Here(folder) => folder.output(name)?,
+        })
+    }
+}
+
 /// Writes a page, and says where.
-pub(crate) fn write(document: &Document, out: &Path) -> Result<(), Failure> {
+pub(crate) fn write(document: &Document, out: Output) -> Result<(), Failure> {
     let text = html::page(document);
-    fs::write(out, &text).map_err(|e| Failure::output(&out.display().to_string(), &e))?;
-    told(out, text.len());
+    let path = out.path().to_owned();
+    out.write(text.as_bytes())?;
+    told(&path, text.len());
     Ok(())
 }
 

@@ -62,6 +62,12 @@ pub(crate) fn carry_out(
     output: &Output,
     style: Style,
 ) -> Result<ExitCode, Failure> {
+    // A page that could not be written is better known before the run.
+    let page = match &output.report {
+        Some(Page::At(file)) => Some(report::Place::check(Some(file))?),
+        Some(Page::ById) => Some(report::Place::check(None)?),
+        None => None,
+    };
     let mut live = Live::new(output.quiet, style::for_stderr(cli.color));
     let outcome = iodyno_run::execute(request, &mut live);
     live.clear();
@@ -74,13 +80,11 @@ pub(crate) fn carry_out(
         print(&terminal::show(&outcome.run, style))
     };
     failures.extend(printed.err());
-    if let Some(page) = &output.report {
-        let out = match page {
-            Page::ById if outcome.run.id.is_empty() => PathBuf::from("iodyno-run.html"),
-            Page::ById => PathBuf::from(format!("iodyno-{}.html", outcome.run.id)),
-            Page::At(out) => out.clone(),
-        };
-        failures.extend(report::of_run(&outcome.run, &out).err());
+    if let Some(page) = page {
+        let id = outcome.run.id.as_str();
+        let name = format!("iodyno-{}.html", if id.is_empty() { "run" } else { id });
+        let drawn = page.output(&name).and_then(|out| report::of_run(&outcome.run, out));
+        failures.extend(drawn.err());
     }
     failures.extend(outcome.not_kept.as_ref().map(Failure::not_kept));
     if let Some((first, others)) = failures.split_first() {

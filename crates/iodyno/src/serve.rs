@@ -32,6 +32,7 @@ use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
 use iodyno_run::EmulatedState;
 use iodyno_target::TargetName;
+use iodyno_target::output::remove_begun;
 use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -182,7 +183,7 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
 /// A server that did not come about leaves no record, which would be in the way of the next.
 fn unrecord(flags: &Serve) {
     if let Some(path) = &flags.record {
-        let _ = std::fs::remove_file(path);
+        remove_begun(path, b"iodyno record 1");
     }
 }
 

@@ -8,12 +8,15 @@ use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_report::terminal::Style;
 use iodyno_report::{Standing, csv, fio_json, hgrm, json, terminal, thresholds};
+use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The notebook's path: the flag's, or the default.
+/// The notebook's path: the flag's (or the variable's), or the default. A device, a pipe or whatever else
+/// is no regular file is refused before SQLite sees it.
 pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
-    flag.map_or_else(|| Ok(default_path()?), |p| Ok(p.to_owned()))
+    let path = flag.map_or_else(default_path, |path| Ok(path.to_owned()))?;
+    notebook_path(&path).map_err(|e| Failure::notebook(e.to_string()))
 }
 
 /// The notebook, or None where none has been made yet.

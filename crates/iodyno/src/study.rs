@@ -10,7 +10,7 @@ use iodyno_study::page::{self, Measured, Overlay};
 use iodyno_study::{Options, Progress, StudyError, json, load, run, terminal};
 use iodyno_units::{OpKind, human};
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ pub(crate) fn command(
 ) -> Result<ExitCode, Failure> {
     // A run that is not there is better told before the minutes that a study takes.
     let overlays = overlays(&flags.with, notebook)?;
+    let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
+    let page_at = page_at.transpose()?;
     let stop = signals::stop_flag();
     let study = load(&flags.study)?;
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
@@ -33,10 +35,9 @@ pub(crate) fn command(
     let outcome = run(&study, &options, &stop, &|progress| live.tell(progress));
     live.clear();
     let outcome = outcome?;
-    if let Some(out) = &flags.report {
-        let by_name = || PathBuf::from(format!("study-{}.html", outcome.study.name));
-        let out = out.clone().unwrap_or_else(by_name);
-        report::write(&page::document(&outcome, &overlays, &report::made_by()), &out)?;
+    if let Some(page_at) = page_at {
+        let out = page_at.output(&format!("study-{}.html", outcome.study.name))?;
+        report::write(&page::document(&outcome, &overlays, &report::made_by()), out)?;
     }
     if flags.json {
         print_json(&json::document(&outcome))

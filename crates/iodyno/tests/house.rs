@@ -68,6 +68,84 @@ fn crates_import_downward_only() {
     assert_eq!(seen, FLOORS.len());
 }
 
+/// Calls that make, write, cut, rename or remove files.
+const WRITING: &[&str] = &[
+    "File::create",
+    "OpenOptions::new",
+    "File::options",
+    "fs::write(",
+    "fs::copy(",
+    "fs::rename(",
+    "fs::hard_link(",
+    "remove_file(",
+    "remove_dir",
+    "create_dir",
+    "DirBuilder",
+    ".set_len(",
+    "Connection::open",
+    "OFlags::RDWR",
+    "OFlags::WRONLY",
+    "libc::open",
+];
+
+/// Where these may stand outside `target`, which guards all else that is written, and why.
+const WRITERS: &[(&str, &str)] = &[
+    ("bench/", "a tool for developers, which writes into folders that it is given"),
+    ("catalog/build.rs", "writes what is compiled in"),
+    ("notebook/src/schema.rs", "SQLite opens by path; `target` and `look` check it before"),
+    ("notebook/src/portable.rs", "in memory"),
+    ("nbd/src/server/listen.rs", "its own socket, by inode, and one that nothing listens on"),
+    ("live/src/record.rs", "a new file only, never one that is there"),
+    (
+        "live/src/store/",
+        "images and sums: plain files only, by descriptor; `live` can't import `target`",
+    ),
+    ("live/src/door/ublk/", "the kernel's own devices, which it makes for this server"),
+    ("run/src/keeper.rs", "a new folder for a run that the notebook could not take"),
+    ("iodyno/src/serve/floor.rs", "a new folder for one socket"),
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn only_target_writes_files() {
+    let crates = root().join("crates");
+    let mut all = Vec::new();
+    sources(&crates, &mut all);
+    let mut used = std::collections::BTreeSet::new();
+    for path in all {
+        let name = path.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
+        let is_test = ["/tests/", "/tests.rs", "_tests.rs", "/examples/", "/benches/"];
+        if name.starts_with("target/") || is_test.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        // Tests within a module are at its end.
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for (number, line) in code.lines().enumerate() {
+            if line.trim_start().starts_with("//") || !WRITING.iter().any(|w| line.contains(w)) {
+                continue;
+            }
+            let listed = WRITERS.iter().find(|(place, _)| name.starts_with(place));
+            let Some((place, _)) = listed else {
+                panic!("{name}:{}: only `target` writes files: {}", number + 1, line.trim());
+            };
+            used.insert(*place);
+        }
+    }
+    let idle: Vec<_> = WRITERS.iter().filter(|(place, _)| !used.contains(place)).collect();
+    assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
+}
+
 /// Every command of the README's blocks marked `block`. A comment `# exit N` gives the exit code.
 fn readme_commands(block: &str) -> Vec<(String, i32)> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

@@ -6,6 +6,7 @@
 
 use crate::Error;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,11 @@ pub const VERSION: i64 = 1;
 
 /// `iody` in ASCII.
 const APPLICATION_ID: i64 = 0x696F_6479;
+
+/// Where an SQLite file says whose it is.
+const APPLICATION_ID_AT: usize = 68;
+/// Length of an SQLite file's header.
+const HEADER_BYTES: u64 = 100;
 
 /// How long another process may hold the file before that is an error, seconds.
 const BUSY_SECONDS: u64 = 20;
@@ -122,8 +128,46 @@ fn reason(path: &Path) -> Option<String> {
     })
 }
 
+/// Looks at what is there, before SQLite opens it: nothing, an empty file, or what may be a notebook.
+/// SQLite takes a device for an empty file, waits for whatever writes to a pipe, and brings the log of
+/// another program's file home.
+fn look(path: &Path) -> Result<(), Error> {
+    let foreign = |what| Err(Error::Foreign { path: path.to_owned(), what });
+    // What can't be looked at, opening it explains.
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    if found.is_dir() {
+        return Ok(());
+    }
+    if !found.is_file() {
+        return foreign("no regular file but a device, a pipe or a socket");
+    }
+    let mut header = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|f| f.take(HEADER_BYTES).read_to_end(&mut header));
+    if read.is_err() || header.is_empty() {
+        return Ok(());
+    }
+    let number = |at: usize| header.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    if !header.starts_with(b"SQLite format 3\0") {
+        return foreign("not an SQLite file");
+    }
+    let page_bytes = match header.get(16..18) {
+        Some(&[0, 1]) => 1 << 16,
+        Some(&[high, low]) => u64::from(high) << 8 | u64::from(low),
+        _ => return foreign("the beginning of an SQLite file"),
+    };
+    match number(APPLICATION_ID_AT).map(i64::from) {
+        Some(APPLICATION_ID) => Ok(()),
+        // A notebook that is being made has one page; its tables are in the log at first.
+        Some(0) if found.len() <= page_bytes || has_log(path) => Ok(()),
+        Some(_) => foreign("an SQLite file of another program"),
+        None => foreign("the beginning of an SQLite file"),
+    }
+}
+
 /// Opens the notebook for writing; makes it, and the folders above it, where there is none.
 pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
+    look(path)?;
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::NotWritable { path: path.to_owned(), why: e.to_string() })?;
@@ -155,6 +199,7 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     if !path.exists() {
         return Err(Error::Missing { path: path.to_owned() });
     }
+    look(path)?;
     let failed = |e| match explain(path, "opening it", e) {
         Error::NotWritable { path, why } => {
             let why = std::fs::File::open(&path).err().map_or(why, |e| e.to_string());

@@ -30,6 +30,20 @@ fn foreign_files_are_left_as_they_are() {
         assert_eq!(fs::read(path).unwrap(), before);
     }
     assert!(matches!(Notebook::open(dir.path()).unwrap_err(), Error::NotWritable { .. }));
+    // Neither a device, which SQLite takes for an empty file, nor a wait.
+    for path in ["/dev/null", "/dev/zero"] {
+        for open in [Notebook::open, Notebook::open_existing] {
+            let error = open(std::path::Path::new(path)).unwrap_err();
+            assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
+        }
+    }
+    // A log that another program left beside its file is not brought home.
+    let logged = dir.path().join("logged.sqlite");
+    fs::copy(&other, &logged).unwrap();
+    let log = dir.path().join("logged.sqlite-wal");
+    fs::write(&log, b"").unwrap();
+    assert!(matches!(Notebook::open(&logged).unwrap_err(), Error::Foreign { .. }));
+    assert!(log.exists());
 }
 
 #[test]

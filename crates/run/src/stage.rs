@@ -10,8 +10,8 @@ use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
-    TargetError, TargetName, WritesSeen, check_writable, confirm, health, inspect, lay_out,
-    open_inspected, writes_seen,
+    TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
+    lay_out, open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, human, verifiable};
@@ -195,7 +195,9 @@ fn read_some(
 
 /// Inspects, guards and opens every target. Nothing is written yet.
 pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
+    let named = Confirm(request.destroy.clone());
     if let Some(emulated) = &request.emulated {
+        check_confirmed(&[], &named)?;
         return emulated_props(emulated);
     }
     let writes = request.cells.iter().any(|c| c.spec.changes_content());
@@ -224,6 +226,8 @@ pub(crate) fn set(request: &Request) -> Result<Vec<Prop>, RunError> {
         }
         props.push(open_one(request, name, inspection, writes)?);
     }
+    let inspections: Vec<_> = props.iter().map(|prop| &prop.inspection).collect();
+    check_confirmed(&inspections, &named)?;
     Ok(props)
 }
 

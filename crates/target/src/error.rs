@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 pub enum RefusalCode {
     /// The running system lives on it; no confirmation lifts this.
     SystemDisk,
-    /// It, a partition of it or a device built on it is mounted.
+    /// It, a partition of it or a device built on it is mounted; no confirmation lifts this.
     Mounted,
-    /// It, a partition of it or a device built on it is swap space.
+    /// It, a partition of it or a device built on it is swap space; no confirmation lifts this.
     Swap,
     /// It belongs to a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
     Member,
@@ -39,7 +39,8 @@ pub enum RefusalCode {
     NotStorage,
     /// It could not be read, so what it holds is unknown.
     UnknownContent,
-    /// It holds data, and nobody can see from here who uses it.
+    /// It holds data that iodyno did not write, whether or not they are recognised; an export also where
+    /// it holds iodyno's own, for who uses an export can't be seen from here.
     HoldsData,
     /// A purge erases all of it, so it must be named even where it seems empty.
     Purge,
@@ -48,7 +49,15 @@ pub enum RefusalCode {
 impl RefusalCode {
     /// False for what no `--destroy` can make sensible or possible.
     pub const fn can_be_lifted(self) -> bool {
-        !matches!(self, Self::SystemDisk | Self::ReadOnly | Self::CharDevice | Self::NotStorage)
+        !matches!(
+            self,
+            Self::SystemDisk
+                | Self::Mounted
+                | Self::Swap
+                | Self::ReadOnly
+                | Self::CharDevice
+                | Self::NotStorage
+        )
     }
 }
 
@@ -193,6 +202,26 @@ pub enum TargetError {
         /// What it can do instead.
         help: String,
     },
+    /// A file beside the targets, such as a report, can't or must not be written there.
+    #[error("{path}: {problem}\n  help: {help}")]
+    BadOutput {
+        /// Where it was to be written.
+        path: String,
+        /// What is wrong with that.
+        problem: String,
+        /// What to name instead.
+        help: String,
+    },
+    /// It has too few bytes to be measured.
+    #[error("{path}: it has {}, too little to measure\n  help: {help}", human::size(*.have_bytes))]
+    TooSmall {
+        /// The target.
+        path: String,
+        /// Bytes that it has.
+        have_bytes: u64,
+        /// How to go on.
+        help: String,
+    },
     /// Between inspection and opening, another file or device took the name.
     #[error(
         "{path}: {problem} while it was being opened; nothing was written\n  \
@@ -221,7 +250,10 @@ impl TargetError {
     /// refusal to destroy, 4 for a target that did not do its part.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::BadName { .. } | Self::NotFound { .. } => 2,
+            Self::BadName { .. }
+            | Self::NotFound { .. }
+            | Self::BadOutput { .. }
+            | Self::TooSmall { .. } => 2,
             Self::Refused(_) => 3,
             _ => 4,
         }

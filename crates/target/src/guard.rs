@@ -3,8 +3,11 @@
 //! The rule of the house: nothing is destroyed by surprise. A block device is refused when it, a
 //! partition of it, the disk around it, or anything built on any of these is in use or holds
 //! something; a file when iodyno did not make it. A refusal is lifted only by the target's own
-//! name ([`Confirm`]), and a few never are: the disk that the system runs from, and what can't be
-//! written at all.
+//! name ([`Confirm`]), and a few never are: the disk that the system runs from, what is mounted or in
+//! use as swap space, and what can't be written at all.
+//!
+//! What a device or a file of iodyno's holds is judged by its signatures and by samples of all of it
+//! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may go.
 //!
 //! Who uses an NBD export, nobody can see from here: no mount of it is ours, and no exclusive opening
 //! keeps others out. So an export that holds anything at all is refused, recognised or not.
@@ -20,6 +23,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::blank::Sampled;
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::inspect::topology::{self, BlockNode, Relation, Relative};
 use crate::inspect::{Inspection, Kind, mounts};
@@ -59,7 +63,18 @@ fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<R
             mend: "Name a file or a device; in a directory, `scratch:@DIR` makes a file."
                 .to_owned(),
         }),
-        Kind::File => check_file(inspection, root, &mut refusals),
+        Kind::File => {
+            check_file(inspection, root, &mut refusals);
+            let is_member = refusals.iter().any(|refusal| {
+                matches!(
+                    refusal.code,
+                    RefusalCode::Member | RefusalCode::Mounted | RefusalCode::Swap
+                )
+            });
+            if look_elsewhere && root.is_real() && inspection.exists && !is_member {
+                elsewhere::check_file(inspection, &mut refusals);
+            }
+        }
         Kind::Block => check_block(inspection, root, look_elsewhere, &mut refusals),
     }
     // The gravest first; the codes are declared in that order.
@@ -80,29 +95,54 @@ pub fn confirm(
     if refusals.is_empty() {
         return Ok(refusals);
     }
-    let own_names = own_names(inspection);
-    // A URI can be written in several ways, with or without percent signs.
-    let is_own = |given: &String| {
-        own_names.contains(given)
-            || inspection.kind == Kind::Nbd
-                && TargetName::parse(given).is_ok_and(|given| given == inspection.name)
-    };
     let can_be_lifted = refusals.iter().all(|refusal| refusal.code.can_be_lifted());
-    if can_be_lifted && confirm.0.iter().any(is_own) {
+    if can_be_lifted && confirm.0.iter().any(|given| is_own_name(inspection, given)) {
         return Ok(refusals);
     }
     Err(TargetError::Refused(Box::new(RefusedTarget {
         target: shown(inspection),
         refusals,
-        confirmed_by: if can_be_lifted { own_names } else { Vec::new() },
+        confirmed_by: if can_be_lifted { own_names(inspection) } else { Vec::new() },
         given: confirm.0.clone(),
     })))
+}
+
+/// Fails when a name that `--destroy` gave is none of these targets': it was misspelt, or is meant for
+/// another run.
+///
+/// # Errors
+/// [`TargetError::BadName`].
+pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(), TargetError> {
+    let is_nothing = |given: &&String| !targets.iter().any(|target| is_own_name(target, given));
+    let Some(given) = confirm.0.iter().find(is_nothing) else { return Ok(()) };
+    let names: Vec<String> =
+        targets.iter().filter_map(|target| own_names(target).into_iter().next()).collect();
+    Err(TargetError::BadName {
+        name: given.clone(),
+        problem: "--destroy gives a name that none of the targets has.".to_owned(),
+        help: if names.is_empty() {
+            "leave it out: nothing here can be destroyed.".to_owned()
+        } else {
+            format!("the names are: {}; or leave it out.", names.join(", "))
+        },
+    })
+}
+
+/// Whether a name given by `--destroy` is a target's own.
+fn is_own_name(inspection: &Inspection, given: &str) -> bool {
+    // A URI can be written in several ways, with or without percent signs.
+    own_names(inspection).iter().any(|own| own == given)
+        || inspection.kind == Kind::Nbd
+            && TargetName::parse(given).is_ok_and(|given| given == inspection.name)
 }
 
 /// The names that confirm a target: kernel name, serial number and paths of a device, paths and
 /// name of a file, URI of an export. A partition is not confirmed by its disk's serial number.
 fn own_names(inspection: &Inspection) -> Vec<String> {
     let mut names = Vec::new();
+    if inspection.is_scratch() {
+        return names;
+    }
     if inspection.kind == Kind::Nbd {
         names.push(inspection.name.to_string());
     }
@@ -175,16 +215,25 @@ fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusa
 fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let len_bytes = inspection.whole_bytes.unwrap_or(0);
     let found = match inspection.marker {
-        Some(marker) if marker.fits(len_bytes) => return,
-        Some(_) => {
-            "iodyno made a file of this name, but its length has changed since: \
-             somebody else wrote to it."
+        Some(marker) if marker.fits(len_bytes) => {
+            let findings = inspection.sampled.as_ref().and_then(Sampled::findings);
+            match findings {
+                Some(findings) => format!(
+                    "iodyno made this file, but another program has written to it since: {findings}."
+                ),
+                // A signature that it holds is a refusal of its own.
+                None if inspection.sampled.is_some() || inspection.content.is_some() => return,
+                None => return unreadable(inspection, refusals),
+            }
         }
-        None => "It is a file that iodyno did not make.",
+        Some(_) => "iodyno made a file of this name, but its length has changed since: another \
+                    program wrote to it."
+            .to_owned(),
+        None => "It is a file that iodyno did not make.".to_owned(),
     };
     refusals.push(Refusal {
         code: RefusalCode::ForeignFile,
-        found: found.to_owned(),
+        found,
         mend: "Name a file that is not there yet, with a size, and iodyno makes it; or measure \
                with --read-only."
             .to_owned(),
@@ -229,15 +278,23 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),
         }),
-        None => refusals.push(Refusal {
-            code: RefusalCode::UnknownContent,
-            found: format!(
-                "It could not be read, so nobody knows what it holds ({}).",
-                inspection.unreadable.as_deref().unwrap_or("unknown reason")
-            ),
-            mend: "Find out why the server can't read it.".to_owned(),
-        }),
+        None => unreadable(inspection, refusals),
     }
+}
+
+/// What can't be read may hold anything.
+fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    refusals.push(Refusal {
+        code: RefusalCode::UnknownContent,
+        found: format!(
+            "It could not be read, so what it holds is unknown ({}).",
+            inspection.unreadable.as_deref().unwrap_or("unknown reason")
+        ),
+        mend: match inspection.kind {
+            Kind::Nbd => "Find out why the server can't read it.".to_owned(),
+            _ => "Find out why it can't be read; reading a device usually needs root.".to_owned(),
+        },
+    });
 }
 
 fn check_block(
@@ -246,16 +303,19 @@ fn check_block(
     look_elsewhere: bool,
     refusals: &mut Vec<Refusal>,
 ) {
-    match (&inspection.content, &inspection.unreadable) {
-        (Some(content), _) => check_content(content, refusals),
-        (None, why) => refusals.push(Refusal {
-            code: RefusalCode::UnknownContent,
-            found: format!(
-                "It could not be read, so nobody knows what it holds ({}).",
-                why.as_deref().unwrap_or("unknown reason")
-            ),
-            mend: "Find out why it can't be read; reading a device usually needs root.".to_owned(),
-        }),
+    match (&inspection.content, &inspection.sampled) {
+        (Some(content), _) if !content.signatures.is_empty() => check_content(content, refusals),
+        (Some(_), Some(sampled)) => {
+            if let Some(findings) = sampled.findings() {
+                refusals.push(Refusal {
+                    code: RefusalCode::HoldsData,
+                    found: format!("It holds data of a kind that is not recognised: {findings}."),
+                    mend: "Choose a device that is blank, or that an earlier run of iodyno filled."
+                        .to_owned(),
+                });
+            }
+        }
+        _ => unreadable(inspection, refusals),
     }
     let device = inspection.identity.and_then(|identity| identity.device);
     let Some(target) = device.and_then(|dev| BlockNode::by_number(root, dev)) else {
@@ -371,8 +431,14 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
         format!(", mounted at {}", points.join(" and "))
     };
     let kind = if holder.name.starts_with("loop") { "the loop device " } else { "" };
+    // A loop device's mount shows nowhere else: what else is built on it is looked at by itself.
+    let code = if points.is_empty() || kind.is_empty() {
+        RefusalCode::Member
+    } else {
+        RefusalCode::Mounted
+    };
     Refusal {
-        code: RefusalCode::Member,
+        code,
         found: format!("{who} is in use below {kind}{}{mounted}.", holder.describe()),
         mend: if kind.is_empty() {
             format!("Stop {} first, or measure that device itself.", holder.name)

@@ -29,6 +29,9 @@ const BLKFLSBUF: libc::c_ulong = 0x1261;
 /// `_IO(0x12, 95)`, linux/fs.h: read the partition table again.
 const BLKRRPART: libc::c_ulong = 0x125F;
 
+/// asm-generic/fcntl.h: which signal tells of a lease that is broken.
+const F_SETSIG: libc::c_int = 10;
+
 /// `struct fiemap_extent` of linux/fiemap.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +78,30 @@ pub(crate) fn fiemap(
         return Err(last_errno());
     }
     Ok(map.extents[..(map.mapped_extents as usize).min(FIEMAP_BATCH)].to_vec())
+}
+
+/// Whether any other process has a regular file open for writing, or mapped so. Asked of a descriptor
+/// for reading: the kernel grants a read lease only while nothing can write.
+pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
+    let fd = file.as_fd().as_raw_fd();
+    // A process that opens the file just then breaks the lease, which is signalled: by a signal that is
+    // ignored unless asked for, not by SIGIO, which ends the program.
+    // SAFETY: the descriptor is open, and the arguments are plain numbers.
+    let granted = unsafe {
+        if libc::fcntl(fd, F_SETSIG, libc::SIGURG) < 0 {
+            return Err(last_errno());
+        }
+        libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK)
+    };
+    if granted < 0 {
+        return match last_errno() {
+            Errno::AGAIN => Ok(true),
+            errno => Err(errno),
+        };
+    }
+    // SAFETY: as above.
+    unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+    Ok(false)
 }
 
 /// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.

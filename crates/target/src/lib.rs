@@ -14,6 +14,7 @@
 //! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
 
 mod aligned;
+mod blank;
 mod conditions;
 mod error;
 mod guard;
@@ -25,15 +26,17 @@ mod machine;
 mod marker;
 mod name;
 mod open;
+pub mod output;
 pub mod purge;
 mod scratch;
 mod signature;
 mod sysroot;
 mod writes;
 
+pub use blank::{Foreign, Sampled};
 pub use conditions::{DeviceState, MachineState, raid_at_work};
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
-pub use guard::{Confirm, check_writable, confirm};
+pub use guard::{Confirm, check_confirmed, check_writable, confirm};
 pub use health::{Health, health};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,

@@ -12,16 +12,22 @@
 //! ```
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, StatxFlags, XattrFlags, fgetxattr, fsetxattr, statx};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, XattrFlags, fgetxattr, fsetxattr, statx};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::error::TargetError;
+use crate::output::{self, Output};
+
 const ATTRIBUTE: &str = "user.iodyno";
 const PREFIX: &str = "iodyno 1";
+/// A sidecar has two short lines.
+const SIDECAR_BYTES_MAX: u64 = 4096;
 
 /// What a file's mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +85,14 @@ pub(crate) fn read(fd: impl AsFd, path: &Path) -> Option<Marker> {
     if let Ok(len) = fgetxattr(&fd, ATTRIBUTE, &mut buf[..]) {
         return Marker::parse(core::str::from_utf8(&buf[..len]).ok()?);
     }
-    let text = fs::read_to_string(sidecar(path)).ok()?;
+    read_sidecar(fd, &sidecar(path))
+}
+
+fn read_sidecar(fd: impl AsFd, beside: &Path) -> Option<Marker> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(beside, flags, Mode::empty()).ok()?);
+    let mut text = String::new();
+    file.take(SIDECAR_BYTES_MAX).read_to_string(&mut text).ok()?;
     let (mark, of) = text.split_once('\n')?;
     if of.trim_end() == identity(&fd).ok()? { Marker::parse(mark) } else { None }
 }
@@ -94,21 +107,32 @@ pub(crate) fn write(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Er
 
 fn write_sidecar(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno> {
     let text = format!("{}\n{}\n", marker.to_text(), identity(fd)?);
-    fs::write(sidecar(path), text)
-        .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+    let written = Output::at(&sidecar(path)).and_then(|output| output.write(text.as_bytes()));
+    written.map_err(|error| match error {
+        TargetError::Io { errno, .. } => Errno::from_raw_os_error(errno),
+        TargetError::Permission { .. } => Errno::ACCESS,
+        _ => Errno::EXIST,
+    })
 }
 
-/// Removes a file that iodyno made, and what vouches for it.
-pub(crate) fn remove(path: &Path) {
+/// Removes a file that iodyno made, and what vouches for it. Another file that took the name meanwhile
+/// stays, and so does a sidecar that is not this file's.
+pub(crate) fn remove(fd: impl AsFd, path: &Path) {
+    let beside = sidecar(path);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Nothing can be done about a failure here, and the file's mark stays true.
-    let _ = fs::remove_file(path);
-    let _ = fs::remove_file(sidecar(path));
+    if let Ok(file) = rustix::fs::open(&beside, flags, Mode::empty())
+        && read_sidecar(&fd, &beside).is_some()
+    {
+        let _ = output::remove_same_path(&beside, file);
+    }
+    let _ = output::remove_same_path(path, fd);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
+    use std::fs;
 
     #[test]
     fn a_mark_fits_only_the_length_it_was_made_for() {
@@ -130,7 +154,10 @@ mod tests {
         fs::rename(&path, dir.path().join("old")).unwrap();
         let other = File::create(&path).unwrap();
         assert_eq!(read(&other, &path), None);
-        remove(&path);
+        // It is the first one's, and that one has another name by now: both stay.
+        remove(&other, &path);
+        assert_eq!(crate::sysroot::list(dir.path()), ["old", "t.iodyno"]);
+        remove(&file, &path);
         assert_eq!(crate::sysroot::list(dir.path()), ["old"]);
     }
 

@@ -13,10 +13,10 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use iodyno_units::human;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::blank::Depth;
 use crate::error::{Refusal, RefusalCode, TargetError};
 use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection, Kind};
@@ -131,11 +131,11 @@ impl Opened {
         inspect::open_path(&self.inspection)
     }
 
-    /// Takes back what was begun: removes a new file, gives an old one its length and mark.
+    /// Takes back what was begun: removes a new file, if it still has its name, gives an old one its length and mark.
     pub(crate) fn take_back(&mut self) {
         match core::mem::replace(&mut self.undo, Undo::Nothing) {
             Undo::Nothing => {}
-            Undo::Remove(path) => marker::remove(&path),
+            Undo::Remove(path) => marker::remove(&self.fd, &path),
             Undo::Restore { path, len_bytes, marker } => {
                 // A failure leaves a file whose mark says that it is not complete, which is true.
                 if rustix::fs::ftruncate(&self.fd, len_bytes).is_ok()
@@ -355,9 +355,9 @@ fn open_block(
     let cache = direct::set(&fd, &mut inspection, options, &path)?;
     let capacity_bytes = inspection.size_bytes.or(inspection.whole_bytes).unwrap_or(0);
     if capacity_bytes < cache.align_bytes {
-        return Err(TargetError::Unsupported {
+        return Err(TargetError::TooSmall {
             path: path.display().to_string(),
-            problem: format!("it has {}, too little to measure.", human::size(capacity_bytes)),
+            have_bytes: capacity_bytes,
             help: "check that it has a medium and was set up.".to_owned(),
         });
     }
@@ -382,16 +382,13 @@ fn look_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetErr
     if inspection.kind == Kind::File {
         inspection.marker = marker::read(fd, &path);
     }
-    let file = File::from(fd.try_clone().map_err(|error| at(inspect::errno_of(&error)))?);
-    match inspect::probe_content(&file, size) {
-        Ok(content) => {
-            inspection.content = Some(content);
-            inspection.unreadable = None;
-        }
-        Err(error) => {
-            inspection.content = None;
-            inspection.unreadable = Some(error.to_string());
-        }
+    // What the first look found stands: the second one, which looks at less, only adds to it.
+    let first = inspection.sampled.take();
+    inspect::path::read_through(inspection, fd, size, Depth::AGAIN);
+    if let (Some(first), Some(again)) = (first, &inspection.sampled)
+        && again.foreign == 0
+    {
+        inspection.sampled = Some(first);
     }
     Ok(())
 }

@@ -112,7 +112,7 @@ fn create_unlinked(dir: &Path) -> Result<OwnedFd, Errno> {
         let path = dir.join(format!(".iodyno-scratch-{}-{number}", std::process::id()));
         match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
             Ok(fd) => {
-                rustix::fs::unlink(&path)?;
+                crate::output::remove_same_path(&path, &fd)?;
                 return Ok(fd);
             }
             // Another scratch file of this process is between its two calls.

@@ -28,7 +28,7 @@ fn start(test: &str, target: &str) -> Child {
 fn be_killed(target: &str, stop_bytes: u64) -> ! {
     let name = TargetName::parse(target).unwrap();
     let mut opened = open(&name, &OpenOptions::read_write()).unwrap();
-    let _ = lay_out(&mut opened, &mut |buf, _| buf.fill(1), &mut |done, _| {
+    let _ = lay_out(&mut opened, &mut |buf, _| buf.fill(0xFF), &mut |done, _| {
         if done >= stop_bytes {
             println!("{READY}");
             loop {
@@ -85,7 +85,8 @@ fn a_named_file_stays_ours_and_is_finished_by_the_next_run() {
     assert_eq!(inspect(&name).unwrap().marker, Some(Marker::Making(8 << 20)));
     let mut opened = open(&name, &OpenOptions::read_write()).unwrap();
     assert_eq!(opened.lay_out, LayOut::Needed { from_bytes: 0, to_bytes: 8 << 20 });
-    lay_out(&mut opened, &mut |buf, _| buf.fill(2), &mut |_, _| ControlFlow::Continue(())).unwrap();
+    lay_out(&mut opened, &mut |buf, _| buf.fill(0xFF), &mut |_, _| ControlFlow::Continue(()))
+        .unwrap();
     drop(opened);
-    assert!(std::fs::read(dir.path().join("t")).unwrap() == vec![2; 8 << 20]);
+    assert!(std::fs::read(dir.path().join("t")).unwrap() == vec![0xFF; 8 << 20]);
 }

@@ -10,6 +10,7 @@
 
 mod distance;
 pub mod human;
+pub mod mark;
 pub mod op;
 pub mod parse;
 pub mod rng;

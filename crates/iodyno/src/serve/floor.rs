@@ -14,6 +14,8 @@ use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
 use iodyno_target::TargetName;
 use iodyno_units::OpKind;
 use std::error::Error;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,10 +34,12 @@ pub(super) fn measure() -> Option<Transport> {
 
 fn rounds() -> Result<Transport, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("iodyno-floor-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
+    // A folder of that name is another's, or was left by a server that was killed.
+    DirBuilder::new().mode(0o700).create(&folder)?;
     let socket = folder.join("s");
     let result = over(&socket);
-    let _ = std::fs::remove_dir_all(&folder);
+    // The server removed its socket. Whatever else may lie there stays.
+    let _ = std::fs::remove_dir(&folder);
     result
 }
 

@@ -25,6 +25,7 @@ mod live;
 mod measuring;
 mod methods;
 mod nbd;
+mod outputs;
 #[path = "../../../nbd/tests/common/pki.rs"]
 mod pki;
 mod place;

@@ -1,4 +1,4 @@
-//! Whether somebody else has a device open: exclusively (the kernel answers `EBUSY`), or for
+//! Whether another process has a file open for writing, or a device: exclusively (the kernel answers `EBUSY`), or for
 //! writing (`/proc/PID/fd`, as far as this user may look).
 //!
 //! An exclusive opening that succeeds is closed again at once; the real one is made when the
@@ -10,17 +10,21 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Refusal, RefusalCode};
 use crate::inspect::topology::{Relation, Relative};
+use crate::inspect::{Inspection, open_path};
+use crate::ioctl;
 use crate::sysroot::DevNo;
 
 /// Somebody must be found at every one of these looks: what scans devices (udev, losetup, blkid)
 /// has each open for a moment only.
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+/// As often for a file, 1 s in all.
+const FILE_LOOKS: u32 = 20;
 
 /// Adds refusals for the target and its partitions. Exclusive holders are only told where nothing
 /// else explains them: a mount is one, too.
@@ -74,6 +78,51 @@ fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
     refusals
 }
 
+/// Adds a refusal where another process has a file open for writing, or mapped so. Only the file's owner
+/// and root may ask the kernel; others, and all on file systems without leases, see the processes that
+/// `/proc` shows them.
+pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    let path = open_path(inspection);
+    let flags =
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return };
+    let look = || {
+        let known = ioctl::is_open_for_writing(&file);
+        let is_written = known.unwrap_or_else(|_| !writers_of(&path).is_empty());
+        is_written.then(|| writers_of(&path))
+    };
+    let mut writers = look();
+    // The kernel closes the files of a ring some time after the process that had it is gone.
+    for _ in 1..FILE_LOOKS {
+        if writers.is_none() {
+            return;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        writers = look();
+    }
+    let Some(writers) = writers else { return };
+    let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+    let (found, mend) = if lock == Err(Errno::WOULDBLOCK) {
+        (
+            "Another run, or another target of this run, has it locked.".to_owned(),
+            format!("Wait until it is done; `lsof {}` shows which.", path.display()),
+        )
+    } else {
+        let who =
+            if writers.is_empty() { "Another process".to_owned() } else { writers.join(" and ") };
+        (
+            format!("{who} has it open for writing."),
+            format!("End that process first; `lsof {}` shows it.", path.display()),
+        )
+    };
+    refusals.push(Refusal { code: RefusalCode::OpenElsewhere, found, mend });
+}
+
+/// Processes other than this one that have a file open for writing by this path: `name (PID)`.
+fn writers_of(path: &Path) -> Vec<String> {
+    writers_where(|link| fs::read_link(link).is_ok_and(|name| name == path))
+}
+
 /// True when an exclusive opening is refused as busy. The node must be the device's own.
 fn is_held(node: &Path, dev: DevNo) -> bool {
     let is_own = fs::metadata(node).is_ok_and(|meta| {
@@ -85,6 +134,18 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
 
 /// Processes other than this one that have one of the devices open for writing: `name (PID)`.
 fn writers(devices: &[DevNo]) -> Vec<String> {
+    writers_where(|link| {
+        // Asking only links below /dev leaves files on servers that don't answer alone.
+        fs::read_link(link).is_ok_and(|path| path.starts_with("/dev"))
+            && fs::metadata(link).is_ok_and(|meta| {
+                meta.file_type().is_block_device()
+                    && devices.contains(&DevNo::from_packed(meta.rdev()))
+            })
+    })
+}
+
+/// Processes other than this one with a descriptor for writing whose link in `/proc` is one of those.
+fn writers_where(is_it: impl Fn(&Path) -> bool) -> Vec<String> {
     let me = std::process::id().to_string();
     let mut found = Vec::new();
     for pid in crate::sysroot::list(Path::new("/proc")) {
@@ -94,13 +155,7 @@ fn writers(devices: &[DevNo]) -> Vec<String> {
         let process = Path::new("/proc").join(&pid);
         let has_it = crate::sysroot::list(&process.join("fd")).iter().any(|fd| {
             let link = process.join("fd").join(fd);
-            // Asking only links below /dev leaves files on servers that don't answer alone.
-            fs::read_link(&link).is_ok_and(|path| path.starts_with("/dev"))
-                && fs::metadata(&link).is_ok_and(|meta| {
-                    meta.file_type().is_block_device()
-                        && devices.contains(&DevNo::from_packed(meta.rdev()))
-                })
-                && is_for_writing(&process.join("fdinfo").join(fd))
+            is_it(&link) && is_for_writing(&process.join("fdinfo").join(fd))
         });
         if has_it {
             let name = crate::sysroot::read(&process.join("comm"))

@@ -22,6 +22,7 @@ fn block(tree: &Tree, dev: &str) -> Inspection {
     inspection.identity =
         Some(Identity { dev: DevNo { major: 0, minor: 6 }, inode: 1, device: Some(dev) });
     inspection.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
+    inspection.sampled = Some(Sampled { whole: true, ..Sampled::default() });
     inspection
 }
 
@@ -237,7 +238,8 @@ fn content_and_read_only_devices() {
 #[test]
 fn only_the_device_s_own_names_confirm() {
     let tree = partitioned();
-    tree.mounts(&[("8:2", "/srv", "ext4", "/dev/sda2")]);
+    tree.disk("virtual/block/dm-0", "252:0", 8192);
+    tree.stack("virtual/block/dm-0", &format!("{SDA}/sda2"));
     tree.file(
         "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda/serial",
         " S3R14L  \n",
@@ -255,6 +257,20 @@ fn only_the_device_s_own_names_confirm() {
     for name in ["", "sd", "sda1", "sdaa", "SDA", "s3r14l", "S3R14", "/dev/sda ", "yes"] {
         assert!(!lifts(&disk, name), "{name}");
     }
+    // What is mounted, or swap space, no name lifts: to unmount it is easy.
+    tree.mounts(&[("8:1", "/srv", "ext4", "/dev/sda1")]);
+    assert!(!lifts(&disk, "sda") && !lifts(&block(&tree, "8:1"), "sda1"));
+    tree.mounts(&[]);
+    // A name that is no target's is an error, whether or not anything was refused.
+    let both = [&disk, &partition];
+    let given = |names: &[&str]| {
+        let names = Confirm(names.iter().map(|&name| name.to_owned()).collect());
+        check_confirmed(&both, &names).map_err(|error| (error.exit_code(), error.to_string()))
+    };
+    assert_eq!(given(&[]), Ok(()));
+    assert_eq!(given(&["sda2", "S3R14L"]), Ok(()));
+    let (code, text) = given(&["sda2", "sdb"]).unwrap_err();
+    assert!(code == 2 && text.contains("`sdb`") && text.contains("sda, sda2"), "{text}");
     // A disk's serial number does not single out one of its partitions.
     assert!(lifts(&partition, "sda2") && !lifts(&partition, "S3R14L") && !lifts(&partition, "sda"));
 
@@ -263,8 +279,8 @@ fn only_the_device_s_own_names_confirm() {
     assert_eq!(error.exit_code(), 3);
     let text = error.to_string();
     for part in [
-        "mounted at /srv",
-        "umount /srv",
+        "sda2 is in use below dm-0",
+        "Stop dm-0 first",
         "`--destroy sdb` names something else",
         "--destroy sda",
         "--destroy S3R14L",

@@ -10,16 +10,16 @@ mod extents;
 mod file_system;
 pub(crate) mod mounts;
 mod nbd;
-mod path;
+pub(crate) mod path;
 pub(crate) mod topology;
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::SeekFrom;
+use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,7 @@ pub use file_system::{FileSystem, used_share};
 pub use nbd::NbdExport;
 
 use crate::aligned::AlignedBuf;
+use crate::blank::{self, Depth, Sampled};
 use crate::error::TargetError;
 use crate::machine;
 use crate::marker::Marker;
@@ -121,6 +122,10 @@ pub struct Inspection {
     pub marker: Option<Marker>,
     /// What its bytes say; `None` where they could not be read, see `unreadable`.
     pub content: Option<Content>,
+    /// What samples of it hold; `None` where it was not sampled: a signature names it already, a file
+    /// is not iodyno's, or it could not be read.
+    #[serde(default)]
+    pub sampled: Option<Sampled>,
     /// Why its bytes could not be read.
     pub unreadable: Option<String>,
     /// The block device itself, or the one directly under a file.
@@ -152,6 +157,7 @@ impl Inspection {
             extents: None,
             marker: None,
             content: None,
+            sampled: None,
             unreadable: None,
             device: None,
             physical: Vec::new(),
@@ -264,6 +270,29 @@ pub(crate) fn probe_content(file: &File, size_bytes: u64) -> io::Result<Content>
         buf.copy_from_slice(&aligned);
         Ok(())
     })
+}
+
+/// Looks for data that iodyno did not write in an open file or device, past the page cache where that
+/// can be: the cache is not filled, and does not answer for the device.
+pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io::Result<Sampled> {
+    let file = File::from(fd.try_clone()?);
+    let look = || {
+        let mut read = |at: u64, to: &mut [u8]| file.read_exact_at(to, at);
+        blank::sample(size_bytes, &[(0, size_bytes)], depth, blank::any_seed(), &mut read)
+    };
+    let before = rustix::fs::fcntl_getfl(fd)?;
+    if before.contains(OFlags::DIRECT)
+        || rustix::fs::fcntl_setfl(fd, before | OFlags::DIRECT).is_err()
+    {
+        return look();
+    }
+    let found = look();
+    rustix::fs::fcntl_setfl(fd, before)?;
+    match found {
+        // Some file systems take the flag and refuse the reads.
+        Err(error) if errno_of(&error) == Errno::INVAL => look(),
+        found => found,
+    }
 }
 
 /// How the first `range_bytes` of an open file lie on its file system.

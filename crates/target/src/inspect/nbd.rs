@@ -14,9 +14,10 @@ use iodyno_nbd::wire::{DialError, STATE_HOLE, STATE_ZERO};
 use serde::{Deserialize, Serialize};
 
 use super::{Alignment, Capabilities, Extents, Inspection, Kind};
+use crate::blank::{self, Depth};
 use crate::error::TargetError;
 use crate::name::{SIZE_STEP_BYTES, TargetName};
-use crate::signature::{self, Content};
+use crate::signature;
 
 /// A server that takes longer to connect or to answer one request does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,14 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const STATUS_PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes that one block status asks for: a multiple of any smallest block.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
-/// All samples together take no longer than this by much; then it is unknown what the export holds.
-const SAMPLES_PATIENCE: Duration = Duration::from_secs(10);
 /// An export in more pieces than this is not walked to its end.
 const EXTENTS_MAX: u64 = 1 << 20;
-/// Places that are read to see whether there is anything but zeroes.
-const SAMPLES: u64 = 64;
-/// Bytes of one such place.
-const SAMPLE_BYTES: u64 = 4096;
 
 /// What an NBD server tells of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,20 +106,21 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
         written_share: status.written_bytes as f64 / size_bytes as f64,
         count: Some(status.extents),
     });
-    let mut look = Look { client: &mut client, step, most: info.max_payload_bytes, seen: false };
-    let holds_data = match look.content(size_bytes) {
+    let mut look = Look { client: &mut client, step, most: info.max_payload_bytes };
+    match signature::probe(size_bytes, &mut |at, to| look.read(at, to)) {
         Ok(content) => {
             inspection.content = Some(content);
             let whole = [(0, size_bytes)];
             let data = status.as_ref().map_or(&whole[..], |status| &status.data);
-            look.samples(data).ok().map(|()| look.seen)
+            let mut read = |at: u64, to: &mut [u8]| look.read(at, to);
+            let seed = blank::any_seed();
+            let found = blank::sample(size_bytes, data, Depth::REMOTE, seed, &mut read);
+            inspection.sampled = found.ok();
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(silent(name)),
-        Err(error) => {
-            inspection.unreadable = Some(error.to_string());
-            None
-        }
-    };
+        Err(error) => inspection.unreadable = Some(error.to_string()),
+    }
+    let holds_data = inspection.sampled.as_ref().map(|found| found.own + found.foreign > 0);
     if holds_data == Some(true)
         && inspection.content.as_ref().is_some_and(|content| content.signatures.is_empty())
     {
@@ -192,14 +188,13 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Alloc
     Ok(Some(found))
 }
 
-/// Reads, and remembers whether anything but zeroes was there.
+/// Reads in requests that the server takes.
 struct Look<'a> {
     client: &'a mut Blocking,
     /// Offsets and lengths are multiples of this.
     step: u64,
     /// Most bytes of one read.
     most: u32,
-    seen: bool,
 }
 
 impl Look<'_> {
@@ -207,42 +202,7 @@ impl Look<'_> {
         let most = (u64::from(self.most) / self.step * self.step).max(self.step) as usize;
         for piece in to.chunks_mut(most) {
             self.client.read(at, piece)?;
-            self.seen |= piece.iter().any(|&byte| byte != 0);
             at += piece.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// What both ends say.
-    fn content(&mut self, size_bytes: u64) -> io::Result<Content> {
-        signature::probe(size_bytes, &mut |at, to| self.read(at, to))
-    }
-
-    /// Reads places spread evenly over these ranges, until something is there.
-    fn samples(&mut self, ranges: &[(u64, u64)]) -> io::Result<()> {
-        let total: u64 = ranges.iter().map(|(_, len)| len).sum();
-        let mut buffer = vec![0; SAMPLE_BYTES.max(self.step) as usize];
-        let mut rest = ranges.iter();
-        let mut before = 0;
-        let deadline = Instant::now() + SAMPLES_PATIENCE;
-        let Some(mut range) = rest.next() else { return Ok(()) };
-        for i in 0..SAMPLES {
-            let place = (u128::from(total) * u128::from(i) / u128::from(SAMPLES)) as u64;
-            while place - before >= range.1 {
-                before += range.1;
-                let Some(next) = rest.next() else { return Ok(()) };
-                range = next;
-            }
-            let at = (range.0 + place - before) / self.step * self.step;
-            let end = (range.0 + range.1).next_multiple_of(self.step);
-            let len = (end - at).min(buffer.len() as u64) as usize;
-            if Instant::now() > deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.read(at, &mut buffer[..len])?;
-            if self.seen {
-                break;
-            }
         }
         Ok(())
     }

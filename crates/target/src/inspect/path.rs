@@ -13,8 +13,9 @@ use rustix::io::Errno;
 use super::topology::{self, BlockNode};
 use super::{
     BlockDevice, Capabilities, Identity, Inspection, Kind, capacity_bytes, errno_of, extents,
-    file_system, probe_content, text,
+    file_system, probe_content, sample_content, text,
 };
+use crate::blank::Depth;
 use crate::error::TargetError;
 use crate::name::TargetName;
 use crate::sysroot::{DevNo, SysRoot};
@@ -218,7 +219,7 @@ fn regular_file(
             inspection.extents = extents::extents(&fd, range);
             inspection.marker = marker::read(&fd, canonical);
             inspection.alignment.read_fd(&fd);
-            read_content(inspection, fd, meta.len());
+            read_content(inspection, &fd, meta.len());
         }
         Err(errno) => inspection.unreadable = Some(errno.to_string()),
     }
@@ -259,7 +260,7 @@ fn block_device(
             let size = capacity_bytes(&fd)
                 .map_err(|errno| TargetError::from_errno("learn its size", canonical, errno))?;
             whole = Some(size);
-            read_content(inspection, fd, size);
+            read_content(inspection, &fd, size);
         }
         Err(errno) => inspection.unreadable = Some(errno.to_string()),
     }
@@ -286,15 +287,16 @@ fn block_device(
     {
         inspection.note(format!("It is a loop device; its blocks lie in {file}."));
     }
-    if let Some(content) = &inspection.content
-        && content.signatures.is_empty()
-        && !content.starts_with_zeroes
+    if inspection.content.as_ref().is_some_and(|content| content.empty_boot_sector) {
+        inspection.note("It has a boot sector without partitions.");
+    }
+    if let Some(sampled) = &inspection.sampled
+        && sampled.foreign == 0
     {
-        inspection.note(if content.empty_boot_sector {
-            "It has a boot sector without partitions."
-        } else {
-            "Its first 1 MiB is not all zeroes, yet nothing in it is recognised."
-        });
+        let what =
+            if sampled.own > 0 { "blank space and content of iodyno's" } else { "blank space" };
+        let text = format!("It holds {what} only, as far as was looked: {}.", sampled.scope());
+        inspection.note(text);
     }
     Ok(())
 }
@@ -306,8 +308,29 @@ fn open_to_read(path: &Path, extra: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags | extra, Mode::empty())
 }
 
-fn read_content(inspection: &mut Inspection, fd: OwnedFd, size_bytes: u64) {
-    match probe_content(&File::from(fd), size_bytes) {
+fn read_content(inspection: &mut Inspection, fd: &OwnedFd, size_bytes: u64) {
+    read_through(inspection, fd, size_bytes, Depth::FULL);
+}
+
+/// Reads signatures and samples through an open descriptor. A file that is not iodyno's, and what a
+/// signature names, are refused for that already: they are not sampled.
+pub(crate) fn read_through(
+    inspection: &mut Inspection,
+    fd: &OwnedFd,
+    size_bytes: u64,
+    depth: Depth,
+) {
+    (inspection.content, inspection.sampled, inspection.unreadable) = (None, None, None);
+    let result = fd.try_clone().and_then(|fd| probe_content(&File::from(fd), size_bytes));
+    let result = result.and_then(|content| {
+        let is_candidate = inspection.kind == Kind::Block
+            || inspection.marker.is_some_and(|marker| marker.fits(size_bytes));
+        if is_candidate && content.signatures.is_empty() {
+            inspection.sampled = Some(sample_content(fd, size_bytes, depth)?);
+        }
+        Ok(content)
+    });
+    match result {
         Ok(content) => inspection.content = Some(content),
         Err(error) => inspection.unreadable = Some(error.to_string()),
     }

@@ -53,9 +53,9 @@ pub(super) fn existing(
         });
     }
     if wanted_bytes < cache.align_bytes {
-        return Err(TargetError::Unsupported {
+        return Err(TargetError::TooSmall {
             path: path.display().to_string(),
-            problem: format!("it has {}, too little to measure.", human::size(wanted_bytes)),
+            have_bytes: wanted_bytes,
             help: format!("say how large it should be: {}?size=8GiB", path.display()),
         });
     }
@@ -190,7 +190,7 @@ pub(super) fn create(
             Ok(opened(inspection, options, ready))
         }
         Err(error) => {
-            marker::remove(&path);
+            marker::remove(&fd, &path);
             Err(error)
         }
     }

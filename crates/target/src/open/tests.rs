@@ -14,10 +14,15 @@ fn name(path: &Path, rest: &str) -> TargetName {
     TargetName::parse(&format!("{}{rest}", path.display())).unwrap()
 }
 
-/// The content of a byte, by its offset, so that a piece in the wrong place shows.
+/// The content of a byte, by its offset, so that a piece in the wrong place shows; marked as a run's
+/// content is.
 fn fill(buf: &mut [u8], offset: u64) {
-    for (i, byte) in buf.iter_mut().enumerate() {
-        *byte = ((offset + i as u64) / 4096 % 251) as u8 + 1;
+    for (i, piece) in buf.chunks_mut(4096).enumerate() {
+        let number = offset / 4096 + i as u64;
+        piece.fill((number % 251) as u8 + 1);
+        for sector in piece.chunks_mut(512) {
+            sector[..16].copy_from_slice(&iodyno_units::mark::mark(number));
+        }
     }
 }
 
@@ -109,6 +114,7 @@ fn a_file_of_ours_with_holes_is_written_again() {
         println!("skipped: the file system of the temporary folder can't punch holes");
         return;
     }
+    drop(file);
     let opened = open(&name(&path, ""), &OpenOptions::read_write()).unwrap();
     assert_eq!(opened.lay_out, LayOut::Needed { from_bytes: 0, to_bytes: MIB });
     // Reading leaves it as it is and says how much is there.
@@ -156,6 +162,50 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     );
 }
 
+/// Undoing goes by the file, not by its name.
+#[test]
+fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    let mut opened = open(&name(&path, "?size=12MiB"), &OpenOptions::read_write()).unwrap();
+    let mut swap = |done, _| {
+        if done < 8 * MIB {
+            return ControlFlow::Continue(());
+        }
+        std::fs::rename(&path, dir.path().join("moved")).unwrap();
+        std::fs::write(&path, b"precious").unwrap();
+        ControlFlow::Break(())
+    };
+    lay_out(&mut opened, &mut fill, &mut swap).unwrap_err();
+    drop(opened);
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    assert_eq!(crate::sysroot::list(dir.path()), ["moved", "t"]);
+}
+
+/// By descriptor and by mapping, as a database or a virtual machine has its file.
+#[test]
+fn a_file_that_another_process_writes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    drop(make(&name(&path, "?size=1MiB")));
+    let mut writer = std::process::Command::new("sh")
+        .args(["-c", "exec 9<>\"$1\" && echo open && read line", "sh"])
+        .arg(&path)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(writer.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
+    let result = open(&name(&path, ""), &OpenOptions::read_write());
+    let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+    assert!(told.contains("open for writing") && told.contains("sh (process"), "{told}");
+    is_refused(result, RefusalCode::OpenElsewhere);
+    assert!(open(&name(&path, ""), &OpenOptions::read_only()).is_ok());
+    drop(writer.stdin.take());
+    writer.wait().unwrap();
+    assert!(open(&name(&path, ""), &OpenOptions::read_write()).is_ok());
+}
+
 #[test]
 fn a_run_killed_in_the_lay_out_leaves_a_file_that_is_finished_later() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +213,9 @@ fn a_run_killed_in_the_lay_out_leaves_a_file_that_is_finished_later() {
     // What a kill leaves: the mark, and some of the bytes.
     let file = File::create_new(&path).unwrap();
     marker::write(&file, &path, Marker::Making(2 * MIB)).unwrap();
-    file.write_all_at(&vec![1; 1 << 20], 0).unwrap();
+    let mut begun = vec![0; 1 << 20];
+    fill(&mut begun, 0);
+    file.write_all_at(&begun, 0).unwrap();
     drop(file);
     let opened = open(&name(&path, "?size=2MiB"), &OpenOptions::read_write()).unwrap();
     assert_eq!(opened.lay_out, LayOut::Needed { from_bytes: 0, to_bytes: 2 * MIB });
@@ -194,6 +246,21 @@ fn a_foreign_file_is_refused_until_it_is_named() {
     drop(make(&name(&ours, "?size=1MiB")));
     File::options().write(true).open(&ours).unwrap().set_len(MIB + 1).unwrap();
     is_refused(open(&name(&ours, ""), &OpenOptions::read_write()), RefusalCode::ForeignFile);
+
+    // One that keeps its length too, as after `cp image ours`, no longer holds what iodyno wrote.
+    for at in [0, 512, 700_000, MIB - 512] {
+        let refilled = dir.path().join("refilled");
+        drop(make(&name(&refilled, "?size=1MiB")));
+        drop(open(&name(&refilled, ""), &OpenOptions::read_write()).unwrap());
+        let file = File::options().write(true).open(&refilled).unwrap();
+        file.write_all_at(&[9; 512], at).unwrap();
+        drop(file);
+        let result = open(&name(&refilled, ""), &OpenOptions::read_write());
+        let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+        assert!(told.contains("another program has written to it since"), "{at}: {told}");
+        is_refused(result, RefusalCode::ForeignFile);
+        std::fs::remove_file(&refilled).unwrap();
+    }
 
     // And one that somebody formatted says so.
     let disk = dir.path().join("disk");
@@ -345,5 +412,5 @@ fn scratch_space_has_no_name() {
     assert_eq!(crate::sysroot::list(dir.path()), [""; 0]);
     let mut buf = crate::aligned::AlignedBuf::zeroed(4096);
     assert_eq!(pread(&opened.fd, &mut buf[..], MIB), Ok(4096));
-    assert_eq!(buf[0], (MIB / 4096 % 251) as u8 + 1);
+    assert_eq!(buf[16], (MIB / 4096 % 251) as u8 + 1);
 }

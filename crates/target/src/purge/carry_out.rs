@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Purges a target that nobody has open: asks the guard, opens it, purges it and closes it.
 ///
 /// # Errors
-/// [`TargetError::Refused`] when it must not be erased, or was not named by `--destroy`, and those
-/// of opening it. That it can't be purged, or that the purge failed, is no error: the record says it.
+/// [`TargetError::Refused`] when it must not be erased, or was not named by `--destroy`,
+/// [`TargetError::BadName`] when `--destroy` names something else besides, and those of opening it. That it can't be purged, or that the purge failed, is no error: the record says it.
 pub fn purge(
     inspection: Inspection,
     options: &PurgeOptions,
@@ -33,6 +33,7 @@ pub fn purge(
 ) -> Result<PurgeRecord, TargetError> {
     let refusals = guard::check_writable(&inspection, &SysRoot::real());
     let lifted = guard::allow_purge(&inspection, refusals, &options.confirm)?;
+    guard::check_confirmed(&[&inspection], &options.confirm)?;
     if let (TargetName::Nbd(uri), Some(_)) = (&inspection.name, &inspection.nbd) {
         return Ok(export(&inspection, uri, options, &lifted, progress));
     }

@@ -14,6 +14,7 @@ use iodyno_units::rng::{RngCore as _, below, stream};
 
 use super::Verified;
 use crate::aligned::AlignedBuf;
+use crate::blank::PURGE_PROOF as MAGIC;
 use crate::inspect::{self, Kind};
 use crate::ioctl;
 use crate::open::Opened;
@@ -22,7 +23,6 @@ use crate::open::Opened;
 /// confidence (1 − 0.05^(1/64)).
 const SAMPLES: u64 = 64;
 const BLOCK_BYTES: u64 = 4096;
-const MAGIC: &[u8; 16] = b"iodyno purge 001";
 
 /// Where blocks are written and read.
 pub(super) trait Blocks {

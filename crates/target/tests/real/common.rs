@@ -158,10 +158,14 @@ pub(crate) fn is_refused(result: Result<Opened, TargetError>, code: RefusalCode)
     }
 }
 
-/// Writes 4 KiB of `byte` at the start, through the page-aligned part of a larger buffer.
+/// Writes 4 KiB of `byte` at the start, marked as iodyno's, through the page-aligned part of a larger
+/// buffer.
 pub(crate) fn write_block(opened: &Opened, byte: u8) -> std::io::Result<usize> {
-    let buf = vec![byte; 12 << 10];
+    let mut buf = vec![byte; 12 << 10];
     let start = buf.as_ptr().align_offset(4096);
+    for sector in buf[start..start + 4096].chunks_mut(512) {
+        sector[..16].copy_from_slice(&iodyno_units::mark::mark(byte.into()));
+    }
     let file = File::from(opened.fd.try_clone()?);
     file.write_at(&buf[start..start + 4096], 0)
 }

@@ -12,7 +12,7 @@ use iodyno_target::{
 use crate::common::*;
 
 fn fill(buf: &mut [u8], _offset: u64) {
-    buf.fill(0xA5);
+    buf.fill(0xFF);
 }
 
 fn go_on(_done: u64, _total: u64) -> ControlFlow<()> {
@@ -62,7 +62,7 @@ fn fill_up(point: &Path) {
     drop(opened);
     let kept = inspect(&at("t")).unwrap();
     assert_eq!((kept.whole_bytes, kept.marker), (Some(16 * MIB), Some(Marker::LaidOut(16 * MIB))));
-    assert!(std::fs::read(point.join("t")).unwrap() == vec![0xA5; 16 << 20]);
+    assert!(std::fs::read(point.join("t")).unwrap() == vec![0xFF; 16 << 20]);
     is_no_space(
         inspect(&name(&format!("scratch:128MiB@{}", point.display()))).map(|_| ()),
         128 * MIB,

@@ -35,10 +35,10 @@ fn a_blank_device_is_allowed_and_claimed() {
     is_refused(open(&name(&disk.node), &OpenOptions::read_write()), RefusalCode::OpenElsewhere);
     assert!(open(&name(&disk.node), &OpenOptions::read_only()).is_ok());
     drop(opened);
-    // What was written is no signature; it is remarked on, and allowed.
+    // What was written is iodyno's own: it is remarked on, and allowed.
     let again = look(&disk.node);
     assert_eq!(check_writable(&again, &SysRoot::real()), []);
-    assert!(again.notes.iter().any(|note| note.contains("not all zeroes")), "{:?}", again.notes);
+    assert!(again.notes.iter().any(|note| note.contains("iodyno's only")), "{:?}", again.notes);
     // Part of it, and more than there is.
     assert_eq!(look(&format!("{}?size=1MiB", disk.node)).size_bytes, Some(MIB));
     let beyond = inspect(&name(&format!("{}?size=65MiB", disk.node)));
@@ -94,21 +94,72 @@ fn a_formatted_and_mounted_device_needs_its_own_name() {
     let opened = open(&name(&disk.node), &destroy(disk.kernel_name())).unwrap();
     assert_eq!(write_block(&opened, 0).unwrap(), 4096);
     drop(opened);
-    // The superblock is overwritten: the confirmation did what it said.
-    assert_eq!(codes(&disk.node), []);
+    // The superblock is overwritten: the confirmation did what it said. The rest is still there.
+    assert_eq!(codes(&disk.node), [RefusalCode::HoldsData]);
+}
+
+/// As plain dm-crypt, archives and databases on raw devices are, and file systems
+/// whose first superblock is damaged.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn data_that_no_signature_names_is_refused_wherever_it_lies() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("disk");
+    let size = 400 * MIB;
+    let file = FileOptions::new().create(true).truncate(true).write(true).open(&image).unwrap();
+    let anew = |place: u64, bytes: &[u8]| {
+        file.set_len(0).unwrap();
+        file.set_len(size).unwrap();
+        file.write_all_at(bytes, place).unwrap();
+    };
+    let noise: Vec<u8> = (1..=128_u64 << 10).flat_map(|i| (i * i).to_le_bytes()).collect();
+    for (what, place, bytes) in [
+        ("gzip", 0, b"\x1f\x8b\x08something".as_slice()),
+        ("LVM1", 0, b"HM\x01\x00"),
+        ("promise", size - 63 * 512, b"Promise Technology, Inc."),
+        ("from 2 MiB on", 2 * MIB, &noise),
+        ("at the end", size - MIB, &noise),
+        ("one sector at either end", 4 * MIB - 512, &[1]),
+    ] {
+        anew(place, bytes);
+        let disk = Loop::on(&image, &[]);
+        let found = refusals(&disk.node);
+        assert_eq!(found.len(), 1, "{what}: {found:?}");
+        assert_eq!(found[0].code, RefusalCode::HoldsData, "{what}");
+        let first = bytes.iter().position(|&byte| byte != 0).unwrap() as u64 / 512 * 512;
+        assert!(found[0].found.contains(&format!("at byte {} ", place + first)), "{found:?}");
+        is_refused(open(&name(&disk.node), &OpenOptions::read_write()), RefusalCode::HoldsData);
+        assert!(open(&name(&disk.node), &destroy(disk.kernel_name())).is_ok(), "{what}");
+        assert!(open(&name(&disk.node), &OpenOptions::read_only()).is_ok(), "{what}");
+    }
+    // Damaged, and to be rescued from its backups.
+    for (tool, flags, wiped) in
+        [("mkfs.ext4", ["-q", "-F"], 0..MIB), ("mkfs.xfs", ["-q", "-f"], 0..4096)]
+    {
+        anew(0, &[]);
+        if Command::new(tool).args(flags).arg(&image).output().is_err() {
+            println!("left out: there is no {tool}");
+            continue;
+        }
+        file.write_all_at(&vec![0; (wiped.end - wiped.start) as usize], wiped.start).unwrap();
+        let disk = Loop::on(&image, &[]);
+        assert_eq!(codes(&disk.node), [RefusalCode::HoldsData], "{tool}");
+    }
 }
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn a_mounted_device_can_be_confirmed_away() {
+fn no_name_lifts_a_mount() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let disk = Loop::on(&blank(dir.path(), "disk"), &[]);
     run("mkfs.ext4", &["-q", &disk.node]);
     let _mount = Mount::at(dir.path().join("m"), &[&disk.node]);
-    let opened = open(&name(&disk.node), &destroy(disk.kernel_name())).unwrap();
-    let lifted: Vec<_> = opened.lifted.iter().map(|refusal| refusal.code).collect();
-    assert_eq!(lifted, [RefusalCode::Mounted, RefusalCode::Signature]);
+    let result = open(&name(&disk.node), &destroy(disk.kernel_name()));
+    let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+    assert!(told.contains("umount") && !told.contains("say so by its own name"), "{told}");
+    is_refused(result, RefusalCode::Mounted);
 }
 
 #[test]
@@ -235,7 +286,7 @@ fn a_file_below_a_loop_device_and_its_twin() {
     let found = refusals(&twin.node);
     assert_eq!(
         found.iter().map(|r| r.code).collect::<Vec<_>>(),
-        [RefusalCode::Member, RefusalCode::Signature]
+        [RefusalCode::Mounted, RefusalCode::Signature]
     );
     assert!(found[0].found.contains("mounted at"), "{found:?}");
     // A loop device on the device.

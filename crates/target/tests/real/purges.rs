@@ -5,11 +5,10 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use iodyno_target::purge::purge_opened;
 use iodyno_target::purge::{
     Method, PurgeOptions, PurgeOutcome, PurgeRecord, Verified, plan, purge,
 };
-use iodyno_target::{Confirm, RefusalCode, TargetError, open};
+use iodyno_target::{Confirm, RefusalCode, TargetError};
 
 use crate::common::*;
 
@@ -50,8 +49,8 @@ fn a_device_is_purged_when_it_was_named() {
     let dir = tempfile::tempdir().unwrap();
     let image = full(dir.path());
     let disk = Loop::on(&image, &[]);
-    // A write to it would be allowed: nothing in it is recognised. A purge is not.
-    assert_eq!(codes(&disk.node), []);
+    // Nothing in it is recognised, yet it holds data.
+    assert_eq!(codes(&disk.node), [RefusalCode::HoldsData]);
     is_refused(go(&disk.node, &PurgeOptions::default()), RefusalCode::Purge, false);
     is_refused(go(&disk.node, &named("loop")), RefusalCode::Purge, false);
     assert!(is_untouched(&image));
@@ -83,16 +82,10 @@ fn what_is_in_use_is_purged_by_no_name() {
     let mount = Mount::at(dir.path().join("m"), &[&disk.node]);
     std::fs::write(mount.0.join("letter"), "dear").unwrap();
     is_refused(go(&disk.node, &named(disk.kernel_name())), RefusalCode::Mounted, true);
-    // Opened by the same name for writing, which a confirmation allows; a purge it does not allow.
-    let opened = open(&name(&disk.node), &destroy(disk.kernel_name())).unwrap();
-    let purged =
-        purge_opened(&opened, &named(disk.kernel_name()), &mut |_| ControlFlow::Continue(()));
-    is_refused(purged, RefusalCode::Mounted, true);
-    drop(opened);
     assert_eq!(std::fs::read_to_string(mount.0.join("letter")).unwrap(), "dear");
     // Nor the file below a loop device, by its own name.
     let file = image.to_str().unwrap();
-    is_refused(go(file, &named(file)), RefusalCode::Member, true);
+    is_refused(go(file, &named(file)), RefusalCode::Mounted, true);
     drop(mount);
     let held = FileOptions::new().read(true).custom_flags(O_EXCL).open(&disk.node).unwrap();
     is_refused(go(&disk.node, &named(&disk.node)), RefusalCode::OpenElsewhere, true);

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 
 use iodyno_units::Op;
+use iodyno_units::mark::{MARK_BYTES, MARKED_BYTES, mark};
 use iodyno_units::rng::{self, Generator, RngCore as _, below, random_words, splitmix64};
 use iodyno_units::verifiable;
 
@@ -35,7 +36,7 @@ struct Repeats {
     below: u64,
     pieces: Box<[u8]>,
     /// How every repeated piece begins, so that the next write knows what it finds in the buffer.
-    mark: [u8; 8],
+    mark: [u8; MARK_BYTES],
 }
 
 impl Filler {
@@ -48,11 +49,11 @@ impl Filler {
             }
         };
         let repeats = (dedupable > Percent::ZERO).then(|| {
-            let mark = rng::key(seed, "repeated", 0).to_le_bytes();
+            let mark = mark(rng::key(seed, "repeated", 0));
             let mut pieces = vec![0; REPEATED_PIECES as usize * PIECE_BYTES].into_boxed_slice();
             for (i, piece) in pieces.as_chunks_mut::<PIECE_BYTES>().0.iter_mut().enumerate() {
                 fill_piece(piece, rng::key(seed, "repeated", 1 + i as u64), compressible);
-                piece[..8].copy_from_slice(&mark);
+                piece[..MARK_BYTES].copy_from_slice(&mark);
             }
             Repeats {
                 rng: rng::stream(seed, "repeat", worker.into()),
@@ -133,19 +134,26 @@ impl Filler {
     }
 }
 
-/// Eight bytes that come from no other number: SplitMix64 is a bijection.
+/// The mark of iodyno's content, with eight bytes that come from no other number: SplitMix64 is a
+/// bijection.
 #[inline]
 fn stamp_piece(piece: &mut [u8], number: u64) {
-    if let Some(first) = piece.first_chunk_mut::<8>() {
-        *first = splitmix64(number).to_le_bytes();
+    if let Some(first) = piece.first_chunk_mut::<MARK_BYTES>() {
+        *first = mark(splitmix64(number));
     }
 }
 
-/// Random bytes first, then zeroes over the share that is to compress away.
+/// Random bytes first, each sector with its mark, then zeroes over the share that is to compress away.
 fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
     let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
     let (random, zero) = piece.split_at_mut(piece.len() - zeroes);
     random_words(random, key);
+    for sector in random.chunks_mut(MARKED_BYTES) {
+        match sector.first_chunk_mut::<MARK_BYTES>() {
+            Some(start) => *start = mark(u64::from_le_bytes(start[..8].try_into().expect("eight"))),
+            None => sector.fill(0),
+        }
+    }
     zero.fill(0);
 }
 
@@ -153,6 +161,7 @@ fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
 mod tests {
     use super::*;
     use iodyno_units::OpKind;
+    use iodyno_units::mark::is_marked;
     use std::collections::HashSet;
 
     const WRITE: Op = Op { offset_bytes: 0, len_bytes: 65_536, kind: OpKind::Write, fua: false };
@@ -214,6 +223,26 @@ mod tests {
                 for piece in written(content, worker, 2, 60).chunks(PIECE_BYTES) {
                     assert!(seen.insert(piece.to_vec()), "{content}");
                 }
+            }
+        }
+    }
+
+    /// So that a later run knows the content for iodyno's. A write that ends within a piece has its
+    /// pieces counted from its own start.
+    #[test]
+    fn every_sector_is_marked_or_zero() {
+        let contents = ["incompressible", "compressible=95%", "compressible=50%", "dedupable=30%"];
+        for content in contents {
+            for sector in written(content, 1, 2, 60).chunks(MARKED_BYTES) {
+                assert!(is_marked(sector) || sector.iter().all(|&b| b == 0), "{content}");
+            }
+            let mut filler = filler(content, 0);
+            let mut buffer = vec![0; 65_536];
+            filler.prepare(&mut buffer);
+            let op = Op { len_bytes: 6144, ..WRITE };
+            for _ in 0..100 {
+                filler.stamp(&mut buffer[..6144], &op);
+                assert!(is_marked(&buffer) && is_marked(&buffer[4096..]), "{content}");
             }
         }
     }

@@ -1,0 +1,149 @@
+//! What iodyno writes beside targets, and what it is told to destroy: checked before the run, written
+//! whole or not at all, and never to anything but a regular file.
+
+use crate::disks::{Loop, MIB, Mount, alone, blank, run};
+use crate::place::Place;
+use std::fs;
+
+const SHORT: &str = "--ops 64 --ramp 0s";
+
+fn pipe(place: &Place, name: &str) {
+    run("mkfifo", &[place.path(name).to_str().unwrap()]);
+}
+
+/// Nothing is measured for a page that could not be written.
+#[test]
+fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
+    let place = Place::new();
+    let image = place.write("image", b"\x7fELF\0 precious");
+    pipe(&place, "pipe");
+    for (at, words) in [
+        ("/nope/x.html", "/nope: not found"),
+        (".", "directory"),
+        ("image", "not a text file"),
+        ("pipe", "nothing reads"),
+        ("/dev/zero", "device"),
+    ] {
+        let told =
+            place.iodyno(&format!("run random-write --on t?size=1MiB {SHORT} --report={at}"));
+        told.fails(2, &[words]);
+        assert_eq!(place.names(), ["image", "pipe"], "{at}");
+        assert!(!place.notebook().exists(), "{at}");
+    }
+    place.iodyno("study sysx --quick --report=/nope/x.html").exits(2);
+    // The same for a report of a run that there is; the notebook itself is no place for one.
+    place.iodyno(&format!("run random-read --on ram:1MiB {SHORT} --report=page.html")).succeeds();
+    let page = fs::read(place.path("page.html")).unwrap();
+    for at in ["image", "pipe", "/nope/x.html", place.notebook().to_str().unwrap()] {
+        place.iodyno(&format!("report last -o {at}")).exits(2);
+    }
+    place.iodyno("report last --markdown -o page.html").succeeds();
+    assert!(fs::read(place.path("page.html")).unwrap() != page, "a page is replaced");
+    let told = place.iodyno("report last --csv -o /dev/stdout");
+    assert!(told.succeeds().stdout.contains(','));
+    place.iodyno("show last").succeeds();
+    assert_eq!(fs::read(image).unwrap(), b"\x7fELF\0 precious");
+}
+
+/// By the flag and by the variable, for all that read or write it.
+#[test]
+fn a_notebook_is_never_a_pipe_or_a_device() {
+    let place = Place::new();
+    pipe(&place, "pipe");
+    for (notebook, what) in [("pipe", "a pipe"), ("/dev/null", "a character device")] {
+        for words in ["ls", "run random-read --on ram:1MiB --ops 9", "show last", "report last"] {
+            place.iodyno(&format!("--notebook {notebook} {words}")).fails(5, &[what]);
+            let mut command = place.command(words);
+            let output = command.env("IODYNO_NOTEBOOK", notebook).output().unwrap();
+            assert_eq!(output.status.code(), Some(5), "{words}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_name_to_destroy_is_that_of_a_target() {
+    let place = Place::new();
+    let run = |words: &str| place.iodyno(&format!("run random-write {words} {SHORT}"));
+    for words in [
+        "--on t?size=1MiB --destroy foo",
+        "--on ram:1MiB --destroy ram",
+        "--on scratch:1MiB --destroy .",
+        "--on model:exflash-200g --destroy exflash-200g",
+        "--on t?size=1MiB --on ram:1MiB --destroy t --destroy foo",
+    ] {
+        run(words).fails(2, &["--destroy gives a name that none of the targets has"]);
+        assert_eq!(place.names(), [""; 0], "{words}");
+    }
+    run("--on t?size=1MiB --destroy t").succeeds();
+    place.iodyno("check t --destroy foo").fails(2, &["`foo`", "t"]);
+    place.iodyno("purge t --destroy foo").exits(2).says(&["`foo`"]);
+}
+
+/// One kind of mistake, one exit code.
+#[test]
+fn too_small_is_bad_input() {
+    let place = Place::new();
+    for len in [0_usize, 2048] {
+        place.write("small", vec![1; len]);
+        place.iodyno(&format!("run random-write --on small --destroy small {SHORT}")).exits(2);
+    }
+}
+
+/// What was copied over a file of iodyno's is another's, also where the length is the same.
+#[test]
+fn a_file_that_was_filled_with_other_data_is_refused() {
+    let place = Place::new();
+    let write = |content: &str| {
+        let words = format!("run random-write --on ours?size=4MiB --content {content} {SHORT}");
+        place.iodyno(&words)
+    };
+    // Its own content of every kind is known again.
+    for content in ["incompressible", "verifiable", "compressible=50%,dedupable=20%", "zeroes"] {
+        write(content).succeeds();
+    }
+    let other = vec![b'x'; 4 << 20];
+    fs::write(place.path("ours"), &other).unwrap();
+    write("incompressible").fails(3, &["another program has written to it since"]);
+    place.iodyno("check ours").exits(3);
+    assert!(fs::read(place.path("ours")).unwrap() == other);
+}
+
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_device_is_no_place_for_a_notebook_or_a_report() {
+    let _alone = alone();
+    let place = Place::new();
+    let image = blank(place.path("image"), 32 * MIB);
+    let disk = Loop::on(&image, &[]);
+    let own = || place.iodyno(&format!("run random-write --on {} {SHORT} -q", disk.node));
+    for round in 0..2 {
+        assert_eq!(own().code, Some(0), "blank at first, then filled by iodyno: {round}");
+    }
+    let before = fs::read(&image).unwrap();
+    for words in ["ls", "run random-read --on ram:1MiB --ops 9 -q"] {
+        place.iodyno(&format!("--notebook {} {words}", disk.node)).fails(5, &["a block device"]);
+    }
+    place.iodyno(&format!("report last -o {}", disk.node)).fails(2, &["a block device"]);
+    run("blockdev", &["--flushbufs", &disk.node]);
+    assert!(fs::read(&image).unwrap() == before);
+    // Another program's data among iodyno's.
+    run("dd", &["if=/proc/version", &format!("of={}", disk.node), "seek=40000", "conv=notrunc"]);
+    own().fails(3, &["It holds data", "at byte 20480000", "\"Linux version"]);
+    own().fails(3, &[&format!("--destroy {}", disk.name())]);
+}
+
+/// What can't be written whole leaves nothing, and keeps what was there.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_report_on_a_full_file_system_leaves_the_former_one() {
+    let _alone = alone();
+    let place = Place::new();
+    place.iodyno(&format!("run random-read --on ram:1MiB {SHORT} -q")).succeeds();
+    let full = Mount::at(place.path("full"), &["-t", "tmpfs", "-o", "size=64k", "tmpfs"]);
+    fs::write(full.0.join("page.html"), "the former one").unwrap();
+    for name in ["page.html", "new.html"] {
+        place.iodyno(&format!("report last -o full/{name}")).fails(4, &["No space left"]);
+    }
+    assert_eq!(crate::place::names(&full.0), ["page.html"]);
+    assert_eq!(fs::read(full.0.join("page.html")).unwrap(), b"the former one");
+}

@@ -1,0 +1,349 @@
+//! Whether a target holds anything that would be missed: anything but blank space and content that
+//! iodyno itself wrote and can prove.
+//!
+//! Space is blank where a sector is all zeroes, or all ones as erased flash is. A sector is iodyno's
+//! where it begins with the mark of its random content ([`iodyno_units::mark`]), with the header of
+//! verifiable content for this very offset, or with the pattern of a purge's proof; these two stand for
+//! 4 KiB. Whatever else there is, is data, whether or not a signature names it.
+//!
+//! What is small is read whole. Of the rest are read: both ends, places where backups of damaged file
+//! systems are known to lie, and 64 KiB at random in each of equal parts of the range, in one pass or
+//! several as time allows. Data in a run of at least two parts is found for certain. Of data in a
+//! share *f* of all 64 KiB windows, *n* windows miss everything with a probability of (1 − f)ⁿ.
+
+use std::fmt::Write as _;
+use std::io;
+use std::time::{Duration, Instant};
+
+use iodyno_units::human;
+use iodyno_units::mark::{MARKED_BYTES, is_marked};
+use iodyno_units::rng::{below, stream};
+use serde::{Deserialize, Serialize};
+
+use crate::aligned::AlignedBuf;
+
+/// How verifiable content begins; its version follows as a digit, then the offset.
+const VERIFIABLE: &[u8; 7] = b"iodynoV";
+/// How a block begins that a purge wrote as its proof.
+pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
+
+/// The smallest piece that is judged by itself.
+const SECTOR_BYTES: usize = MARKED_BYTES;
+/// Most bytes that a header of verifiable content, or a purge's, stands for.
+const HEADED_BYTES: usize = 4096;
+/// One window at random. Windows begin at multiples of it: a multiple of every logical block.
+const WINDOW_BYTES: u64 = 64 << 10;
+/// What is read at once where all is read.
+const STRIDE_BYTES: u64 = 1 << 20;
+/// A target of at most this size is read whole.
+const WHOLE_BYTES: u64 = 64 << 20;
+/// What is read at either end.
+const END_BYTES: u64 = 4 << 20;
+/// How many characters of the first bytes of data are shown.
+const SHOWN_BYTES: usize = 16;
+
+const MIB: u64 = 1 << 20;
+/// Where backups of superblocks lie: those of ext4 with blocks of 1, 2 and 4 KiB in groups 1, 3, 5, 7
+/// and 9, and the mirrors of btrfs.
+const BACKUPS: [u64; 15] = [
+    8 * MIB,
+    24 * MIB,
+    40 * MIB,
+    56 * MIB,
+    64 * MIB,
+    72 * MIB,
+    32 * MIB,
+    96 * MIB,
+    160 * MIB,
+    128 * MIB,
+    384 * MIB,
+    640 * MIB,
+    896 * MIB,
+    1152 * MIB,
+    256 << 30,
+];
+
+/// How thoroughly to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depth {
+    /// Equal parts of the range, from each of which a pass reads one window.
+    pub(crate) parts: u64,
+    /// Most passes.
+    pub(crate) passes: u64,
+    /// No further pass begins after this.
+    pub(crate) enough: Duration,
+    /// The longest that either end, and the windows at random, may take. A target that answers more
+    /// slowly can't be looked at.
+    pub(crate) at_most: Duration,
+}
+
+impl Depth {
+    /// A look before anything is decided. On a hard disk it takes 1 to 2 s.
+    pub(crate) const FULL: Self = Self {
+        parts: 256,
+        passes: 4,
+        enough: Duration::from_millis(400),
+        at_most: Duration::from_secs(8),
+    };
+    /// A look through a network.
+    pub(crate) const REMOTE: Self = Self {
+        parts: 64,
+        passes: 4,
+        enough: Duration::from_millis(200),
+        at_most: Duration::from_secs(10),
+    };
+    /// A second look, through the descriptor that will be written.
+    pub(crate) const AGAIN: Self =
+        Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
+}
+
+/// What a look found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Bytes that were read.
+    pub looked_bytes: u64,
+    /// Places that were read.
+    pub places: u64,
+    /// Places that hold content of iodyno's, and nothing else but blank space.
+    pub own: u64,
+    /// Places that hold something else.
+    pub foreign: u64,
+    /// Where the first bytes of another origin were found.
+    pub first_foreign: Option<Foreign>,
+    /// All of it was read.
+    pub whole: bool,
+}
+
+/// The beginning of what is neither blank nor iodyno's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foreign {
+    /// Where it lies.
+    pub offset_bytes: u64,
+    /// Its first bytes, hexadecimal.
+    pub hex: String,
+}
+
+impl Sampled {
+    /// What was looked at, for a sentence.
+    pub fn scope(&self) -> String {
+        if self.whole {
+            "all of it was read".to_owned()
+        } else {
+            format!("{} were read in {} places", human::size(self.looked_bytes), self.places)
+        }
+    }
+
+    /// What was found that is not iodyno's, as a sentence without its full stop. None: nothing.
+    pub fn findings(&self) -> Option<String> {
+        let first = self.first_foreign.as_ref()?;
+        let mut text = format!(
+            "{} of {} places that were looked at hold data that iodyno did not write, the first at \
+             byte {} (it begins with {}",
+            self.foreign, self.places, first.offset_bytes, first.hex
+        );
+        if let Some(readable) = readable(&first.hex) {
+            let _ = write!(text, ", \"{readable}\"");
+        }
+        text.push(')');
+        Some(text)
+    }
+}
+
+/// Four characters of ASCII or more at the beginning are worth showing as text.
+fn readable(hex: &str) -> Option<String> {
+    let bytes = hex.split(' ').filter_map(|byte| u8::from_str_radix(byte, 16).ok());
+    let text: String = bytes
+        .map(char::from)
+        .take_while(|c| (c.is_ascii_graphic() || *c == ' ') && !matches!(c, '"' | '\\'))
+        .collect();
+    (text.trim().len() >= 4).then_some(text)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sector {
+    Blank,
+    Own,
+    Foreign,
+}
+
+/// How many bytes from the beginning of a sector at this offset on are iodyno's, by that beginning.
+fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
+    let is_verifiable = sector.starts_with(VERIFIABLE)
+        && sector.get(7).is_some_and(u8::is_ascii_digit)
+        && sector.get(8..16) == Some(&offset_bytes.to_le_bytes()[..]);
+    if is_marked(sector) {
+        MARKED_BYTES
+    } else if is_verifiable || sector.starts_with(PURGE_PROOF) {
+        HEADED_BYTES
+    } else {
+        0
+    }
+}
+
+fn is_blank(sector: &[u8]) -> bool {
+    // Comparing slices is one call for each; the first byte says which.
+    match sector.first() {
+        Some(0) => sector == &[0; SECTOR_BYTES][..sector.len()],
+        Some(0xFF) => sector == &[0xFF; SECTOR_BYTES][..sector.len()],
+        _ => false,
+    }
+}
+
+/// What the bytes from `from` on hold, and where data of another origin begin in them. What lies before
+/// tells which pieces of iodyno's reach into them.
+fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
+    let mut verdict = Sector::Blank;
+    let mut own_until = 0;
+    for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+        let at = i * SECTOR_BYTES;
+        if is_blank(sector) {
+            continue;
+        }
+        own_until = own_until.max(at + own_bytes(sector, offset_bytes + at as u64));
+        if at < from {
+            continue;
+        }
+        if at >= own_until {
+            return (Sector::Foreign, at);
+        }
+        verdict = Sector::Own;
+    }
+    (verdict, 0)
+}
+
+/// Reads windows and counts what they hold.
+struct Look<'a> {
+    read: &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
+    /// Room for what lies before a window, and for the window.
+    buffer: AlignedBuf,
+    found: Sampled,
+}
+
+impl Look<'_> {
+    fn window(&mut self, at_bytes: u64, len_bytes: u64) -> io::Result<()> {
+        let lead = WINDOW_BYTES as usize;
+        let len = lead + len_bytes as usize;
+        (self.read)(at_bytes, &mut self.buffer[lead..len])?;
+        self.found.looked_bytes += len_bytes;
+        self.found.places += 1;
+        let (mut sector, mut from) = judge(&self.buffer[lead..len], at_bytes, 0);
+        from += lead;
+        if sector == Sector::Foreign && from - lead < HEADED_BYTES && at_bytes >= WINDOW_BYTES {
+            // It may belong to a piece that begins before the window.
+            (self.read)(at_bytes - WINDOW_BYTES, &mut self.buffer[..lead])?;
+            (sector, from) = judge(&self.buffer[..len], at_bytes - WINDOW_BYTES, lead);
+        }
+        match sector {
+            Sector::Blank => {}
+            Sector::Own => self.found.own += 1,
+            Sector::Foreign => {
+                self.found.foreign += 1;
+                let offset_bytes = at_bytes + (from - lead) as u64;
+                let former = self.found.first_foreign.as_ref();
+                if former.is_none_or(|former| offset_bytes < former.offset_bytes) {
+                    let bytes = self.buffer[from..len].iter().take(SHOWN_BYTES);
+                    let hex: Vec<String> = bytes.map(|byte| format!("{byte:02x}")).collect();
+                    self.found.first_foreign = Some(Foreign { offset_bytes, hex: hex.join(" ") });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// False: the time was over before the end.
+    fn stretch(&mut self, from_bytes: u64, to_bytes: u64, until: Instant) -> io::Result<bool> {
+        let mut at = from_bytes;
+        while at < to_bytes {
+            if Instant::now() > until {
+                return Ok(false);
+            }
+            let len = STRIDE_BYTES.min(to_bytes - at);
+            self.window(at, len)?;
+            at += len;
+        }
+        Ok(true)
+    }
+}
+
+/// Looks at `ranges` (start and length, ascending, of a target of `size_bytes`; all of it where the
+/// caller knows no better). `read` fills a buffer from an offset; both are multiples of 64 KiB but at
+/// the target's end. `seed` chooses the places.
+///
+/// # Errors
+/// Whatever `read` fails with, and [`io::ErrorKind::TimedOut`] when not even one pass was possible.
+pub(crate) fn sample(
+    size_bytes: u64,
+    ranges: &[(u64, u64)],
+    depth: Depth,
+    seed: u64,
+    read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
+) -> io::Result<Sampled> {
+    let mut look = Look {
+        read,
+        buffer: AlignedBuf::zeroed((WINDOW_BYTES + STRIDE_BYTES.min(size_bytes)) as usize),
+        found: Sampled::default(),
+    };
+    if size_bytes <= WHOLE_BYTES && look.stretch(0, size_bytes, Instant::now() + depth.at_most)? {
+        look.found.whole = true;
+        return Ok(look.found);
+    }
+    let tail = size_bytes.saturating_sub(END_BYTES) / WINDOW_BYTES * WINDOW_BYTES;
+    // What could not be looked at in time may hold anything.
+    let too_slow =
+        || io::Error::new(io::ErrorKind::TimedOut, "it answers too slowly to be looked at");
+    for (from, to) in [(0, END_BYTES.min(size_bytes)), (tail, size_bytes)] {
+        if !look.stretch(from, to, Instant::now() + depth.at_most)? {
+            return Err(too_slow());
+        }
+    }
+    let started = Instant::now();
+    let window_at = |at: u64| {
+        let start = at / WINDOW_BYTES * WINDOW_BYTES;
+        (start, WINDOW_BYTES.min(size_bytes - start))
+    };
+    // XFS has a superblock at the start of each of, as a rule, four groups.
+    let quarters = (1..4).map(|i| (size_bytes / 4096).div_ceil(4) * i * 4096);
+    for at in BACKUPS.into_iter().chain(quarters).filter(|&at| at < tail) {
+        let (start, len) = window_at(at);
+        if started.elapsed() > depth.at_most {
+            return Err(too_slow());
+        }
+        look.window(start, len)?;
+    }
+    let total: u64 = ranges.iter().map(|(_, len)| len).sum();
+    let mut random = stream(seed, "blank", 0);
+    'passes: for pass in 0..depth.passes {
+        if pass > 0 && (look.found.foreign > 0 || started.elapsed() > depth.enough) {
+            break;
+        }
+        let edge = |i: u64| (u128::from(total) * u128::from(i) / u128::from(depth.parts)) as u64;
+        let (mut range, mut before) = (0, 0);
+        for part in 0..depth.parts {
+            if started.elapsed() > depth.at_most {
+                if pass == 0 {
+                    return Err(too_slow());
+                }
+                break 'passes;
+            }
+            let place = edge(part) + below(&mut random, edge(part + 1) - edge(part));
+            while range < ranges.len() && place - before >= ranges[range].1 {
+                before += ranges[range].1;
+                range += 1;
+            }
+            let Some(&(start, _)) = ranges.get(range) else { break };
+            let (start, len) = window_at((start + place - before).min(size_bytes - 1));
+            look.window(start, len)?;
+        }
+    }
+    Ok(look.found)
+}
+
+/// A seed that nobody chose: other places are looked at each time.
+pub(crate) fn any_seed() -> u64 {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+#[path = "blank_tests.rs"]
+mod tests;

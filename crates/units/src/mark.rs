@@ -1,0 +1,53 @@
+//! The mark that iodyno's random content carries, so that a later run can prove that a sector holds
+//! what iodyno wrote.
+//!
+//! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector,
+//! and 8 bytes that follow from them. To a compressor they are as random as the rest. Bytes of
+//! another origin are taken for a mark with a probability of 2⁻⁶⁴ for each place that is looked at.
+
+use crate::rng::splitmix64;
+
+/// Length of a mark, bytes.
+pub const MARK_BYTES: usize = 16;
+/// Bytes that one mark stands for, itself included: the least that a device writes as a whole.
+pub const MARKED_BYTES: usize = 512;
+/// `iodyno 1` in ASCII. It is part of the format of what lies on devices: it never changes.
+const KEY: u64 = 0x696F_6479_6E6F_2031;
+
+/// The mark that begins with these 8 bytes, read as a little-endian number.
+#[inline]
+pub const fn mark(first: u64) -> [u8; MARK_BYTES] {
+    let both = first as u128 | (splitmix64(first ^ KEY) as u128) << 64;
+    both.to_le_bytes()
+}
+
+/// Whether these bytes begin with a mark.
+#[inline]
+pub fn is_marked(bytes: &[u8]) -> bool {
+    let Some(found) = bytes.first_chunk::<MARK_BYTES>() else { return false };
+    let first = u64::from_le_bytes(found[..8].try_into().expect("eight bytes"));
+    *found == mark(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{RngCore as _, stream};
+
+    /// The value is written down: content of an earlier version must stay provable.
+    #[test]
+    fn a_mark_is_known_again_and_nothing_else_is_taken_for_one() {
+        assert_eq!(mark(1), [1, 0, 0, 0, 0, 0, 0, 0, 77, 238, 89, 210, 147, 85, 43, 23]);
+        let mut random = stream(1, "marks", 0);
+        for _ in 0..10_000 {
+            let mut bytes = mark(random.next_u64());
+            assert!(is_marked(&bytes));
+            bytes[(random.next_u64() % 16) as usize] ^= 1 << (random.next_u64() % 8);
+            assert!(!is_marked(&bytes), "one bit decides");
+        }
+        for other in [[0; 16], [0xFF; 16], *b"SQLite format 3\0"] {
+            assert!(!is_marked(&other));
+        }
+        assert!(!is_marked(&mark(7)[..15]));
+    }
+}
