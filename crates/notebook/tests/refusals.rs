@@ -136,7 +136,8 @@ fn a_damaged_run_says_so() {
         let path = dir.path().join(format!("{i}.sqlite"));
         let notebook = Notebook::open(&path).unwrap();
         let mut writer = notebook.begin(&RunHead::default()).unwrap();
-        let mut cell = Cell { series: vec![Interval::default()], ..Cell::default() };
+        let mut cell =
+            Cell { interval_ns: 1000, series: vec![Interval::default()], ..Cell::default() };
         cell.series[0].class_mut(OpKind::Read).service.record(7);
         writer.finish_cell(0, &cell).unwrap();
         writer.finish(&Outcome::Finished, &[]).unwrap();

@@ -190,12 +190,11 @@ fn sign(tone: Tone) -> String {
     if sign.is_empty() || sign == "i" { String::new() } else { format!("{sign} ") }
 }
 
-/// Text with what is invisible, or turns the direction of what follows, shown.
+/// Text with what is hidden, or turns the direction of what follows, replaced.
 fn shown(text: &str) -> String {
     let show = |c: char| match c {
         '\n' | '\t' => c,
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
+        c if is_hidden(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(show).collect()
