@@ -34,13 +34,12 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
         .iter()
         .map(|selector| notebook.load_several_merged(selector, Some(INTERVALS_MAX)))
         .collect::<Result<_, _>>()?;
-    let options =
-        Options {
-            made_by: made_by(),
-            columns: flags.columns,
-            without_data: flags.without_data,
-            is_text: flags.markdown || flags.csv,
-        };
+    let options = Options {
+        made_by: made_by(),
+        columns: flags.columns,
+        without_data: flags.without_data,
+        is_text: flags.markdown || flags.csv,
+    };
     let name = match sides.as_slice() {
         [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
         [one] => {
@@ -150,7 +149,8 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
         )));
     }
     let page = fs::read(&flags.file).map_err(|e| wrong(&e.to_string()))?;
-    let page = String::from_utf8(page).map_err(|_| wrong("is no page that `iodyno report` wrote: it is not UTF-8"))?;
+    let page = String::from_utf8(page)
+        .map_err(|_| wrong("is no page that `iodyno report` wrote: it is not UTF-8"))?;
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() {
         return Err(wrong(

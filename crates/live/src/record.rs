@@ -140,7 +140,10 @@ fn take_line<'a>(
 ) -> Result<Option<&'a str>, String> {
     line.clear();
     let wrong = |what: &str| format!("line {number} {what}");
-    Read::by_ref(from).take(LINE_BYTES_MAX).read_until(b'\n', line).map_err(|e| wrong(&e.to_string()))?;
+    Read::by_ref(from)
+        .take(LINE_BYTES_MAX)
+        .read_until(b'\n', line)
+        .map_err(|e| wrong(&e.to_string()))?;
     if line.is_empty() {
         return Ok(None);
     }

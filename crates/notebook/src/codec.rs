@@ -199,9 +199,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
                 let errors: ErrorCounts = serde_json::from_slice(text)
                     .map_err(|e| format!("the errors of an interval: {e}"))?;
                 let most = ErrorKind::ALL.into_iter().map(|kind| errors.of(kind)).max();
-                if most > Some(sane::COUNT_MAX / 8)
-                    || stats.errors.total() > sane::COUNT_MAX
-                {
+                if most > Some(sane::COUNT_MAX / 8) || stats.errors.total() > sane::COUNT_MAX {
                     return Err("an interval has more errors than can have happened".to_owned());
                 }
                 stats.errors.merge(&errors);

@@ -25,6 +25,8 @@ const LIST_BYTES_MAX: u64 = 192 << 20;
 const HEAD_BYTES_MAX: u64 = 128 << 20;
 /// Memory that the series of a run may take, bytes. Longer ones are read with neighbours merged.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
+/// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
+const INTERVALS_MAX: u64 = 1_000_000;
 /// How many times as many neighbours are merged where a series was too long.
 const MERGE_MORE: u64 = 4;
 /// Most neighbours that are merged.
@@ -164,9 +166,8 @@ fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
 }
 
 fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
-    let number = |column, most| -> Result<u64, Fault> {
-        Ok(sane::number(row, "cells", column, most)??)
-    };
+    let number =
+        |column, most| -> Result<u64, Fault> { Ok(sane::number(row, "cells", column, most)??) };
     let window_ns = if number("finished", 1)? == 1 {
         number("window_ns", sane::TIME_NS_MAX)?
     } else {
@@ -242,8 +243,8 @@ fn head(row: &Row, room: &Room) -> Result<RunHead, Fault> {
     };
     let seed = text("seed")?;
     let command = codec::parse(&text("command")?, "its command", room)?;
-    let command =
-        serde_json::from_value(command).map_err(|_| "its command is no list of words".to_owned())?;
+    let command = serde_json::from_value(command)
+        .map_err(|_| "its command is no list of words".to_owned())?;
     Ok(RunHead {
         name: text("name")?,
         command,
@@ -299,9 +300,9 @@ fn workloads(db: &Connection, run: i64, room: &Room) -> Result<Vec<WorkloadRecor
 
 /// How many neighbouring intervals are made one.
 fn merged(rows: &[CellRow], intervals_max: Option<u64>) -> u64 {
-    let Some(most) = intervals_max else { return 1 };
+    let most = intervals_max.unwrap_or(INTERVALS_MAX).clamp(1, INTERVALS_MAX);
     let all: u64 = rows.iter().map(|row| row.intervals as u64).sum();
-    all.div_ceil(most.max(1)).max(1)
+    all.div_ceil(most).max(1)
 }
 
 /// A row of the table of cells.
@@ -370,7 +371,10 @@ fn cells(
     // What is merged is large, and mostly a matter of unpacking: each processor takes a part. A run that
     // still grows is read in one transaction, and what is in memory has no file that could be opened again.
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-    if merge == 1 || threads == 1 || *status == Status::Running || db.path().is_none_or(str::is_empty)
+    if merge == 1
+        || threads == 1
+        || *status == Status::Running
+        || db.path().is_none_or(str::is_empty)
     {
         return rows.iter().map(|row| read(db, row)).collect();
     }

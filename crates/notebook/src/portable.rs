@@ -64,7 +64,8 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
     let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
     any.map_err(|_| not("damaged: its data are not JSON"))?;
-    let outer: Outer = serde_json::from_str(text).map_err(|_| not("something that holds no run"))?;
+    let outer: Outer =
+        serde_json::from_str(text).map_err(|_| not("something that holds no run"))?;
     if outer.format != FORMAT {
         return Err(not("something that holds no run"));
     }
@@ -93,10 +94,8 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
         return Err(not("damaged: it holds an empty notebook"));
     }
     let mut numbers = db.prepare("SELECT number FROM runs LIMIT 2").map_err(failed)?;
-    let numbers: Vec<i64> = numbers
-        .query_map([], |r| r.get(0))
-        .and_then(Iterator::collect)
-        .map_err(failed)?;
+    let numbers: Vec<i64> =
+        numbers.query_map([], |r| r.get(0)).and_then(Iterator::collect).map_err(failed)?;
     match numbers.as_slice() {
         [number] => load::run(&db, origin, *number, None),
         [] => Err(not("damaged: it holds a notebook without a run")),

@@ -120,7 +120,8 @@ impl Totals {
         self.window_ns = self.window_ns.saturating_add(cell.window_ns);
         for interval in &cell.series {
             for stats in interval.classes.iter().flatten() {
-                let counts = [stats.service.count(), stats.response.as_ref().map_or(0, |h| h.count())];
+                let counts =
+                    [stats.service.count(), stats.response.as_ref().map_or(0, |h| h.count())];
                 let errors = stats.errors.total();
                 let ops = counts.into_iter().fold(errors, u64::saturating_add);
                 self.ops = self.ops.saturating_add(ops);

@@ -14,6 +14,16 @@ use iodyno_workload::{ArrivalKind, Geometry, Percent, Shared};
 /// What can't be together, whatever the targets are.
 pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
     interval(request)?;
+    let ring_only = [("--poll", request.options.poll), ("--plain-ring", request.options.plain)];
+    let ring_only = ring_only.into_iter().find(|(_, given)| *given);
+    if let (Some((flag, _)), Some(engine)) = (ring_only, request.engine)
+        && engine != EngineKind::Uring
+    {
+        return Err(RunError::Impossible(format!(
+            "{flag} is for the uring engine, and --engine is {}: leave one of them out",
+            engine.name()
+        )));
+    }
     let Some(engine) = request.engine else { return Ok(()) };
     for cell in &request.cells {
         let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
@@ -105,6 +115,13 @@ pub(crate) fn misfit(
 
 /// An engine that was asked for and is none for this kind of target.
 fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
+    if !matches!(prop.medium, Medium::File(_)) && (request.options.poll || request.options.plain) {
+        let flag = if request.options.poll { "--poll" } else { "--plain-ring" };
+        return Err(RunError::Impossible(format!(
+            "{flag} is for the uring engine, and `{}` has an engine of its own: leave {flag} out",
+            prop.name
+        )));
+    }
     let Some(asked) = request.engine else { return Ok(()) };
     // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
     let own = match &prop.medium {

@@ -24,6 +24,8 @@ mod limits;
 mod live;
 mod measuring;
 mod methods;
+mod mutate;
+mod mutations;
 mod nbd;
 #[path = "../../../nbd/tests/common/pki.rs"]
 mod pki;
