@@ -166,7 +166,7 @@ fn rows(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
         1 => format!("DELETE FROM {table} WHERE rowid % 2"),
         2 => format!("{many} INSERT INTO intervals SELECT cell, x + 1000, kind, ops, bytes, failed, errors, service, response FROM c, (SELECT * FROM intervals LIMIT 1)"),
         3 => format!("{many} INSERT INTO targets SELECT run, x + 100, name, facts, health_before, health_after FROM c, (SELECT * FROM targets LIMIT 1)"),
-        4 => "UPDATE cells SET intervals = 2000000; UPDATE intervals SET position = position * 1000".to_owned(),
+        4 => "UPDATE cells SET intervals = 20000; UPDATE intervals SET position = position * 1000".to_owned(),
         5 => "INSERT INTO runs SELECT number + 1000, 'a' || substr(id, 2), name, status, reason, started, ended, seed, iodyno_version, command, machine, plan, writer_boot, writer_namespace, writer_pid, writer_start_ticks FROM runs".to_owned(),
         _ => format!("UPDATE intervals SET kind = '{}'", pick(random, &["read", "flush", "erase", ""])),
     })
