@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn shares_that_look_like_percentages_are_remarked_on() {
         let of = |text: &str| {
-            let text = format!("{text}\n[limits]\ntime = \"1s\"\n");
+            let text = format!("schema = 1\n{text}\n[limits]\ntime = \"1s\"\n");
             Spec::from_toml(&text).unwrap_or_else(|e| panic!("{text}: {e:?}")).remarks()
         };
         let said = of("mix = { read = 90, write = 30 }");

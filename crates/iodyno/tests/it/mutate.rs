@@ -178,6 +178,9 @@ fn value(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     let mut query = db.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
     let columns: Vec<(String, String)> =
         query.query_map([table], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<Result<_, _>>()?;
+    if columns.is_empty() {
+        return Ok(());
+    }
     let (column, kind) = &columns[rng::below(random, columns.len() as u64) as usize];
     let old: rusqlite::types::Value = db.query_row(
         &format!("SELECT {column} FROM {table} ORDER BY random() LIMIT 1"),
