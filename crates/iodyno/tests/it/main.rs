@@ -17,6 +17,7 @@ mod faults;
 mod figures;
 mod flags;
 mod folder;
+mod foreign;
 mod forms;
 mod input;
 mod interruption;
