@@ -120,15 +120,17 @@ impl Totals {
         self.window_ns = self.window_ns.saturating_add(cell.window_ns);
         for interval in &cell.series {
             for stats in interval.classes.iter().flatten() {
-                let counts =
-                    [stats.service.count(), stats.response.as_ref().map_or(0, |h| h.count())];
+                let counts = [
+                    stats.service.count(),
+                    stats.response.as_ref().map_or(0, iodyno_measure::Histogram::count),
+                ];
                 let errors = stats.errors.total();
                 let ops = counts.into_iter().fold(errors, u64::saturating_add);
                 self.ops = self.ops.saturating_add(ops);
                 self.bytes = self.bytes.saturating_add(stats.bytes);
             }
         }
-        let lateness = cell.lateness.as_ref().map_or(0, |h| h.count());
+        let lateness = cell.lateness.as_ref().map_or(0, iodyno_measure::Histogram::count);
         self.ops = self.ops.saturating_add(lateness);
         for (what, sum, most) in [
             ("operations", self.ops, 4 * COUNT_MAX),

@@ -17,24 +17,24 @@ impl Spec {
         let mut all = Vec::new();
         let kinds: Vec<_> = self.kinds().collect();
         let shares = kinds.iter().map(|(kind, share)| (kind.name().to_owned(), *share));
-        remark("the mix", shares.collect(), &mut all);
+        remark("the mix", &shares.collect::<Vec<_>>(), &mut all);
         for kind in [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::WriteZeroes] {
             if !self.issues(kind) {
                 continue;
             }
             let sizes = self.blocks(kind).iter();
             let shares = sizes.map(|block| (human::size(block.bytes.into()), block.share));
-            remark("the block sizes", shares.collect(), &mut all);
+            remark("the block sizes", &shares.collect::<Vec<_>>(), &mut all);
             let patterns = self.addresses(kind).iter().enumerate();
             let shares = patterns.map(|(i, a)| (format!("pattern {}", i + 1), a.share));
-            remark("the addresses", shares.collect(), &mut all);
+            remark("the addresses", &shares.collect::<Vec<_>>(), &mut all);
         }
         all.dedup();
         all
     }
 }
 
-fn remark(what: &str, shares: Vec<(String, f64)>, all: &mut Vec<String>) {
+fn remark(what: &str, shares: &[(String, f64)], all: &mut Vec<String>) {
     let sum: f64 = shares.iter().map(|(_, share)| share).sum();
     if shares.len() < 2 || !LIKE_PERCENT.contains(&sum) || ROUNDED.contains(&sum) {
         return;

@@ -322,6 +322,9 @@ pub(crate) fn record(random: &mut Generator, good: &str) -> Vec<u8> {
         match rng::below(random, 12) {
             0 | 1 => {
                 let mut head: Value = serde_json::from_str(&lines[1]).unwrap_or_default();
+                if !head.is_object() {
+                    head = serde_json::json!({});
+                }
                 match rng::below(random, 3) {
                     0 => change(random, &mut head),
                     1 => head["workers"] = number(random).into(),
