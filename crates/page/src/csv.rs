@@ -93,9 +93,10 @@ pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }
 
-/// Text that no spreadsheet runs, and in which hidden characters are replaced, as the page shows them.
+/// Text that no spreadsheet runs, and in which hidden characters but line ends are replaced.
 pub fn safe(text: &str) -> String {
-    let text: String = text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
+    let hidden = |c: char| is_hidden(c) && c != '\n';
+    let text: String = text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();
     let number = text.parse::<f64>().is_ok_and(f64::is_finite);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !number {
         format!("'{text}")

@@ -117,7 +117,7 @@ fn blob(random: &mut Generator, old: &[u8]) -> Vec<u8> {
             new = vec![
                 1, 2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20,
                 0, 1, 0xFF, 0x23, 1,
-            ]
+            ];
         }
         // As many of one value as there can be.
         5 => new = [&[1][..], &[0xFF; 9], &[1, 0, 0, 0, 0, 0], &[0xFF; 9], &[1]].concat(),
@@ -342,7 +342,7 @@ pub(crate) fn record(random: &mut Generator, good: &str) -> Vec<u8> {
                                 "nbd://127.0.0.1:1/x",
                             ],
                         )
-                        .into()
+                        .into();
                     }
                 }
                 lines[1] = head.to_string();

@@ -56,6 +56,8 @@ fn judged(place: &Place, words: &str, number: u64, seen: &Mutex<Seen>) -> bool {
         });
     }
     let began = Instant::now();
+    // It is waited for below, by `wait4`, which tells what it used.
+    #[allow(clippy::zombie_processes)]
     let child = command.spawn().unwrap();
     let pid = child.id() as libc::pid_t;
     let mut hung = false;
@@ -227,10 +229,11 @@ fn a_record_is_replayed_or_refused() {
             [rng::below(&mut random, 5) as usize];
         let fault =
             ["f 0 slow x3", "f 0 lose", "f 0 power-cut", "f 0 clear 0", "f 0 latent 1MiB..+64KiB"];
-        good += &match i % 60 {
+        let line = match i % 60 {
             59 => fault[i as usize / 60].replacen('0', &(i * 2000).to_string(), 1),
             _ => format!("o {} {worker} 0 {kind} {at} {len} {}", i * 2000, i % 2),
         };
+        good.push_str(&line);
         good.push('\n');
     }
     good += "end 9000000 0123456789abcdef\n";
