@@ -462,6 +462,7 @@ fn a_target_that_stops_answering_is_given_up() {
     assert!(hung.oldest_ns > 300_000_000);
     let verdicts = judge(cell);
     assert!(verdicts.iter().any(|v| v.code == "TARGET_HUNG" && v.text.contains("8 operations")));
+}
 
 /// A fault of ours in a worker ends the cell, and says so: it was waited for without end. (An interval of
 /// no length, which `iodyno_run` refuses, is such a fault.)
