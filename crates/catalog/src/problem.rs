@@ -4,9 +4,12 @@
 
 use core::fmt;
 use core::ops::Range;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+
+use iodyno_units::text::{clean, clean_lines, is_hidden};
 
 use crate::find::File;
 
@@ -99,26 +102,47 @@ impl Problem {
     /// The drawing: message, file:line:column, the lines with their carets, help; with colours
     /// (ANSI escapes) or without.
     pub fn render(&self, color: bool) -> String {
-        let title = Level::ERROR.primary_title(self.message.as_str());
-        let mut group = match &self.text {
+        let (message, origin) = (clean_lines(&self.message), clean(&self.origin));
+        let help = self.help.as_deref().map(clean_lines);
+        let text = self.text.as_deref().map(same_length);
+        let labels: Vec<_> = self.labels.iter().map(|(span, it)| (span, clean(it))).collect();
+        let title = Level::ERROR.primary_title(&*message);
+        let mut group = match &text {
             Some(text) => {
-                let marks = self.labels.iter().enumerate().map(|(i, (span, label))| {
+                let marks = labels.iter().enumerate().map(|(i, (span, label))| {
                     let kind =
                         if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-                    let label = (!label.is_empty()).then_some(label.as_str());
-                    kind.span(span.clone()).label(label)
+                    let label = (!label.is_empty()).then_some(&**label);
+                    kind.span((*span).clone()).label(label)
                 });
-                let snippet = Snippet::source(&**text).path(self.origin.as_str());
+                let snippet = Snippet::source(&**text).path(&*origin);
                 Group::with_title(title).element(snippet.annotations(marks))
             }
-            None => Group::with_title(title).element(Origin::path(self.origin.as_str())),
+            None => Group::with_title(title).element(Origin::path(&*origin)),
         };
-        if let Some(help) = &self.help {
-            group = group.element(Level::HELP.message(help.as_str()));
+        if let Some(help) = &help {
+            group = group.element(Level::HELP.message(&**help));
         }
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])
     }
+}
+
+/// A file's text with each hidden character replaced by one that is seen and has as many bytes, so that
+/// places in the text stay where they are.
+fn same_length(text: &str) -> Cow<'_, str> {
+    let replaced = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
+    if !text.contains(replaced) {
+        return Cow::Borrowed(text);
+    }
+    let show = |c: char| match c {
+        c if !replaced(c) => c,
+        c if c.len_utf8() == 1 => '?',
+        c if c.len_utf8() == 2 => '¿',
+        c if c.len_utf8() == 3 => '\u{fffd}',
+        _ => '\u{1f63f}',
+    };
+    Cow::Owned(text.chars().map(show).collect())
 }
 
 impl fmt::Display for Problem {

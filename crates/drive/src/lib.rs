@@ -28,6 +28,7 @@ pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
 pub use model::{Carried, Modelled, drive_carried, drive_model};
 pub use plan::{
-    CellPlan, DriveError, Observer, Progress, Settle, TargetPlan, Unobserved, active_range, blocks,
+    CellPlan, DriveError, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Observer, Progress,
+    Settle, TargetPlan, Unobserved, active_range, blocks,
 };
 pub use walks::Walks;

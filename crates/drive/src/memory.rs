@@ -22,9 +22,11 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `len` bytes (rounded up to whole pages). Pages appear when first touched.
+    /// Maps `len` bytes, in whole pages; what is beyond `len` is not used. Pages appear when first touched.
     pub fn new(len: usize) -> io::Result<Self> {
-        let len = len.max(1).next_multiple_of(4096);
+        let asked = len.max(1);
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let len = asked.checked_next_multiple_of(4096).ok_or_else(too_large)?;
         // A huge page needs an aligned start, which the kernel gives to mappings of that size.
         // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of
         // ours.
@@ -47,7 +49,7 @@ impl Region {
             huge = unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) } == 0;
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave 0"))?;
-        Ok(Self { start, len, huge })
+        Ok(Self { start, len: asked, huge })
     }
 
     /// First byte.

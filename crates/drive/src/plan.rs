@@ -127,6 +127,13 @@ pub enum DriveError {
     },
 }
 
+/// The shortest interval of a series, ns.
+pub const INTERVAL_NS_MIN: u64 = 1_000_000;
+/// The longest interval of a series, ns: a day.
+pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
+/// The most intervals that a cell's time is divided into: each is kept.
+pub const INTERVALS_MAX: u64 = 1_000_000;
+
 /// What is known while a cell runs.
 #[derive(Debug)]
 pub struct Progress<'a> {

@@ -11,12 +11,14 @@ use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe;
 use crate::recorder::{IntervalMessage, Recorder};
 use crate::worker::{Control, Limits, Worker, WorkerReport};
-use iodyno_measure::Coverage;
+use iodyno_measure::{Coverage, Ended};
 use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, Arrivals, Filler, Geometry, Shared, Spec, Stream};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::thread::JoinHandleExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -214,9 +216,33 @@ struct Seat {
 }
 
 impl Seat {
+    /// Works until the worker is done. A worker always says how it ended, also when it panics: whoever waits
+    /// for it would wait for ever.
     fn work(self, worker: Worker) {
-        if let Err(source) = self.set_up_and_run(worker) {
-            let _ = self.messages.send(WorkerMessage::SetUpFailed { target: self.index, source });
+        let control = Arc::clone(&worker.control);
+        let work = AssertUnwindSafe(|| self.set_up_and_run(worker));
+        match catch_unwind(work) {
+            Ok(Ok(())) => {}
+            Ok(Err(source)) => {
+                let failed = WorkerMessage::SetUpFailed { target: self.index, source };
+                let _ = self.messages.send(failed);
+            }
+            Err(panic) => {
+                control.failed.store(true, Ordering::Relaxed);
+                control.stop.store(true, Ordering::Relaxed);
+                let report = WorkerReport {
+                    ended: Ended::Errors,
+                    engine_error: Some(panicked(panic.as_ref())),
+                    ..WorkerReport::default()
+                };
+                let _ = self.messages.send(WorkerMessage::Done(Box::new(Done {
+                    target: self.index,
+                    number: self.number,
+                    report,
+                    facts: BTreeMap::new(),
+                    kernel_workers: (0, 0),
+                })));
+            }
         }
     }
 
@@ -364,13 +390,30 @@ fn wake_signal() -> libc::c_int {
     })
 }
 
+/// What a worker's panic is to the run.
+fn panicked(panic: &(dyn Any + Send)) -> io::Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    io::Error::other(format!(
+        "a worker panicked ({}), which is a fault of iodyno",
+        text.unwrap_or("without a word")
+    ))
+}
+
 pub(crate) fn wait_until_ready(plan: &CellPlan<'_>, team: &Team) -> Result<(), DriveError> {
     for _ in 0..team.threads.len() {
-        if let Ok(WorkerMessage::SetUpFailed { target, source }) = team.messages.recv() {
-            // The others are waiting for a start that won't come.
-            team.control.stop.store(true, Ordering::Relaxed);
-            return Err(set_up_error(plan, target, source));
-        }
+        let (target, source) = match team.messages.recv() {
+            Ok(WorkerMessage::SetUpFailed { target, source }) => (target, source),
+            // It panicked before it was ready.
+            Ok(WorkerMessage::Done(done)) => {
+                let why = || io::Error::other("a worker ended before it began");
+                (done.target, done.report.engine_error.unwrap_or_else(why))
+            }
+            Ok(WorkerMessage::Ready) | Err(_) => continue,
+        };
+        // The others are waiting for a start that won't come.
+        team.control.stop.store(true, Ordering::Relaxed);
+        return Err(set_up_error(plan, target, source));
     }
     Ok(())
 }

@@ -475,3 +475,16 @@ fn a_target_that_stops_answering_is_given_up() {
     let verdicts = judge(cell);
     assert!(verdicts.iter().any(|v| v.code == "TARGET_HUNG" && v.text.contains("8 operations")));
 }
+
+/// A fault of ours in a worker ends the cell, and says so: it was waited for without end. (An interval of
+/// no length, which `iodyno_run` refuses, is such a fault.)
+#[test]
+fn a_worker_that_panics_ends_the_cell() {
+    let spec = spec("mix = { read = 1 }\nthreads = 2\n[limits]\ntime = \"10s\"\n");
+    let mut plan = plan(&spec, vec![(Medium::Null(MIB), EngineKind::Null)]);
+    plan.interval_ns = 0;
+    let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved).unwrap();
+    assert_eq!(cells[0].ended, Ended::Errors);
+    let why = &cells[0].facts["failure"];
+    assert!(why.contains("panicked") && why.contains("fault of iodyno"), "{why}");
+}

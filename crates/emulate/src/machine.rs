@@ -212,6 +212,11 @@ impl Machine {
         self.parts.len() as u32
     }
 
+    /// How many workers it was given.
+    pub fn workers(&self) -> u32 {
+        self.issue_ticks.len() as u32
+    }
+
     /// Bytes of a volume.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.system.volumes[volume as usize].device.capacity_bytes()

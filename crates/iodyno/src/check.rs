@@ -9,6 +9,7 @@ use iodyno_target::{
     inspect,
 };
 use iodyno_units::human;
+use iodyno_units::text::clean;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -107,11 +108,12 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
 }
 
 fn line(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "  {label:<16} {value}");
+    // Servers and devices say what they are in their own words.
+    let _ = writeln!(text, "  {label:<16} {}", clean(value));
 }
 
 fn describe(i: &Inspection) -> String {
-    let mut text = format!("{}\n", i.name);
+    let mut text = format!("{}\n", clean(&i.name.to_string()));
     let kind = serde_json::to_value(i.kind).ok();
     let kind = kind.as_ref().and_then(|k| k.as_str()).unwrap_or("unknown").to_owned();
     let is_new = if i.exists { "" } else { ", to be made" };
@@ -190,7 +192,7 @@ fn safety(refusals: &[Refusal], lifted: bool) -> String {
     let verdict = if lifted { "allowed, by --destroy, though:" } else { "refused:" };
     let mut text = format!("  writing          {verdict}\n");
     for refusal in refusals {
-        let _ = writeln!(text, "    - {refusal}");
+        let _ = writeln!(text, "    - {}", clean(&refusal.to_string()));
     }
     text
 }

@@ -4,6 +4,7 @@
 use iodyno_catalog::Problem;
 use iodyno_run::{NotKept, RunError};
 use iodyno_target::TargetError;
+use iodyno_units::text::clean_lines;
 
 /// Why a command could not do its work.
 #[derive(Debug)]
@@ -93,8 +94,9 @@ impl Failure {
     pub(crate) fn render(&self, color: bool) -> String {
         match &self.problem {
             Some(problem) => format!("{}\n", problem.render(color).trim_end()),
-            None if color => format!("\x1b[1;31merror\x1b[0m: {}\n", self.text),
-            None => format!("error: {}\n", self.text),
+            // It may quote a file, a server or a device.
+            None if color => format!("\x1b[1;31merror\x1b[0m: {}\n", clean_lines(&self.text)),
+            None => format!("error: {}\n", clean_lines(&self.text)),
         }
     }
 }

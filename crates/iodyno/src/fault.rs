@@ -9,6 +9,7 @@ use iodyno_live::record::Record;
 use iodyno_measure::Histogram;
 use iodyno_target::TargetName;
 use iodyno_units::human;
+use iodyno_units::text::clean_lines;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -28,13 +29,13 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     if flags.metrics {
         let said = serve::say(path, "metrics")?;
-        return print(said["text"].as_str().unwrap_or_default());
+        return print(&clean_lines(said["text"].as_str().unwrap_or_default()));
     }
     let said = serve::say(path, "status")?;
     if flags.json {
         return print_json(&said);
     }
-    print(&in_words(&said))
+    print(&clean_lines(&in_words(&said)))
 }
 
 fn in_words(status: &Value) -> String {
@@ -138,18 +139,34 @@ fn in_words(status: &Value) -> String {
     text
 }
 
+/// The most workers of a volume that a record may name.
+const WORKERS_MAX: u64 = 4096;
+
 /// `iodyno replay`.
 pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
-    let named = flags.record.display();
+    let named = flags.record.display().to_string();
     let wrong = |why: String| Failure::input(format!("{named}: {why}"));
-    let file = File::open(&flags.record).map_err(|e| wrong(e.to_string()))?;
-    let record = Record::open(BufReader::new(file)).map_err(wrong)?;
+    let open = || -> Result<Record<BufReader<File>>, Failure> {
+        let file = File::open(&flags.record).map_err(|e| wrong(e.to_string()))?;
+        Record::open(BufReader::new(file)).map_err(wrong)
+    };
+    // It is read twice, and a pipe would be waited for.
+    let is_file = std::fs::metadata(&flags.record).map_err(|e| wrong(e.to_string()))?.is_file();
+    if !is_file {
+        return Err(wrong("a record is a regular file: copy it to one".to_owned()));
+    }
+    let record = open()?;
     let head = &record.machine;
     let field = |key: &str| wrong(format!("line 2 does not say its `{key}`"));
     let device = head["device"].as_str().ok_or_else(|| field("device"))?;
-    let device = TargetName::parse(device).map_err(|e| wrong(e.to_string()))?;
+    let device = TargetName::parse(device).map_err(|e| wrong(format!("line 2: {e}")))?;
     let seed = head["seed"].as_u64().ok_or_else(|| field("seed"))?;
     let workers = head["workers"].as_u64().ok_or_else(|| field("workers"))?;
+    if !(1..=WORKERS_MAX).contains(&workers) {
+        return Err(wrong(format!(
+            "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
+        )));
+    }
     let system = serve::system(&device)?;
     let mut machine = Machine::new(&system, seed).map_err(Failure::input)?;
     for volume in 0..machine.volumes() {
@@ -157,6 +174,7 @@ pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
             machine.add_worker(volume);
         }
     }
+    open()?.check(&machine).map_err(wrong)?;
     machine.follow_content();
     let (mut changes, mut done, mut failed) = (Vec::new(), 0_u64, 0_u64);
     let mut gaps = Histogram::new();

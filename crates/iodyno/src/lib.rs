@@ -29,7 +29,9 @@ use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
 use iodyno_target::output::Folder;
+use iodyno_units::text::is_hidden;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -110,9 +112,24 @@ fn print(text: &str) -> Result<ExitCode, Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints a JSON document, indented, with a line end.
+/// Prints a JSON document, indented, with a line end. What is hidden in its texts is escaped, as JSON has it.
 fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
-    print(&format!("{document:#}\n"))
+    let text = format!("{document:#}\n");
+    let hidden = |c: char| is_hidden(c) && c != '\n';
+    if !text.contains(hidden) {
+        return print(&text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    print(&escaped)
 }
 
 fn man(folder: &std::path::Path) -> Result<ExitCode, Failure> {

@@ -121,6 +121,7 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         workloads.keys().map(|n| quoted(n)).collect::<Vec<_>>().join(", ")
     );
     let _ = writeln!(text, "time = \"{time_ns}ns\"\nramp = \"{ramp_ns}ns\"");
+    let mut varied = Vec::new();
     for vary in &flags.vary {
         let Some((axis, values)) = vary.split_once('=') else {
             return Err(Failure::input(format!(
@@ -134,6 +135,33 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
             return Err(Failure::input(format!(
                 "--vary {vary}: `{axis}` is no axis; there are {}",
                 known.join(", ")
+            )));
+        }
+        let fixed = match axis {
+            "depth" => flags.depth.is_some(),
+            "threads" => flags.threads.is_some(),
+            "block" => flags.block.is_some(),
+            "rate" => flags.rate.is_some(),
+            _ => false,
+        };
+        if fixed {
+            return Err(Failure::input(format!(
+                "--{axis} has no effect beside --vary {vary}, which sets it in each cell: leave one of them out"
+            )));
+        }
+        if varied.contains(&axis) {
+            return Err(Failure::input(format!(
+                "--vary {vary}: `{axis}` is varied twice: write all its values in one list"
+            )));
+        }
+        varied.push(axis);
+        let values_seen: Vec<&str> = values.split(',').map(str::trim).collect();
+        if let Some(twice) =
+            values_seen.iter().enumerate().find(|(at, v)| values_seen[..*at].contains(v))
+        {
+            return Err(Failure::input(format!(
+                "--vary {vary}: {} is there twice; for the same cells again use --repeat",
+                twice.1
             )));
         }
         let _ = writeln!(text, "{axis} = [{}]", lists(values));

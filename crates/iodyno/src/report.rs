@@ -10,6 +10,7 @@ use iodyno_report::json;
 use iodyno_report::page::{self, Options};
 use iodyno_report::terminal::{Style, text};
 use iodyno_target::output::{Folder, Output};
+use iodyno_units::human;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,9 @@ const INTERVALS_MAX: u64 = 100_000;
 /// Names of standard output for `-o`.
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
 /// Largest file that is looked into for runs, bytes.
-const IMPORT_BYTES_MAX: u64 = 1 << 30;
+const IMPORT_BYTES_MAX: u64 = 96 << 20;
+/// Most runs that are read out of a file.
+const IMPORT_RUNS_MAX: usize = 1000;
 
 /// Program and version, for the foot of a page.
 pub(crate) fn made_by() -> String {
@@ -34,8 +37,12 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
         .iter()
         .map(|selector| notebook.load_several_merged(selector, Some(INTERVALS_MAX)))
         .collect::<Result<_, _>>()?;
-    let options =
-        Options { made_by: made_by(), columns: flags.columns, without_data: flags.without_data };
+    let options = Options {
+        made_by: made_by(),
+        columns: flags.columns,
+        without_data: flags.without_data,
+        is_text: flags.markdown || flags.csv,
+    };
     let name = match sides.as_slice() {
         [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
         [one] => {
@@ -158,30 +165,48 @@ fn told(path: &Path, bytes: usize) {
     complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
 }
 
-pub(crate) fn import(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<ExitCode, Failure> {
     let place = flags.file.display().to_string();
-    let size =
-        fs::metadata(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?.len();
-    if size > IMPORT_BYTES_MAX {
-        return Err(Failure::input(format!("{place} is larger than any report")));
+    let wrong = |why: &str| Failure::input(format!("{place}: {why}"));
+    let about = fs::metadata(&flags.file).map_err(|e| wrong(&e.to_string()))?;
+    if !about.is_file() {
+        return Err(wrong("a report is a regular file: name the page that `iodyno report` wrote"));
     }
-    let bytes = fs::read(&flags.file).map_err(|e| Failure::input(format!("{place}: {e}")))?;
-    let page = String::from_utf8_lossy(&bytes);
-    let found = html::embedded(&page, "iodyno-run-");
-    if found.is_empty() {
-        return Err(Failure::input(format!(
-            "{place} holds no run: reports hold theirs, unless they were made with --without-data"
+    if about.len() > IMPORT_BYTES_MAX {
+        return Err(wrong(&format!(
+            "is larger than any report ({}): copy the notebook itself and name it with --notebook",
+            human::size(IMPORT_BYTES_MAX)
         )));
     }
-    let runs: Vec<Run> = found
-        .iter()
-        .map(|text| portable::from_text(text, &flags.file))
-        .collect::<Result<_, _>>()?;
-    let mut notebook = Notebook::open(&stored::path(notebook)?)?;
+    let page = fs::read(&flags.file).map_err(|e| wrong(&e.to_string()))?;
+    let page = String::from_utf8(page)
+        .map_err(|_| wrong("is no page that `iodyno report` wrote: it is not UTF-8"))?;
+    let found = html::embedded(&page, "iodyno-run-");
+    if found.is_empty() {
+        return Err(wrong(
+            "holds no run: pages that `iodyno report` writes hold theirs, unless they were made with --without-data; Markdown, CSV and pictures hold none",
+        ));
+    }
+    if found.len() > IMPORT_RUNS_MAX {
+        return Err(wrong(&format!("holds more than {IMPORT_RUNS_MAX} runs, and no report does")));
+    }
+    // One at a time, so that only one is in memory; and all of them before anything is kept.
+    if found.len() > 1 {
+        for text in &found {
+            portable::from_text(text, &flags.file)?;
+        }
+    }
+    let mut notebook = None;
+    let path = stored::path(notebook_flag)?;
     let plain = Style { color: false, width: 80, unicode: true };
     let mut lines = String::new();
-    for run in &runs {
-        let news = if notebook.import(run)? { "read in" } else { "is there already" };
+    for embedded in &found {
+        let run = portable::from_text(embedded, &flags.file)?;
+        let notebook = match &mut notebook {
+            Some(notebook) => notebook,
+            none => none.insert(Notebook::open(&path)?),
+        };
+        let news = if notebook.import(&run)? { "read in" } else { "is there already" };
         let name = text::clean(&run.head.name, 60, plain);
         let _ = writeln!(lines, "{}  {name}  {news}", run.id);
     }

@@ -11,6 +11,7 @@ use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
 use iodyno_report::{Standing, json, thresholds};
 use iodyno_run::{CellRequest, MethodRequest, Request};
+use iodyno_units::text::clean;
 use iodyno_workload::{Process, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,6 +29,9 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let request = request(flags, cli, words)?;
+    for remark in remarks(&request) {
+        complain(&format!("note: {}\n", clean(&remark)));
+    }
     let output = Output {
         json: flags.json,
         series: flags.series,
@@ -35,6 +39,14 @@ pub(crate) fn command(
         report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
     };
     carry_out(&request, cli, &output, style)
+}
+
+/// What the workloads say that was perhaps not meant, each once.
+fn remarks(request: &Request) -> Vec<String> {
+    let mut all: Vec<String> = request.cells.iter().flat_map(|cell| cell.spec.remarks()).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|remark| seen.insert(remark.clone()));
+    all
 }
 
 /// What is told, and how.

@@ -15,9 +15,11 @@
 
 use crate::words::{self, Ask};
 use iodyno_emulate::{Completion, Fault, Machine};
+use iodyno_units::text::quoted;
 use iodyno_units::{Op, OpKind};
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{BufRead, BufWriter, Write};
+use std::io::{BufRead, BufWriter, Read, Write};
 use std::path::Path;
 
 const FIRST: &str = "iodyno record 1";
@@ -91,11 +93,23 @@ enum Line {
     End { now_ns: u64, hash: u64 },
 }
 
+/// The longest line of a record, bytes; the one that describes the machine is the longest.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// The latest time in a record, ns: two years.
+const AT_NS_MAX: u64 = 1 << 56;
+/// The largest operation that carries data, bytes: twice what a server takes.
+const DATA_BYTES_MAX: u32 = 64 << 20;
+/// The most operations that a replay has in flight.
+const IN_FLIGHT_MAX: u64 = 1 << 20;
+/// Characters of a line that an error quotes.
+const QUOTE_CHARS: usize = 80;
+
 /// A record that is read.
 #[derive(Debug)]
 pub struct Record<R> {
-    lines: std::io::Lines<R>,
+    from: R,
     number: usize,
+    line: Vec<u8>,
     /// What describes the machine.
     pub machine: serde_json::Value,
 }
@@ -118,47 +132,96 @@ impl Ended {
     }
 }
 
+/// The next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record.
+fn take_line<'a>(
+    from: &mut impl BufRead,
+    number: usize,
+    line: &'a mut Vec<u8>,
+) -> Result<Option<&'a str>, String> {
+    line.clear();
+    let wrong = |what: &str| format!("line {number} {what}");
+    Read::by_ref(from)
+        .take(LINE_BYTES_MAX)
+        .read_until(b'\n', line)
+        .map_err(|e| wrong(&e.to_string()))?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() as u64 == LINE_BYTES_MAX {
+        return Err(wrong("is longer than any line of a record"));
+    }
+    let text = std::str::from_utf8(line).map_err(|_| wrong("is no text"))?;
+    Ok(Some(text))
+}
+
 impl<R: BufRead> Record<R> {
     /// Reads the beginning of a record.
     ///
     /// # Errors
     /// It is none.
-    pub fn open(from: R) -> Result<Self, String> {
-        let mut lines = from.lines();
-        let mut line = || lines.next().transpose().map_err(|e| e.to_string());
-        match line()? {
-            Some(first) if first == FIRST => {}
-            Some(first) if first.starts_with("iodyno record ") => {
-                return Err(format!("this is `{first}`; this version reads `{FIRST}`"));
+    pub fn open(mut from: R) -> Result<Self, String> {
+        let mut line = Vec::new();
+        match take_line(&mut from, 1, &mut line) {
+            Ok(Some(first)) if first == FIRST => {}
+            Ok(Some(first)) if first.starts_with("iodyno record ") => {
+                return Err(format!(
+                    "this is `{}`; this version reads `{FIRST}`",
+                    quoted(first, QUOTE_CHARS)
+                ));
             }
             _ => return Err("this is no record of `iodyno serve --record`".to_owned()),
         }
-        let machine = line()?.ok_or("the record ends before it describes its machine")?;
-        let machine = serde_json::from_str(&machine).map_err(|e| format!("line 2: {e}"))?;
-        Ok(Self { lines, number: 2, machine })
+        let machine = take_line(&mut from, 2, &mut line)?
+            .ok_or("the record ends before it describes its machine")?;
+        let machine = serde_json::from_str(machine)
+            .map_err(|e| format!("line 2 does not describe a machine: {e}"))?;
+        Ok(Self { from, number: 2, line, machine })
     }
 
-    fn next(&mut self) -> Result<Option<Line>, String> {
-        let Some(text) = self.lines.next().transpose().map_err(|e| e.to_string())? else {
+    /// The next line, if it is one that `machine` can be given.
+    fn next(&mut self, machine: &Machine) -> Result<Option<Line>, String> {
+        let number = self.number + 1;
+        let Some(text) = take_line(&mut self.from, number, &mut self.line)? else {
             return Ok(None);
         };
-        self.number += 1;
-        let number = self.number;
-        let line = read(&text);
-        line.map(Some).ok_or_else(|| format!("line {number} can't be read: `{text}`"))
+        self.number = number;
+        let line = read(text).ok_or_else(|| {
+            format!("line {number} can't be read: `{}`", quoted(text, QUOTE_CHARS))
+        })?;
+        fits(machine, &line).map_err(|why| {
+            format!("line {number} is not of this machine: {why}: `{}`", quoted(text, QUOTE_CHARS))
+        })?;
+        Ok(Some(line))
+    }
+
+    /// Reads the whole record, and does nothing with it: each line must be one that `machine` can be given.
+    ///
+    /// # Errors
+    /// The first line that is not.
+    pub fn check(mut self, machine: &Machine) -> Result<(), String> {
+        while self.next(machine)?.is_some() {}
+        Ok(())
     }
 
     /// Gives a machine, made as the record describes it, the same inputs at the same times. `told`
     /// hears of every completion.
     ///
     /// # Errors
-    /// A line that can't be read; what came before it has happened.
+    /// A line that can't be read, or not be given to this machine; what came before it has happened
+    /// ([`Self::check`] finds it before).
     pub fn replay(
         mut self,
         machine: &mut Machine,
         told: &mut dyn FnMut(&Machine, &Completion),
     ) -> Result<Ended, String> {
         let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None) };
+        let completed = Cell::new(0_u64);
+        let told = &mut |machine: &Machine, done: &Completion| {
+            completed.set(completed.get() + 1);
+            told(machine, done);
+        };
         let advance =
             |machine: &mut Machine, until_ns, told: &mut dyn FnMut(&Machine, &Completion)| {
                 while let Some(next_ns) = machine.next_event()
@@ -169,10 +232,16 @@ impl<R: BufRead> Record<R> {
                     }
                 }
             };
-        while let Some(line) = self.next()? {
+        while let Some(line) = self.next(machine)? {
             match line {
                 Line::Operation { at_ns, worker, volume, op } => {
                     advance(machine, at_ns, told);
+                    if ended.operations - completed.get() >= IN_FLIGHT_MAX {
+                        return Err(format!(
+                            "line {} is one too many: {IN_FLIGHT_MAX} operations are in flight, and no server has that",
+                            self.number
+                        ));
+                    }
                     ended.operations += 1;
                     machine.submit(at_ns, worker, volume, &op, ended.operations);
                 }
@@ -193,6 +262,53 @@ impl<R: BufRead> Record<R> {
         ended.hashes.0 = machine.event_hash();
         Ok(ended)
     }
+}
+
+/// Whether a machine can be given what a line says.
+fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
+    let (at_ns, volume) = match line {
+        Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),
+        Line::Fault { at_ns, fault } => (*at_ns, fault.volume()),
+        Line::End { now_ns, .. } => (*now_ns, None),
+    };
+    if at_ns > AT_NS_MAX {
+        return Err(format!("its time is beyond {AT_NS_MAX} ns"));
+    }
+    let volumes = machine.volumes();
+    if let Some(volume) = volume.filter(|&volume| volume >= volumes) {
+        return Err(format!("there is no volume {volume}, they are 0 to {}", volumes - 1));
+    }
+    let (offset_bytes, len_bytes) = match line {
+        Line::Operation { worker, op, .. } => {
+            if *worker >= machine.workers() {
+                return Err(format!(
+                    "there is no worker {worker}, line 2 has 0 to {}",
+                    machine.workers().saturating_sub(1)
+                ));
+            }
+            if op.kind == OpKind::Flush {
+                return Ok(());
+            }
+            let carries = matches!(op.kind, OpKind::Read | OpKind::Write);
+            if op.len_bytes == 0 || carries && op.len_bytes > DATA_BYTES_MAX {
+                return Err(format!("an operation has 1 to {DATA_BYTES_MAX} bytes"));
+            }
+            (op.offset_bytes, u64::from(op.len_bytes))
+        }
+        Line::Fault { fault, .. } => match *fault {
+            Fault::Page { offset_bytes, .. } | Fault::Block { offset_bytes, .. } => {
+                (offset_bytes, 1)
+            }
+            Fault::Latent { offset_bytes, len_bytes, .. } => (offset_bytes, len_bytes),
+            _ => return Ok(()),
+        },
+        Line::End { .. } => return Ok(()),
+    };
+    let capacity_bytes = machine.capacity_bytes(volume.unwrap_or(0));
+    if offset_bytes.checked_add(len_bytes).is_none_or(|end_bytes| end_bytes > capacity_bytes) {
+        return Err(format!("it goes beyond the volume's end, {capacity_bytes}"));
+    }
+    Ok(())
 }
 
 fn read(text: &str) -> Option<Line> {

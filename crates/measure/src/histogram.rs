@@ -215,6 +215,11 @@ impl Histogram {
         }
     }
 
+    /// Memory that its buckets take, bytes.
+    pub fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.counts)
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.count

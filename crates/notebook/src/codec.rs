@@ -4,8 +4,12 @@
 //! row for each interval and kind of operation; an interval in which nothing happened has no row,
 //! and `cells.intervals` says how many there are in all.
 
-use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Level};
+use crate::fault::{Fault, Room};
+use crate::sane;
+use crate::strict::QUOTE_CHARS;
+use iodyno_measure::{Cell, ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, Level};
 use iodyno_units::OpKind;
+use iodyno_units::text::quoted;
 use rusqlite::{Row, Transaction, named_params, params, types::ValueRef};
 use serde_json::Value;
 
@@ -17,9 +21,11 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// Reads a column of JSON text.
-pub(crate) fn parse(text: &str, what: &str) -> Result<Value, Damage> {
-    serde_json::from_str(text).map_err(|e| format!("{what} is not JSON: {e}"))
+/// Reads a column of JSON text; what it takes of memory is taken of `room`.
+pub(crate) fn parse(text: &str, what: &str, room: &Room) -> Result<Value, Fault> {
+    let value = serde_json::from_str(text).map_err(|e| format!("{what} is not JSON: {e}"))?;
+    room.take(sane::weight(&value))?;
+    Ok(value)
 }
 
 /// The name of a level in a row.
@@ -169,27 +175,52 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
 /// Which interval and kind of operation a row is about. Columns: position, kind, bytes, errors, service,
 /// response.
 fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
-    let position = row.get::<_, i64>(0)? as usize;
+    let position = match sane::number(row, "intervals", "position", u32::MAX.into())? {
+        Ok(position) => position as usize,
+        Err(damage) => return Ok(Err(damage)),
+    };
     let kind = row.get_ref(1)?.as_str().unwrap_or_default();
     let known = OpKind::ALL.into_iter().find(|k| k.name() == kind);
-    Ok(known.map(|k| (position, k)).ok_or_else(|| format!("`{kind}` is no kind of operation")))
+    let unknown = || format!("`{}` is no kind of operation", quoted(kind, QUOTE_CHARS));
+    Ok(known.map(|k| (position, k)).ok_or_else(unknown))
 }
 
 /// Adds a row's figures to `stats`. Columns as in [`about`].
 fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), Damage>> {
-    let bytes = row.get::<_, i64>(2)? as u64;
+    let bytes = match sane::number(row, "intervals", "bytes", sane::BYTES_MAX)? {
+        Ok(bytes) => bytes,
+        Err(damage) => return Ok(Err(damage)),
+    };
     let (errors, service, response) = (row.get_ref(3)?, row.get_ref(4)?, row.get_ref(5)?);
     let mut add = || -> Result<(), Damage> {
-        if let ValueRef::Text(_) = errors {
-            let errors: ErrorCounts = serde_json::from_str(errors.as_str().unwrap_or_default())
-                .map_err(|e| format!("the errors of an interval: {e}"))?;
-            stats.errors.merge(&errors);
+        match errors {
+            ValueRef::Null => {}
+            ValueRef::Text(text) => {
+                let errors: ErrorCounts = serde_json::from_slice(text)
+                    .map_err(|e| format!("the errors of an interval: {e}"))?;
+                let most = ErrorKind::ALL.into_iter().map(|kind| errors.of(kind)).max();
+                if most > Some(sane::COUNT_MAX / 8) || stats.errors.total() > sane::COUNT_MAX {
+                    return Err("an interval has more errors than can have happened".to_owned());
+                }
+                stats.errors.merge(&errors);
+            }
+            other => return Err(sane::not_a("intervals", "errors", "text", other.data_type())),
         }
-        stats.bytes += bytes;
+        stats.bytes = stats.bytes.saturating_add(bytes);
+        let blob = |value: ValueRef<'_>, column| match value {
+            ValueRef::Blob(_) => Ok(()),
+            other => Err(sane::not_a("intervals", column, "a blob", other.data_type())),
+        };
+        blob(service, "service")?;
         stats.service.merge_bytes(service.as_blob().unwrap_or_default())?;
-        if let ValueRef::Blob(blob) = response {
-            let response = stats.response.get_or_insert_with(Histogram::trimmed);
-            response.merge_bytes(blob)?;
+        if !matches!(response, ValueRef::Null) {
+            blob(response, "response")?;
+            let kept = stats.response.get_or_insert_with(Histogram::trimmed);
+            kept.merge_bytes(response.as_blob().unwrap_or_default())?;
+        }
+        let response = stats.response.as_ref().map_or(0, Histogram::count);
+        if stats.service.count().max(response) > sane::COUNT_MAX {
+            return Err("an interval has more operations than can have been done".to_owned());
         }
         Ok(())
     };
@@ -214,35 +245,41 @@ pub(crate) struct Series {
     pub(crate) ops: Vec<u64>,
 }
 
-/// The series of a cell that has `count` intervals, `merge` neighbours made one.
+/// The series of a cell that has `count` intervals, `merge` neighbours made one. What it takes of memory
+/// is taken of `room`.
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
     count: usize,
     merge: usize,
-) -> rusqlite::Result<Result<Series, Damage>> {
-    let mut ops = vec![0; count];
+    room: &Room,
+) -> Result<Series, Fault> {
+    let merged = count.div_ceil(merge);
+    room.take((count * size_of::<u64>() + merged * size_of::<Interval>()) as u64)?;
+    let mut ops = vec![0_u64; count];
     let mut intervals: Vec<Interval> = Vec::new();
-    intervals.resize_with(count.div_ceil(merge), Interval::default);
+    intervals.resize_with(merged, Interval::default);
     let mut query = db.prepare_cached(
         "SELECT position, kind, bytes, errors, service, response FROM intervals
          WHERE cell = ?1 ORDER BY position",
     )?;
     let mut rows = query.query(params![cell])?;
+    let size = |stats: &ClassStats| {
+        stats.service.heap_bytes() + stats.response.as_ref().map_or(0, Histogram::heap_bytes)
+    };
     while let Some(row) = rows.next()? {
-        let (position, kind) = match about(row)? {
-            Ok(about) => about,
-            Err(damage) => return Ok(Err(damage)),
-        };
+        let (position, kind) = about(row)??;
         if position >= count {
-            return Ok(Err(format!("interval {position} of {count}")));
+            return Err(Fault::Damage(format!("interval {position} of {count}")));
         }
-        let stats = intervals[position / merge].classes[kind.index()].get_or_insert_with(nothing);
-        let before = stats.ops();
-        if let Err(damage) = add_class(row, stats)? {
-            return Ok(Err(damage));
-        }
-        ops[position] += stats.ops() - before;
+        let slot = &mut intervals[position / merge].classes[kind.index()];
+        let is_new = slot.is_none();
+        let stats = slot.get_or_insert_with(nothing);
+        let (before, size_before) = (stats.ops(), size(stats));
+        add_class(row, stats)??;
+        let grown = size(stats) - size_before;
+        room.take((grown + if is_new { size_of::<ClassStats>() } else { 0 }) as u64)?;
+        ops[position] = ops[position].saturating_add(stats.ops() - before);
     }
-    Ok(Ok(Series { intervals, ops }))
+    Ok(Series { intervals, ops })
 }

@@ -112,6 +112,28 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// It says that it is a notebook, but something in it is not as this program makes notebooks.
+    #[error(
+        "`{}` is not as iodyno makes notebooks: {what}; it was not read: take it from a backup, or from the \
+         iodyno that measured", path.display()
+    )]
+    Altered {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// A run takes more memory than any that was measured.
+    #[error(
+        "run {run} in the notebook `{}` is larger than a run that iodyno measures can be; it was not read",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The run's id.
+        run: String,
+    },
     /// Anything else that SQLite refuses.
     #[error("the notebook `{}` failed while {doing}: {source}", path.display())]
     Sqlite {

@@ -15,6 +15,11 @@ pub(crate) fn from_random(random: u64) -> String {
     (0..LENGTH).map(|i| char::from(ALPHABET[(random >> (5 * i)) as usize % 32])).collect()
 }
 
+/// Whether a text is an id as [`from_random`] makes them.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == LENGTH && text.bytes().all(|b| ALPHABET.contains(&b))
+}
+
 /// How a person names a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selector {

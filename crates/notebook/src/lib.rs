@@ -9,11 +9,16 @@
 //! the rest is JSON. `docs/formats/notebook.md` is the format's specification; the file carries
 //! its version, and each later version opens the files of all earlier ones.
 //!
+//! A notebook may come from a stranger: no view, trigger or generated column in it is evaluated
+//! (`strict.rs`), every number that is read has a range (`sane.rs`), and reading has limits in steps and
+//! in memory.
+//!
 //! **Invariant:** this crate stores; it neither measures nor prints. What a workload, a target or
 //! a machine is comes in and goes out as JSON that is not looked into.
 
 mod codec;
 mod error;
+mod fault;
 mod id;
 mod load;
 mod model;
@@ -21,7 +26,9 @@ mod notebook;
 mod path;
 pub mod portable;
 mod process;
+mod sane;
 mod schema;
+mod strict;
 mod writer;
 mod written;
 

@@ -2,14 +2,35 @@
 //!
 //! Nothing is repaired in the file: that a run crashed follows from its writer being gone, each
 //! time that it is read, and its unfinished cell is judged by what was committed of it.
+//!
+//! The file may be a stranger's. Every number is held against its range, every text that an error quotes
+//! is cleaned, and what is read has a limit in memory.
 
-use crate::codec::{self, Damage, Series};
+use crate::codec::{self, Series};
+use crate::fault::{Fault, Room};
 use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
-use crate::{Error, Timestamp, schema};
+use crate::sane::{self, Totals};
+use crate::strict::QUOTE_CHARS;
+use crate::{Error, Timestamp, id, schema};
 use iodyno_measure::{Cell, Ended, Histogram, Recorded, verdict};
-use rusqlite::{Connection, Row, params};
+use iodyno_units::text::quoted;
+use rusqlite::{Connection, Row};
+use serde_json::Value;
 use std::path::Path;
+
+/// Memory that the runs of a list may take, bytes.
+const LIST_BYTES_MAX: u64 = 192 << 20;
+/// Memory that a run without its series may take, bytes.
+const HEAD_BYTES_MAX: u64 = 128 << 20;
+/// Memory that the series of a run may take, bytes. Longer ones are read with neighbours merged.
+const SERIES_BYTES_MAX: u64 = 224 << 20;
+/// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
+const INTERVALS_MAX: u64 = 1_000_000;
+/// How many times as many neighbours are merged where a series was too long.
+const MERGE_MORE: u64 = 4;
+/// Most neighbours that are merged.
+const MERGE_MAX: u64 = 1 << 24;
 
 /// The columns that say how a run stands, for [`standing`].
 const STANDING: &str = "id, started, ended, status, reason,
@@ -22,206 +43,273 @@ struct Standing {
     status: Status,
 }
 
-fn standing(row: &Row) -> rusqlite::Result<Result<Standing, (String, Damage)>> {
-    let id: String = row.get("id")?;
-    let (started, ended): (String, Option<String>) = (row.get("started")?, row.get("ended")?);
-    let name: String = row.get("status")?;
-    let reason: Option<String> = row.get("reason")?;
-    let writer = Writer {
-        boot: row.get("writer_boot")?,
-        namespace: row.get("writer_namespace")?,
-        pid: row.get("writer_pid")?,
-        start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
-    };
-    let time = |text: String| text.parse().map_err(|e| format!("`{text}` is no time: {e}"));
-    let read = || -> Result<Standing, Damage> {
+/// A fault, and the run that it was found in.
+type OfRun = (String, Fault);
+
+fn standing(row: &Row) -> Result<Standing, OfRun> {
+    let id: String = row.get("id").map_err(|e| (String::new(), e.into()))?;
+    if !id::is_id(&id) {
+        let shown = quoted(&id, QUOTE_CHARS);
+        let what = "its id is not ten digits and letters as iodyno makes them".to_owned();
+        return Err((shown, Fault::Damage(what)));
+    }
+    let read = || -> Result<Standing, Fault> {
+        let (started, ended): (String, Option<String>) = (row.get("started")?, row.get("ended")?);
+        let name: String = row.get("status")?;
+        let reason: Option<String> = row.get("reason")?;
+        let pid = sane::number(row, "runs", "writer_pid", u32::MAX.into())??;
+        let writer = Writer {
+            boot: row.get("writer_boot")?,
+            namespace: row.get("writer_namespace")?,
+            pid: pid as u32,
+            start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
+        };
+        let time = |text: String| {
+            text.parse::<Timestamp>().map_err(|_| {
+                Fault::Damage(format!("`{}` is no time of day", quoted(&text, QUOTE_CHARS)))
+            })
+        };
         let status = match name.as_str() {
             "running" if writer.may_be_alive() => Status::Running,
             "running" | "crashed" => Status::Crashed,
             "finished" => Status::Finished,
             "interrupted" => Status::Interrupted,
             "failed" => Status::Failed(reason.unwrap_or_default()),
-            other => return Err(format!("its status is `{other}`")),
+            other => {
+                return Err(format!("its status is `{}`", quoted(other, QUOTE_CHARS)).into());
+            }
         };
         let ended = ended.map(time).transpose()?;
         Ok(Standing { id: id.clone(), started: time(started)?, ended, status })
     };
-    Ok(read().map_err(|damage| (id, damage)))
+    read().map_err(|fault| (id.clone(), fault))
 }
 
-fn damaged(path: &Path, run: &str, what: Damage) -> Error {
-    Error::Damaged { path: path.to_owned(), run: run.to_owned(), what }
+/// The error of a fault in a run.
+fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
+    let path = path.to_owned();
+    match fault {
+        Fault::Sqlite(e) => schema::explain(&path, doing, e),
+        Fault::Damage(what) => Error::Damaged { path, run, what },
+        Fault::NoRoom => Error::TooLarge { path, run },
+    }
 }
 
 /// Every run, in the order in which they began.
 pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>, Error> {
-    let rows = || -> rusqlite::Result<Result<Vec<RunSummary>, (String, Damage)>> {
+    let room = Room::new(LIST_BYTES_MAX);
+    let all = |fault: Fault| ("?".to_owned(), fault);
+    let read = || -> Result<Vec<RunSummary>, OfRun> {
+        let whole = |e: rusqlite::Error| all(e.into());
         // One transaction, so that the three queries see the same state.
-        let tx = db.unchecked_transaction()?;
-        let mut targets =
-            tx.prepare("SELECT name FROM targets WHERE run = ?1 ORDER BY position")?;
-        let mut cells = tx.prepare(
-            "SELECT name, target, block_bytes, finished, level, window_ns, interval_ns, intervals,
+        let tx = db.unchecked_transaction().map_err(whole)?;
+        let mut targets = tx
+            .prepare("SELECT name FROM targets WHERE run = ?1 ORDER BY position")
+            .map_err(whole)?;
+        let mut cells = tx
+            .prepare(
+                "SELECT name, target, block_bytes, finished, level, window_ns, interval_ns, intervals,
                  ops, bytes
              FROM cells WHERE run = ?1 ORDER BY position",
-        )?;
-        let mut runs = tx.prepare(&format!(
-            "SELECT number, name, {STANDING},
+            )
+            .map_err(whole)?;
+        let mut runs = tx
+            .prepare(&format!(
+                "SELECT number, name, {STANDING},
                      CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method
                  FROM runs ORDER BY number"
-        ))?;
-        let mut rows = runs.query([])?;
+            ))
+            .map_err(whole)?;
+        let mut rows = runs.query([]).map_err(whole)?;
         let mut list = Vec::new();
-        while let Some(row) = rows.next()? {
-            let number: i64 = row.get("number")?;
-            let standing = match standing(row)? {
-                Ok(standing) => standing,
-                Err(damage) => return Ok(Err(damage)),
+        while let Some(row) = rows.next().map_err(whole)? {
+            let standing = standing(row)?;
+            let mut rest = || -> Result<RunSummary, Fault> {
+                let number: i64 = row.get("number")?;
+                let mut names = Vec::new();
+                let mut rows = targets.query([number])?;
+                while let Some(row) = rows.next()? {
+                    let name: String = row.get(0)?;
+                    room.take(32 + name.len() as u64)?;
+                    names.push(name);
+                    at_most(names.len(), sane::PARTS_MAX, "targets")?;
+                }
+                let mut summaries = Vec::new();
+                let mut rows = cells.query([number])?;
+                while let Some(row) = rows.next()? {
+                    let cell = cell_summary(row)?;
+                    room.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
+                    summaries.push(cell);
+                    at_most(summaries.len(), sane::CELLS_MAX, "cells")?;
+                }
+                let name: String = row.get("name")?;
+                room.take(256 + name.len() as u64)?;
+                Ok(RunSummary {
+                    id: standing.id.clone(),
+                    started: standing.started,
+                    ended: standing.ended,
+                    status: standing.status.clone(),
+                    name,
+                    has_method: row
+                        .get::<_, Option<String>>("method")?
+                        .is_some_and(|kind| kind != "null"),
+                    targets: names,
+                    cells: summaries,
+                })
             };
-            list.push(RunSummary {
-                id: standing.id,
-                started: standing.started,
-                ended: standing.ended,
-                status: standing.status,
-                name: row.get("name")?,
-                has_method: row.get::<_, Option<String>>("method")?.is_some_and(|t| t != "null"),
-                targets: targets
-                    .query_map([number], |r| r.get(0))?
-                    .collect::<rusqlite::Result<_>>()?,
-                cells: cells.query_map([number], cell_summary)?.collect::<rusqlite::Result<_>>()?,
-            });
+            list.push(rest().map_err(|fault| (standing.id.clone(), fault))?);
+            at_most(list.len(), sane::RUNS_MAX, "runs").map_err(all)?;
         }
-        Ok(Ok(list))
+        Ok(list)
     };
-    rows()
-        .map_err(|e| schema::explain(path, "listing runs", e))?
-        .map_err(|(run, damage)| damaged(path, &run, damage))
+    read().map_err(|of| error(path, "listing runs", of))
 }
 
-fn cell_summary(row: &Row) -> rusqlite::Result<CellSummary> {
-    let finished: bool = row.get("finished")?;
-    let window_ns = if finished {
-        row.get::<_, i64>("window_ns")?
+fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(Fault::Damage(format!("there are more than {most} {what}")))
+}
+
+fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
+    let number =
+        |column, most| -> Result<u64, Fault> { Ok(sane::number(row, "cells", column, most)??) };
+    let window_ns = if number("finished", 1)? == 1 {
+        number("window_ns", sane::TIME_NS_MAX)?
     } else {
-        row.get::<_, i64>("intervals")? * row.get::<_, i64>("interval_ns")?
+        let length_ns = number("interval_ns", sane::TIME_NS_MAX)?;
+        number("intervals", u32::MAX.into())?.saturating_mul(length_ns)
     };
-    let per_second = |n: i64| {
+    let per_second = |n: u64| {
         if window_ns == 0 { 0.0 } else { n as f64 * 1e9 / window_ns as f64 }
     };
     Ok(CellSummary {
         name: row.get("name")?,
         target: row.get("target")?,
-        block_bytes: row.get("block_bytes")?,
-        iops: per_second(row.get("ops")?),
-        bytes_per_s: per_second(row.get("bytes")?),
+        block_bytes: number("block_bytes", u32::MAX.into())? as u32,
+        iops: per_second(number("ops", sane::COUNT_MAX)?),
+        bytes_per_s: per_second(number("bytes", sane::BYTES_MAX)?),
         level: row.get::<_, Option<String>>("level")?.as_deref().and_then(codec::level_of),
     })
 }
 
-/// The run of this row number. Where it has more intervals than `intervals_max`, neighbours are merged,
-/// as many as it takes.
+/// The run of this row number. Where it has more intervals than `intervals_max`, or takes more memory than
+/// a run may, neighbours are merged, as many as it takes; the cells' `interval_ns` says so.
 pub(crate) fn run(
     db: &Connection,
     path: &Path,
     number: i64,
     intervals_max: Option<u64>,
 ) -> Result<Run, Error> {
-    let failed = |e| schema::explain(path, "reading a run", e);
-    let tx = db.unchecked_transaction().map_err(failed)?;
-    let sql = format!(
-        "SELECT {STANDING}, name, seed, iodyno_version, command, machine, plan
+    let read = || -> Result<Run, OfRun> {
+        let whole = |e: rusqlite::Error| ("?".to_owned(), Fault::from(e));
+        let tx = db.unchecked_transaction().map_err(whole)?;
+        let sql = format!(
+            "SELECT {STANDING}, name, seed, iodyno_version, command, machine, plan
          FROM runs WHERE number = ?1"
-    );
-    let (standing, mut head) = tx
-        .query_row(&sql, [number], |row| Ok((standing(row)?, head(row)?)))
-        .map_err(failed)
-        .and_then(|(s, h)| {
-            let standing = s.map_err(|(run, damage)| damaged(path, &run, damage))?;
-            let head = h.map_err(|damage| damaged(path, &standing.id, damage))?;
-            Ok((standing, head))
-        })?;
-    let id = standing.id;
-    head.targets = targets(&tx, number).map_err(failed)?.map_err(|d| damaged(path, &id, d))?;
-    head.workloads = workloads(&tx, number).map_err(failed)?.map_err(|d| damaged(path, &id, d))?;
-    let merge = merged(&tx, number, intervals_max).map_err(failed)?;
-    let cells = cells(&tx, path, number, &standing.status, merge)
-        .map_err(failed)?
-        .map_err(|d| damaged(path, &id, d))?;
-    Ok(Run {
-        id,
-        started: standing.started,
-        ended: standing.ended,
-        status: standing.status,
-        head,
-        cells,
-        notebook: path.to_owned(),
+        );
+        let mut query = tx.prepare(&sql).map_err(whole)?;
+        let mut rows = query.query([number]).map_err(whole)?;
+        let row = rows.next().map_err(whole)?;
+        let row = row.ok_or_else(|| whole(rusqlite::Error::QueryReturnedNoRows))?;
+        let standing = standing(row)?;
+        let of = |fault| (standing.id.clone(), fault);
+        let room = Room::new(HEAD_BYTES_MAX);
+        let mut head = head(row, &room).map_err(of)?;
+        head.targets = targets(&tx, number, &room).map_err(of)?;
+        head.workloads = workloads(&tx, number, &room).map_err(of)?;
+        let rows = cell_rows(&tx, number, &room).map_err(of)?;
+        let mut merge = merged(&rows, intervals_max);
+        let cells = loop {
+            match cells(&tx, path, &rows, &standing.status, merge) {
+                Err(Fault::NoRoom) if merge < MERGE_MAX => merge *= MERGE_MORE,
+                done => break done.map_err(of)?,
+            }
+        };
+        let mut totals = Totals::default();
+        cells.iter().try_for_each(|cell| totals.add(cell)).map_err(|what| of(what.into()))?;
+        Ok(Run {
+            id: standing.id,
+            started: standing.started,
+            ended: standing.ended,
+            status: standing.status,
+            head,
+            cells,
+            notebook: path.to_owned(),
+        })
+    };
+    read().map_err(|of| error(path, "reading a run", of))
+}
+
+fn head(row: &Row, room: &Room) -> Result<RunHead, Fault> {
+    let text = |column| -> Result<String, Fault> {
+        let text: String = row.get(column)?;
+        room.take(text.len() as u64)?;
+        Ok(text)
+    };
+    let seed = text("seed")?;
+    let command = codec::parse(&text("command")?, "its command", room)?;
+    let command = serde_json::from_value(command)
+        .map_err(|_| "its command is no list of words".to_owned())?;
+    Ok(RunHead {
+        name: text("name")?,
+        command,
+        iodyno_version: text("iodyno_version")?,
+        seed: seed.parse().map_err(|_| {
+            format!("its seed is `{}`, and must be a whole number", quoted(&seed, QUOTE_CHARS))
+        })?,
+        machine: codec::parse(&text("machine")?, "its machine", room)?,
+        targets: Vec::new(),
+        workloads: Vec::new(),
+        plan: codec::parse(&text("plan")?, "its plan", room)?,
     })
 }
 
-fn head(row: &Row) -> rusqlite::Result<Result<RunHead, Damage>> {
-    let name = row.get("name")?;
-    let iodyno_version = row.get("iodyno_version")?;
-    let (seed, command): (String, String) = (row.get("seed")?, row.get("command")?);
-    let (machine, plan): (String, String) = (row.get("machine")?, row.get("plan")?);
-    let read = || -> Result<RunHead, Damage> {
-        Ok(RunHead {
-            name,
-            command: serde_json::from_str(&command).map_err(|e| format!("its command: {e}"))?,
-            iodyno_version,
-            seed: seed.parse().map_err(|e| format!("its seed `{seed}`: {e}"))?,
-            machine: codec::parse(&machine, "its machine")?,
-            targets: Vec::new(),
-            workloads: Vec::new(),
-            plan: codec::parse(&plan, "its plan")?,
-        })
-    };
-    Ok(read())
-}
-
-fn targets(db: &Connection, run: i64) -> rusqlite::Result<Result<Vec<TargetRecord>, Damage>> {
+fn targets(db: &Connection, run: i64, room: &Room) -> Result<Vec<TargetRecord>, Fault> {
     let mut query = db.prepare(
         "SELECT name, facts, health_before, health_after FROM targets WHERE run = ?1
          ORDER BY position",
     )?;
-    query
-        .query_map([run], |row| {
-            let name = row.get(0)?;
-            let facts: String = row.get(1)?;
-            let (before, after): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
-            let health =
-                |text: Option<String>| text.map(|t| codec::parse(&t, "a health log")).transpose();
-            let read = || -> Result<TargetRecord, Damage> {
-                Ok(TargetRecord {
-                    name,
-                    facts: codec::parse(&facts, "the facts of a target")?,
-                    health_before: health(before)?,
-                    health_after: health(after)?,
-                })
-            };
-            Ok(read())
-        })?
-        .collect()
+    let mut rows = query.query([run])?;
+    let mut list = Vec::new();
+    while let Some(row) = rows.next()? {
+        let health = |column| -> Result<Option<Value>, Fault> {
+            let text: Option<String> = row.get(column)?;
+            text.map(|t| codec::parse(&t, "a health log", room)).transpose()
+        };
+        let (name, facts): (String, String) = (row.get(0)?, row.get(1)?);
+        room.take(name.len() as u64)?;
+        list.push(TargetRecord {
+            name,
+            facts: codec::parse(&facts, "the facts of a target", room)?,
+            health_before: health(2)?,
+            health_after: health(3)?,
+        });
+        at_most(list.len(), sane::PARTS_MAX, "targets")?;
+    }
+    Ok(list)
 }
 
-fn workloads(db: &Connection, run: i64) -> rusqlite::Result<Result<Vec<WorkloadRecord>, Damage>> {
+fn workloads(db: &Connection, run: i64, room: &Room) -> Result<Vec<WorkloadRecord>, Fault> {
     let mut query =
         db.prepare("SELECT name, spec FROM workloads WHERE run = ?1 ORDER BY position")?;
-    query
-        .query_map([run], |row| {
-            let (name, spec): (String, String) = (row.get(0)?, row.get(1)?);
-            Ok(codec::parse(&spec, "a workload").map(|spec| WorkloadRecord { name, spec }))
-        })?
-        .collect()
+    let mut rows = query.query([run])?;
+    let mut list = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (name, spec): (String, String) = (row.get(0)?, row.get(1)?);
+        room.take(name.len() as u64)?;
+        list.push(WorkloadRecord { name, spec: codec::parse(&spec, "a workload", room)? });
+        at_most(list.len(), sane::PARTS_MAX, "workloads")?;
+    }
+    Ok(list)
 }
 
 /// How many neighbouring intervals are made one.
-fn merged(db: &Connection, run: i64, intervals_max: Option<u64>) -> rusqlite::Result<u64> {
-    let Some(most) = intervals_max else { return Ok(1) };
-    let all: i64 =
-        db.query_row("SELECT coalesce(sum(intervals), 0) FROM cells WHERE run = ?1", [run], |r| {
-            r.get(0)
-        })?;
-    Ok((all as u64).div_ceil(most.max(1)).max(1))
+fn merged(rows: &[CellRow], intervals_max: Option<u64>) -> u64 {
+    let most = intervals_max.unwrap_or(INTERVALS_MAX).clamp(1, INTERVALS_MAX);
+    let all: u64 = rows.iter().map(|row| row.intervals as u64).sum();
+    all.div_ceil(most).max(1)
 }
 
 /// A row of the table of cells.
@@ -233,57 +321,73 @@ struct CellRow {
     lateness: Option<Vec<u8>>,
 }
 
-fn cells(
-    db: &Connection,
-    path: &Path,
-    run: i64,
-    status: &Status,
-    merge: u64,
-) -> rusqlite::Result<Result<Vec<Cell>, Damage>> {
+fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
          ORDER BY position",
     )?;
-    let rows: Vec<CellRow> = query
-        .query_map(params![run], |row| {
-            Ok(CellRow {
-                number: row.get(0)?,
-                finished: row.get(1)?,
-                intervals: row.get::<_, i64>(2)? as usize,
-                text: row.get(3)?,
-                lateness: row.get(4)?,
-            })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    let read = |db: &Connection, row: &CellRow| -> rusqlite::Result<Result<Cell, Damage>> {
-        let series = codec::read_series(db, row.number, row.intervals, merge as usize)?;
-        let read = || -> Result<Cell, Damage> {
-            let mut cell: Cell =
-                serde_json::from_str(&row.text).map_err(|e| format!("a cell: {e}"))?;
-            let Series { intervals, ops } = series?;
-            cell.series = intervals;
-            cell.lateness = row.lateness.as_deref().map(Histogram::from_bytes).transpose()?;
-            let interval_ns = cell.interval_ns;
-            if merge > 1 {
-                cell.recorded = Some(Recorded { interval_ns, ops });
-                cell.interval_ns = interval_ns.saturating_mul(merge);
-            }
-            if !row.finished {
-                complete(&mut cell, status, interval_ns * row.intervals as u64);
-            }
-            Ok(cell)
-        };
-        Ok(read())
+    let mut rows = query.query([run])?;
+    let mut list = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (text, lateness): (String, Option<Vec<u8>>) = (row.get(3)?, row.get(4)?);
+        room.take((text.len() + lateness.as_ref().map_or(0, Vec::len)) as u64)?;
+        list.push(CellRow {
+            number: row.get(0)?,
+            finished: sane::number(row, "cells", "finished", 1)?? == 1,
+            intervals: sane::number(row, "cells", "intervals", u32::MAX.into())?? as usize,
+            text,
+            lateness,
+        });
+        at_most(list.len(), sane::CELLS_MAX, "cells")?;
+    }
+    Ok(list)
+}
+
+fn cells(
+    db: &Connection,
+    path: &Path,
+    rows: &[CellRow],
+    status: &Status,
+    merge: u64,
+) -> Result<Vec<Cell>, Fault> {
+    let room = Room::new(SERIES_BYTES_MAX);
+    let read = &|db: &Connection, row: &CellRow| -> Result<Cell, Fault> {
+        let value: Value = serde_json::from_str(&row.text).map_err(|e| format!("a cell: {e}"))?;
+        sane::numbers(&value, "").map_err(|what| format!("a cell: {what}, beyond any measure"))?;
+        room.take(sane::weight(&value))?;
+        drop(value);
+        let mut cell: Cell = serde_json::from_str(&row.text)
+            .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
+        let Series { intervals, ops } =
+            codec::read_series(db, row.number, row.intervals, merge as usize, &room)?;
+        cell.series = intervals;
+        cell.lateness = row.lateness.as_deref().map(Histogram::from_bytes).transpose()?;
+        room.take(cell.lateness.as_ref().map_or(0, Histogram::heap_bytes) as u64)?;
+        sane::cell(&cell)?;
+        let interval_ns = cell.interval_ns;
+        if merge > 1 {
+            cell.recorded = Some(Recorded { interval_ns, ops });
+            cell.interval_ns = interval_ns.saturating_mul(merge);
+        }
+        if !row.finished {
+            let window_ns = interval_ns.saturating_mul(row.intervals as u64);
+            complete(&mut cell, status, window_ns);
+        }
+        Ok(cell)
     };
     // What is merged is large, and mostly a matter of unpacking: each processor takes a part. A run that
-    // still grows is read in one transaction.
+    // still grows is read in one transaction, and what is in memory has no file that could be opened again.
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-    if merge == 1 || threads == 1 || *status == Status::Running {
+    if merge == 1
+        || threads == 1
+        || *status == Status::Running
+        || db.path().is_none_or(str::is_empty)
+    {
         return rows.iter().map(|row| read(db, row)).collect();
     }
     let parts: Vec<_> = std::thread::scope(|scope| {
         let part = |rows| {
-            scope.spawn(move || -> rusqlite::Result<Result<Vec<Cell>, Damage>> {
+            scope.spawn(move || -> Result<Vec<Cell>, Fault> {
                 let db = schema::open_plain(path)?;
                 <[CellRow]>::iter(rows).map(|row| read(&db, row)).collect()
             })
@@ -293,12 +397,9 @@ fn cells(
     });
     let mut all = Vec::with_capacity(rows.len());
     for part in parts {
-        match part? {
-            Ok(cells) => all.extend(cells),
-            Err(damage) => return Ok(Err(damage)),
-        }
+        all.extend(part?);
     }
-    Ok(Ok(all))
+    Ok(all)
 }
 
 /// Makes a whole cell of one that was begun and never finished.

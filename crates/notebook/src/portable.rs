@@ -4,16 +4,17 @@
 //! same version, so that what opens old notebooks opens old reports. It is compressed (zlib) and
 //! written in base64.
 //!
-//! What comes from a file that somebody sent is not trusted: its size is limited, its schema is not
-//! executed, and everything in it is parsed as a notebook's content always is.
+//! What comes from a file that somebody sent is not trusted: its size is limited, no view or trigger of
+//! its schema is executed, and everything in it is parsed as a notebook's content always is.
 
-use crate::{Error, Run, Status, codec, load, schema, writer};
+use crate::{Error, Run, Status, codec, load, schema, strict, writer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use miniz_oxide::deflate::compress_to_vec_zlib;
-use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
 use rusqlite::{Connection, TransactionBehavior, params};
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// What the text calls itself.
@@ -22,7 +23,7 @@ pub const FORMAT: &str = "iodyno-run";
 /// Compression: 6 of 9, where more costs time and saves little.
 const COMPRESSION: u8 = 6;
 /// Largest notebook that is read out of a text, bytes.
-const BYTES_MAX: usize = 1 << 30;
+const BYTES_MAX: usize = 96 << 20;
 /// Where errors say that a run is.
 const PLACE: &str = "the embedded run";
 
@@ -48,32 +49,58 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
     Ok(text.to_string())
 }
 
+/// What a text says of itself, as far as it is read.
+#[derive(serde::Deserialize)]
+struct Outer<'a> {
+    #[serde(borrow, default)]
+    format: Cow<'a, str>,
+    notebook_version: Option<i64>,
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
+}
+
 /// Reads what [`to_text`] wrote; `origin` is the file that it was found in.
 pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
-    let outer: serde_json::Value =
-        serde_json::from_str(text).map_err(|_| not("damaged: its data are not JSON"))?;
-    if outer["format"] != FORMAT {
+    let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
+    any.map_err(|_| not("damaged: its data are not JSON"))?;
+    let outer: Outer =
+        serde_json::from_str(text).map_err(|_| not("something that holds no run"))?;
+    if outer.format != FORMAT {
         return Err(not("something that holds no run"));
     }
-    let version = outer["notebook_version"].as_i64().unwrap_or(i64::MAX);
+    let version = outer.notebook_version.unwrap_or(i64::MAX);
     if version > schema::VERSION {
         let path = origin.to_owned();
         return Err(Error::Newer { path, found: version, known: schema::VERSION });
     }
-    let data = outer["data"].as_str().unwrap_or_default();
-    let packed = BASE64.decode(data).map_err(|_| not("damaged: its data are not base64"))?;
-    let bytes = decompress_to_vec_zlib_with_limit(&packed, BYTES_MAX)
-        .map_err(|_| not("damaged: its data can't be decompressed"))?;
+    let packed =
+        BASE64.decode(&*outer.data).map_err(|_| not("damaged: its data are not base64"))?;
+    drop(outer);
+    let bytes = decompress_to_vec_zlib_with_limit(&packed, BYTES_MAX).map_err(|e| {
+        not(match e.status {
+            TINFLStatus::HasMoreOutput => "damaged: its data are larger than those of any report",
+            _ => "damaged: its data can't be decompressed",
+        })
+    })?;
+    drop(packed);
     let failed = |e| schema::explain(origin, "reading a run out of it", e);
     let mut db = Connection::open_in_memory().map_err(failed)?;
-    db.pragma_update(None, "trusted_schema", false).map_err(failed)?;
+    strict::harden(&db).map_err(failed)?;
+    strict::limit_steps(&mut db, bytes.len() as u64).map_err(failed)?;
     db.deserialize_read_exact("main", bytes.as_slice(), bytes.len(), true).map_err(failed)?;
+    drop(bytes);
     if !schema::check(&db, origin)? {
         return Err(not("damaged: it holds an empty notebook"));
     }
-    let number = db.query_row("SELECT number FROM runs", [], |r| r.get(0)).map_err(failed)?;
-    load::run(&db, origin, number, None)
+    let mut numbers = db.prepare("SELECT number FROM runs LIMIT 2").map_err(failed)?;
+    let numbers: Vec<i64> =
+        numbers.query_map([], |r| r.get(0)).and_then(Iterator::collect).map_err(failed)?;
+    match numbers.as_slice() {
+        [number] => load::run(&db, origin, *number, None),
+        [] => Err(not("damaged: it holds a notebook without a run")),
+        _ => Err(not("damaged: it holds a notebook of several runs where one belongs")),
+    }
 }
 
 /// Puts a run into a notebook, as it is.

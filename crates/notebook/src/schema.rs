@@ -4,7 +4,9 @@
 //! empty nor a notebook is left alone. `docs/formats/notebook.md` describes every column; change
 //! both together, and never a version that was released.
 
-use crate::Error;
+use crate::{Error, strict};
+use iodyno_units::human;
+use iodyno_units::text::{clean, quoted};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::io::Read as _;
 use std::path::Path;
@@ -102,6 +104,18 @@ CREATE TABLE intervals (
 pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     let path = path.to_owned();
     match source.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => {
+            let what = "reading it takes more steps than a notebook of its size needs".to_owned();
+            Error::Altered { path, what }
+        }
+        Some(ErrorCode::TooBig) => {
+            let most = human::size(strict::VALUE_BYTES_MAX as u64);
+            Error::Altered { path, what: format!("a value in it is larger than {most}") }
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            let what = format!("SQLite finds it damaged ({source})");
+            Error::Altered { path, what: clean(&what).into_owned() }
+        }
         Some(ErrorCode::NotADatabase) => Error::Foreign { path, what: "not an SQLite file" },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::Busy { path, seconds: BUSY_SECONDS }
@@ -116,7 +130,30 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
             let why = reason(&path).unwrap_or_else(|| source.to_string());
             Error::NotWritable { path, why }
         }
-        _ => Error::Sqlite { path, doing, source },
+        _ => match odd_value(&source) {
+            Some(what) => Error::Altered { path, what },
+            None => Error::Sqlite { path, doing, source },
+        },
+    }
+}
+
+/// What is said of a value that is not of the type that its column has.
+fn odd_value(source: &rusqlite::Error) -> Option<String> {
+    use rusqlite::Error as E;
+    match source {
+        E::InvalidColumnType(_, column, found) => Some(format!(
+            "its column `{}` holds a value of type {}",
+            quoted(column, strict::QUOTE_CHARS),
+            found.to_string().to_ascii_lowercase()
+        )),
+        E::IntegralValueOutOfRange(column, value) => {
+            Some(format!("column {} of a row holds {value}", column + 1))
+        }
+        E::FromSqlConversionFailure(column, ..) => {
+            Some(format!("column {} of a row can't be read", column + 1))
+        }
+        E::Utf8Error(..) => Some("a text in it is not UTF-8".to_owned()),
+        _ => None,
     }
 }
 
@@ -177,6 +214,7 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |e| explain(path, "opening it", e);
     let mut db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    strict::harden(&db).map_err(failed)?;
     db.busy_timeout(Duration::from_secs(BUSY_SECONDS)).map_err(failed)?;
     let new = !check(&db, path)?;
     if db.is_readonly("main").map_err(failed)? {
@@ -218,7 +256,8 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
 /// As [`open_for_reading`], of a file that was looked at already.
 pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
     let open = |flags| -> Result<Connection, rusqlite::Error> {
-        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let mut db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        guard(&mut db, path)?;
         db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
         // Opening is lazy: only a first read finds out whether it can work.
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -261,7 +300,15 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(uri, flags)
+    let mut db = Connection::open_with_flags(uri, flags)?;
+    guard(&mut db, path)?;
+    Ok(db)
+}
+
+/// Makes a reader's connection safe against what the file holds.
+fn guard(db: &mut Connection, path: &Path) -> rusqlite::Result<()> {
+    strict::harden(db)?;
+    strict::limit_steps(db, std::fs::metadata(path).map_or(0, |m| m.len()))
 }
 
 /// Whether the file is a notebook that this program knows (true) or empty (false). Anything else
@@ -281,6 +328,11 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
         if found > VERSION {
             return Err(Error::Newer { path: path.to_owned(), found, known: VERSION });
         }
+        if found != VERSION {
+            let what = format!("its `user_version` is {found}");
+            return Err(Error::Altered { path: path.to_owned(), what });
+        }
+        strict::check(db, path)?;
         return Ok(true);
     }
     let path = path.to_owned();

@@ -143,6 +143,15 @@ fn a_damaged_run_says_so() {
         "UPDATE cells SET intervals = 0",
         "UPDATE cells SET cell = '{'",
         "UPDATE runs SET status = 'lost'",
+        "UPDATE runs SET id = '../../../etc'",
+        "UPDATE runs SET started = 'noon'",
+        "UPDATE cells SET intervals = -1",
+        "UPDATE cells SET intervals = 9007199254740992",
+        "UPDATE intervals SET bytes = -1",
+        "UPDATE intervals SET service = x'01020202020202'",
+        "UPDATE cells SET cell = json_set(cell, '$.interval_ns', 0)",
+        "UPDATE cells SET cell = json_set(cell, '$.window_ns', 9000000000000000000)",
+        "UPDATE cells SET cell = json_set(cell, '$.backlog_ops', 9000000000000000000)",
     ]
     .iter()
     .enumerate()
@@ -150,7 +159,8 @@ fn a_damaged_run_says_so() {
         let path = dir.path().join(format!("{i}.sqlite"));
         let notebook = Notebook::open(&path).unwrap();
         let mut writer = notebook.begin(&RunHead::default()).unwrap();
-        let mut cell = Cell { series: vec![Interval::default()], ..Cell::default() };
+        let mut cell =
+            Cell { interval_ns: 1000, series: vec![Interval::default()], ..Cell::default() };
         cell.series[0].class_mut(OpKind::Read).service.record(7);
         writer.finish_cell(0, &cell).unwrap();
         writer.finish(&Outcome::Finished, &[]).unwrap();
@@ -159,6 +169,78 @@ fn a_damaged_run_says_so() {
         let error = notebook.load("last").unwrap_err();
         assert!(matches!(error, Error::Damaged { .. }), "{damage}: {error:?}");
     }
+}
+
+/// A table that is not the one that iodyno makes, in a file that says that it is a notebook: nothing in it
+/// is evaluated, and the error names the table.
+#[test]
+fn a_schema_of_somebody_else_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)";
+    for (i, (change, words)) in [
+        (format!("ALTER TABLE runs RENAME TO r; CREATE VIEW runs AS {endless} SELECT r.* FROM r, c"), "`runs` is a view"),
+        ("DROP TABLE intervals".to_owned(), "no table `intervals`"),
+        ("ALTER TABLE cells ADD COLUMN x INTEGER AS (1)".to_owned(), "`x` INTEGER (generated)"),
+        ("ALTER TABLE workloads RENAME COLUMN spec TO s".to_owned(), "has `s` TEXT NOT NULL as its column 4, not `spec`"),
+        ("ALTER TABLE cells DROP COLUMN lateness".to_owned(), "lacks the column `lateness` BLOB"),
+        ("ALTER TABLE intervals RENAME TO i; CREATE TABLE intervals AS SELECT * FROM i".to_owned(), "`intervals` has"),
+        ("PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = 'CREATE VIEW targets AS SELECT 1' WHERE name = 'targets'".to_owned(), ""),
+        ("PRAGMA user_version = -1".to_owned(), "`user_version` is -1"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = dir.path().join(format!("{i}.sqlite"));
+        let notebook = Notebook::open(&path).unwrap();
+        notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
+        drop(notebook);
+        Connection::open(&path).unwrap().execute_batch(&change).unwrap();
+        for error in [Notebook::open(&path).unwrap_err(), Notebook::open_existing(&path).unwrap_err()]
+        {
+            assert!(matches!(error, Error::Altered { .. }), "{change}: {error:?}");
+            assert!(error.to_string().contains(words), "{change}: {error}");
+        }
+    }
+}
+
+/// A trigger of somebody else's file does not run when a run is written to it.
+#[test]
+fn a_trigger_does_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    let notebook = Notebook::open(&path).unwrap();
+    let trigger = "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END";
+    Connection::open(&path).unwrap().execute_batch(trigger).unwrap();
+    notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
+    drop(notebook);
+    let notebook = Notebook::open(&path).unwrap();
+    notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
+    assert_eq!(notebook.list().unwrap().len(), 2);
+}
+
+/// Blobs of a few bytes that each unfold to all buckets: neighbours are merged until the run fits.
+#[test]
+fn a_series_that_unfolds_is_merged() {
+    let dir = tempfile::tempdir().unwrap();
+    let notebook = Notebook::open(&dir.path().join("notebook.sqlite")).unwrap();
+    let mut interval = Interval::default();
+    let service = &mut interval.class_mut(OpKind::Read).service;
+    service.record(0);
+    service.record(1 << 41);
+    interval.trim();
+    let length_ns = 1_000_000;
+    let cell = Cell {
+        interval_ns: length_ns,
+        window_ns: 10_000 * length_ns,
+        series: vec![interval; 10_000],
+        ..Cell::default()
+    };
+    let mut writer = notebook.begin(&RunHead::default()).unwrap();
+    writer.finish_cell(0, &cell).unwrap();
+    writer.finish(&Outcome::Finished, &[]).unwrap();
+    let read = &notebook.load("last").unwrap().cells[0];
+    assert_eq!((read.interval_ns, read.series.len()), (4 * length_ns, 2_500));
+    assert_eq!(read.total(), cell.total());
 }
 
 /// What a report carries may have been made by anybody.

@@ -69,13 +69,13 @@ fn interval() -> impl Strategy<Value = Interval> {
 
 fn key() -> impl Strategy<Value = CellKey> {
     let counts = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u32>());
-    let blocks = vec((any::<u32>(), finite()), 0..4);
+    let blocks = vec((any::<u32>(), 0.0..=1.0_f64), 0..4);
     let place = (any::<(u32, u32, u32, u32)>(), any::<bool>(), vec((text(), text()), 0..3))
         .prop_map(|((subject, stage, round, index), prepares, at)| {
             let role = if prepares { Role::Prepare } else { Role::Measure };
             Place { subject, stage, round, index, role, at }
         });
-    ((text(), text(), text(), text()), counts, blocks, of(finite()), of(place)).prop_map(
+    ((text(), text(), text(), text()), counts, blocks, of(0.0..1e12_f64), of(place)).prop_map(
         |(
             (name, target, workload, engine),
             (threads, depth, seed, repeat),
@@ -102,7 +102,7 @@ fn key() -> impl Strategy<Value = CellKey> {
 
 fn evidence() -> impl Strategy<Value = Evidence> {
     let unknowns = vec(of(finite()), 6);
-    let counts = (any::<u64>(), any::<u32>(), any::<u64>());
+    let counts = (0_u64..=1 << 60, any::<u32>(), 0_u64..=1 << 60);
     (any::<bool>(), of(any::<bool>()), of(text()), unknowns, counts).prop_map(
         |(in_process, direct, why, floats, (bytes, n, misses))| Evidence {
             in_process,
@@ -137,8 +137,8 @@ fn cell() -> impl Strategy<Value = Cell> {
         let verdict = |(code, text)| Verdict { code, level: Level::Warning, text };
         list.into_iter().map(verdict).collect::<Vec<_>>()
     });
-    let numbers = (0_u64..1 << 60, 1_u64..1 << 40, any::<u128>(), any::<u64>());
-    let resources = (vec(any::<u64>(), 0..3), any::<u128>()).prop_map(|(cpu, area)| Resources {
+    let numbers = (0_u64..1 << 56, 1_u64..1 << 40, any::<u128>(), 0_u64..=1 << 60);
+    let resources = (vec(0_u64..1 << 56, 0..3), any::<u128>()).prop_map(|(cpu, area)| Resources {
         cpu_user_ns: cpu.clone(),
         cpu_system_ns: cpu,
         outstanding_area_ns: area,

@@ -9,6 +9,7 @@
 //! the page writes the same bytes; `tests/html.rs` compares them.
 
 use crate::{Block, Cell, Document, Table};
+use iodyno_units::text::is_hidden;
 
 /// A table as one CSV file. Rows that head others become a first column, `group`.
 pub fn table(table: &Table) -> String {
@@ -92,13 +93,15 @@ pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }
 
-/// Text that no spreadsheet runs.
-fn safe(text: &str) -> String {
+/// Text that no spreadsheet runs, and in which hidden characters but line ends are replaced.
+pub fn safe(text: &str) -> String {
+    let hidden = |c: char| is_hidden(c) && c != '\n';
+    let text: String = text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();
     let number = text.parse::<f64>().is_ok_and(f64::is_finite);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !number {
         format!("'{text}")
     } else {
-        text.to_owned()
+        text
     }
 }
 

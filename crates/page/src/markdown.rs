@@ -4,6 +4,7 @@
 //! Everything that came from outside is escaped, so that it reads as it was written; control characters
 //! and those that turn the direction of text are shown as `�`.
 
+use iodyno_units::text::is_hidden;
 use std::fmt::Write;
 
 use crate::chart::{self, Look};
@@ -105,11 +106,22 @@ fn block(out: &mut String, block: &Block, stamp: &str) {
             if !caption.is_empty() {
                 paragraph(out, &format!("{}:", plain(caption)));
             }
-            let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-            let fence = "`".repeat(longest.max(2) + 1);
-            paragraph(out, &format!("{fence}\n{}\n{fence}", shown(text).trim_end_matches('\n')));
+            paragraph(out, &code(&shown(text)));
         }
     }
+}
+
+/// Lines that are read as they stand: between fences, or, where they could be taken for markup by a reader
+/// that knows no fences, as an element in which markup is escaped.
+fn code(text: &str) -> String {
+    let text = text.trim_end_matches('\n');
+    if text.contains('<') {
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        return format!("<pre><code>{text}\n</code></pre>");
+    }
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}")
 }
 
 fn verdict(it: &Verdict) -> String {
@@ -190,12 +202,11 @@ fn sign(tone: Tone) -> String {
     if sign.is_empty() || sign == "i" { String::new() } else { format!("{sign} ") }
 }
 
-/// Text with what is invisible, or turns the direction of what follows, shown.
+/// Text with what is hidden, or turns the direction of what follows, replaced.
 fn shown(text: &str) -> String {
     let show = |c: char| match c {
         '\n' | '\t' => c,
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c if c.is_control() => '\u{fffd}',
+        c if is_hidden(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(show).collect()

@@ -182,10 +182,12 @@ impl Rows {
 
     fn text(&mut self, field: &str) {
         self.separate();
+        // Names come from outside: none moves a cursor or is a spreadsheet's formula.
+        let field = iodyno_page::csv::safe(field);
         if field.contains(['"', ',', '\n', '\r']) {
             let _ = write!(self.text, "\"{}\"", field.replace('"', "\"\""));
         } else {
-            self.text.push_str(field);
+            self.text.push_str(&field);
         }
     }
 

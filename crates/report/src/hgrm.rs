@@ -7,6 +7,7 @@
 
 use iodyno_measure::Histogram;
 use iodyno_notebook::Run;
+use iodyno_units::text::clean;
 use std::fmt::Write as _;
 
 /// Ticks to each halving of the distance to 100 %.
@@ -34,9 +35,7 @@ pub fn text(run: &Run) -> String {
                     key.depth,
                     kind.name()
                 );
-                let title: String =
-                    title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                let _ = writeln!(out, "# {title}");
+                let _ = writeln!(out, "# {}", clean(&title));
                 distribution(&mut out, histogram);
                 out.push('\n');
             }

@@ -98,7 +98,7 @@ fn a_report_in_words() {
         "markdown",
         markdown::text(&document(
             &samples::open_loop(),
-            &Options { made_by: "iodyno 0".to_owned(), columns: false, without_data: true }
+            &Options { made_by: "iodyno 0".to_owned(), without_data: true, ..Options::default() }
         ))
     );
 }

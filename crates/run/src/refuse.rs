@@ -5,12 +5,25 @@
 
 use crate::request::{CellRequest, Request, RunError};
 use crate::stage::Prop;
-use iodyno_drive::{DriveError, EngineKind, Medium};
+use iodyno_drive::{
+    DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
+};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, Geometry, Percent, Shared};
 
 /// What can't be together, whatever the targets are.
 pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
+    interval(request)?;
+    let ring_only = [("--poll", request.options.poll), ("--plain-ring", request.options.plain)];
+    let ring_only = ring_only.into_iter().find(|(_, given)| *given);
+    if let (Some((flag, _)), Some(engine)) = (ring_only, request.engine)
+        && engine != EngineKind::Uring
+    {
+        return Err(RunError::Impossible(format!(
+            "{flag} is for the uring engine, and --engine is {}: leave one of them out",
+            engine.name()
+        )));
+    }
     let Some(engine) = request.engine else { return Ok(()) };
     for cell in &request.cells {
         let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
@@ -22,6 +35,31 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
                 depth = cell.spec.depth(),
             )));
         }
+    }
+    Ok(())
+}
+
+/// An interval of the series that was asked for, and that cells can't have.
+fn interval(request: &Request) -> Result<(), RunError> {
+    let Some(ns) = request.interval_ns else { return Ok(()) };
+    let words = human::duration_ns;
+    if !(INTERVAL_NS_MIN..=INTERVAL_NS_MAX).contains(&ns) {
+        return Err(RunError::Impossible(format!(
+            "--interval is from {} to {}, and {} was asked for",
+            words(INTERVAL_NS_MIN),
+            words(INTERVAL_NS_MAX),
+            words(ns)
+        )));
+    }
+    let longest = request.cells.iter().filter_map(|cell| cell.spec.limits().time_ns).max();
+    let longest_ns = longest.unwrap_or(0);
+    if longest_ns / ns > INTERVALS_MAX {
+        return Err(RunError::Impossible(format!(
+            "{} in intervals of {} are more than {INTERVALS_MAX} intervals, each of which is kept: take --interval {} or longer",
+            words(longest_ns),
+            words(ns),
+            words(longest_ns.div_ceil(INTERVALS_MAX).next_multiple_of(INTERVAL_NS_MIN))
+        )));
     }
     Ok(())
 }
@@ -77,6 +115,13 @@ pub(crate) fn misfit(
 
 /// An engine that was asked for and is none for this kind of target.
 fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
+    if !matches!(prop.medium, Medium::File(_)) && (request.options.poll || request.options.plain) {
+        let flag = if request.options.poll { "--poll" } else { "--plain-ring" };
+        return Err(RunError::Impossible(format!(
+            "{flag} is for the uring engine, and `{}` has an engine of its own: leave {flag} out",
+            prop.name
+        )));
+    }
     let Some(asked) = request.engine else { return Ok(()) };
     // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
     let own = match &prop.medium {

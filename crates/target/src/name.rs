@@ -140,11 +140,25 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     is_word.then_some((scheme, rest))
 }
 
+/// Refuses a query that gives an option twice: only one of them could be meant.
+fn once_each(name: &str, query: &str) -> Result<(), TargetError> {
+    let mut seen = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+        if seen.contains(&key) {
+            return bad(name, format!("`{key}` is given twice."), "leave all but one of them out.");
+        }
+        seen.push(key);
+    }
+    Ok(())
+}
+
 fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), TargetError> {
     let mut options = Options::default();
     let Some((body, query)) = text.rsplit_once('?') else {
         return Ok((text, options));
     };
+    once_each(name, query)?;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("size", value)) => options.size_bytes = Some(size(name, value)?),
@@ -188,10 +202,13 @@ impl TargetName {
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
             Some(("model", rest)) => ModelName::parse(text, rest, false).map(Self::Model),
             Some(("live", rest)) => ModelName::parse(text, rest, true).map(Self::Model),
-            Some((scheme, _)) if NBD_SCHEMES.contains(&scheme) => match text.parse() {
-                Ok(uri) => Ok(Self::Nbd(uri)),
-                Err(error) => bad(text, format!("{error}."), NBD_FORMS),
-            },
+            Some((scheme, rest)) if NBD_SCHEMES.contains(&scheme) => {
+                once_each(text, rest.split_once('?').map_or("", |(_, query)| query))?;
+                match text.parse() {
+                    Ok(uri) => Ok(Self::Nbd(uri)),
+                    Err(error) => bad(text, format!("{error}."), NBD_FORMS),
+                }
+            }
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("`{scheme}:` targets are not in this version."),
@@ -427,6 +444,9 @@ mod tests {
             ("live:", "no device and no system"),
             ("pcie:x", "not in this version"),
             ("rma:4GiB", "./rma:4GiB"),
+            ("a.img?size=4KiB&direct=no&size=8KiB", "`size` is given twice"),
+            ("model:x?fill=5%&fill=6%", "`fill` is given twice"),
+            ("nbd+unix:///x?socket=/a&socket=/b", "`socket` is given twice"),
             ("a.img?sise=4KiB", "`sise` is not an option"),
             ("a.img?direct=maybe", "direct=no"),
             ("a.img?direct", "`direct` is not an option"),

@@ -1,5 +1,5 @@
 //! The vocabulary that every other room speaks: what an operation is, how bytes, times and rates
-//! are read and written, which name a mistyped one was meant to be, and the named random streams
+//! are read and written, which name a mistyped one was meant to be, how foreign text is made harmless, and the named random streams
 //! that make a seed replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
@@ -14,6 +14,7 @@ pub mod mark;
 pub mod op;
 pub mod parse;
 pub mod rng;
+pub mod text;
 pub mod verifiable;
 
 pub use distance::nearest;

@@ -21,6 +21,7 @@ mod group;
 mod overrides;
 mod range;
 mod raw;
+mod remarks;
 mod rules;
 mod spec;
 mod stream;

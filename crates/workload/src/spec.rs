@@ -185,6 +185,9 @@ impl FromStr for Content {
                     ));
                 }
             };
+            if text.split(',').filter(|other| other.starts_with(&format!("{name}="))).count() > 1 {
+                return Err(format!("`{name}` is given twice: leave one of them out"));
+            }
             *place = Percent::from_fraction(parse_percent(share).map_err(|e| e.to_string())?);
         }
         Ok(Self::Compressible { compressible, dedupable })

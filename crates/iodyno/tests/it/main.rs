@@ -17,6 +17,7 @@ mod faults;
 mod figures;
 mod flags;
 mod folder;
+mod foreign;
 mod forms;
 mod input;
 mod interruption;
@@ -24,6 +25,8 @@ mod limits;
 mod live;
 mod measuring;
 mod methods;
+mod mutate;
+mod mutations;
 mod nbd;
 mod outputs;
 #[path = "../../../nbd/tests/common/pki.rs"]

@@ -4,6 +4,9 @@
 use super::{Histogram, VALUE_BITS, bucket};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+/// The largest value that is read back, ns: 36 years. Sums of such values stay within 128 bits.
+const KEPT_NS_MAX: u64 = 1 << 60;
+
 impl Histogram {
     /// The compact form: see `docs/formats/notebook.md`. Little-endian base-128 numbers: version
     /// (1), count, sum (two numbers of 64 bits: low, high), min, max, then for each bucket that is
@@ -52,6 +55,14 @@ impl Histogram {
         let (min_ns, max_ns) = (next(&mut rest)?, next(&mut rest)?);
         if min_ns > max_ns {
             return Err("the minimum of a histogram is above its maximum".to_owned());
+        }
+        if max_ns > KEPT_NS_MAX {
+            return Err(format!("a histogram has a value of {max_ns} ns"));
+        }
+        let (least, most) = (u128::from(min_ns), u128::from(max_ns));
+        let count_wide = u128::from(count);
+        if !(least * count_wide..=most * count_wide).contains(&sum_ns) {
+            return Err("the sum of a histogram is not that of its values".to_owned());
         }
         let of = |value_ns: u64| bucket(value_ns.min((1 << VALUE_BITS) - 1));
         self.widen(of(min_ns), of(max_ns) + 1);

@@ -131,6 +131,13 @@ impl Reader<'_> {
             if values.is_empty() {
                 return Err(wrong(texts.span(), "the list is empty"));
             }
+            if let Some((at, value)) =
+                values.iter().enumerate().find(|(at, value)| values[..*at].contains(value))
+            {
+                let help = "each value is one cell: take one of them out, or use `repeats` for the same cell again";
+                let what = format!("`{}` has {value} twice, as its value {}", kind.name(), at + 1);
+                return Err(wrong_because(texts.span(), what, help));
+            }
             let is_axis = texts.get_ref().is_list
                 || matches!(kind, AxisKind::Targets | AxisKind::Fill | AxisKind::Rate);
             if is_axis {

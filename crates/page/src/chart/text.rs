@@ -4,6 +4,7 @@
 //! direction of what follows, or run over the picture. No font is read here: widths are estimates for
 //! a common sans-serif face, on the generous side, which is enough to keep labels apart.
 
+use iodyno_units::text::{is_hidden, is_right_to_left};
 use std::fmt::Write as _;
 
 use super::path::px;
@@ -13,19 +14,15 @@ pub(super) const SIZE: f64 = 12.0;
 /// Size of small text: conditions, notes, labels of points.
 pub(super) const SMALL: f64 = 11.0;
 
-/// `text` without what XML forbids and without characters that steer the direction of writing: control
-/// characters become spaces, the marks, embeddings, overrides and isolates of Unicode go.
+/// `text` for a picture, in which nothing is escaped: control characters and line ends become spaces, what
+/// XML forbids becomes a replacement character, what else is hidden goes.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
-            '\u{61c}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => None,
             '\u{2028}' | '\u{2029}' => Some(' '),
             '\u{fffe}' | '\u{ffff}' => Some('\u{fffd}'),
             c if c.is_control() => Some(' '),
+            c if is_hidden(c) => None,
             c => Some(c),
         })
         .collect()
@@ -35,10 +32,7 @@ pub(super) fn clean(text: &str) -> String {
 /// left, so that what stands beside it in one line keeps its order.
 pub(super) fn isolated(text: &str) -> String {
     let text = clean(text);
-    let is_rtl = text.chars().any(|c| {
-        matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
-            | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
-    });
+    let is_rtl = text.chars().any(is_right_to_left);
     if is_rtl { format!("\u{2068}{text}\u{2069}") } else { text }
 }
 

@@ -21,8 +21,12 @@ const cellText = (cell) => {
   const [sign] = all(".sign", cell);
   return sign ? cell.textContent.slice(sign.textContent.length + 1) : cell.textContent;
 };
-const safeCell = (text) =>
-  /^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
+// What `units::text::is_hidden` names, but line ends.
+const hidden = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
+const safeCell = (given) => {
+  const text = given.replace(hidden, "\ufffd");
+  return /^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
+};
 const csvLine = (cells) => cells.map((text) => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text).join(",") + "\n";
 const csvOf = (holder) => {
   const whole = holder.querySelector("script.csv");

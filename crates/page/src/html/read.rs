@@ -2,7 +2,7 @@
 
 /// The texts of the data elements whose ids begin with `prefix`, in the order of the page. What is not a
 /// page of ours has none.
-pub fn embedded(page: &str, prefix: &str) -> Vec<String> {
+pub fn embedded<'a>(page: &'a str, prefix: &str) -> Vec<&'a str> {
     const OPEN: &str = "<script type=\"application/json\" id=\"";
     let mut found = Vec::new();
     let mut rest = page;
@@ -12,7 +12,7 @@ pub fn embedded(page: &str, prefix: &str) -> Vec<String> {
         let Some((id, after)) = rest.split_once("\">") else { break };
         let Some((text, after)) = after.split_once("</script>") else { break };
         if id.starts_with(prefix) {
-            found.push(text.to_owned());
+            found.push(text);
         }
         rest = after;
     }
@@ -46,7 +46,7 @@ mod tests {
         let found = embedded(&page, "iodyno-run-");
         assert_eq!(found.len(), 1);
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(value(&found[0]), value(hostile));
+        assert_eq!(value(found[0]), value(hostile));
         assert!(embedded("<html></html>", "iodyno-run-").is_empty());
         assert!(embedded("<script type=\"application/json\" id=\"iodyno-run-1", "i").is_empty());
     }

@@ -35,6 +35,8 @@ pub struct Options {
     pub columns: bool,
     /// Without the runs themselves: nothing can be read back out of it.
     pub without_data: bool,
+    /// It becomes Markdown or CSV, which hold no runs.
+    pub is_text: bool,
 }
 
 /// Intervals that a page carries of a run, all cells together: some hundred bytes each.
@@ -100,7 +102,13 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
 /// Puts the runs into the document, and says how to read them back.
 fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     let mut words: Vec<String> = Vec::new();
-    if options.without_data {
+    if options.is_text {
+        let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+        words.push(format!(
+            "This form holds no runs: the page that `iodyno report {}` writes does, and `iodyno import` reads them back out of that.",
+            ids.join(" ")
+        ));
+    } else if options.without_data {
         words.push("The runs themselves are not in this file, as asked: `iodyno import` reads nothing out of it.".to_owned());
     } else {
         let mut left_out = Vec::new();

@@ -1,6 +1,7 @@
 //! Text that fits a terminal: made harmless, measured in columns, cut, wrapped, painted.
 
 use super::Style;
+use iodyno_units::text::{is_hidden, is_right_to_left};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What a piece of text is, which decides its colour.
@@ -104,21 +105,6 @@ pub fn cut(text: &str, max: usize, style: Style) -> String {
         out.push(c);
     }
     out + mark
-}
-
-/// Characters that move the cursor, reorder text or can't be seen.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
-}
-
-fn is_right_to_left(c: char) -> bool {
-    matches!(c,
-        '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
-        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
 /// How a character of our own texts is written in ASCII.

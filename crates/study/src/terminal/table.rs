@@ -2,6 +2,7 @@
 //! under the same labels, as a paper would have it.
 
 use super::Style;
+use iodyno_units::text::is_hidden;
 
 /// What a piece of text is, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +29,13 @@ pub(super) fn paint(text: &str, role: Role, style: Style) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// A text of a file made harmless: control characters are escaped, and what the terminal can't show
+/// A text of a file made harmless: hidden characters are escaped, and what the terminal can't show
 /// is written in ASCII.
 pub(super) fn clean(text: &str, style: Style) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
-            c if c.is_control() => out.extend(c.escape_default()),
+            c if is_hidden(c) => out.extend(c.escape_default()),
             c if style.unicode || c.is_ascii() => out.push(c),
             'µ' => out.push('u'),
             '×' => out.push('x'),

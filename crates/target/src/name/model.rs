@@ -19,7 +19,7 @@ use core::fmt;
 
 use iodyno_units::{parse_percent, parse_size};
 
-use super::{SIZE_STEP_BYTES, TargetError, bad, size_text};
+use super::{SIZE_STEP_BYTES, TargetError, bad, once_each, size_text};
 
 /// The most devices of one name.
 pub const MODEL_COUNT_MAX: u32 = 1024;
@@ -108,6 +108,7 @@ impl ModelName {
             max_occupancy: false,
             workers_near: None,
         };
+        once_each(name, query)?;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             model.set(name, pair)?;
         }

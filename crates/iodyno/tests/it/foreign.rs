@@ -1,0 +1,183 @@
+//! What others wrote, and what can't be meant: texts of servers and files are cleaned before they are
+//! printed; numbers have ranges, and a flag that would have no effect is refused.
+
+use crate::place::{Place, SHORT};
+use iodyno_units::text::is_hidden;
+use std::process::{Command, Stdio};
+
+const EVIL: &str =
+    "</script><script>alert(1)</script>\u{1b}[31mRED\u{1b}]0;t\u{7}\u{9b}1m\u{202e}gpj";
+
+#[track_caller]
+fn is_clean(text: &str) {
+    let hidden = text.chars().find(|&c| is_hidden(c) && c != '\n');
+    assert_eq!(hidden, None, "{}", text.escape_debug());
+}
+
+#[test]
+fn names_in_a_notebook_reach_no_terminal_raw() {
+    let place = Place::new();
+    place.iodyno(&format!("run random-read --on ram:16MiB {SHORT} -q")).succeeds();
+    let db = rusqlite::Connection::open(place.notebook()).unwrap();
+    for sql in [
+        "UPDATE runs SET name = ?1",
+        "UPDATE runs SET command = json_array(?1)",
+        "UPDATE cells SET cell = json_set(cell, '$.key.name', ?1, '$.key.target', ?1)",
+    ] {
+        db.execute(sql, [EVIL]).unwrap();
+    }
+    for words in [
+        "ls",
+        "ls --json",
+        "show last",
+        "show last --json",
+        "export last --format csv",
+        "export last --format csv-series",
+        "export last --format hgrm",
+        "export last --format fio-json",
+        "report last --markdown",
+        "report last --csv",
+    ] {
+        let told = place.iodyno(words);
+        is_clean(&told.succeeds().stdout);
+        if words.ends_with("markdown") {
+            assert!(!told.stdout.contains("<script>"), "{}", told.stdout);
+            assert!(told.stdout.contains("This form holds no runs"), "{}", told.stdout);
+        }
+    }
+    for (sql, words) in [
+        ("UPDATE runs SET status = ?1", "its status is"),
+        ("UPDATE runs SET started = ?1", "no time of day"),
+        ("UPDATE runs SET seed = ?1", "its seed is"),
+        ("UPDATE runs SET id = ?1", "its id is not"),
+    ] {
+        db.execute("UPDATE runs SET id = 'a0a0a0a0a0', status = 'finished', seed = '1'", [])
+            .unwrap();
+        db.execute(sql, [EVIL]).unwrap();
+        let told = place.iodyno("show last");
+        if sql.contains("started") {
+            db.execute("UPDATE runs SET started = '2026-11-22T00:00:00.000Z'", []).unwrap();
+        }
+        is_clean(&told.exits(5).stderr);
+        assert!(told.stderr.contains(words), "{}", told.stderr);
+    }
+}
+
+#[test]
+fn a_file_and_a_server_reach_no_terminal_raw() {
+    let place = Place::new();
+    place.write("w.toml", format!("schema = 1 # {EVIL}\n\"{EVIL}\" = 1\n"));
+    is_clean(&place.iodyno("run ./w.toml --on null:").exits(2).stderr);
+    place.write("b.toml", "schema = 1\nabout = \"\u{1b}[31m\u{9b}\" deph = 4\n");
+    is_clean(&place.iodyno("run ./b.toml --on null:").exits(2).stderr);
+
+    place.write("disk.img", vec![0; 1 << 20]);
+    let socket = place.path("q.sock");
+    let mut server = Command::new("qemu-nbd")
+        .args([
+            "-f",
+            "raw",
+            "--read-only",
+            "--shared=4",
+            "--persistent",
+            "-D",
+            EVIL,
+            "-x",
+            "x",
+            "-k",
+        ])
+        .arg(&socket)
+        .arg(place.path("disk.img"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let words = format!("check nbd+unix:///x?socket={}", socket.display());
+    let told = (0..200)
+        .map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            place.iodyno(&words)
+        })
+        .find(|told| told.stdout.contains("described as"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    is_clean(&told.expect("the server answers").stdout);
+}
+
+/// Each of these was accepted without a word, or crashed.
+#[test]
+fn what_has_no_range_or_no_effect_is_refused() {
+    let place = Place::new();
+    let mix = |mix: &str| format!("schema = 1\n{mix}\nblock = \"4KiB\"\n[limits]\nops = 100\n");
+    place.write("mix.toml", mix("mix = { read = 90, write = 30 }"));
+    for (words, said) in [
+        ("random-read --on null: --interval 0s", "--interval is from 1 ms"),
+        ("random-read --on model:exflash-400g --interval 0s", "--interval is from 1 ms"),
+        ("random-read --on null: --interval 100ns", "--interval is from 1 ms"),
+        ("random-read --on null: --interval 2d", "--interval is from 1 ms"),
+        ("random-read --on null: --interval 1ms --time 30d", "take --interval"),
+        ("random-read --on null: --time 0s", "365 d"),
+        ("random-read --on null: --threads 0", "1 to 1024"),
+        ("random-read --on null: --depth 0", "1 to 65536"),
+        ("random-read --on null: --ops 0", "measures nothing"),
+        ("random-read --on null: --bytes 0", "measures nothing"),
+        ("random-read --on null: --repeat 0", "1..=1000"),
+        ("random-read --on ram:2KiB --time 10ms", "ram:2KiB"),
+        ("random-read --on a.img?size=8MiB&size=4MiB", "`size` is given twice"),
+        ("random-read --on null: --vary depth=1,1 --time 10ms", "1 is there twice"),
+        ("random-read --on null: --vary depth=1 --vary depth=2", "`depth` is varied twice"),
+        ("random-read --on null: --depth 8 --vary depth=1,2 --time 10ms", "--depth has no effect"),
+        ("random-read --on null: --block 8KiB --vary block=4KiB", "--block has no effect"),
+        ("random-read --on ram:16MiB --poll", "--poll is for the uring engine"),
+        ("random-read --on null: --plain-ring", "--plain-ring is for the uring engine"),
+        ("random-read --on a.img?size=8MiB --poll --engine psync", "--engine is psync"),
+        ("random-write --on null: --content compressible=5%,compressible=6%", "given twice"),
+    ] {
+        let told = place.iodyno(&format!("run {words}"));
+        assert!(told.exits(2).stderr.contains(said), "{words}: {}", told.stderr);
+    }
+    assert!(!place.notebook().exists(), "nothing was kept");
+    for (words, said) in [
+        ("./mix.toml", "the shares of the mix add up to 120, not 100"),
+        ("random-read --block 4KiB:60,8KiB:60 --ops 100", "the block sizes add up to 120"),
+    ] {
+        let told = place.iodyno(&format!("run {words} --on null: --no-notebook -q"));
+        assert!(told.succeeds().stderr.contains(said), "{words}: {}", told.stderr);
+    }
+}
+
+/// A record is held against its machine before anything of it is replayed.
+#[test]
+fn a_record_of_another_machine_is_refused() {
+    let place = Place::new();
+    let head = |workers: &str| {
+        format!(
+            "iodyno record 1\n{{\"device\":\"model:exflash-400g\",\"seed\":1,\"workers\":{workers}}}\n"
+        )
+    };
+    let good = "o 100 0 0 r 0 4096 0\n";
+    for (record, said) in [
+        (
+            head("16") + good + "o 100 0 9 r 0 4096 0\n",
+            "line 4 is not of this machine: there is no volume 9",
+        ),
+        (
+            head("16") + "o 100 999 0 r 0 4096 0\n",
+            "line 3 is not of this machine: there is no worker 999",
+        ),
+        (head("4000000000") + good, "`workers` is 4000000000"),
+        (head("0") + good, "`workers` is 0"),
+        (head("16") + "o 100 0 0 r 18446744073709551615 4096 0\n", "beyond the volume's end"),
+        (head("16") + "o 100 0 0 r 0 0 0\n", "1 to 67108864 bytes"),
+        (head("16") + "o 18446744073709551615 0 0 r 0 4096 0\n", "its time is beyond"),
+        (head("16") + "f 100 lose 3\n", "there is no volume 3"),
+        (head("16") + "f 100 latent 0..+8EiB\n", "line 3"),
+        (head("16") + "o 100 0 0 r \u{1b}[31m\n", "\\u{1b}"),
+        (head("16") + &"x".repeat(3 << 20), "line 3 is longer"),
+    ] {
+        place.write("it.rec", &record);
+        let told = place.iodyno("replay it.rec");
+        assert!(told.exits(2).stderr.contains(said), "{said}: {}", told.stderr);
+        is_clean(&told.stderr);
+    }
+    assert!(place.iodyno("replay /dev/null").exits(2).stderr.contains("regular file"));
+}

@@ -1,0 +1,86 @@
+//! Text that other programs, devices and people wrote, made harmless: what moves a cursor, reorders its
+//! surroundings or can't be seen is written as an escape (`\u{1b}`).
+//!
+//! Everything that iodyno prints or writes goes through [`is_hidden`]: the terminal, error messages, CSV,
+//! Markdown and pictures differ only in what they put in its place.
+
+use std::borrow::Cow;
+
+/// Whether a character moves the cursor, reorders text, or can't be seen.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether a character belongs to a script that is written from right to left.
+pub fn is_right_to_left(c: char) -> bool {
+    matches!(c,
+        '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+/// `text` in one line: each hidden character is an escape.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    clean_but(text, |_| false)
+}
+
+/// As [`clean`], for text of several lines: line ends and tabs stay.
+pub fn clean_lines(text: &str) -> Cow<'_, str> {
+    clean_but(text, |c| matches!(c, '\n' | '\t'))
+}
+
+fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let escaped = |c: char| is_hidden(c) && !stays(c);
+    if !text.contains(escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if escaped(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The beginning of `text`, cleaned, for an error message that quotes it: at most `chars` characters.
+pub fn quoted(text: &str, chars: usize) -> String {
+    let mut out: String = clean(text.get(..text.len().min(8 * chars)).unwrap_or(text)).into();
+    if let Some((at, _)) = out.char_indices().nth(chars) {
+        out.truncate(at);
+        out.push('…');
+    } else if text.len() > 8 * chars && out.len() < text.len() {
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_shown() {
+        for (text, shown) in [
+            ("plain µs ×", "plain µs ×"),
+            ("\u{1b}[31mred\u{9b}0m", "\\u{1b}[31mred\\u{9b}0m"),
+            ("a\r\nb\tc", "a\\r\\nb\\tc"),
+            ("a\u{202e}gpj.exe", "a\\u{202e}gpj.exe"),
+            ("zero\u{200b}width\u{feff}", "zero\\u{200b}width\\u{feff}"),
+        ] {
+            assert_eq!(clean(text), shown);
+            assert_eq!(clean(&clean(text)), shown, "once is enough");
+        }
+        assert_eq!(clean_lines("a\n\tb\u{7}"), "a\n\tb\\u{7}");
+        assert_eq!(quoted("\u{1b}abc", 3), "\\u{…");
+        assert_eq!(quoted("abc", 3), "abc");
+        assert!(quoted(&"é\u{7}".repeat(100_000), 20).chars().count() <= 21);
+    }
+}
