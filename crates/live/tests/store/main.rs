@@ -4,6 +4,8 @@
 mod common;
 
 mod direct;
+#[cfg(feature = "host-faults")]
+mod errors;
 mod file;
 mod follow;
 mod host;
