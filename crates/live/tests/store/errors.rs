@@ -119,13 +119,8 @@ impl HostFaults for FailingHost {
         };
         if one_in == 0 || below(&mut state.random, one_in) > 0 {
             // Written whole, or given a sum.
-            if call == HostCall::Punch
-                || (call == HostCall::Write && at >= 4096)
-                || file == HostFile::Data
-            {
-                if call != HostCall::Read && call != HostCall::Sync {
-                    state.torn.retain(|unit| !units.contains(unit));
-                }
+            if matches!(call, HostCall::Write | HostCall::Punch) {
+                state.torn.retain(|unit| !units.contains(unit));
             }
             return None;
         }
@@ -411,6 +406,8 @@ impl Run {
     /// A flush that was begun then has succeeded.
     fn flushed(&mut self, begun: u64) {
         self.tally.flushes += 1;
+        // Whatever was cut short has a sum of its own by now.
+        self.host.with(|s| s.torn.clear());
         if self.device.forgets {
             return;
         }
