@@ -11,6 +11,8 @@
 //! is *doubtful*: this server reads it without a sum, and mends it before it closes a generation; if it
 //! is killed before, the unit may read as corrupt.
 
+mod mend;
+
 use super::error::{OpenError, ReadError, WriteError};
 use super::generation::Generations;
 use super::guard::Guard;
@@ -19,6 +21,7 @@ use super::made::{Made, open_plain};
 use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, UNIT, UNIT_BYTES, covered, ends, sum};
 use super::{Run, Soundness};
+use mend::write_generations;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -34,8 +37,6 @@ const STRIPE_UNITS: u64 = 256;
 const STRIPE_BYTES: u64 = STRIPE_UNITS * UNIT_BYTES;
 const LOCKS: u64 = 256;
 const ENTRIES: usize = STRIPE_UNITS as usize * ENTRY_BYTES;
-/// A write that has begun to change a unit has changed so much of it at least.
-const SECTOR_BYTES: usize = 512;
 
 const READING: &str = "reading the volume's file";
 const WRITING: &str = "writing the volume's file";
@@ -347,115 +348,6 @@ impl File {
         Ok(())
     }
 
-    /// A write of these units has failed, under their lock: each gets the sum of what is there. `entries`
-    /// are those that were to be written.
-    #[cold]
-    fn resume(&self, units: &Range<u64>, data: &[u8], entries: &[u8]) {
-        for (i, unit) in units.clone().enumerate() {
-            let entry = sums::entry(entries, i);
-            let mut bytes = [0; UNIT];
-            let is_read = self.read_unit(unit, &mut bytes).is_ok();
-            let wanted = &data[i * UNIT..(i + 1) * UNIT];
-            let found = sum(&bytes);
-            let is_whole = [entry.sum, entry.former].contains(&found);
-            // What was corrupt before, and was not touched, stays so.
-            let is_touched = || bytes[..SECTOR_BYTES] == wanted[..SECTOR_BYTES];
-            if is_read && !is_whole && !is_touched() {
-                continue;
-            }
-            self.doubt(unit);
-            if is_read {
-                self.mend(unit, found, entry.generation);
-            }
-        }
-    }
-
-    #[cold]
-    fn doubt(&self, unit: u64) {
-        let mut doubtful = held(&self.doubtful);
-        doubtful.insert(unit);
-        self.doubts.store(doubtful.len(), Ordering::Relaxed);
-    }
-
-    /// Nothing is doubtful about these units.
-    #[cold]
-    fn trust(&self, units: &Range<u64>) {
-        let mut doubtful = held(&self.doubtful);
-        doubtful.retain(|unit| !units.contains(unit));
-        self.doubts.store(doubtful.len(), Ordering::Relaxed);
-    }
-
-    /// Gives a doubtful unit the sum of what it holds, under its lock.
-    #[cold]
-    fn mend(&self, unit: u64, sum: u32, generation: u64) {
-        let mut entry = [0; ENTRY_BYTES];
-        sums::set_entry(&mut entry, 0, Entry { sum, former: 0, generation });
-        if self.sums.write(unit, &entry).is_ok() {
-            self.trust(&(unit..unit + 1));
-        }
-    }
-
-    #[cold]
-    fn mend_all(&self) {
-        let doubtful: Vec<u64> = held(&self.doubtful).iter().copied().collect();
-        for unit in doubtful {
-            let lock = self.lock(unit).write();
-            let _lock = lock.unwrap_or_else(PoisonError::into_inner);
-            let mut bytes = [0; UNIT];
-            if self.is_doubtful(unit) && self.read_unit(unit, &mut bytes).is_ok() {
-                self.mend(unit, sum(&bytes), self.generation.load(Ordering::Relaxed));
-            }
-        }
-    }
-
-    /// Something is about to be written, under its lock; gives the generation.
-    #[inline]
-    fn begin_write(&self) -> io::Result<u64> {
-        // In this order: who has the next generation sees that the one before is over.
-        let generation = self.generation.load(Ordering::SeqCst);
-        if !self.is_dirty.load(Ordering::SeqCst) {
-            let mut generations = held(&self.generations);
-            if generations.is_ended() {
-                let mut reopened = generations.clone();
-                reopened.close(generations.closed, false);
-                write_generations(&self.sums, &reopened)?;
-                *generations = reopened;
-            }
-            self.is_dirty.store(true, Ordering::SeqCst);
-        }
-        Ok(generation)
-    }
-
-    /// Every write that has ended is what its first sum says: a version older than that is refused from now
-    /// on, also by a server that opens the file later. `ended`: nothing more will be written.
-    pub(super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
-        if !self.is_dirty.load(Ordering::SeqCst) && !ended {
-            return Ok(());
-        }
-        let _closing = held(&self.closing);
-        self.is_dirty.store(false, Ordering::SeqCst);
-        let generation = self.generation.fetch_add(1, Ordering::SeqCst);
-        // What was begun in it has ended once each lock was free.
-        for lock in &self.locks {
-            drop(lock.read().unwrap_or_else(PoisonError::into_inner));
-        }
-        if self.doubts.load(Ordering::Relaxed) > 0 {
-            self.mend_all();
-        }
-        let closed = if self.doubts.load(Ordering::Relaxed) > 0 {
-            Err(Errno::IO.into())
-        } else {
-            let mut generations = held(&self.generations);
-            let mut closed = generations.clone();
-            closed.close(generation, ended);
-            write_generations(&self.sums, &closed).map(|()| *generations = closed)
-        };
-        closed.map_err(|e| {
-            self.is_dirty.store(true, Ordering::SeqCst);
-            WriteError::io(WRITING_SUMS, &e)
-        })
-    }
-
     /// Zeroes over a part of a unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
@@ -540,10 +432,6 @@ impl File {
         self.close_generation(ended)?;
         self.sums.host().sync().map_err(|e| WriteError::io("syncing the volume's sums", &e))
     }
-}
-
-fn write_generations(sums: &Sums, generations: &Generations) -> io::Result<()> {
-    sums.host().write(&generations.slot(), generations.place())
 }
 
 /// A range cut at the ends of stripes: where each piece begins on the volume, and its place in the

@@ -200,7 +200,7 @@ fn convert(
         let mut entries = Vec::with_capacity(2 * len);
         for old in buffer[..len].chunks_exact(ENTRY_1_BYTES) {
             entries.extend_from_slice(old);
-            let generation: u64 = if old == [0; ENTRY_1_BYTES] { 0 } else { 1 };
+            let generation = u64::from(old != [0; ENTRY_1_BYTES]);
             entries.extend(generation.to_le_bytes());
         }
         let unit = (at - HEADER_BYTES) / ENTRY_1_BYTES as u64;

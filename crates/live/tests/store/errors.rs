@@ -11,12 +11,13 @@
 //!   cargo test --release -p iodyno-live --features host-faults --test store errors::soak -- --nocapture
 //! ```
 
+use crate::failing::{FailingHost, Mood};
 use crate::rig::{Device, devices};
 use iodyno_emulate::spec::Kind;
 use iodyno_emulate::{Fault, Machine};
 use iodyno_live::counts::Looks;
 use iodyno_live::served::{Errno, Live, NEVER, Options, Payload, Sink};
-use iodyno_live::store::{HostCall, HostFault, HostFaults, HostFile, Store};
+use iodyno_live::store::{HostFaults, Store};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 use std::cell::Cell;
@@ -29,114 +30,9 @@ const UNITS: u64 = 12;
 const SECTORS: u64 = UNITS * 8;
 const SECTOR: u64 = 512;
 const DEPTH: usize = 12;
-const ENOSPC: i32 = 28;
-const EIO: i32 = 5;
 
 thread_local! {
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// How the host behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    Well,
-    /// One call in so many fails.
-    Flaky(u64),
-    /// Nothing is written any more, but sums now and then.
-    Full,
-    /// Nothing is done any more.
-    Broken,
-}
-
-#[derive(Debug)]
-struct State {
-    mood: Mood,
-    random: Generator,
-    /// Calls until the server is killed; None: it is not.
-    dies_in: Option<u64>,
-    is_dead: bool,
-    /// The oracle looks: nothing fails.
-    is_quiet: bool,
-    /// Units that were cut short within, and have no sum of their own yet.
-    torn: BTreeSet<u64>,
-    faults: u64,
-}
-
-#[derive(Debug)]
-pub(crate) struct FailingHost(Mutex<State>);
-
-impl FailingHost {
-    fn new(seed: u64) -> Self {
-        Self(Mutex::new(State {
-            mood: Mood::Well,
-            random: stream(seed, "host", 0),
-            dies_in: None,
-            is_dead: false,
-            is_quiet: false,
-            torn: BTreeSet::new(),
-            faults: 0,
-        }))
-    }
-
-    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.0.lock().unwrap())
-    }
-}
-
-impl HostFaults for FailingHost {
-    fn fault(&self, file: HostFile, call: HostCall, at: u64, len: u64) -> Option<HostFault> {
-        let mut state = self.0.lock().unwrap();
-        let state = &mut *state;
-        if state.is_quiet {
-            return None;
-        }
-        if state.is_dead {
-            return Some(HostFault { errno: EIO, after_bytes: 0 });
-        }
-        // What a kill leaves of a write: whole pages of data, whole entries of sums.
-        let grain = match file {
-            HostFile::Data => 4096,
-            HostFile::Sums => 16,
-        };
-        if let Some(left) = &mut state.dies_in {
-            if *left == 0 {
-                state.is_dead = true;
-                let after_bytes = (below(&mut state.random, len / grain + 1) * grain) as usize;
-                return Some(HostFault { errno: EIO, after_bytes });
-            }
-            *left -= 1;
-        }
-        let one_in = match (state.mood, call) {
-            (Mood::Well, _) | (Mood::Full, HostCall::Read | HostCall::Sync) => 0,
-            (Mood::Flaky(n), HostCall::Read) => 4 * n,
-            (Mood::Flaky(n), _) => n,
-            (Mood::Full, _) if file == HostFile::Sums => 8,
-            (Mood::Full | Mood::Broken, _) => 1,
-        };
-        let units = match file {
-            HostFile::Data => at / 4096..(at + len).div_ceil(4096),
-            HostFile::Sums => at.saturating_sub(4096) / 16..(at + len).saturating_sub(4096) / 16,
-        };
-        if one_in == 0 || below(&mut state.random, one_in) > 0 {
-            // Written whole, or given a sum.
-            if matches!(call, HostCall::Write | HostCall::Punch) {
-                state.torn.retain(|unit| !units.contains(unit));
-            }
-            return None;
-        }
-        state.faults += 1;
-        let errno = if state.mood == Mood::Full { ENOSPC } else { EIO };
-        let grain = if file == HostFile::Data { SECTOR } else { 16 };
-        let short = below(&mut state.random, 2) == 0;
-        let after_bytes = if short { below(&mut state.random, len / grain + 1) * grain } else { 0 };
-        if file == HostFile::Data
-            && call != HostCall::Read
-            && !(at + after_bytes).is_multiple_of(4096)
-        {
-            state.torn.insert((at + after_bytes) / 4096);
-        }
-        Some(HostFault { errno, after_bytes: after_bytes as usize })
-    }
 }
 
 type Told = Arc<Mutex<Vec<(u64, Result<(), Errno>)>>>;
@@ -418,7 +314,7 @@ impl Run {
             let all_before = sector.hard.writes.iter().all(|w| w.ended.is_some_and(|e| e < begun));
             if all_before {
                 // Whatever it shows now, it shows from now on.
-                assert!(sector.live.permits(value, |w| w.is_ok), "{} after a flush", number);
+                assert!(sector.live.permits(value, |w| w.is_ok), "{number} after a flush");
                 sector.hard = View { initial: vec![value], writes: Vec::new() };
             } else {
                 for w in &mut sector.hard.writes {

@@ -6,6 +6,8 @@ mod common;
 mod direct;
 #[cfg(feature = "host-faults")]
 mod errors;
+#[cfg(feature = "host-faults")]
+mod failing;
 mod file;
 mod follow;
 mod host;
