@@ -134,7 +134,6 @@ impl File {
                 _ => failed("giving it its size", source),
             })?;
         }
-        #[cfg_attr(not(feature = "host-faults"), expect(clippy::clone_on_copy, clippy::unit_arg))]
         let opened =
             Sums::open(&sums_path(path), capacity_bytes, found_bytes == 0, faults.clone(), made);
         let (sums, mut generations) = opened.inspect_err(|_| {

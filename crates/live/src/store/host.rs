@@ -65,7 +65,15 @@ pub trait HostFaults: std::fmt::Debug + Send + Sync {
 pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
 /// Where faults come from: nowhere.
 #[cfg(not(feature = "host-faults"))]
-pub(super) type Faults = ();
+#[derive(Clone, Debug)]
+pub(super) struct Faults;
+
+/// The host fails by itself only.
+#[cfg(feature = "host-faults")]
+pub(super) const NO_FAULTS: Faults = None;
+/// The same.
+#[cfg(not(feature = "host-faults"))]
+pub(super) const NO_FAULTS: Faults = Faults;
 
 /// See the module.
 #[derive(Debug)]
@@ -84,7 +92,7 @@ impl Host {
     }
 
     #[cfg(not(feature = "host-faults"))]
-    pub(super) fn new(file: File, _: HostFile, (): Faults) -> Self {
+    pub(super) fn new(file: File, _: HostFile, _: Faults) -> Self {
         Self { file }
     }
 
@@ -100,7 +108,7 @@ impl Host {
 
     #[cfg(not(feature = "host-faults"))]
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
-    #[inline(always)]
+    #[inline]
     fn fault(&self, _: HostCall, _: u64, _: u64) -> Option<HostFault> {
         None
     }

@@ -120,8 +120,10 @@ impl Store {
     /// It is no plain file, it has another size, another server has it open, its sums are not its
     /// own, or the system refuses. No file is left that this made.
     pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
-        let faults = host::Faults::default();
-        Ok(Self::over(Base::in_file(path, capacity_bytes, options.check_reads, faults)?, options))
+        Ok(Self::over(
+            Base::in_file(path, capacity_bytes, options.check_reads, host::NO_FAULTS)?,
+            options,
+        ))
     }
 
     /// The same, with a host that fails as `faults` says.
