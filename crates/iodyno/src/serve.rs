@@ -45,6 +45,8 @@ use std::time::Duration;
 
 /// What a device was written with before, where its name does not say.
 const BLOCK_BYTES: u32 = 4096;
+/// A server looks so often for its stop, 20 ms apart, before it looks for trouble.
+const LOOKS_BETWEEN: u32 = 10;
 /// Where NBD listens if nothing is said.
 const SOCKET: &str = "iodyno.sock";
 
@@ -74,22 +76,26 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             let export = native::export(store, &volume.device, &system.name, flags.read_only);
             insert(&exports, name, name == &names[0], export);
         }
-        let control = control(flags, Arc::new(native::answer(&stores, &stop)))?;
-        let server = start(&exports, &endpoints, config)?;
+        let unmake = |_: &Failure| stores.iter().for_each(|s| s.remove_made());
+        let control =
+            control(flags, Arc::new(native::answer(&stores, &stop))).inspect_err(unmake)?;
+        let server = start(&exports, &endpoints, config).inspect_err(unmake)?;
         announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
-        wait(&stop);
+        wait(&stop, Vec::new);
         drop(control);
         server.stop();
         for store in &stores {
-            store.sync().map_err(|e| Failure::target(e.to_string()))?;
+            store.end().map_err(|e| Failure::target(e.to_string()))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
 
-    let machine = Machine::new(&system, flags.seed).map_err(Failure::input)?;
+    let mut machine = Machine::new(&system, flags.seed).map_err(|why| {
+        stores.iter().for_each(Store::remove_made);
+        Failure::input(why)
+    })?;
     let transport = if flags.no_floor { None } else { floor::measure() };
     let options = Options { dilation: flags.dilate, transport };
-    let mut machine = machine;
     for volume in 0..machine.volumes() {
         for _ in 0..WORKERS {
             machine.add_worker(volume);
@@ -103,7 +109,8 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "seed": flags.seed,
             "workers": WORKERS,
         });
-        live.record(Recorder::create(path, &head).map_err(Failure::input)?);
+        let recorder = Recorder::create(path, &head).map_err(Failure::input);
+        live.record(recorder.inspect_err(|_| unmake(&live))?);
     }
     let exports = Arc::new(Exports::default());
     for (volume, name) in (0..).zip(&names) {
@@ -113,16 +120,16 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
     let control =
-        control(flags, answers(&live, flags.seed, &stop)).inspect_err(|_| unrecord(flags))?;
+        control(flags, answers(&live, flags.seed, &stop)).inspect_err(|_| undo(flags, &live))?;
     let scrape = match metrics_at {
         Some(address) => {
-            let at = metrics::serve(&live, address).inspect_err(|_| unrecord(flags));
+            let at = metrics::serve(&live, address).inspect_err(|_| undo(flags, &live));
             Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
         }
         None => None,
     };
-    let server = start(&exports, &endpoints, config).inspect_err(|_| unrecord(flags))?;
-    let doors = Doors::open(flags, &live, &names, &system).inspect_err(|_| unrecord(flags))?;
+    let server = start(&exports, &endpoints, config).inspect_err(|_| undo(flags, &live))?;
+    let doors = Doors::open(flags, &live, &names, &system).inspect_err(|_| undo(flags, &live))?;
     let mut words = "the model's times".to_owned();
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
@@ -142,7 +149,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     if !plan.is_empty() {
         scenario::play(plan, &live, flags.seed, &stop);
     }
-    wait(&stop);
+    wait(&stop, || live.troubles());
     drop(control);
     drop(doors);
     server.stop();
@@ -180,8 +187,14 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     Ok(system)
 }
 
-/// A server that did not come about leaves no record, which would be in the way of the next.
-fn unrecord(flags: &Serve) {
+/// A server that could not start leaves no file that it made.
+fn unmake(live: &Served) {
+    live.look(|_, stores, _| stores.iter().for_each(Store::remove_made));
+}
+
+/// The same, and no record, which would be in the way of the next server.
+fn undo(flags: &Serve, live: &Served) {
+    unmake(live);
     if let Some(path) = &flags.record {
         remove_begun(path, b"iodyno record 1");
     }
@@ -257,11 +270,17 @@ fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
             flags.backing.len()
         )));
     }
-    let store = |(v, path): (&Place, &PathBuf)| {
-        Store::in_file(path, v.device.capacity_bytes(), options(v))
-            .map_err(|e| Failure::target(e.to_string()))
-    };
-    system.volumes.iter().zip(&flags.backing).map(store).collect()
+    let mut stores: Vec<Store> = Vec::new();
+    for (v, path) in system.volumes.iter().zip(&flags.backing) {
+        match Store::in_file(path, v.device.capacity_bytes(), options(v)) {
+            Ok(store) => stores.push(store),
+            Err(why) => {
+                stores.iter().for_each(Store::remove_made);
+                return Err(Failure::target(why.to_string()));
+            }
+        }
+    }
+    Ok(stores)
 }
 
 fn options(volume: &Place) -> store::Options {
@@ -457,9 +476,21 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-fn wait(stop: &AtomicBool) {
+/// Waits until the server is to stop, and says meanwhile what goes wrong beneath it.
+fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
+    let mut said: Vec<String> = Vec::new();
+    let mut looks = 0_u32;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(LOOKS_BETWEEN) {
+            for trouble in troubles() {
+                if !said.contains(&trouble) {
+                    complain(&format!("warning: {trouble}\n"));
+                    said.push(trouble);
+                }
+            }
+        }
     }
 }
 

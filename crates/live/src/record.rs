@@ -54,7 +54,20 @@ impl Recorder {
         })?;
         let mut recorder = Self { to: BufWriter::new(file), path: named, failed: None };
         recorder.line(format_args!("{FIRST}\n{machine}"));
-        Ok(recorder)
+        let flushed = recorder.to.flush();
+        match recorder.failed.take().map_or(flushed, Err) {
+            Ok(()) => Ok(recorder),
+            Err(e) => {
+                let _ = std::fs::remove_file(path);
+                Err(format!("`{}` can't be written: {e}", recorder.path))
+            }
+        }
+    }
+
+    /// Why the record goes no further; None: it does.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = self.failed.as_ref()?;
+        Some(format!("`{}` can't be written any more, and is cut off: {failed}", self.path))
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -81,7 +94,9 @@ impl Recorder {
     pub(crate) fn end(mut self, now_ns: u64, hash: u64) -> Result<(), String> {
         self.line(format_args!("end {now_ns} {hash:016x}"));
         let flushed = self.to.flush();
-        self.failed.map_or(flushed, Err).map_err(|e| format!("`{}`: {e}", self.path))
+        let Self { path, failed, .. } = self;
+        let said = |e| format!("`{path}` can't be written to its end, and is cut off: {e}");
+        failed.map_or(flushed, Err).map_err(said)
     }
 }
 

@@ -13,6 +13,8 @@
 //! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read
 //!   gives what the device held then, which any device may that is read while it is written to.
 //! * **A power cut** fails what was in flight.
+//! * **What the host refuses** of the bytes changes nothing about what the machine has decided: see
+//!   [`store`](crate::store). While it refuses something, operations that need room there are refused too.
 
 mod ending;
 mod limits;
@@ -152,6 +154,14 @@ impl<S: Sink> Live<S> {
         self.lock().recorder = Some(recorder);
     }
 
+    /// What went wrong beneath the machine since it began, each the first of its kind: what the backing has
+    /// refused, and why the record ends.
+    pub fn troubles(&self) -> Vec<String> {
+        let inner = self.lock();
+        let record = inner.recorder.as_ref().and_then(Recorder::failure);
+        inner.trouble.clone().into_iter().chain(record).collect()
+    }
+
     /// The system's volumes.
     pub fn volumes(&self) -> u32 {
         self.capacities_bytes.len() as u32
@@ -215,7 +225,8 @@ impl<S: Sink> Live<S> {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut told);
-        if let Some(errno) = self.refuses(&inner, volume, op) {
+        let refused = self.refuses(&inner, volume, op);
+        if let Some(errno) = refused.or_else(|| inner.backing_refuses(volume, op)) {
             inner.counts[volume as usize].errors[op.kind.index()] += 1;
             self.plan(&mut inner);
             drop(inner);

@@ -67,7 +67,8 @@ impl Session for Client {
             Kind::Write => self.store.write_now(at, io.data()),
             Kind::WriteZeroes => self.store.zero_now(at, u64::from(len)),
             Kind::Trim => self.store.trim_now(at, u64::from(len)),
-            Kind::Read | Kind::Flush | Kind::Cache | Kind::Disc => Ok(()),
+            Kind::Flush => self.store.flush_now(),
+            Kind::Read | Kind::Cache | Kind::Disc => Ok(()),
         };
         match done {
             Ok(()) => io.answer(&Answer::Done),

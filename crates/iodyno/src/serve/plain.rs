@@ -36,7 +36,7 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }
     complain(&text);
-    wait(&stop);
+    wait(&stop, Vec::new);
     drop(control);
     // The last one stops it.
     drop(server);

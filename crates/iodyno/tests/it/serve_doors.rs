@@ -57,6 +57,12 @@ fn files_are_not_mistaken_for_stale_sockets() {
         told.fails(4, &["mine", "a file that is no socket"]);
         assert_eq!(std::fs::read_to_string(place.path("mine")).unwrap(), "precious");
     }
+    // A server that can't start leaves no file that it made.
+    for speed in ["--speed native", "--no-floor --record r"] {
+        let words = format!("./device.toml {speed} --backing image --nbd unix:mine");
+        place.iodyno(&format!("serve {words}")).exits(4);
+    }
+    assert_eq!(place.names(), ["device.toml", "mine"]);
     // A socket that only seems dead: its owner lets nobody in.
     let alive = UnixListener::bind(place.path("theirs")).unwrap();
     std::fs::set_permissions(place.path("theirs"), Permissions::from_mode(0o000)).unwrap();

@@ -66,7 +66,7 @@ impl<S: Sink> Live<S> {
             }
         }
         for store in &mut inner.stores {
-            let kept = store.settle().and_then(|()| store.sync());
+            let kept = store.settle().and_then(|()| store.end());
             troubles.extend(kept.err().map(|e| e.to_string()));
         }
         if let Some(recorder) = inner.recorder.take() {

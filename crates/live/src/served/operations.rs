@@ -14,6 +14,9 @@ use iodyno_units::{Op, OpKind};
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
+/// A volume without a cache that is known may hold as much of what the host refuses, bytes.
+const STRANDED_BYTES_MIN: u64 = 1 << 20;
+
 /// An operation in the machine.
 #[derive(Debug)]
 struct Waiting<S> {
@@ -46,6 +49,8 @@ pub(super) struct Inner<S> {
     pub(super) submitted_ns: u64,
     /// By volume: it rebuilds what it can't read.
     parities: Vec<bool>,
+    /// By volume: stranded bytes that it may hold and still take writes, bytes.
+    stranded_bytes_max: Vec<u64>,
     /// What the bytes met first.
     pub(super) trouble: Option<String>,
     changes: Vec<Change>,
@@ -65,7 +70,11 @@ impl<S: Sink> Inner<S> {
         }
         let parity =
             |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
+        let cache_bytes = |v| machine.buffered_bytes(v).map_or(0, |(_, buffer_bytes)| buffer_bytes);
         Self {
+            stranded_bytes_max: (0..machine.volumes())
+                .map(|v| cache_bytes(v).max(STRANDED_BYTES_MIN))
+                .collect(),
             parities: machine.system().volumes.iter().map(parity).collect(),
             counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
             machine,
@@ -168,9 +177,21 @@ impl<S: Sink> Inner<S> {
     pub(super) fn settle(&mut self) {
         self.machine.changes(&mut self.changes);
         for of_one in self.changes.chunk_by(|a, b| a.volume() == b.volume()) {
-            self.stores[of_one[0].volume() as usize].changes(of_one);
+            let volume = of_one[0].volume() as usize;
+            let store = &mut self.stores[volume];
+            store.changes(of_one);
+            note_refusals(store, &mut self.counts[volume], &mut self.trouble);
         }
         self.changes.clear();
+    }
+
+    /// Why an operation can't be taken: the host refuses what the volume holds already.
+    pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<Errno> {
+        let volume = volume as usize;
+        let store = self.stores.get_mut(volume)?;
+        let refused = store.refuses(op, self.stranded_bytes_max[volume]);
+        note_refusals(store, &mut self.counts[volume], &mut self.trouble);
+        refused.map(|why| write_errno(&why))
     }
 
     pub(super) fn completed(&mut self, done: &Completion, late: Late, told: &mut Told<S>) {
@@ -198,8 +219,8 @@ impl<S: Sink> Inner<S> {
                 (false, None, OpKind::Flush) => store.settle(),
                 _ => Ok(()),
             };
+            note_refusals(store, &mut self.counts[volume], &mut self.trouble);
             if let Err(error) = kept {
-                self.counts[volume].backing_errors += 1;
                 failed = Some(write_errno(&error));
                 self.trouble.get_or_insert_with(|| error.to_string());
             }
@@ -227,6 +248,17 @@ impl<S: Sink> Inner<S> {
             self.counts[volume].errors[waiting.kind.index()] += 1;
             told.push((waiting.sink, Err(errno)));
         }
+    }
+}
+
+/// Counts what the host has refused.
+#[inline]
+fn note_refusals(store: &mut Store, counts: &mut Counts, trouble: &mut Option<String>) {
+    let refusals = store.take_refusals();
+    if refusals > 0 {
+        counts.backing_errors += refusals;
+        let why = store.trouble().map(ToString::to_string);
+        *trouble = trouble.take().or(why);
     }
 }
 

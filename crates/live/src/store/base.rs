@@ -6,6 +6,7 @@
 use super::error::{OpenError, ReadError, WriteError};
 use super::file::File;
 use super::guard::Guard;
+use super::host::Faults;
 use super::memory::Memory;
 use super::units::{Part, UNIT_BYTES, covered, ends};
 use std::ops::Range;
@@ -57,8 +58,9 @@ impl Base {
         path: &Path,
         capacity_bytes: u64,
         check_reads: bool,
+        faults: Faults,
     ) -> Result<Self, OpenError> {
-        let medium = Medium::File(Box::new(File::open(path, capacity_bytes)?));
+        let medium = Medium::File(Box::new(File::open(path, capacity_bytes, faults)?));
         Ok(Self { medium, capacity_bytes, guard: Guard::new(check_reads) })
     }
 
@@ -148,10 +150,25 @@ impl Base {
         }
     }
 
-    pub(super) fn sync(&self) -> Result<(), WriteError> {
+    /// What was written until now is what a later server accepts, and nothing older.
+    pub(super) fn close_generation(&self) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(_) => Ok(()),
-            Medium::File(f) => f.sync(),
+            Medium::File(f) => f.close_generation(false),
+        }
+    }
+
+    pub(super) fn sync(&self, ended: bool) -> Result<(), WriteError> {
+        match &self.medium {
+            Medium::Memory(_) => Ok(()),
+            Medium::File(f) => f.sync(ended),
+        }
+    }
+
+    /// Removes the files, if they were made when they were opened and hold nothing yet.
+    pub(super) fn remove_made(&self) {
+        if let Medium::File(f) = &self.medium {
+            f.remove_made();
         }
     }
 

@@ -136,6 +136,17 @@ pub enum OpenError {
         /// What it should have.
         wanted_bytes: u64,
     },
+    /// Its file system holds no file of that size.
+    #[error(
+        "{}: the file system there holds no file of {wanted_bytes} bytes: name a file on another one (XFS and btrfs hold larger files than ext4)",
+        path.display()
+    )]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// What the volume has.
+        wanted_bytes: u64,
+    },
     /// The file beside it is not its sums.
     #[error("{}: {why}: move it away, and the volume is taken as it is, unchecked until written", path.display())]
     Sums {

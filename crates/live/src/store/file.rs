@@ -5,22 +5,33 @@
 //! (A host that crashes may: `sync` is for that. It may also leave units whose sums came to the disk
 //! and whose data did not: they read as corrupt.) Locks are striped by mebibyte; a unit's data and sums
 //! change under one.
+//!
+//! A write that the host refuses leaves of each 512-byte sector what was there, or what was to be
+//! written, and its sum is made that of what is there. If the sums can't be written either, the unit
+//! is *doubtful*: this server reads it without a sum, and mends it before it closes a generation; if it
+//! is killed before, the unit may read as corrupt.
+
+mod mend;
 
 use super::error::{OpenError, ReadError, WriteError};
+use super::generation::Generations;
 use super::guard::Guard;
-use super::settled::Settled;
-use super::sums::{self, ENTRY_BYTES, Sums, open_plain};
+use super::host::{Faults, Host, HostFile};
+use super::made::{Made, open_plain};
+use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, UNIT, UNIT_BYTES, covered, ends, sum};
 use super::{Run, Soundness};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use mend::write_generations;
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{File as SystemFile, TryLockError};
+use std::fs::TryLockError;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 const STRIPE_UNITS: u64 = 256;
 const STRIPE_BYTES: u64 = STRIPE_UNITS * UNIT_BYTES;
@@ -35,18 +46,32 @@ const WRITING_SUMS: &str = "writing the volume's sums";
 /// See the module.
 #[derive(Debug)]
 pub(super) struct File {
-    data: SystemFile,
+    data: Host,
     sums: Sums,
-    settled: Settled,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
+    /// What the file of sums says of its generations.
+    generations: Mutex<Generations>,
+    /// As they were when it was opened.
+    opened: Generations,
+    /// The generation of what is written now.
+    generation: AtomicU64,
+    /// Something was written in it.
+    is_dirty: AtomicBool,
+    /// Units whose data may not have the sum that they should.
+    doubtful: Mutex<BTreeSet<u64>>,
+    /// How many there are.
+    doubts: AtomicUsize,
+    /// One closes a generation at a time.
+    closing: Mutex<()>,
+    made: Mutex<Made>,
 }
 
 impl Drop for File {
     /// A process that is just being started has a copy of the descriptor until it runs its program: the
     /// lock is given up, not left to the last copy.
     fn drop(&mut self) {
-        let _ = self.data.unlock();
+        let _ = self.data.file().unlock();
     }
 }
 
@@ -57,10 +82,38 @@ pub(super) fn sums_path(path: &Path) -> PathBuf {
     name.into()
 }
 
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl File {
-    pub(super) fn open(path: &Path, capacity_bytes: u64) -> Result<Self, OpenError> {
+    /// Opens or makes the two files. Where that fails, none that it made is left.
+    pub(super) fn open(
+        path: &Path,
+        capacity_bytes: u64,
+        faults: Faults,
+    ) -> Result<Self, OpenError> {
+        let mut made = Made::default();
+        match Self::open_making(path, capacity_bytes, faults, &mut made) {
+            Ok(file) => {
+                *held(&file.made) = made;
+                Ok(file)
+            }
+            Err(why) => {
+                made.remove();
+                Err(why)
+            }
+        }
+    }
+
+    fn open_making(
+        path: &Path,
+        capacity_bytes: u64,
+        faults: Faults,
+        made: &mut Made,
+    ) -> Result<Self, OpenError> {
         let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-        let data = open_plain(path)?;
+        let data = open_plain(path, made)?;
         match data.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -73,13 +126,48 @@ impl File {
             let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
             return Err(OpenError::Size { path, found_bytes, wanted_bytes });
         }
-        let sums = Sums::open(&sums_path(path), capacity_bytes, found_bytes == 0)?;
         if found_bytes == 0 {
-            data.set_len(capacity_bytes).map_err(|e| failed("giving it its size", e))?;
+            data.set_len(capacity_bytes).map_err(|source| match source.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes }
+                }
+                _ => failed("giving it its size", source),
+            })?;
         }
-        let settled = Settled::new(capacity_bytes.div_ceil(UNIT_BYTES));
+        let opened =
+            Sums::open(&sums_path(path), capacity_bytes, found_bytes == 0, faults.clone(), made);
+        let (sums, mut generations) = opened.inspect_err(|_| {
+            // An image that was empty is empty again.
+            if found_bytes == 0 {
+                let _ = data.set_len(0);
+            }
+        })?;
+        generations.open();
+        write_generations(&sums, &generations)
+            .and_then(|()| sums.host().sync())
+            .map_err(|e| failed("writing its sums' generation", e))?;
         let locks = (0..LOCKS).map(|_| RwLock::new(())).collect();
-        Ok(Self { data, sums, settled, capacity_bytes, locks })
+        Ok(Self {
+            data: Host::new(data, HostFile::Data, faults),
+            sums,
+            capacity_bytes,
+            locks,
+            generation: AtomicU64::new(generations.closed + 1),
+            opened: generations.clone(),
+            generations: Mutex::new(generations),
+            is_dirty: AtomicBool::new(false),
+            doubtful: Mutex::default(),
+            doubts: AtomicUsize::new(0),
+            closing: Mutex::default(),
+            made: Mutex::default(),
+        })
+    }
+
+    /// Removes the files, if they were made when this was opened and hold nothing yet.
+    pub(super) fn remove_made(&self) {
+        if self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
+            held(&self.made).remove();
+        }
     }
 
     fn lock(&self, unit: u64) -> &RwLock<()> {
@@ -92,21 +180,26 @@ impl File {
         (end - units.start * UNIT_BYTES) as usize
     }
 
+    #[inline]
+    fn is_doubtful(&self, unit: u64) -> bool {
+        self.doubts.load(Ordering::Relaxed) > 0 && held(&self.doubtful).contains(&unit)
+    }
+
     /// The sums that a unit's data may have; none: any.
-    fn sums_of(&self, unit: u64, entries: &[u8], i: usize) -> ([u32; 2], usize) {
-        let entry = sums::entry(entries, i);
-        match entry {
-            [0, 0] => (entry, 0),
-            [_, 0] => (entry, 1),
-            _ if self.settled.get(unit) => (entry, 1),
-            _ => (entry, 2),
+    fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
+        let sums = [entry.sum, entry.former];
+        if sums == [0, 0] || self.is_doubtful(unit) {
+            return (sums, 0);
         }
+        let is_in_doubt =
+            entry.generation <= self.opened.closed && self.opened.is_in_doubt(entry.generation);
+        (sums, if entry.former != 0 && is_in_doubt { 2 } else { 1 })
     }
 
     fn read_unit(&self, unit: u64, into: &mut [u8; UNIT]) -> io::Result<()> {
         let len = self.bytes_of(&(unit..unit + 1));
         into[len..].fill(0);
-        self.data.read_exact_at(&mut into[..len], unit * UNIT_BYTES)
+        self.data.read(&mut into[..len], unit * UNIT_BYTES)
     }
 
     /// A unit that passes, whole.
@@ -119,7 +212,7 @@ impl File {
         let mut entry = [0; ENTRY_BYTES];
         self.sums.read(unit, 1, &mut entry).map_err(|e| ReadError::io(READING_SUMS, &e))?;
         self.read_unit(unit, into).map_err(|e| ReadError::io(READING, &e))?;
-        let (sums, count) = self.sums_of(unit, &entry, 0);
+        let (sums, count) = self.sums_of(unit, sums::entry(&entry, 0));
         if passes(unit, into, &sums[..count]) { Ok(()) } else { Err(ReadError::Corrupt { unit }) }
     }
 
@@ -130,10 +223,8 @@ impl File {
         guard: &Guard,
     ) -> Result<(), ReadError> {
         if guard.lets_all_pass() {
-            return self
-                .data
-                .read_exact_at(into, offset_bytes)
-                .map_err(|e| ReadError::io(READING, &e));
+            let read = self.data.read(into, offset_bytes);
+            return read.map_err(|e| ReadError::io(READING, &e));
         }
         for (at, piece) in stripes(offset_bytes, into.len()) {
             self.read_stripe(at, &mut into[piece], guard)?;
@@ -152,11 +243,10 @@ impl File {
             let mut buffer = [0; ENTRIES];
             let entries = self.sums.read(whole.start, count, &mut buffer);
             let entries = entries.map_err(|e| ReadError::io(READING_SUMS, &e))?;
-            self.data
-                .read_exact_at(into, whole.start * UNIT_BYTES)
-                .map_err(|e| ReadError::io(READING, &e))?;
+            let read = self.data.read(into, whole.start * UNIT_BYTES);
+            read.map_err(|e| ReadError::io(READING, &e))?;
             for (i, unit) in whole.clone().enumerate() {
-                let (sums, known) = self.sums_of(unit, entries, i);
+                let (sums, known) = self.sums_of(unit, sums::entry(entries, i));
                 if !guard.passes(unit, &into[i * UNIT..(i + 1) * UNIT], &sums[..known]) {
                     return Err(ReadError::Corrupt { unit });
                 }
@@ -217,31 +307,42 @@ impl File {
         data: &[u8],
         guard: &Guard,
     ) -> Result<(), WriteError> {
+        let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let mut buffer = [0; ENTRIES];
         let count = (units.end - units.start) as usize;
         let entries = self.sums.read(units.start, count, &mut buffer);
         let entries = entries.map_err(|e| WriteError::io(READING_SUMS, &e))?;
         for (i, unit) in units.clone().enumerate() {
-            let mut old = sums::entry(entries, i)[0];
-            if !self.settled.get(unit) {
+            let entry = sums::entry(entries, i);
+            let mut former = entry.sum;
+            let (sums, known) = self.sums_of(unit, entry);
+            if known != 1 {
                 let mut bytes = [0; UNIT];
                 self.read_unit(unit, &mut bytes).map_err(|e| WriteError::io(READING, &e))?;
                 let found = sum(&bytes);
-                let (sums, known) = self.sums_of(unit, entries, i);
                 // What is corrupt must not become sound by a write that does not happen.
                 if known == 0 || sums[..known].contains(&found) {
-                    old = found;
+                    former = found;
                 }
             }
-            sums::set_entry(entries, i, [sum(&data[i * UNIT..(i + 1) * UNIT]), old]);
+            let sum = sum(&data[i * UNIT..(i + 1) * UNIT]);
+            sums::set_entry(entries, i, Entry { sum, former, generation });
         }
-        self.settled.set(units.clone(), false);
-        self.sums.write(units.start, entries).map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
-        let data = &data[..self.bytes_of(units)];
-        self.data
-            .write_all_at(data, units.start * UNIT_BYTES)
-            .map_err(|e| WriteError::io(WRITING, &e))?;
-        self.settled.set(units.clone(), true);
+        let len = self.bytes_of(units);
+        let written = match self.sums.write(units.start, entries) {
+            Ok(()) => {
+                let written = self.data.write(&data[..len], units.start * UNIT_BYTES);
+                written.map_err(|e| WriteError::io(WRITING, &e))
+            }
+            Err(e) => Err(WriteError::io(WRITING_SUMS, &e)),
+        };
+        if let Err(why) = written {
+            self.resume(units, data, entries);
+            return Err(why);
+        }
+        if self.doubts.load(Ordering::Relaxed) > 0 {
+            self.trust(units);
+        }
         guard.lift(units);
         Ok(())
     }
@@ -280,21 +381,25 @@ impl File {
 
     fn drop_locked(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let count = units.end - units.start;
-        self.settled.set(units.clone(), false);
         // Without sums any data pass, so they go first.
         let (at, len) = (Sums::offset_bytes(units.start), count * ENTRY_BYTES as u64);
-        punch(self.sums.file(), at, len).map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
+        self.sums.host().punch(at, len).map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let len = self.bytes_of(units) as u64;
-        punch(&self.data, units.start * UNIT_BYTES, len).map_err(|e| WriteError::io(WRITING, &e))
+        let punched = self.data.punch(units.start * UNIT_BYTES, len);
+        punched.map_err(|e| WriteError::io(WRITING, &e))?;
+        if self.doubts.load(Ordering::Relaxed) > 0 {
+            self.trust(units);
+        }
+        Ok(())
     }
 
     /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all not.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let offset = unit * UNIT_BYTES;
-        let (data, until) = match seek(&self.data, SeekFrom::Data(offset)) {
+        let (data, until) = match self.data.seek(SeekFrom::Data(offset)) {
             Ok(at) if at / UNIT_BYTES > unit => (false, at / UNIT_BYTES),
             Ok(_) => {
-                let hole = seek(&self.data, SeekFrom::Hole(offset));
+                let hole = self.data.seek(SeekFrom::Hole(offset));
                 (true, hole.map_or(end, |at| at.div_ceil(UNIT_BYTES).max(unit + 1)))
             }
             Err(Errno::NXIO) => (false, end),
@@ -321,9 +426,10 @@ impl File {
         }
     }
 
-    pub(super) fn sync(&self) -> Result<(), WriteError> {
-        self.data.sync_data().map_err(|e| WriteError::io("syncing the volume's file", &e))?;
-        self.sums.file().sync_data().map_err(|e| WriteError::io("syncing the volume's sums", &e))
+    pub(super) fn sync(&self, ended: bool) -> Result<(), WriteError> {
+        self.data.sync().map_err(|e| WriteError::io("syncing the volume's file", &e))?;
+        self.close_generation(ended)?;
+        self.sums.host().sync().map_err(|e| WriteError::io("syncing the volume's sums", &e))
     }
 }
 
@@ -341,56 +447,9 @@ fn stripes(offset_bytes: u64, len: usize) -> impl Iterator<Item = (u64, Range<us
     })
 }
 
-/// Makes a hole, or, where the file system has none, zeroes what is not zero.
-fn punch(file: &SystemFile, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
-    if len_bytes == 0 {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match fallocate(file, flags, offset_bytes, len_bytes) {
-        Ok(()) => Ok(()),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(file, offset_bytes, len_bytes),
-        Err(e) => Err(e.into()),
-    }
-}
-
-fn write_zeroes(file: &SystemFile, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
-    let zeroes = vec![0; len_bytes.min(STRIPE_BYTES) as usize];
-    let end = offset_bytes + len_bytes;
-    let mut at = offset_bytes;
-    while at < end {
-        match seek(file, SeekFrom::Data(at)) {
-            Ok(data) => at = at.max(data),
-            Err(Errno::NXIO) => break,
-            Err(_) => {}
-        }
-        if at >= end {
-            break;
-        }
-        let len = (end - at).min(zeroes.len() as u64);
-        file.write_all_at(&zeroes[..len as usize], at)?;
-        at += len;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Where a file system has no holes, the range alone is zeroed, and nothing beyond the end is made.
-    #[test]
-    fn zeroes_are_written_where_there_is_data() {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(8 << 20).unwrap();
-        file.write_all_at(&vec![7; 3 << 20], 1 << 20).unwrap();
-        write_zeroes(&file, (1 << 20) + 5, (6 << 20) - 5).unwrap();
-        let mut bytes = vec![1; 8 << 20];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        let not_zero: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] != 0).collect();
-        assert_eq!(not_zero, (1 << 20..(1 << 20) + 5).collect::<Vec<_>>());
-        assert_eq!(file.metadata().unwrap().len(), 8 << 20);
-    }
 
     #[test]
     fn stripes_tile_a_range() {

@@ -1,14 +1,16 @@
 //! How a store follows the machine: writes that begin and end, and what becomes of them meanwhile.
 
-use super::overlay::Kind;
-use super::units::{UNIT, UNIT_BYTES, covered, ends, touched};
+use super::durable::Durable;
+use super::overlay::{Kind, Payload};
+use super::units::{UNIT_BYTES, covered, ends, touched};
 use super::{ReadError, Store, WriteError};
 use iodyno_emulate::Change;
+use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
 impl Store {
     fn check_range(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
-        if self.base.holds(offset_bytes, len_bytes) {
+        if self.base().holds(offset_bytes, len_bytes) {
             return Ok(());
         }
         Err(WriteError::OutOfRange { offset_bytes, len_bytes })
@@ -71,16 +73,22 @@ impl Store {
     /// The machine has completed the write, and its changes up to then were passed on.
     ///
     /// # Errors
-    /// What went wrong as they were carried out: the write has failed, whatever the machine says.
-    /// (What lands later and can't be written is not lost; [`Self::settle`] tells.)
+    /// What the host has refused of it: the write has failed, whatever the machine says. (What was only
+    /// accepted, and is refused when it lands later, is told by [`Self::settle`].)
     pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
         let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
         let payload = self.overlay.payload(slot);
-        let mut outcome = payload.failure.clone().map_or(Ok(()), Err);
-        if payload.kind == Kind::Zeroes && outcome.is_ok() {
-            outcome = self.zero_ends(slot);
+        let (kind, failure) = (payload.kind, payload.failure.clone());
+        let (offset, len) = (payload.offset_bytes, payload.len_bytes);
+        let mut outcome = failure.map_or(Ok(()), Err);
+        if kind == Kind::Zeroes {
+            outcome = outcome.and(self.zero_ends(slot));
         }
         self.overlay.end(slot);
+        // Zeroes and trims are durable when they end.
+        if kind != Kind::Data && !self.durable.is_clear() {
+            outcome = outcome.and(self.settle_range(offset, len));
+        }
         outcome
     }
 
@@ -98,13 +106,14 @@ impl Store {
         let payload = self.overlay.payload(slot);
         let (offset, len, told) = (payload.offset_bytes, payload.len_bytes, payload.told);
         let units = touched(offset, len);
+        let mut outcome = Ok(());
         for part in ends(offset, len) {
             if !told[usize::from(part.unit != units.start)] {
-                self.base.zero_part(part)?;
+                outcome = outcome.and(self.durable.zero_part(part));
                 self.overlay.zero(part);
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Carries out one change; see [`Self::changes`].
@@ -112,8 +121,8 @@ impl Store {
         self.changes(std::slice::from_ref(change));
     }
 
-    /// Carries out what the machine tells of this volume, in its order. A write that fails here
-    /// tells so as it ends.
+    /// Carries out what the machine tells of this volume, in its order, whatever the host refuses. A write
+    /// that it refuses tells so as it ends.
     pub fn changes(&mut self, changes: &[Change]) {
         let mut left = changes;
         while let [change, rest @ ..] = left {
@@ -151,11 +160,11 @@ impl Store {
                     let dropped = self.drop_range(slot, unit..unit + count, overtaken);
                     self.note(slot, dropped);
                 }
-                Change::PowerCut { .. } => self.cut(),
+                Change::PowerCut { .. } => self.overlay.forget_all(),
                 Change::Emptied { .. } => {
-                    self.stranded.clear();
-                    self.cut();
-                    self.not_emptied = self.base.drop_units(&(0..self.base.units())).err();
+                    self.overlay.forget_all();
+                    // What the host refuses of it is stranded, and told as it is settled.
+                    let _ = self.durable.empty();
                 }
             }
         }
@@ -182,85 +191,86 @@ impl Store {
 
     /// A write's units are accepted, and a power cut leaves them.
     fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
-        if self.overlay.is_empty() {
-            let payload = self.overlay.payload(slot);
-            for unit in [units.start, units.end - 1] {
-                let part = payload.part(unit);
-                // Zeroes under way, of which the device tells nothing where something newer is
-                // kept: they come first.
-                if !part.is_whole() {
-                    self.overlay.zeroes_over(unit).try_for_each(|p| self.base.zero_part(p))?;
+        if !self.overlay.is_empty() {
+            let replace = |unit| self.replace(slot, unit, u64::MAX);
+            return units.map(replace).fold(Ok(()), Result::and);
+        }
+        let mut outcome = Ok(());
+        let payload = self.overlay.payload(slot);
+        for unit in [units.start, units.end - 1] {
+            let part = payload.part(unit);
+            // Zeroes under way, of which the device tells nothing where something newer is
+            // kept: they come first.
+            if !part.is_whole() {
+                for zeroes in self.overlay.zeroes_over(unit) {
+                    outcome = outcome.and(self.durable.zero_part(zeroes));
                 }
             }
-            let from = payload.part(units.start);
-            let to = payload.part(units.end - 1);
-            let bytes = &payload.bytes[from.range().start..to.range().end];
-            return self.base.write(from.offset_bytes(), bytes);
         }
-        units.into_iter().try_for_each(|unit| self.replace(slot, unit, u64::MAX))
+        let from = payload.part(units.start);
+        let to = payload.part(units.end - 1);
+        let bytes = &payload.bytes[from.range().start..to.range().end];
+        outcome.and(self.durable.write(from.offset_bytes(), bytes))
     }
 
     /// A write's part of a unit goes to the base, over the versions up to number `older`, which go
     /// there with it.
     fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
-        let payload = self.overlay.payload(slot);
-        let part = payload.part(unit);
-        let zeroes = payload.kind != Kind::Data;
-        if part.is_whole() || !self.overlay.has_until(unit, older) {
-            if zeroes {
-                self.base.zero_part(part)?;
-            } else {
-                self.base.write(part.offset_bytes(), &payload.bytes[part.range()])?;
-            }
+        let part = self.overlay.payload(slot).part(unit);
+        let mut written = Ok(());
+        if !part.is_whole() && self.overlay.has_until(unit, older) {
+            written = self.write_versions(unit, older, Some(slot));
         } else {
-            let mut bytes = self.landed(unit, older)?;
-            let to = &mut bytes[part.from..part.to];
-            if zeroes {
-                to.fill(0);
-            } else {
-                to.copy_from_slice(&payload.bytes[part.range()]);
-            }
-            self.write_unit(unit, &bytes)?;
+            written = written.and(put(&mut self.durable, self.overlay.payload(slot), unit));
         }
-        self.settled(unit, older);
-        Ok(())
+        self.overlay.forget_until(unit, older);
+        written
     }
 
-    /// Versions up to number `until` are in the base, or replaced there.
-    fn settled(&mut self, unit: u64, until: u64) {
-        self.overlay.forget_until(unit, until);
-        if self.stranded.get(&unit).is_some_and(|s| s.0 <= until) {
-            self.stranded.remove(&unit);
-        }
-    }
-
-    /// What the base holds of a unit; zeroes beyond the end of the volume.
+    /// What is on the medium of a unit; zeroes beyond the end of the volume.
     pub(super) fn beneath(&self, unit: u64, from: usize, into: &mut [u8]) -> Result<(), ReadError> {
         let offset = unit * UNIT_BYTES + from as u64;
-        let len = (self.base.capacity_bytes - offset).min(into.len() as u64) as usize;
+        let len = (self.base().capacity_bytes - offset).min(into.len() as u64) as usize;
         into[len..].fill(0);
-        self.base.read(offset, &mut into[..len])
+        self.durable.read(offset, &mut into[..len])
     }
 
-    fn landed(&self, unit: u64, until: u64) -> Result<[u8; UNIT], ReadError> {
-        self.overlay.landed(unit, until, |into| self.beneath(unit, 0, into))
-    }
-
-    fn write_unit(&self, unit: u64, bytes: &[u8; UNIT]) -> Result<(), WriteError> {
-        let offset = unit * UNIT_BYTES;
-        let len = (self.base.capacity_bytes - offset).min(UNIT_BYTES) as usize;
-        self.base.write(offset, &bytes[..len])
-    }
-
-    /// A version is on the medium, with those before it.
-    fn land(&mut self, unit: u64, version: u64) {
-        let landed = self.landed(unit, version).map_err(WriteError::from);
-        match landed.and_then(|bytes| self.write_unit(unit, &bytes)) {
-            Ok(()) => self.settled(unit, version),
-            Err(why) => {
-                self.stranded.insert(unit, (version, why));
+    /// A unit's versions up to number `until` go to the base, in their order, and `last` over them.
+    fn write_versions(
+        &mut self,
+        unit: u64,
+        until: u64,
+        last: Option<u32>,
+    ) -> Result<(), WriteError> {
+        let landed = self.overlay.landed(unit, until, |into| self.beneath(unit, 0, into));
+        let Ok(mut bytes) = landed else {
+            // The rest of the unit can't be read: each changes what it covers.
+            let slots = self.overlay.payloads_until(unit, until).into_iter().chain(last);
+            let mut outcome = Ok(());
+            for slot in slots {
+                outcome = outcome.and(put(&mut self.durable, self.overlay.payload(slot), unit));
+            }
+            return outcome;
+        };
+        if let Some(slot) = last {
+            let payload = self.overlay.payload(slot);
+            let part = payload.part(unit);
+            let to = &mut bytes[part.from..part.to];
+            match payload.kind {
+                Kind::Data => to.copy_from_slice(&payload.bytes[part.range()]),
+                Kind::Zeroes | Kind::Trim => to.fill(0),
             }
         }
+        let offset = unit * UNIT_BYTES;
+        let len = (self.base().capacity_bytes - offset).min(UNIT_BYTES) as usize;
+        self.durable.write(offset, &bytes[..len])
+    }
+
+    /// A version is on the medium, with those before it. (What the host refuses of it is stranded, and told
+    /// as it is settled.)
+    fn land(&mut self, unit: u64, version: u64) {
+        let _ = self.write_versions(unit, version, None);
+        self.overlay.forget_until(unit, version);
     }
 
     /// Zeroes over units that a write of zeroes or a trim has dropped.
@@ -275,74 +285,97 @@ impl Store {
         let older = self.older(slot, overtaken);
         let within = covered(offset, len);
         let whole = units.start.max(within.start)..units.end.min(within.end);
+        let mut outcome = Ok(());
         if !whole.is_empty() {
-            self.base.drop_units(&whole)?;
+            outcome = self.durable.drop_units(&whole);
             let replaced: Vec<u64> = if ((whole.end - whole.start) as usize) < self.overlay.len() {
                 whole.filter(|&unit| self.overlay.has(unit)).collect()
             } else {
                 self.overlay.units().filter(|unit| whole.contains(unit)).collect()
             };
             for unit in replaced {
-                self.settled(unit, older);
+                self.overlay.forget_until(unit, older);
             }
         }
         if kind == Kind::Zeroes {
             let first = touched(offset, len).start;
             for part in ends(offset, len).filter(|part| units.contains(&part.unit)) {
-                self.replace(slot, part.unit, older)?;
+                outcome = outcome.and(self.replace(slot, part.unit, older));
                 let told = &mut self.overlay.payload_mut(slot).told;
                 told[usize::from(part.unit != first)] = true;
             }
         }
-        Ok(())
+        outcome
     }
 
-    /// The power fails: versions are gone, but for those that had landed.
-    fn cut(&mut self) {
-        let units: Vec<u64> = self.overlay.units().collect();
-        for unit in units {
-            let landed = self.stranded.get(&unit).map_or(0, |s| s.0);
-            self.overlay.forget_beyond(unit, landed);
-        }
-    }
-
-    /// Writes what has landed and could not be written then: after room was made, say. Nothing of it
+    /// Writes what is on the medium and the host refused then: after room was made, say. Nothing of it
     /// was lost, a read gives it; but a server that is killed would lose it. To be called for a
-    /// flush, and before the server ends.
+    /// flush, and before the server ends. After it a version older than what is there is refused.
     ///
     /// # Errors
-    /// It still can't.
+    /// The host still refuses.
     pub fn settle(&mut self) -> Result<(), WriteError> {
-        if self.not_emptied.is_some() {
-            self.base.drop_units(&(0..self.base.units()))?;
-            self.not_emptied = None;
-        }
-        self.land_again(0..u64::MAX);
-        self.trouble().map_or(Ok(()), |why| Err(why.clone()))
+        self.durable.settle(&(0..u64::MAX))?;
+        self.base().close_generation()
     }
 
-    /// The same for a range: what a forced write must know of its own units before it is acknowledged.
+    /// The same for a range: what an operation that is durable must know of its own units before it is
+    /// acknowledged.
     ///
     /// # Errors
-    /// Something in the range has landed and can't be written.
+    /// Something in the range is on the medium, and the host still refuses it.
     pub fn settle_range(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
-        let units = touched(offset_bytes, len_bytes);
-        self.land_again(units.clone());
-        let stranded = self.stranded.range(units).next();
-        stranded.map_or(Ok(()), |(_, (_, why))| Err(why.clone()))
-    }
-
-    fn land_again(&mut self, units: Range<u64>) {
-        let stranded: Vec<(u64, u64)> =
-            self.stranded.range(units).map(|(&u, s)| (u, s.0)).collect();
-        for (unit, version) in stranded {
-            self.land(unit, version);
+        if self.durable.is_clear() {
+            return Ok(());
         }
+        let units = touched(offset_bytes, len_bytes);
+        let settled = self.durable.settle(&units);
+        self.durable.trouble_in(&units).map_or(Ok(()), |why| settled.and(Err(why.clone())))
     }
 
-    /// Why something that has landed could not be written; None: all is well.
+    /// Why something that is on the medium could not be written; None: all is well.
     pub fn trouble(&self) -> Option<&WriteError> {
-        let stranded = self.stranded.first_key_value().map(|(_, (_, why))| why);
-        self.not_emptied.as_ref().or(stranded)
+        self.durable.trouble()
+    }
+
+    /// Memory of what the host refuses, about.
+    pub fn stranded_bytes(&self) -> u64 {
+        self.durable.memory_bytes()
+    }
+
+    /// How often the host has refused something since this was asked last.
+    pub fn take_refusals(&mut self) -> u64 {
+        self.durable.take_refusals()
+    }
+
+    /// Why an operation can't be taken now: the host refuses something, also when it is tried again, and the
+    /// operation needs room there, or memory beyond `memory_bytes_max` if the host refuses it, too. To be
+    /// asked before it is submitted.
+    pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
+        if self.durable.is_clear() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
+            return None;
+        }
+        self.durable.host_trouble()?;
+        if self.durable.settle_some() {
+            return None;
+        }
+        let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
+        let is_taken = match op.kind {
+            OpKind::Write => {
+                self.durable.has_room(offset, len) && self.stranded_bytes() < memory_bytes_max
+            }
+            // They make room. Refused, they take little memory.
+            _ => self.stranded_bytes() < 2 * memory_bytes_max,
+        };
+        if is_taken { None } else { self.durable.host_trouble().cloned() }
+    }
+}
+
+/// What a write covers of a unit goes to the base.
+fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
+    let part = payload.part(unit);
+    match payload.kind {
+        Kind::Data => durable.write(part.offset_bytes(), &payload.bytes[part.range()]),
+        Kind::Zeroes | Kind::Trim => durable.zero_part(part),
     }
 }

@@ -13,27 +13,48 @@
 //! that is killed leaves in the file what the modelled device would have left at that moment, as
 //! long as changes are passed on before the acknowledgements that came with them.
 //!
+//! # What a host error does
+//! **What the machine has decided happens, in its order: in the base, or, where the host refuses, over it in
+//! memory** (`durable.rs`: a stranded unit). So machine and bytes never disagree, whatever fails, and
+//! - the operation whose bytes the host refuses answers the error. Each of its sectors may hold the old or the
+//!   new bytes after a kill, and holds the new ones until then; once a flush has succeeded it keeps them;
+//! - an operation whose acknowledgement promises that it is durable (a forced write, a write to a protected
+//!   device, zeroes, a trim, a flush) succeeds only when nothing is stranded in its range;
+//! - what is stranded is written again at each of these, and before an operation is refused;
+//! - meanwhile the volume takes no operation that needs new room on the host or more memory than the modelled
+//!   cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and what was in flight;
+//! - a unit keeps a sum that is its own: `file.rs` says what a write that was cut short leaves.
+//!
+//! A server that is killed leaves what was durable, or newer. A version older than what was flushed is refused
+//! (`generation.rs`). A flush is the modelled device's: it survives the server, not a crash of the host; for
+//! that there is [`Store::sync`], which a server calls at its end.
+//!
 //! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
-//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`] and [`Store::read`] take `&self`
-//! and any number of threads at once. What follows the machine takes `&mut self`.
+//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
+//! `&self` and any number of threads at once; what fails there is not kept in memory. What follows the machine takes `&mut self`.
 
 mod base;
+mod durable;
 mod error;
 mod file;
 mod follow;
+mod generation;
 mod guard;
+mod host;
+mod made;
 mod memory;
 mod overlay;
-mod settled;
 mod sums;
 mod units;
 
 pub use error::{OpenError, ReadError, WriteError};
+#[cfg(feature = "host-faults")]
+pub use host::{HostCall, HostFault, HostFaults, HostFile};
 pub use units::UNIT_BYTES;
 
 use base::{Base, Run, Soundness};
+use durable::Durable;
 use overlay::Overlay;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use units::{Part, parts, touched};
@@ -79,13 +100,9 @@ pub struct Scrub {
 /// See the module.
 #[derive(Debug)]
 pub struct Store {
-    base: Base,
+    durable: Durable,
     overlay: Overlay,
     options: Options,
-    /// By unit: the version that has landed, and could not be written.
-    stranded: BTreeMap<u64, (u64, WriteError)>,
-    /// The base was to be emptied, and could not.
-    not_emptied: Option<WriteError>,
 }
 
 impl Store {
@@ -101,29 +118,51 @@ impl Store {
     ///
     /// # Errors
     /// It is no plain file, it has another size, another server has it open, its sums are not its
-    /// own, or the system refuses.
+    /// own, or the system refuses. No file is left that this made.
     pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
-        Ok(Self::over(Base::in_file(path, capacity_bytes, options.check_reads)?, options))
+        Ok(Self::over(
+            Base::in_file(path, capacity_bytes, options.check_reads, host::NO_FAULTS)?,
+            options,
+        ))
+    }
+
+    /// The same, with a host that fails as `faults` says.
+    ///
+    /// # Errors
+    /// As [`Self::in_file`].
+    #[cfg(feature = "host-faults")]
+    pub fn in_file_with_faults(
+        path: &Path,
+        capacity_bytes: u64,
+        options: Options,
+        faults: std::sync::Arc<dyn HostFaults>,
+    ) -> Result<Self, OpenError> {
+        let base = Base::in_file(path, capacity_bytes, options.check_reads, Some(faults))?;
+        Ok(Self::over(base, options))
     }
 
     fn over(base: Base, options: Options) -> Self {
-        Self {
-            base,
-            overlay: Overlay::default(),
-            options,
-            stranded: BTreeMap::new(),
-            not_emptied: None,
-        }
+        Self { durable: Durable::over(base), overlay: Overlay::default(), options }
+    }
+
+    /// Removes the volume's files, if they were made when this was opened and hold nothing yet: for a server
+    /// that could not start.
+    pub fn remove_made(&self) {
+        self.base().remove_made();
+    }
+
+    fn base(&self) -> &Base {
+        &self.durable.base
     }
 
     /// Bytes of the volume.
     pub fn capacity_bytes(&self) -> u64 {
-        self.base.capacity_bytes
+        self.base().capacity_bytes
     }
 
     /// Memory that the data take, tables included; 0 where they are in a file.
     pub fn memory_bytes(&self) -> u64 {
-        self.base.memory_bytes()
+        self.base().memory_bytes()
     }
 
     /// Units of which a power cut would take something.
@@ -137,10 +176,10 @@ impl Store {
     /// It ends beyond the volume; a unit does not hold what was written; the system refuses.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
         if self.overlay.is_empty() {
-            return self.base.read(offset_bytes, into);
+            return self.durable.read(offset_bytes, into);
         }
         let len_bytes = into.len() as u64;
-        if !self.base.holds(offset_bytes, len_bytes) {
+        if !self.base().holds(offset_bytes, len_bytes) {
             return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
         }
         // What lies between units with versions is read in one piece.
@@ -148,13 +187,13 @@ impl Store {
         for part in parts(offset_bytes, len_bytes).filter(|p| self.overlay.has(p.unit)) {
             let Part { unit, from, .. } = part;
             let range = part.range();
-            self.base.read(offset_bytes + plain as u64, &mut into[plain..range.start])?;
+            self.durable.read(offset_bytes + plain as u64, &mut into[plain..range.start])?;
             plain = range.end;
             self.overlay.compose(unit, u64::MAX, from, &mut into[range], |into| {
                 self.beneath(unit, from, into)
             })?;
         }
-        self.base.read(offset_bytes + plain as u64, &mut into[plain..])
+        self.durable.read(offset_bytes + plain as u64, &mut into[plain..])
     }
 
     /// Where data are in a range, and where holes: at most `extents_max` extents, from its beginning
@@ -168,11 +207,12 @@ impl Store {
         len_bytes: u64,
         extents_max: usize,
     ) -> Result<Vec<Extent>, ReadError> {
-        if !self.base.holds(offset_bytes, len_bytes) {
+        if !self.base().holds(offset_bytes, len_bytes) {
             return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
         }
         let units = touched(offset_bytes, len_bytes);
-        let mut volatile: Vec<u64> = self.overlay.units().filter(|u| units.contains(u)).collect();
+        let held = self.overlay.units().chain(self.durable.units());
+        let mut volatile: Vec<u64> = held.filter(|u| units.contains(u)).collect();
         volatile.sort_unstable();
         let mut volatile = volatile.into_iter().peekable();
         let mut extents: Vec<Extent> = Vec::new();
@@ -181,7 +221,7 @@ impl Store {
         let mut run = Run { data: false, end: unit };
         while unit < units.end {
             if run.end <= unit {
-                run = self.base.run(unit, units.end);
+                run = self.base().run(unit, units.end);
             }
             while volatile.next_if(|&v| v < unit).is_some() {}
             let (data, to) = match volatile.peek() {
@@ -211,10 +251,10 @@ impl Store {
     pub fn scrub(&self, mut corrupt: impl FnMut(u64)) -> Result<Scrub, ReadError> {
         let mut scrub = Scrub::default();
         let mut at = 0;
-        while at < self.base.units() {
-            let run = self.base.run(at, self.base.units());
+        while at < self.base().units() {
+            let run = self.base().run(at, self.base().units());
             for unit in (at..run.end).filter(|_| run.data) {
-                match self.base.verify(unit)? {
+                match self.base().verify(unit)? {
                     Soundness::Sound => scrub.sound_units += 1,
                     Soundness::Unknown => scrub.unknown_units += 1,
                     Soundness::Unwritten => {}
@@ -233,17 +273,17 @@ impl Store {
     /// `seed`, are flipped in what is read back, until it is healed or written anew. What is a hole
     /// has no bits.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
-        self.base.guard.damage(range_bytes, seed);
+        self.base().guard.damage(range_bytes, seed);
     }
 
     /// Lifts the damage to a unit: what a device does that has rebuilt it.
     pub fn heal(&self, unit: u64) {
-        self.base.guard.lift(&(unit..unit + 1));
+        self.base().guard.lift(&(unit..unit + 1));
     }
 
     /// Lifts all damage.
     pub fn clear_corruption(&self) {
-        self.base.guard.lift(&(0..u64::MAX));
+        self.base().guard.lift(&(0..u64::MAX));
     }
 
     /// Brings the file to where a crash of this host leaves it.
@@ -251,7 +291,23 @@ impl Store {
     /// # Errors
     /// The system refuses.
     pub fn sync(&self) -> Result<(), WriteError> {
-        self.base.sync()
+        self.base().sync(false)
+    }
+
+    /// The same at the end of a server, which writes nothing more.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn end(&self) -> Result<(), WriteError> {
+        self.base().sync(true)
+    }
+
+    /// Without a machine: what was acknowledged is what a later server accepts, and nothing older.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn flush_now(&self) -> Result<(), WriteError> {
+        self.base().close_generation()
     }
 
     /// Without a machine: writes, durably at once.
@@ -261,7 +317,7 @@ impl Store {
     /// corrupt.
     pub fn write_now(&self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         self.alone();
-        self.base.write(offset_bytes, data)
+        self.base().write(offset_bytes, data)
     }
 
     /// Without a machine: zeroes, of which whole units take no room.
@@ -270,7 +326,7 @@ impl Store {
     /// As [`Self::write_now`].
     pub fn zero_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.alone();
-        self.base.zero(offset_bytes, len_bytes)
+        self.base().zero(offset_bytes, len_bytes)
     }
 
     /// Without a machine: whole units of the range are given up, and read as zeroes.
@@ -279,7 +335,7 @@ impl Store {
     /// As [`Self::write_now`].
     pub fn trim_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.alone();
-        self.base.trim(offset_bytes, len_bytes)
+        self.base().trim(offset_bytes, len_bytes)
     }
 
     fn alone(&self) {

@@ -77,7 +77,7 @@ pub(super) struct Overlay {
     versions_free: Vec<u32>,
     chains: HashMap<u64, Chain>,
     accepted: u64,
-    /// Writes of zeroes under way, oldest first.
+    /// Writes of zeroes and trims under way, oldest first.
     zeroes: Vec<u32>,
 }
 
@@ -124,7 +124,7 @@ impl Overlay {
         };
         let former = self.by_token.insert(token, slot);
         assert!(former.is_none(), "token {token} is that of a write that is not over");
-        if kind == Kind::Zeroes {
+        if kind != Kind::Data {
             self.zeroes.push(slot);
         }
     }
@@ -142,16 +142,21 @@ impl Overlay {
         &mut self.payloads[slot as usize]
     }
 
-    /// Writes of zeroes under way that cover some of a unit, oldest first.
+    /// What writes of zeroes and trims under way cover of a unit, oldest first. (A trim is of whole units.)
     pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
-        let parts = self.zeroes.iter().map(move |&slot| self.payload(slot).part(unit));
-        parts.filter(|part| part.from < part.to)
+        let payloads = self.zeroes.iter().map(|&slot| self.payload(slot));
+        payloads.filter_map(move |payload| {
+            let part = payload.part(unit);
+            let zeroes =
+                if payload.kind == Kind::Trim { part.is_whole() } else { part.from < part.to };
+            zeroes.then_some(part)
+        })
     }
 
     /// The write is over: its payload goes, or stays as long as versions of it do.
     pub(super) fn end(&mut self, slot: u32) {
         self.payloads[slot as usize].open = false;
-        if self.payloads[slot as usize].kind == Kind::Zeroes {
+        if self.payloads[slot as usize].kind != Kind::Data {
             self.zeroes.retain(|&s| s != slot);
         }
         self.release(slot);
@@ -268,23 +273,19 @@ impl Overlay {
         self.put_back(unit, chain);
     }
 
-    /// A unit's versions beyond number `from` are forgotten.
-    pub(super) fn forget_beyond(&mut self, unit: u64, from: u64) {
-        let Some(mut chain) = self.chains.get(&unit).copied() else { return };
-        let (mut kept, mut at) = (NIL, chain.first);
-        while at != NIL && self.versions[at as usize].sequence <= from {
-            kept = at;
-            at = self.versions[at as usize].next;
+    /// All versions are forgotten.
+    pub(super) fn forget_all(&mut self) {
+        for (_, chain) in std::mem::take(&mut self.chains) {
+            let mut at = chain.first;
+            while at != NIL {
+                at = self.free(at);
+            }
         }
-        while at != NIL {
-            at = self.free(at);
-        }
-        match kept {
-            NIL => chain.first = NIL,
-            kept => self.versions[kept as usize].next = NIL,
-        }
-        chain.last = kept;
-        self.put_back(unit, chain);
+    }
+
+    /// The payloads of a unit's versions up to number `until`, oldest first.
+    pub(super) fn payloads_until(&self, unit: u64, until: u64) -> Vec<u32> {
+        self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload).collect()
     }
 
     fn put_back(&mut self, unit: u64, chain: Chain) {

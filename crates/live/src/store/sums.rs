@@ -1,124 +1,139 @@
-//! The file of sums beside a volume's file, `IMAGE.sums`: for each 4 KiB unit two CRC-32C.
+//! The file of sums beside a volume's file, `IMAGE.sums`: for each 4 KiB unit two CRC-32C and a generation.
 //!
 //! ```text
 //! 0      "iodyno sums\n" + 4 zero bytes
 //! 16     version, unit bytes: u32 each
 //! 24     capacity of the volume: u64
 //! 32     CRC-32C of the 32 bytes before: u32
-//! 4096   of each unit: the sum of its data, and the sum that went before it: u32 each
+//! 512    the generations (see `generation.rs`), twice: here and at 1024
+//! 4096   of each unit: the sum of its data, and the sum that went before it: u32 each;
+//!        the generation in which the two were written: u64
 //! ```
 //!
-//! All numbers are little-endian; a sum of 0 is none. **The entry is written before the data**, in
-//! one write of 8 bytes: a server that is killed between the two leaves data to which the second
-//! sum belongs. A unit with no sum at all (in an image that was there before, or dropped) is taken
-//! as it is. The file is sparse: what was never written takes no room.
+//! All numbers are little-endian; a sum of 0 is none. **The entry is written before the data**, in one write
+//! of 16 bytes: a server that is killed between the two leaves data to which the second sum belongs. That
+//! one counts only while the generation is open, so a version older than what was flushed is never taken for
+//! it. A unit with no sum at all (in an image that was there before, or dropped) is taken as it is. The file
+//! is sparse: what was never written takes no room.
+//!
+//! Version 1 had entries of 8 bytes, without a generation. It is converted when it is opened, into a new file
+//! that takes its place when it is whole.
 
 use super::error::OpenError;
+use super::generation::{Generations, SLOTS};
+use super::host::{Faults, Host, HostFile};
+use super::made::{Made, open_plain};
 use super::units::UNIT_BYTES;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"iodyno sums\n\0\0\0\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: u64 = 4096;
-pub(super) const ENTRY_BYTES: usize = 8;
+const FIXED_BYTES: usize = 36;
+pub(super) const ENTRY_BYTES: usize = 16;
+/// An entry of version 1.
+const ENTRY_1_BYTES: usize = 8;
 
-/// The sums of one unit: of its data, and of what was there before.
-pub(super) type Entry = [u32; 2];
+/// What is kept of one unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The sum of its data; 0: none.
+    pub sum: u32,
+    /// The sum of what was there before; 0: none, or it is known that it is gone.
+    pub former: u32,
+    /// When they were written.
+    pub generation: u64,
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Sums {
-    file: File,
+    host: Host,
 }
 
-fn header(capacity_bytes: u64) -> Vec<u8> {
+fn fixed(version: u32, capacity_bytes: u64) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
-    header.extend(VERSION.to_le_bytes());
+    header.extend(version.to_le_bytes());
     header.extend((UNIT_BYTES as u32).to_le_bytes());
     header.extend(capacity_bytes.to_le_bytes());
     header.extend(crc_fast::crc32_iscsi(&header).to_le_bytes());
     header
 }
 
-/// Opens for reading and writing what is a plain file, or made.
-pub(super) fn open_plain(path: &Path) -> Result<File, OpenError> {
-    let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-    // Asked before it is opened: opening a device can have effects.
-    match std::fs::symlink_metadata(path) {
-        Ok(m) if !m.is_file() => {
-            let what = if m.is_symlink() {
-                "a symbolic link"
-            } else if m.is_dir() {
-                "a folder"
-            } else {
-                "a device, pipe or socket"
-            };
-            return Err(OpenError::NotAFile { path: path.to_owned(), what });
-        }
-        Ok(_) => {}
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => return Err(failed("looking at it", e)),
+/// The first 4 KiB of a file.
+fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
+    let mut header = fixed(VERSION, capacity_bytes);
+    header.resize(HEADER_BYTES as usize, 0);
+    for at in SLOTS {
+        header[at as usize..at as usize + 512].copy_from_slice(&generations.slot());
     }
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|e| failed("opening it", e.into()))?;
-    let file = File::from(file);
-    if !file.metadata().map_err(|e| failed("looking at it", e))?.is_file() {
-        return Err(OpenError::NotAFile { path: path.to_owned(), what: "something else by now" });
-    }
-    Ok(file)
+    header
 }
 
 impl Sums {
     /// Opens or makes the sums of a volume's file; where that is new, whatever sums there are
-    /// belong to a former one, and go.
+    /// belong to a former one, and go. Gives the generations that it names.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
         image_is_new: bool,
-    ) -> Result<Self, OpenError> {
+        faults: Faults,
+        made: &mut Made,
+    ) -> Result<(Self, Generations), OpenError> {
         let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
         let refuse = |why: String| OpenError::Sums { path: path.to_owned(), why };
-        let file = open_plain(path)?;
+        let mut file = open_plain(path, made)?;
         let len_bytes = file.metadata().map_err(|e| failed("looking at it", e))?.len();
-        let wanted = header(capacity_bytes);
         let units = capacity_bytes.div_ceil(UNIT_BYTES);
         let wanted_bytes = HEADER_BYTES + units * ENTRY_BYTES as u64;
+        let mut generations = Generations::default();
         if len_bytes > 0 {
-            let mut found = vec![0; wanted.len()];
-            if len_bytes < wanted.len() as u64 || {
-                file.read_exact_at(&mut found, 0).map_err(|e| failed("reading it", e))?;
-                !found.starts_with(MAGIC)
-            } {
+            let mut found = vec![0; len_bytes.min(HEADER_BYTES) as usize];
+            file.read_exact_at(&mut found, 0).map_err(|e| failed("reading it", e))?;
+            if found.len() < FIXED_BYTES || !found.starts_with(MAGIC) {
                 return Err(refuse("it is not a file of iodyno's sums".to_owned()));
             }
             if !image_is_new {
-                if found[16..20] != wanted[16..20] {
-                    return Err(refuse("its version is not the one that this iodyno reads".into()));
+                let version = u32::from_le_bytes([found[16], found[17], found[18], found[19]]);
+                if ![1, VERSION].contains(&version) {
+                    return Err(refuse("its version is not one that this iodyno reads".into()));
                 }
+                let wanted = fixed(version, capacity_bytes);
                 if found[24..32] != wanted[24..32] {
                     return Err(refuse("it belongs to a volume of another size".to_owned()));
                 }
                 // A server that was killed as it made the file may have left the header alone.
-                if found != wanted || ![wanted.len() as u64, wanted_bytes].contains(&len_bytes) {
+                let lengths = match version {
+                    1 => [FIXED_BYTES as u64, HEADER_BYTES + units * ENTRY_1_BYTES as u64],
+                    _ => [HEADER_BYTES, wanted_bytes],
+                };
+                if found[..FIXED_BYTES] != wanted || !lengths.contains(&len_bytes) {
                     return Err(refuse("it is damaged".to_owned()));
+                }
+                if version == 1 {
+                    file = convert(path, &file, capacity_bytes, made)?;
+                    generations = Generations::converted();
+                } else {
+                    generations = Generations::read(&found)
+                        .ok_or_else(|| refuse("it is damaged: it names no generation".into()))?;
                 }
             }
         }
         if image_is_new || len_bytes == 0 {
             file.set_len(0).map_err(|e| failed("emptying it", e))?;
-            file.write_all_at(&wanted, 0).map_err(|e| failed("writing its header", e))?;
+            let header = header(capacity_bytes, &generations);
+            file.write_all_at(&header, 0).map_err(|e| failed("writing its header", e))?;
         }
         file.set_len(wanted_bytes).map_err(|e| failed("giving it its size", e))?;
-        Ok(Self { file })
+        Ok((Self { host: Host::new(file, HostFile::Sums, faults) }, generations))
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    pub(super) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// Where the entry of a unit is.
@@ -127,6 +142,7 @@ impl Sums {
     }
 
     /// The entries of so many units, one after the other, in `buffer`.
+    #[inline]
     pub(super) fn read<'a>(
         &self,
         unit: u64,
@@ -134,25 +150,82 @@ impl Sums {
         buffer: &'a mut [u8],
     ) -> io::Result<&'a mut [u8]> {
         let entries = &mut buffer[..count * ENTRY_BYTES];
-        self.file.read_exact_at(entries, Self::offset_bytes(unit))?;
+        self.host.read(entries, Self::offset_bytes(unit))?;
         Ok(entries)
     }
 
+    #[inline]
     pub(super) fn write(&self, unit: u64, entries: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(entries, Self::offset_bytes(unit))
+        self.host.write(entries, Self::offset_bytes(unit))
     }
 }
 
+/// Makes a file of this version from one of version 1, and puts it in its place.
+fn convert(
+    path: &Path,
+    old: &File,
+    capacity_bytes: u64,
+    made: &mut Made,
+) -> Result<File, OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let beside = Path::new(&name);
+    let failed = |source| OpenError::Io {
+        path: beside.to_owned(),
+        doing: "converting the sums of version 1 into it",
+        source,
+    };
+    let file = open_plain(beside, made)?;
+    let mut start = [0; MAGIC.len()];
+    let len_bytes = file.metadata().map_err(failed)?.len();
+    if len_bytes > 0 && (file.read_exact_at(&mut start, 0).is_err() || start != *MAGIC) {
+        let why = "it is not a file of iodyno's sums".to_owned();
+        return Err(OpenError::Sums { path: beside.to_owned(), why });
+    }
+    file.set_len(0).map_err(failed)?;
+    let generations = Generations::converted();
+    file.write_all_at(&header(capacity_bytes, &generations), 0).map_err(failed)?;
+    let len_bytes = old.metadata().map_err(failed)?.len();
+    let mut buffer = vec![0; 1 << 16];
+    let mut at = HEADER_BYTES;
+    while at < len_bytes {
+        match seek(old, SeekFrom::Data(at)) {
+            // Whole entries: they begin at multiples of eight.
+            Ok(data) => at = at.max(data / ENTRY_1_BYTES as u64 * ENTRY_1_BYTES as u64),
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(_) => {}
+        }
+        let len = (len_bytes - at).min(buffer.len() as u64) as usize;
+        old.read_exact_at(&mut buffer[..len], at).map_err(failed)?;
+        let mut entries = Vec::with_capacity(2 * len);
+        for old in buffer[..len].chunks_exact(ENTRY_1_BYTES) {
+            entries.extend_from_slice(old);
+            let generation = u64::from(old != [0; ENTRY_1_BYTES]);
+            entries.extend(generation.to_le_bytes());
+        }
+        let unit = (at - HEADER_BYTES) / ENTRY_1_BYTES as u64;
+        file.write_all_at(&entries, Sums::offset_bytes(unit)).map_err(failed)?;
+        at += len as u64;
+    }
+    file.sync_data().map_err(failed)?;
+    std::fs::rename(beside, path).map_err(failed)?;
+    made.forget(beside);
+    Ok(file)
+}
+
 /// Entry number `i` of some.
+#[inline]
 pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
-    let at = i * ENTRY_BYTES;
-    let sum = |at: usize| u32::from_le_bytes(entries[at..at + 4].try_into().expect("four bytes"));
-    [sum(at), sum(at + 4)]
+    let (words, _) = entries[i * ENTRY_BYTES..].as_chunks::<4>();
+    let [sum, former, low, high] = [words[0], words[1], words[2], words[3]].map(u32::from_le_bytes);
+    Entry { sum, former, generation: u64::from(high) << 32 | u64::from(low) }
 }
 
 /// Sets entry number `i` of some.
-pub(super) fn set_entry(entries: &mut [u8], i: usize, [new, old]: Entry) {
+#[inline]
+pub(super) fn set_entry(entries: &mut [u8], i: usize, entry: Entry) {
     let at = i * ENTRY_BYTES;
-    entries[at..at + 4].copy_from_slice(&new.to_le_bytes());
-    entries[at + 4..at + 8].copy_from_slice(&old.to_le_bytes());
+    entries[at..at + 4].copy_from_slice(&entry.sum.to_le_bytes());
+    entries[at + 4..at + 8].copy_from_slice(&entry.former.to_le_bytes());
+    entries[at + 8..at + 16].copy_from_slice(&entry.generation.to_le_bytes());
 }

@@ -65,6 +65,7 @@ fn only_its_own_plain_file_is_served() {
         (changed(16), "version"),
         (changed(24), "another size"),
         (changed(32), "damaged"),
+        ([&sums[..512], &[0; 1024], &sums[1536..]].concat(), "names no generation"),
         (sums[..5000].to_vec(), "damaged"),
     ] {
         fs::write(at("image.sums"), &bad).unwrap();
@@ -150,6 +151,138 @@ fn entries_go_before_data() {
     }
 }
 
+/// A version older than what was flushed is not taken for it: neither after a stop, nor after a kill.
+#[test]
+fn a_version_older_than_what_was_flushed_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let version = |byte: u8| {
+        let image = fs::File::options().write(true).open(&path).unwrap();
+        image.write_all_at(&[byte; 4096], 0).unwrap();
+        open(&path).unwrap().read(0, &mut [0; 4096])
+    };
+    for ends in [true, false] {
+        let store = open(&path).unwrap();
+        for byte in 1..=3 {
+            store.write_now(0, &[byte; 4096]).unwrap();
+        }
+        assert_eq!(store.sync(), Ok(()));
+        if ends {
+            drop(store);
+        } else {
+            // Killed: nothing is done any more.
+            std::mem::forget(store);
+            let taken = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, taken).unwrap();
+        }
+        for (byte, told) in [(3, Ok(())), (2, Err(())), (1, Err(())), (3, Ok(()))] {
+            assert_eq!(version(byte).map_err(|_| ()), told, "version {byte}");
+        }
+    }
+}
+
+/// What a killed server has left in doubt stays so, whatever later servers write and flush; and once it is
+/// written anew, it is not.
+#[test]
+fn what_a_killed_server_left_is_readable_ever_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let store = open(&path).unwrap();
+    store.write_now(0, &[1; 4096]).unwrap();
+    store.sync().unwrap();
+    store.write_now(0, &[2; 4096]).unwrap();
+    drop(store);
+    // Between the entry and the data.
+    let image = fs::File::options().write(true).open(&path).unwrap();
+    image.write_all_at(&[1; 4096], 0).unwrap();
+    for round in 0..40_u64 {
+        let store = open(&path).unwrap();
+        store.read(0, &mut [0; 4096]).unwrap();
+        store.write_now(4096 * (1 + round % 3), &[round as u8; 4096]).unwrap();
+        if round % 4 > 0 {
+            store.sync().unwrap();
+        }
+        if round % 4 > 1 {
+            store.end().unwrap();
+        }
+    }
+    open(&path).unwrap().write_now(0, &[3; 4096]).unwrap();
+    open(&path).unwrap().end().unwrap();
+    let store = open(&path).unwrap();
+    store.write_now(0, &[4; 4096]).unwrap();
+    store.end().unwrap();
+    drop(store);
+    image.write_all_at(&[3; 4096], 0).unwrap();
+    assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Err(ReadError::Corrupt { unit: 0 }));
+}
+
+/// Sums of version 1 are converted: both of their sums count until a unit is written anew.
+#[test]
+fn sums_of_version_1_are_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, sums_path) = (folder.path().join("image"), folder.path().join("image.sums"));
+    let sum = |byte: u8| crc_fast::crc32_iscsi(&[byte; 4096]);
+    let mut sums = b"iodyno sums\n\0\0\0\0".to_vec();
+    for word in [1, 4096] {
+        sums.extend(u32::to_le_bytes(word));
+    }
+    sums.extend(CAPACITY.to_le_bytes());
+    sums.extend(crc_fast::crc32_iscsi(&sums).to_le_bytes());
+    sums.resize(4096 + (CAPACITY / 4096 * 8) as usize, 0);
+    // Written; written, and killed before the data; damaged; in the last chunk.
+    let units = [(0, 1, [1, 9]), (1, 2, [3, 2]), (2, 4, [5, 6]), (CAPACITY / 4096 - 1, 7, [7, 7])];
+    let image = fs::File::options().create_new(true).write(true).open(&path).unwrap();
+    image.set_len(CAPACITY).unwrap();
+    for (unit, holds, [new, old]) in units {
+        image.write_all_at(&[holds; 4096], unit * 4096).unwrap();
+        let at = 4096 + unit as usize * 8;
+        sums[at..at + 4].copy_from_slice(&sum(new).to_le_bytes());
+        sums[at + 4..at + 8].copy_from_slice(&sum(old).to_le_bytes());
+    }
+    fs::write(&sums_path, &sums).unwrap();
+    for _ in 0..2 {
+        let store = open(&path).unwrap();
+        for (unit, holds, _) in units {
+            let mut into = [0; 4096];
+            match store.read(unit * 4096, &mut into) {
+                Ok(()) => assert!(unit != 2 && into == [holds; 4096], "{unit}"),
+                Err(e) => assert_eq!((e, unit), (ReadError::Corrupt { unit: 2 }, 2)),
+            }
+        }
+        assert_eq!(store.scrub(|_| {}).unwrap().unknown_units, 0);
+        store.end().unwrap();
+    }
+    let names = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 2, "nothing else is left");
+}
+
+/// A volume that can't be opened leaves no file that it made, and none that was there is touched.
+#[test]
+fn what_could_not_be_opened_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let left = || fs::read_dir(folder.path()).unwrap().count();
+    assert!(Store::in_file(&path, 1 << 63, Options::default()).is_err());
+    assert_eq!(left(), 0);
+    let store = open(&path).unwrap();
+    assert_eq!(left(), 2);
+    store.remove_made();
+    assert_eq!(left(), 0);
+    drop(store);
+    let store = open(&path).unwrap();
+    store.write_now(0, &[1]).unwrap();
+    store.remove_made();
+    assert_eq!(left(), 2, "what holds something stays");
+    drop(store);
+    open(&path).unwrap().remove_made();
+    assert_eq!(left(), 2, "what was there stays");
+    fs::remove_file(&path).unwrap();
+    fs::write(folder.path().join("image.sums"), b"mine").unwrap();
+    assert!(open(&path).is_err());
+    assert_eq!(left(), 1);
+}
+
 /// The same for a unit that this server has dropped before.
 #[test]
 fn an_entry_after_a_drop_goes_with_the_hole() {
@@ -213,7 +346,7 @@ fn a_full_file_system_is_told() {
     store.change(&Accepted { volume, unit, token: 1, kept: false });
     assert_eq!(store.end_write(1), Ok(()));
     store.change(&Landed { volume, unit, token: 1 });
-    assert_eq!(store.settle(), Err(refused));
+    assert!(store.settle().unwrap_err().is_no_space());
     let mut into = [0; 4096];
     for unit in 0..written {
         assert_eq!(store.read(unit * 4096, &mut into), Ok(()));

@@ -4,6 +4,10 @@
 mod common;
 
 mod direct;
+#[cfg(feature = "host-faults")]
+mod errors;
+#[cfg(feature = "host-faults")]
+mod failing;
 mod file;
 mod follow;
 mod host;

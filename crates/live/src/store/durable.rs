@@ -1,0 +1,374 @@
+//! What a power cut leaves of a volume, as the machine has decided it: the base, and over it what the host
+//! refuses to write there.
+//!
+//! A write that the host refuses is *stranded*: its bytes stay in memory over the base, are read as if they
+//! were there, and are written when [`Durable::settle`] succeeds. So the machine and the bytes never disagree,
+//! whatever the host does. A stranded unit is kept whole; only where the rest of it can't be read (the base
+//! is corrupt there) it is known in part. Zeroes are stranded as ranges: a long one takes no memory.
+
+use super::base::Base;
+use super::error::{ReadError, WriteError};
+use super::units::{Part, UNIT, UNIT_BYTES, parts, touched};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+const ZEROES: [u8; UNIT] = [0; UNIT];
+/// Memory of a stranded unit, its place in the tree included, about.
+const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
+/// The same of a range of zeroes.
+const RANGE_MEMORY_BYTES: u64 = 64;
+
+/// A unit that the base should hold.
+#[derive(Debug)]
+struct Stranded {
+    bytes: Box<[u8; UNIT]>,
+    /// A bit a byte: which are known; None: all.
+    known: Option<Box<[u64; UNIT / 64]>>,
+    why: WriteError,
+}
+
+impl Stranded {
+    fn put(&mut self, part: Part, bytes: &[u8]) {
+        self.bytes[part.from..part.to].copy_from_slice(bytes);
+        if let Some(known) = &mut self.known {
+            for at in part.from..part.to {
+                known[at / 64] |= 1 << (at % 64);
+            }
+            if known.iter().all(|&word| word == u64::MAX) {
+                self.known = None;
+            }
+        }
+    }
+
+    fn is_known(&self, at: usize) -> bool {
+        self.known.as_ref().is_none_or(|known| known[at / 64] >> (at % 64) & 1 == 1)
+    }
+
+    /// The runs of bytes that are known, up to byte `end`.
+    fn runs(&self, end: usize) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for at in (0..end).filter(|&at| self.is_known(at)) {
+            match runs.last_mut() {
+                Some(run) if run.end == at => run.end += 1,
+                _ => runs.push(at..at + 1),
+            }
+        }
+        runs
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Durable {
+    pub base: Base,
+    units: BTreeMap<u64, Stranded>,
+    /// Units that hold zeroes, below `units`: start → (end, why). No two overlap.
+    zeroes: BTreeMap<u64, (u64, WriteError)>,
+    /// How often the host has refused something.
+    refusals: u64,
+}
+
+impl Durable {
+    pub(super) fn over(base: Base) -> Self {
+        Self { base, units: BTreeMap::new(), zeroes: BTreeMap::new(), refusals: 0 }
+    }
+
+    /// Nothing is stranded.
+    #[inline]
+    pub(super) fn is_clear(&self) -> bool {
+        self.units.is_empty() && self.zeroes.is_empty()
+    }
+
+    /// Memory that stranded bytes take, about.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
+    }
+
+    /// How often the host has refused something since this was asked last.
+    pub(super) fn take_refusals(&mut self) -> u64 {
+        std::mem::take(&mut self.refusals)
+    }
+
+    /// Why something is stranded; None: nothing is.
+    pub(super) fn trouble(&self) -> Option<&WriteError> {
+        self.trouble_in(&(0..u64::MAX))
+    }
+
+    /// The same for some units.
+    pub(super) fn trouble_in(&self, units: &Range<u64>) -> Option<&WriteError> {
+        let unit = self.units.range(units.clone()).next().map(|(_, s)| &s.why);
+        unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
+    }
+
+    /// Why the host itself refuses something: full or failing, not a corrupt unit.
+    pub(super) fn host_trouble(&self) -> Option<&WriteError> {
+        let all = self.zeroes.values().map(|z| &z.1).chain(self.units.values().map(|s| &s.why));
+        all.into_iter().find(|why| !matches!(why, WriteError::Corrupt { .. }))
+    }
+
+    /// The units that are stranded, but for zeroes, in order.
+    pub(super) fn units(&self) -> impl Iterator<Item = u64> {
+        self.units.keys().copied()
+    }
+
+    /// The stranded ranges of zeroes that touch some units.
+    fn zeroes_in(&self, units: &Range<u64>) -> impl Iterator<Item = (Range<u64>, &WriteError)> {
+        let first = self.zeroes.range(..units.start).next_back();
+        let start = units.start;
+        let first = first.filter(move |(_, z)| z.0 > start);
+        let rest = self.zeroes.range(units.clone());
+        first.into_iter().chain(rest).map(|(&start, (end, why))| (start..*end, why))
+    }
+
+    fn is_stranded(&self, unit: u64) -> bool {
+        self.units.contains_key(&unit) || self.zeroes_in(&(unit..unit + 1)).next().is_some()
+    }
+
+    pub(super) fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
+        if self.is_clear() {
+            return self.base.read(offset_bytes, into);
+        }
+        let len_bytes = into.len() as u64;
+        if !self.base.holds(offset_bytes, len_bytes) {
+            return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
+        }
+        for part in parts(offset_bytes, len_bytes) {
+            self.read_part(part, &mut into[part.range()])?;
+        }
+        Ok(())
+    }
+
+    fn read_part(&self, part: Part, into: &mut [u8]) -> Result<(), ReadError> {
+        let stranded = self.units.get(&part.unit);
+        let is_known = |s: &Stranded| (part.from..part.to).all(|at| s.is_known(at));
+        if !stranded.is_some_and(is_known) {
+            if self.zeroes_in(&(part.unit..part.unit + 1)).next().is_some() {
+                into.fill(0);
+            } else {
+                self.base.read(part.offset_bytes(), into)?;
+            }
+        }
+        if let Some(stranded) = stranded {
+            for at in (part.from..part.to).filter(|&at| stranded.is_known(at)) {
+                into[at - part.from] = stranded.bytes[at];
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes. What the host refuses is stranded, and told.
+    pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
+        let mut refused = None;
+        if self.is_clear() {
+            match self.base.write(offset_bytes, data) {
+                Ok(()) => return Ok(()),
+                Err(why @ WriteError::OutOfRange { .. }) => return Err(why),
+                Err(why) => refused = Some(why),
+            }
+        }
+        let mut outcome = Ok(());
+        for part in parts(offset_bytes, data.len() as u64) {
+            let bytes = &data[part.range()];
+            let written = match &refused {
+                Some(why) => Err(self.strand(part, bytes, why.clone())),
+                None => self.write_part(part, bytes),
+            };
+            outcome = outcome.and(written);
+        }
+        outcome
+    }
+
+    fn write_part(&mut self, part: Part, bytes: &[u8]) -> Result<(), WriteError> {
+        if part.is_whole() || !self.is_stranded(part.unit) {
+            return match self.base.write(part.offset_bytes(), bytes) {
+                Ok(()) => {
+                    self.forget(&(part.unit..part.unit + 1));
+                    Ok(())
+                }
+                Err(why) => Err(self.strand(part, bytes, why)),
+            };
+        }
+        let why = self.trouble_in(&(part.unit..part.unit + 1)).cloned();
+        let why = why.unwrap_or(WriteError::Corrupt { unit: part.unit });
+        self.put(part, bytes, why);
+        self.land(part.unit)
+    }
+
+    /// Zeroes over a part of a unit, or all of it.
+    pub(super) fn zero_part(&mut self, part: Part) -> Result<(), WriteError> {
+        if part.is_whole() {
+            return self.drop_units(&(part.unit..part.unit + 1));
+        }
+        let zeroes = &ZEROES[part.from..part.to];
+        if self.is_stranded(part.unit) {
+            return self.write_part(part, zeroes);
+        }
+        self.base.zero_part(part).map_err(|why| self.strand(part, zeroes, why))
+    }
+
+    /// Zeroes over whole units, which are given up.
+    pub(super) fn drop_units(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
+        let units = units.start..units.end.min(self.base.units());
+        let dropped = self.base.drop_units(&units);
+        if dropped.is_ok() && self.is_clear() {
+            return Ok(());
+        }
+        self.forget(&units);
+        dropped.inspect_err(|why| {
+            self.refusals += 1;
+            let mut range = units.clone();
+            // With what touches it, it is one range.
+            if let Some((&start, &(end, _))) = self.zeroes.range(..range.start).next_back()
+                && end == range.start
+            {
+                range.start = start;
+            }
+            if let Some((end, _)) = self.zeroes.remove(&range.end) {
+                range.end = end;
+            }
+            self.zeroes.insert(range.start, (range.end, why.clone()));
+        })
+    }
+
+    /// What the host has refused is read from memory from now on.
+    fn strand(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
+        self.refusals += 1;
+        self.put(part, bytes, why.clone());
+        why
+    }
+
+    fn put(&mut self, part: Part, bytes: &[u8], why: WriteError) {
+        if !self.units.contains_key(&part.unit) {
+            let mut unit = Box::new([0; UNIT]);
+            let known = self.read_unit(part.unit, &mut unit);
+            let known = known.err().map(|_| Box::new([0; UNIT / 64]));
+            let stranded = Stranded { bytes: unit, known, why: why.clone() };
+            self.units.insert(part.unit, stranded);
+        }
+        if let Some(stranded) = self.units.get_mut(&part.unit) {
+            stranded.put(part, bytes);
+            stranded.why = why;
+        }
+    }
+
+    /// A unit; zeroes beyond the end of the volume.
+    fn read_unit(&self, unit: u64, into: &mut [u8; UNIT]) -> Result<(), ReadError> {
+        let len = self.bytes_of(unit);
+        self.read_part(Part { unit, from: 0, to: len, at: 0 }, &mut into[..len])
+    }
+
+    fn bytes_of(&self, unit: u64) -> usize {
+        (self.base.capacity_bytes - unit * UNIT_BYTES).min(UNIT_BYTES) as usize
+    }
+
+    /// These units are in the base.
+    fn forget(&mut self, units: &Range<u64>) {
+        if self.is_clear() {
+            return;
+        }
+        let gone: Vec<u64> = self.units.range(units.clone()).map(|(&unit, _)| unit).collect();
+        for unit in gone {
+            self.units.remove(&unit);
+        }
+        let touched: Vec<u64> = self.zeroes_in(units).map(|(range, _)| range.start).collect();
+        for start in touched {
+            let Some((end, why)) = self.zeroes.remove(&start) else { continue };
+            if start < units.start {
+                self.zeroes.insert(start, (units.start, why.clone()));
+            }
+            if end > units.end {
+                self.zeroes.insert(units.end, (end, why));
+            }
+        }
+    }
+
+    /// Tries to write a stranded unit.
+    fn land(&mut self, unit: u64) -> Result<(), WriteError> {
+        let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
+        let all = self.bytes_of(unit);
+        let runs = match stranded.known {
+            None => std::iter::once(0..all).collect(),
+            Some(_) => stranded.runs(all),
+        };
+        let write = |run: Range<usize>| {
+            let bytes = &stranded.bytes[run.clone()];
+            self.base.write(unit * UNIT_BYTES + run.start as u64, bytes)
+        };
+        match runs.into_iter().try_for_each(write) {
+            Ok(()) => {
+                self.forget(&(unit..unit + 1));
+                Ok(())
+            }
+            Err(why) => {
+                self.refusals += 1;
+                if let Some(stranded) = self.units.get_mut(&unit) {
+                    stranded.why = why.clone();
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Tries to write what is stranded in a range of units: all of it, however much is refused. (Zeroes go in
+    /// whole ranges, so some beyond it may go too.)
+    pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
+        if self.is_clear() {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        let zeroes: Vec<Range<u64>> = self.zeroes_in(units).map(|(range, _)| range).collect();
+        for range in zeroes {
+            // Units that were written since lie over them: they stay.
+            let mut at = range.start;
+            let over: Vec<u64> = self.units.range(range.clone()).map(|(&unit, _)| unit).collect();
+            for end in over.into_iter().chain([range.end]) {
+                if at < end
+                    && let Err(why) = self.base.drop_units(&(at..end))
+                {
+                    self.refusals += 1;
+                    outcome = outcome.and(Err(why));
+                } else if at < end {
+                    self.forget(&(at..end));
+                }
+                at = end + 1;
+            }
+        }
+        let stranded: Vec<u64> = self.units.range(units.clone()).map(|(&unit, _)| unit).collect();
+        for unit in stranded {
+            outcome = outcome.and(self.land(unit));
+        }
+        outcome
+    }
+
+    /// The same until the host refuses something; true: it refused nothing.
+    pub(super) fn settle_some(&mut self) -> bool {
+        let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
+        let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));
+        for range in ranges.collect::<Vec<_>>() {
+            match self.settle(&range) {
+                Ok(()) | Err(WriteError::Corrupt { .. }) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// The power fails in memory that needs it: nothing is left.
+    pub(super) fn empty(&mut self) -> Result<(), WriteError> {
+        (self.units, self.zeroes) = (BTreeMap::new(), BTreeMap::new());
+        self.drop_units(&(0..self.base.units()))
+    }
+
+    /// Whether the base holds something in all of a range: writing it again needs no room.
+    pub(super) fn has_room(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        let mut units = touched(offset_bytes, len_bytes);
+        while !units.is_empty() {
+            let run = self.base.run(units.start, units.end);
+            if !run.data {
+                return false;
+            }
+            units.start = run.end;
+        }
+        true
+    }
+}

@@ -1,0 +1,187 @@
+//! In which generations of a file of sums a unit's former sum counts.
+//!
+//! A generation is what was written between two flushes. Closing it says that every unit written in it holds
+//! what its first sum says: the server has seen each of these writes end. A server that is killed leaves its
+//! last generation open; no later one can close it, so it is remembered as *in doubt*: units of it may hold
+//! what either sum says, until they are written anew.
+//!
+//! ```text
+//! 0      serial number: u64 (of the two slots, the one that is whole and has the higher one counts)
+//! 8      the last generation that is closed: u64
+//! 16     1: the server ended in order; ranges in doubt: u32 each
+//! 24     each of these ranges, first and last: u64 each
+//! 508    CRC-32C of the 508 bytes before: u32
+//! ```
+
+/// Where the two slots are in the file of sums.
+pub(super) const SLOTS: [u64; 2] = [512, 1024];
+const SLOT_BYTES: usize = 512;
+const RANGES_MAX: usize = 29;
+/// A host that crashes may leave entries that are newer than what is known to be closed, but fewer
+/// generations than that.
+const LEAP: u64 = 1 << 32;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Generations {
+    serial: u64,
+    /// All up to this one are closed, or in doubt.
+    pub closed: u64,
+    ended: bool,
+    /// First and last, in order.
+    in_doubt: Vec<(u64, u64)>,
+}
+
+impl Default for Generations {
+    fn default() -> Self {
+        Self { serial: 0, closed: 0, ended: true, in_doubt: Vec::new() }
+    }
+}
+
+impl Generations {
+    /// Those of a file of version 1: all that was written there is in doubt.
+    pub(super) fn converted() -> Self {
+        Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
+    }
+
+    /// Whether a unit written in this generation may hold what either sum says.
+    #[inline]
+    pub(super) fn is_in_doubt(&self, generation: u64) -> bool {
+        self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))
+    }
+
+    /// A server opens the file: what a former one has not closed stays in doubt.
+    pub(super) fn open(&mut self) {
+        if !std::mem::replace(&mut self.ended, false) {
+            let first = self.closed + 1;
+            self.closed += LEAP;
+            match self.in_doubt.last_mut() {
+                Some((_, last)) if *last + 1 == first => *last = self.closed,
+                _ => self.in_doubt.push((first, self.closed)),
+            }
+        }
+        while self.in_doubt.len() > RANGES_MAX {
+            // What lies between two becomes doubtful, too: the least that there is.
+            let gap = |i: &usize| self.in_doubt[i + 1].0 - self.in_doubt[*i].1;
+            let i = (0..self.in_doubt.len() - 1).min_by_key(gap).unwrap_or(0);
+            self.in_doubt[i].1 = self.in_doubt[i + 1].1;
+            self.in_doubt.remove(i + 1);
+        }
+        self.serial += 1;
+    }
+
+    /// All up to `generation` are closed. `ended`: no other will be opened.
+    pub(super) fn close(&mut self, generation: u64, ended: bool) {
+        self.closed = generation;
+        self.ended = ended;
+        self.serial += 1;
+    }
+
+    /// Whether it says that the server ended in order.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Which of the slots to write next.
+    pub(super) fn place(&self) -> u64 {
+        SLOTS[(self.serial % 2) as usize]
+    }
+
+    pub(super) fn slot(&self) -> [u8; SLOT_BYTES] {
+        let mut bytes = Vec::with_capacity(SLOT_BYTES);
+        bytes.extend(self.serial.to_le_bytes());
+        bytes.extend(self.closed.to_le_bytes());
+        bytes.extend(u32::from(self.ended).to_le_bytes());
+        bytes.extend((self.in_doubt.len() as u32).to_le_bytes());
+        for (first, last) in &self.in_doubt {
+            bytes.extend(first.to_le_bytes());
+            bytes.extend(last.to_le_bytes());
+        }
+        let mut slot = [0; SLOT_BYTES];
+        slot[..bytes.len()].copy_from_slice(&bytes);
+        let crc = crc_fast::crc32_iscsi(&slot[..SLOT_BYTES - 4]);
+        slot[SLOT_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        slot
+    }
+
+    /// What a header says; None: neither slot is whole.
+    pub(super) fn read(header: &[u8]) -> Option<Self> {
+        let slot = |at: u64| Self::from_slot(header.get(at as usize..at as usize + SLOT_BYTES)?);
+        SLOTS.into_iter().filter_map(slot).max_by_key(|g| g.serial)
+    }
+
+    fn from_slot(slot: &[u8]) -> Option<Self> {
+        let (body, crc) = slot.split_at(SLOT_BYTES - 4);
+        if crc_fast::crc32_iscsi(body).to_le_bytes() != *crc {
+            return None;
+        }
+        let (words, _) = body.as_chunks::<8>();
+        let word = |i: usize| u64::from_le_bytes(words[i]);
+        let count = (word(2) >> 32) as usize;
+        let range = |i: usize| (word(3 + 2 * i), word(4 + 2 * i));
+        (count <= RANGES_MAX).then(|| Self {
+            serial: word(0),
+            closed: word(1),
+            ended: word(2) as u32 == 1,
+            in_doubt: (0..count).map(range).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_open_stays_in_doubt_and_nothing_else() {
+        let mut generations = Generations::default();
+        let (mut open, mut closed) = (Vec::new(), Vec::new());
+        for session in 0..20 {
+            generations = Generations::from_slot(&generations.slot()).unwrap();
+            generations.open();
+            for _ in 0..session % 3 {
+                let now = generations.closed + 1;
+                generations.close(now, false);
+                closed.push(now);
+            }
+            if session % 2 == 0 {
+                open.push(generations.closed + 1);
+            } else {
+                let now = generations.closed + 1;
+                generations.close(now, true);
+                closed.push(now);
+            }
+        }
+        generations.open();
+        assert!(open.iter().all(|&g| generations.is_in_doubt(g)));
+        assert!(!closed.iter().any(|&g| generations.is_in_doubt(g)), "{closed:?} {generations:?}");
+        // However often a server is killed, what is in doubt stays so.
+        for _ in 0..100 {
+            let now = generations.closed + 1;
+            generations.close(now, false);
+            open.push(now + 1);
+            generations.open();
+            generations = Generations::from_slot(&generations.slot()).unwrap();
+        }
+        assert!(open.iter().all(|&g| generations.is_in_doubt(g)));
+        assert!(!generations.is_in_doubt(generations.closed + 1));
+    }
+
+    #[test]
+    fn a_slot_that_is_torn_does_not_count() {
+        let mut generations = Generations::default();
+        let mut header = vec![0; 4096];
+        for _ in 0..5 {
+            generations.open();
+            let at = generations.place() as usize;
+            header[at..at + SLOT_BYTES].copy_from_slice(&generations.slot());
+        }
+        assert_eq!(Generations::read(&header).as_ref(), Some(&generations));
+        let at = generations.place() as usize;
+        header[at + 9] ^= 1;
+        assert_eq!(Generations::read(&header).map(|g| g.serial), Some(generations.serial - 1));
+        header[SLOTS[0] as usize] ^= 1;
+        header[SLOTS[1] as usize] ^= 1;
+        assert_eq!(Generations::read(&header), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! One file of the host, with the operations that a volume needs of it. With the feature `host-faults`
+//! each may be made to fail, wholly or after some of its bytes; without it nothing is added to them.
+
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// Bytes that are zeroed at once where the file system makes no holes.
+const ZEROES_BYTES: u64 = 1 << 20;
+
+/// What is asked of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "host-faults"),
+    expect(unreachable_pub, reason = "public with the feature")
+)]
+pub enum HostCall {
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// A hole is made.
+    Punch,
+    /// The file is synced.
+    Sync,
+}
+
+/// Which of a volume's two files it is asked of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "host-faults"),
+    expect(unreachable_pub, reason = "public with the feature")
+)]
+pub enum HostFile {
+    /// The bytes.
+    Data,
+    /// Their sums.
+    Sums,
+}
+
+/// How a call is to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "host-faults"),
+    expect(unreachable_pub, reason = "public with the feature")
+)]
+pub struct HostFault {
+    /// The error, as the system numbers it.
+    pub errno: i32,
+    /// So many bytes of a write are written first.
+    pub after_bytes: usize,
+}
+
+/// Decides which calls fail; for tests.
+#[cfg(feature = "host-faults")]
+pub trait HostFaults: std::fmt::Debug + Send + Sync {
+    /// Asked before each call. None: it goes to the host.
+    fn fault(&self, file: HostFile, call: HostCall, at: u64, len: u64) -> Option<HostFault>;
+}
+
+/// Where faults come from: nowhere, but in tests.
+#[cfg(feature = "host-faults")]
+pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
+/// Where faults come from: nowhere.
+#[cfg(not(feature = "host-faults"))]
+#[derive(Clone, Debug)]
+pub(super) struct Faults;
+
+/// The host fails by itself only.
+#[cfg(feature = "host-faults")]
+pub(super) const NO_FAULTS: Faults = None;
+/// The same.
+#[cfg(not(feature = "host-faults"))]
+pub(super) const NO_FAULTS: Faults = Faults;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Host {
+    file: File,
+    #[cfg(feature = "host-faults")]
+    which: HostFile,
+    #[cfg(feature = "host-faults")]
+    faults: Faults,
+}
+
+impl Host {
+    #[cfg(feature = "host-faults")]
+    pub(super) fn new(file: File, which: HostFile, faults: Faults) -> Self {
+        Self { file, which, faults }
+    }
+
+    #[cfg(not(feature = "host-faults"))]
+    pub(super) fn new(file: File, _: HostFile, _: Faults) -> Self {
+        Self { file }
+    }
+
+    /// The file, for what is done once.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    #[cfg(feature = "host-faults")]
+    fn fault(&self, call: HostCall, at: u64, len: u64) -> Option<HostFault> {
+        self.faults.as_ref()?.fault(self.which, call, at, len)
+    }
+
+    #[cfg(not(feature = "host-faults"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is used")]
+    #[inline]
+    fn fault(&self, _: HostCall, _: u64, _: u64) -> Option<HostFault> {
+        None
+    }
+
+    #[inline]
+    pub(super) fn read(&self, into: &mut [u8], at: u64) -> io::Result<()> {
+        if let Some(fault) = self.fault(HostCall::Read, at, into.len() as u64) {
+            return Err(io::Error::from_raw_os_error(fault.errno));
+        }
+        self.file.read_exact_at(into, at)
+    }
+
+    #[inline]
+    pub(super) fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {
+            self.file.write_all_at(&bytes[..fault.after_bytes.min(bytes.len())], at)?;
+            return Err(io::Error::from_raw_os_error(fault.errno));
+        }
+        self.file.write_all_at(bytes, at)
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        if let Some(fault) = self.fault(HostCall::Sync, 0, 0) {
+            return Err(io::Error::from_raw_os_error(fault.errno));
+        }
+        self.file.sync_data()
+    }
+
+    /// Makes a hole, or, where the file system has none, zeroes what is not zero.
+    pub(super) fn punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
+        if len_bytes == 0 {
+            return Ok(());
+        }
+        if let Some(fault) = self.fault(HostCall::Punch, at, len_bytes) {
+            write_zeroes(&self.file, at, (fault.after_bytes as u64).min(len_bytes))?;
+            return Err(io::Error::from_raw_os_error(fault.errno));
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.file, flags, at, len_bytes) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(&self.file, at, len_bytes),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Where the next data or hole is, from `at` on.
+    pub(super) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        seek(&self.file, to)
+    }
+}
+
+fn write_zeroes(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
+    let zeroes = vec![0; len_bytes.min(ZEROES_BYTES) as usize];
+    let end = offset_bytes + len_bytes;
+    let mut at = offset_bytes;
+    while at < end {
+        match seek(file, SeekFrom::Data(at)) {
+            Ok(data) => at = at.max(data),
+            Err(Errno::NXIO) => break,
+            Err(_) => {}
+        }
+        if at >= end {
+            break;
+        }
+        let len = (end - at).min(zeroes.len() as u64);
+        file.write_all_at(&zeroes[..len as usize], at)?;
+        at += len;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a file system has no holes, the range alone is zeroed, and nothing beyond the end is made.
+    #[test]
+    fn zeroes_are_written_where_there_is_data() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 << 20).unwrap();
+        file.write_all_at(&vec![7; 3 << 20], 1 << 20).unwrap();
+        write_zeroes(&file, (1 << 20) + 5, (6 << 20) - 5).unwrap();
+        let mut bytes = vec![1; 8 << 20];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let not_zero: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] != 0).collect();
+        assert_eq!(not_zero, (1 << 20..(1 << 20) + 5).collect::<Vec<_>>());
+        assert_eq!(file.metadata().unwrap().len(), 8 << 20);
+    }
+}

@@ -1,0 +1,63 @@
+//! Files that were made for a volume, so that a server which does not come about leaves none.
+
+use super::error::OpenError;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files that were made, each with its file system and number there.
+#[derive(Debug, Default)]
+pub(super) struct Made(Vec<(PathBuf, (u64, u64))>);
+
+impl Made {
+    /// Removes them, where their names are still theirs.
+    pub(super) fn remove(&mut self) {
+        for (path, is) in self.0.drain(..) {
+            let found = std::fs::symlink_metadata(&path).map(|m| (m.dev(), m.ino()));
+            if found.is_ok_and(|found| found == is) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// That one has another name now.
+    pub(super) fn forget(&mut self, path: &Path) {
+        self.0.retain(|(made, _)| made != path);
+    }
+}
+
+/// Opens for reading and writing what is a plain file, or made; then `made` knows it.
+pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
+    let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
+    // Asked before it is opened: opening a device can have effects.
+    let is_there = match std::fs::symlink_metadata(path) {
+        Ok(m) if !m.is_file() => {
+            let what = if m.is_symlink() {
+                "a symbolic link"
+            } else if m.is_dir() {
+                "a folder"
+            } else {
+                "a device, pipe or socket"
+            };
+            return Err(OpenError::NotAFile { path: path.to_owned(), what });
+        }
+        Ok(_) => true,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
+        Err(e) => return Err(failed("looking at it", e)),
+    };
+    let make = if is_there { OFlags::empty() } else { OFlags::CREATE | OFlags::EXCL };
+    let flags = OFlags::RDWR | make | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|e| failed("opening it", e.into()))?;
+    let file = File::from(file);
+    let metadata = file.metadata().map_err(|e| failed("looking at it", e))?;
+    if !metadata.is_file() {
+        return Err(OpenError::NotAFile { path: path.to_owned(), what: "something else by now" });
+    }
+    if !is_there {
+        made.0.push((path.to_owned(), (metadata.dev(), metadata.ino())));
+    }
+    Ok(file)
+}

@@ -1,0 +1,214 @@
+//! What clients see of a served device whose backing is full: what was acknowledged holds, and no more is
+//! acknowledged than can be held.
+
+#[path = "../../emulate/tests/common/mod.rs"]
+mod common;
+
+use common::{disk, flash, system};
+use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::{Fault, Machine};
+use iodyno_live::counts::Looks;
+use iodyno_live::record::Recorder;
+use iodyno_live::served::{Errno, Live, NEVER, Options, Payload, Sink};
+use iodyno_live::store::{self, Store};
+use iodyno_units::{Op, OpKind};
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
+
+const UNIT: u64 = 4096;
+/// Memory of the volumes, and where what fills it lies.
+const MEMORY_BYTES: u64 = 2 << 20;
+const FILLED: u64 = 128 << 20;
+
+type Told = Arc<Mutex<Vec<(u32, Result<(), Errno>)>>>;
+
+struct Client {
+    live: Live<Waiter>,
+    told: Told,
+    sent: u32,
+}
+
+struct Waiter(u32, Told);
+
+impl Sink for Waiter {
+    fn done(self, result: Result<(), Errno>) {
+        self.1.lock().unwrap().push((self.0, result));
+    }
+}
+
+thread_local! {
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn op(kind: OpKind, offset_bytes: u64, len_bytes: u64, fua: bool) -> Op {
+    Op { offset_bytes, len_bytes: len_bytes as u32, kind, fua }
+}
+
+impl Client {
+    fn new(kind: Kind, prepare: impl FnOnce(&Store)) -> Self {
+        let mut machine = Machine::new(&system(kind, Written::Fresh, 1), 1).unwrap();
+        machine.add_worker(0);
+        let capacity = machine.capacity_bytes(0);
+        let store = Store::in_memory(capacity, MEMORY_BYTES, store::Options::default());
+        prepare(&store);
+        let live = Live::new(machine, vec![store], &Options::default(), || NOW_NS.get());
+        Self { live, told: Told::default(), sent: 0 }
+    }
+
+    /// Sends an operation; gives its number.
+    fn send(&mut self, op: Op, byte: u8) -> u32 {
+        self.sent += 1;
+        let data = vec![byte; op.len_bytes as usize];
+        let payload = if op.kind == OpKind::Write { Payload::Write(&data) } else { Payload::None };
+        self.live.submit(0, 0, &op, payload, Waiter(self.sent, Arc::clone(&self.told)));
+        self.sent
+    }
+
+    /// Waits until at most so many operations are under way; gives what was told, in order of number.
+    fn wait(&mut self, under_way: u32) -> Vec<Result<(), Errno>> {
+        while self.told.lock().unwrap().len() + (under_way as usize) < self.sent as usize {
+            let next_ns = self.live.next_ns();
+            assert_ne!(next_ns, NEVER);
+            NOW_NS.set(NOW_NS.get().max(next_ns));
+            self.live.poll(Looks::default());
+        }
+        let mut told = self.told.lock().unwrap().clone();
+        told.sort_unstable_by_key(|t| t.0);
+        told.into_iter().map(|t| t.1).collect()
+    }
+
+    fn ask(&mut self, op: Op) -> Result<(), Errno> {
+        self.send(op, 0);
+        *self.wait(0).last().unwrap()
+    }
+
+    fn read(&self, offset_bytes: u64, len_bytes: u64) -> Vec<u8> {
+        let mut bytes = vec![0; len_bytes as usize];
+        self.live.look(|_, stores, _| stores[0].read(offset_bytes, &mut bytes).unwrap());
+        bytes
+    }
+}
+
+fn fill(store: &Store) {
+    let mut at = FILLED;
+    while store.write_now(at, &[b'f'; UNIT as usize]).is_ok() {
+        at += UNIT;
+    }
+}
+
+fn volatile_flash() -> Kind {
+    let mut flash = flash();
+    flash.buffer.protected = false;
+    Kind::Flash(Box::new(flash))
+}
+
+/// A write and a forced one over it, in flight together, neither with room; then room is made.
+#[test]
+fn what_a_flush_has_confirmed_survives_a_power_cut() {
+    for kind in [disk(true), disk(false), volatile_flash(), Kind::Flash(Box::new(flash()))] {
+        let mut client = Client::new(kind.clone(), fill);
+        for unit in 0..8 {
+            client.send(op(OpKind::Write, unit * UNIT, UNIT, false), b'1');
+            client.send(op(OpKind::Write, unit * UNIT, UNIT, true), b'2');
+        }
+        let told = client.wait(0);
+        assert!(told.contains(&Err(Errno::NoSpace)), "{told:?}");
+        assert_eq!(client.ask(op(OpKind::WriteZeroes, FILLED, 1 << 20, false)), Ok(()));
+        assert_eq!(client.ask(Op::FLUSH), Ok(()));
+        let before = client.read(0, 8 * UNIT);
+        for unit in 0..8 {
+            let was_told = told[unit * 2].is_ok() || told[unit * 2 + 1].is_ok();
+            assert!(!was_told || before[unit * UNIT as usize] != 0, "{unit} of {kind:?}");
+        }
+        client.live.inject(Fault::PowerCut);
+        assert!(client.read(0, 8 * UNIT) == before, "{kind:?}");
+    }
+}
+
+/// Zeroes, and behind them a write over the same units that finds no room, on a protected device: zeroes that
+/// were acknowledged are there, or what came after them.
+#[test]
+fn zeroes_that_were_acknowledged_are_there() {
+    let mut acknowledged = 0;
+    for sectors in 1..16 {
+        let mut client = Client::new(Kind::Flash(Box::new(flash())), |store| {
+            store.write_now(UNIT, &[b'A'; 4 * UNIT as usize]).unwrap();
+            fill(store);
+        });
+        // So that zeroes have something to wait for.
+        client.send(op(OpKind::Write, UNIT, 4 * UNIT, false), b'A');
+        client.wait(0);
+        let (from, len) = (UNIT + 512 * (sectors % 8), 2 * UNIT + 512 * (sectors / 4));
+        client.send(op(OpKind::WriteZeroes, from, len, false), 0);
+        client.send(op(OpKind::Write, 0, 15 * UNIT, false), b'B');
+        let told = client.wait(0);
+        assert_eq!(told[2], Err(Errno::NoSpace));
+        if told[1].is_ok() {
+            acknowledged += 1;
+            assert!(!client.read(from, len).contains(&b'A'), "{from} + {len}");
+        }
+    }
+    assert!(acknowledged > 0);
+}
+
+/// A client that never flushes is not acknowledged more than the backing and the modelled cache hold, and the
+/// failure is counted when it happens.
+#[test]
+fn a_full_backing_is_told_before_memory_is() {
+    for kind in [disk(true), volatile_flash()] {
+        let mut client = Client::new(kind, |_| {});
+        let (count, len) = (800, 16 * 1024);
+        for n in 0..count {
+            client.send(op(OpKind::Write, n * len, len, false), 7);
+            client.wait(8);
+        }
+        let told = client.wait(0);
+        let held = told.iter().filter(|t| t.is_ok()).count() as u64 * len;
+        // 256 KiB of cache; what was in flight.
+        assert!(held < MEMORY_BYTES + (256 << 10) + 16 * len, "{held} bytes are acknowledged");
+        assert!(held > MEMORY_BYTES / 2, "{held}");
+        assert!(client.live.look(|_, _, counts| counts[0].backing_errors) > 0);
+        // Once there is room, it goes on, and what was acknowledged is there.
+        let room = op(OpKind::WriteZeroes, count * len - (1 << 20), 1 << 20, false);
+        assert_eq!(client.ask(room), Ok(()));
+        let room = op(OpKind::WriteZeroes, 0, 1 << 20, false);
+        assert_eq!(client.ask(room), Ok(()));
+        assert_eq!(client.ask(Op::FLUSH), Ok(()));
+        for (n, _) in told.iter().enumerate().filter(|t| t.1.is_ok()) {
+            let at = n as u64 * len;
+            if at >= 1 << 20 && at + len <= count * len - (1 << 20) {
+                assert!(client.read(at, len).iter().all(|&b| b == 7), "{n}");
+            }
+        }
+        assert_eq!(client.ask(op(OpKind::Write, 0, len, false)), Ok(()));
+    }
+}
+
+struct Mount(std::path::PathBuf);
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs root and a tmpfs"]
+fn a_record_that_finds_no_room_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
+    let mut mount = std::process::Command::new("mount");
+    assert!(mount.args(options).arg(folder.path()).status().unwrap().success());
+    let mount = Mount(folder.path().to_owned());
+    let mut client = Client::new(volatile_flash(), |_| {});
+    client.live.record(Recorder::create(&mount.0.join("r"), &serde_json::json!({})).unwrap());
+    for n in 0..4000 {
+        client.send(op(OpKind::Trim, n * UNIT, UNIT, false), 0);
+        client.wait(0);
+    }
+    let troubles = client.live.troubles();
+    assert!(matches!(&troubles[..], [one] if one.contains("cut off")), "{troubles:?}");
+    assert!(client.live.end(|_| 0).unwrap_err().contains("cut off"));
+    let full = Recorder::create(&mount.0.join("other"), &serde_json::json!({}));
+    assert!(full.unwrap_err().contains("can't be written") && !mount.0.join("other").exists());
+}
