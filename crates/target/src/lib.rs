@@ -28,6 +28,7 @@ mod open;
 pub mod purge;
 mod scratch;
 mod signature;
+mod stack;
 mod sysroot;
 mod writes;
 
@@ -47,5 +48,6 @@ pub use name::{
 };
 pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
 pub use signature::{Content, Signature, SignatureKind};
+pub use stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};
