@@ -44,14 +44,15 @@ pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack>
     Some(walk.stack)
 }
 
-struct Walk<'a> {
+/// A walk down a stack, and what it has met so far.
+pub(super) struct Walk<'a> {
     root: &'a SysRoot,
-    stack: Stack,
+    pub(super) stack: Stack,
     seen: BTreeSet<DevNo>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(root: &'a SysRoot) -> Self {
+    pub(super) fn new(root: &'a SysRoot) -> Self {
         Self { root, stack: Stack::default(), seen: BTreeSet::new() }
     }
 
@@ -71,7 +72,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A file, or a folder that a file is to be made in.
-    fn file(&mut self, path: &Path, depth: u32) {
+    pub(super) fn file(&mut self, path: &Path, depth: u32) {
         match file_system_at(self.root, path) {
             Some(fs) if depth < DEPTH_MAX => self.on(path, &fs, depth + 1),
             _ => self.served(),
@@ -145,7 +146,7 @@ impl<'a> Walk<'a> {
         devices.into_iter().filter_map(|dev| BlockNode::by_number(self.root, dev)).collect()
     }
 
-    fn node(&mut self, node: &BlockNode, depth: u32) {
+    pub(super) fn node(&mut self, node: &BlockNode, depth: u32) {
         // Two ways that lead to one device are one device.
         if !self.seen.insert(node.dev) {
             return;
@@ -238,7 +239,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A server of blocks that is spoken to directly.
-    fn server(&mut self, uri: &Uri, says: &str) {
+    pub(super) fn server(&mut self, uri: &Uri, says: &str) {
         self.layer(LayerKind::NbdServer, uri.address.to_string());
         if says.ends_with(EMULATED) {
             self.end(End::Emulated);
@@ -312,7 +313,7 @@ fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathB
 /// Whether the server of a network file system is this machine.
 fn server_is_here(root: &SysRoot, fs: &FileSystem) -> bool {
     let named = fs.super_options.as_deref().and_then(|options| option(options, "addr"));
-    let source = || fs.source.as_deref()?.split_once(':').map(|(host, _)| host);
+    let source = || fs.source.as_deref()?.split_once(":/").map(|(host, _)| host);
     match named.or_else(source) {
         Some("localhost") => true,
         Some(host) => {
