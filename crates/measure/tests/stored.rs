@@ -84,7 +84,10 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
         assert_eq!(found(&cell, "VALID").is_some(), what.is_none());
         if let (Some(verdict), Some(what)) = (verdict, what) {
             assert_eq!(verdict.level, Level::Warning);
-            let read = format!("{} of 80 MiB read", if read == 0 { "0 B".into() } else { format!("{read} MiB") });
+            let read = format!(
+                "{} of 80 MiB read",
+                if read == 0 { "0 B".into() } else { format!("{read} MiB") }
+            );
             for word in [what, &read, "of 20 MiB written", "reached a device", "ext4 at /"] {
                 assert!(verdict.text.contains(word), "`{word}` in {}", verdict.text);
             }
@@ -111,7 +114,10 @@ fn a_layer_that_buffers_is_the_page_cache_s() {
     let mut cell = honest();
     storage(&mut cell).page_cache = vec!["loop0 reads /img (mend it so)".to_owned()];
     let text = found(&cell, "PAGE_CACHE").unwrap().text;
-    assert!(text.contains("mend it so") && text.contains("80 MiB of 80 MiB read (100 %)"), "{text}");
+    assert!(
+        text.contains("mend it so") && text.contains("80 MiB of 80 MiB read (100 %)"),
+        "{text}"
+    );
     let mut cell = honest();
     storage(&mut cell).end = StorageEnd::Served;
     storage(&mut cell).layers = vec![layer("nbd_server", "/run/s.sock")];
@@ -142,7 +148,9 @@ fn memory_is_called_that_and_nothing_else() {
     let above: Vec<&Verdict> = verdicts.iter().filter(|v| v.level >= Level::Warning).collect();
     assert_eq!(above.len(), 1, "{verdicts:?}");
     assert_eq!(above[0].code, "MEMORY");
-    assert!(above[0].text.contains("tmpfs at /tmp") && above[0].text.contains("of 100 MiB issued, 0 B"));
+    assert!(
+        above[0].text.contains("tmpfs at /tmp") && above[0].text.contains("of 100 MiB issued, 0 B")
+    );
     assert!(found(&cell, "VALID").is_none() && found(&cell, "PAGE_CACHE").is_none());
 }
 

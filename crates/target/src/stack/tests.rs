@@ -245,7 +245,12 @@ const TRAPS: &[Trap] = &[
         "/h/t",
         "remote",
     ),
-    ("nbd of the kernel", |t| t.disk("virtual/block/nbd0", "43:0", 8192), "nbd0", "served anywhere"),
+    (
+        "nbd of the kernel",
+        |t| t.disk("virtual/block/nbd0", "43:0", 8192),
+        "nbd0",
+        "served anywhere",
+    ),
     ("ublk", |t| t.disk("virtual/block/ublkb0", "259:9", 8192), "ublkb0", "served anywhere"),
     (
         "a target of the kernel's own, over a loopback",

@@ -107,6 +107,10 @@ impl<'a> Walk<'a> {
                 self.layer(LayerKind::HostFileSystem, name);
                 self.end(End::Remote);
             }
+            "fuse.iodyno" => {
+                self.layer(LayerKind::Fuse, name);
+                self.end(End::Emulated);
+            }
             _ if fs_type.starts_with("fuse") => {
                 self.layer(LayerKind::Fuse, name);
                 self.served();
