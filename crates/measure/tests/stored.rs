@@ -154,6 +154,8 @@ fn memory_is_called_that_and_nothing_else() {
     assert!(found(&cell, "VALID").is_none() && found(&cell, "PAGE_CACHE").is_none());
 }
 
+type Change = fn(&mut Cell);
+
 /// A flash device that was not written over has the note; nothing else has.
 #[test]
 fn a_flash_device_is_written_over_before_it_is_steady() {
@@ -167,7 +169,6 @@ fn a_flash_device_is_written_over_before_it_is_steady() {
             assert!(verdict.text.contains(word), "`{word}` in {}", verdict.text);
         }
     }
-    type Change = fn(&mut Cell);
     let without: [(&str, Change); 8] = [
         ("it turns", |c| storage(c).rotational = Some(true)),
         ("a method", |c| c.key.place = Some(iodyno_measure::Place::default())),

@@ -295,13 +295,14 @@ fn a_run_s_own_io_through_a_stack_is_not_foreign() {
         rig.target,
         rig.target.strip_prefix("/dev/").unwrap()
     );
-    let shares = (0..TRIES).map(|_| {
+    let mut all = Vec::new();
+    let is_ours = (0..TRIES).any(|_| {
         let document = place.document(&words);
         let scratch = &cells(&document)[1];
-        assert!(whole(&scratch["moved_bytes"]) > 0, "{scratch}");
-        scratch["evidence"]["foreign_share"].as_f64()
+        assert!(whole(&scratch["moved_bytes"]) > 64 * MIB, "too little to be compared: {scratch}");
+        let share = scratch["evidence"]["foreign_share"].as_f64().unwrap();
+        all.push(share);
+        share < 0.25
     });
-    let all: Vec<Option<f64>> = shares.take(TRIES as usize).collect();
-    let known: Vec<f64> = all.iter().copied().flatten().collect();
-    assert!(known.is_empty() || known.iter().any(|share| *share < 0.25), "{all:?}");
+    assert!(is_ours, "{all:?}");
 }

@@ -273,13 +273,17 @@ fn mapped(tree: &Tree, name: &str, dev: &str, members: &[&str]) {
     let place = format!("virtual/block/{name}");
     tree.disk(&place, dev, 8192);
     tree.file(&format!("sys/devices/{place}/dm/name"), "vg-lv\n");
-    members.iter().for_each(|member| tree.stack(&place, member));
+    for member in members {
+        tree.stack(&place, member);
+    }
 }
 
 fn raid(tree: &Tree, members: &[&str]) {
     tree.disk("virtual/block/md0", "9:0", 8192);
     tree.file("sys/devices/virtual/block/md0/md/level", "raid0\n");
-    members.iter().for_each(|member| tree.stack("virtual/block/md0", member));
+    for member in members {
+        tree.stack("virtual/block/md0", member);
+    }
 }
 
 #[test]

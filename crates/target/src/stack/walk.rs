@@ -122,7 +122,9 @@ impl<'a> Walk<'a> {
                     self.served();
                 } else {
                     self.layer(LayerKind::FileSystem, name);
-                    nodes.iter().for_each(|node| self.node(node, depth + 1));
+                    for node in &nodes {
+                        self.node(node, depth + 1);
+                    }
                 }
             }
         }
@@ -186,7 +188,9 @@ impl<'a> Walk<'a> {
             };
             let mapped = node.attr("dm/name").or_else(|| node.attr("md/level"));
             self.layer(kind, mapped.map_or(name.to_owned(), |words| format!("{name} ({words})")));
-            slaves.iter().for_each(|slave| self.node(slave, depth + 1));
+            for slave in &slaves {
+                self.node(slave, depth + 1);
+            }
         } else if is_numbered(name, "pmem") {
             // With direct access by load and store nothing is counted.
             self.layer(LayerKind::PersistentMemory, name);
