@@ -506,16 +506,14 @@ fn engine_for(
     // An open loop wants a queue, whatever its cap is.
     let open = matches!(cell.spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { cell.spec.depth().max(2) } else { cell.spec.depth() };
-    match request.engine {
-        Some(asked) => (asked, "asked for".to_owned()),
-        None => {
-            // An open loop keeps its queue short where the target sustains the rate.
-            let outstanding = if open { 1 } else { depth.saturating_mul(cell.spec.threads()) };
-            let writes = cell.spec.issues(OpKind::Write);
-            let range = iodyno_drive::active_range(&cell.spec, medium.capacity_bytes());
-            default_engine(medium, Load { depth, outstanding, block_bytes, range, writes })
-        }
+    if let Some(asked) = request.engine {
+        return (asked, "asked for".to_owned());
     }
+    // An open loop keeps its queue short where the target sustains the rate.
+    let outstanding = if open { 1 } else { depth.saturating_mul(cell.spec.threads()) };
+    let writes = cell.spec.issues(OpKind::Write);
+    let range = iodyno_drive::active_range(&cell.spec, medium.capacity_bytes());
+    default_engine(medium, Load { depth, outstanding, block_bytes, range, writes })
 }
 
 /// The cells of all targets as one.

@@ -62,8 +62,8 @@ pub(crate) fn storage(
     let issued: Vec<Counted> = cells.iter().map(issued).collect();
     let moved: Vec<Option<Counted>> =
         counted.iter().map(|(before, after)| Some((*after)?.since(&(*before)?))).collect();
-    let one = |(i, stack): (usize, &Option<&Stack>)| {
-        let stack = (*stack)?;
+    let one = |i: usize| {
+        let stack = stacks[i]?;
         let mut found = described(stack);
         if !stack.anywhere {
             found.device_written_bytes = counted[i].0.map(|before| before.written_bytes);
@@ -78,7 +78,7 @@ pub(crate) fn storage(
         });
         Some(found)
     };
-    stacks.iter().enumerate().map(one).collect()
+    (0..stacks.len()).map(one).collect()
 }
 
 /// The stack, in the form of evidence.

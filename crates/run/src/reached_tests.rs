@@ -47,8 +47,8 @@ fn cell(moved_mib: u64) -> Cell {
     cell
 }
 
-fn stats(mib: u64) -> Option<DiskStats> {
-    Some(DiskStats { read_bytes: mib * MIB, ..DiskStats::default() })
+fn stats(mib: u64) -> DiskStats {
+    DiskStats { read_bytes: mib * MIB, ..DiskStats::default() }
 }
 
 fn rounded(shares: &[Option<f64>]) -> Vec<Option<u64>> {
@@ -61,23 +61,23 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     let all = [target("8:0", 2), target("7:0", 3)];
     let cells = [cell(100), cell(300)];
     assert_eq!(
-        rounded(&foreign_shares(&all, &cells, &[stats(410), stats(300)])),
+        rounded(&foreign_shares(&all, &cells, &[Some(stats(410)), Some(stats(300))])),
         [Some(3), Some(0)]
     );
     // Others are still seen, on either.
     assert_eq!(
-        rounded(&foreign_shares(&all, &cells, &[stats(800), stats(600)])),
+        rounded(&foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(600))])),
         [Some(14), Some(100)],
         "what others did on the loop device reaches the disk too"
     );
     // Two files of one disk.
     let all = [target("8:0", 2), target("8:0", 2)];
-    let shares = foreign_shares(&all, &cells, &[stats(400), stats(400)]);
+    let shares = foreign_shares(&all, &cells, &[Some(stats(400)), Some(stats(400))]);
     assert_eq!(rounded(&shares), [Some(0), Some(0)]);
     // Alone it is as it was.
-    let shares = foreign_shares(&all[..1], &cells[..1], &[stats(150)]);
+    let shares = foreign_shares(&all[..1], &cells[..1], &[Some(stats(150))]);
     assert_eq!(rounded(&shares), [Some(50)]);
-    assert_eq!(foreign_shares(&all[..1], &[cell(60)], &[stats(150)]), [None], "too little");
+    assert_eq!(foreign_shares(&all[..1], &[cell(60)], &[Some(stats(150))]), [None], "too little");
     // What a page cache writes later, or a server does, can't be told from what others do.
     for change in [
         |stack: &mut Stack| stack.page_cache.push("loop0".to_owned()),
@@ -85,7 +85,7 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     ] {
         let mut all = [target("8:0", 2), target("7:0", 3)];
         change(all[1].stack.as_mut().unwrap());
-        let shares = foreign_shares(&all, &cells, &[stats(800), stats(300)]);
+        let shares = foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(300))]);
         assert_eq!(rounded(&shares), [None, Some(0)]);
     }
 }

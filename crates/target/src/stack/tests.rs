@@ -29,13 +29,17 @@ fn moved(tree: &Tree, place: &str, read: u64, written: u64) {
     tree.file(&format!("sys/devices/{place}/stat"), text);
 }
 
-/// `/` on sda1, and these: `(number, point, type, source, options of the file system)`.
-fn mounts(tree: &Tree, more: &[(&str, &str, &str, &str, &str)]) {
-    let mut text = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n".to_owned();
-    for (i, (dev, point, fs_type, source, options)) in more.iter().enumerate() {
-        text += &format!("{} 20 {dev} / {point} rw - {fs_type} {source} {options}\n", i + 21);
-    }
-    tree.file("proc/self/mountinfo", text);
+/// A mount: number, point, type, source, options of the file system.
+type Line<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+
+/// `/` on sda1, and these.
+fn mounts(tree: &Tree, more: &[Line<'_>]) {
+    let first = ("8:1", "/", "ext4", "/dev/sda1", "rw");
+    let all = std::iter::once(&first).chain(more).enumerate();
+    let line = |(i, (dev, point, fs_type, source, options)): (usize, &Line<'_>)| {
+        format!("{} 20 {dev} / {point} rw - {fs_type} {source} {options}\n", i + 20)
+    };
+    tree.file("proc/self/mountinfo", all.map(line).collect::<String>());
 }
 
 fn looped(tree: &Tree, number: u32, file: &str, dio: u32) {
