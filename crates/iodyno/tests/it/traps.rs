@@ -23,8 +23,8 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(target: impl ToString) -> Self {
-        Self { target: target.to_string(), parts: Vec::new() }
+    fn new(target: impl Into<String>) -> Self {
+        Self { target: target.into(), parts: Vec::new() }
     }
 
     /// Stands on this too.
@@ -72,7 +72,7 @@ const TRAPS: &[Trap] = &[
             run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
             let disk = Loop::on(&image, &["--direct-io=on"]);
             let below = Mount::at(p.path("below"), &[&disk.node]);
-            Ok(overlay(p, below.0.clone()).on(below).on(disk))
+            Ok(overlay(p, &below.0).on(below).on(disk))
         },
         None,
     ),
@@ -80,7 +80,7 @@ const TRAPS: &[Trap] = &[
         "overlay on tmpfs",
         |p| {
             let below = memory(p, "tmpfs");
-            Ok(overlay(p, below.0.clone()).on(below))
+            Ok(overlay(p, &below.0).on(below))
         },
         Some("MEMORY"),
     ),
@@ -188,7 +188,7 @@ fn filled(path: PathBuf, bytes: u64) -> PathBuf {
 
 fn looped(file: &Path, direct: bool) -> Rig {
     let disk = Loop::on(file, &[if direct { "--direct-io=on" } else { "--direct-io=off" }]);
-    Rig::new(&disk.node).on(disk)
+    Rig::new(disk.node.as_str()).on(disk)
 }
 
 fn memory(place: &Place, kind: &str) -> Mount {
@@ -205,7 +205,7 @@ fn loop_in_memory(place: &Place) -> Rig {
     looped(&file, true).on(mount)
 }
 
-fn overlay(place: &Place, below: PathBuf) -> Rig {
+fn overlay(place: &Place, below: &Path) -> Rig {
     let at = |name: &str| {
         let folder = below.join(name);
         fs::create_dir(&folder).unwrap();
@@ -277,7 +277,7 @@ fn fuse(place: &Place, server: Server) -> Result<Rig, &'static str> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut running = Running::of(&mut command);
     running.wait_until("the file is there", || file.exists());
-    Ok(Rig::new(file.display()).on(Fuse { _running: running, point }).on(server))
+    Ok(Rig::new(file.to_str().unwrap()).on(Fuse { _running: running, point }).on(server))
 }
 
 /// A file of a disk and a loop device on another of its files, measured at once: what goes through the loop device
@@ -288,7 +288,7 @@ fn a_run_s_own_io_through_a_stack_is_not_foreign() {
     let _alone = alone();
     let place = Place::new();
     let rig = looped(&image(&place), true);
-    place.write("mixed.toml", &WORKLOAD.replace("250ms", "1s").replace("64KiB", "256KiB"));
+    place.write("mixed.toml", WORKLOAD.replace("250ms", "1s").replace("64KiB", "256KiB"));
     // What others read or write meanwhile is seen as well: in one of a few tries there is little of it.
     let words = format!(
         "run mixed.toml --ramp 0s --on {} --on scratch:16MiB --destroy {}",
