@@ -5,8 +5,8 @@
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
-use crate::verification::Verification;
 use crate::storage::Storage;
+use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
 /// Evidence of one cell.
