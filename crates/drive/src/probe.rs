@@ -6,6 +6,7 @@ use crate::engine::{EngineKind, EngineOptions, FileMedium, Medium, Wait, uring::
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;
+use std::time::Duration;
 
 /// The kernel's ring workers among this process's threads: how many there are now, and the CPU time
 /// that they have used, ns. A worker that was idle for some seconds is gone, with its time.
@@ -23,37 +24,91 @@ pub fn kernel_workers() -> (u32, u64) {
     found
 }
 
-/// Reads a few blocks through a ring of its own, one at a time; true when the kernel used a worker
-/// thread for them. Runs in a thread of its own, whose ring workers end with it.
-fn hands_to_workers(medium: &FileMedium, block_bytes: u32) -> io::Result<bool> {
+/// What a probe issues: as much as the workload that an engine is chosen for.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// I/Os that each worker has outstanding.
+    pub depth: u32,
+    /// I/Os that all workers have outstanding together.
+    pub outstanding: u32,
+    /// Bytes of one.
+    pub block_bytes: u32,
+    /// The first byte that it may address, and the one after the last.
+    pub range: (u64, u64),
+    /// It writes: then the probe writes what it read back to where it was.
+    pub writes: bool,
+}
+
+/// Blocks that are read one at a time, and written back.
+const BLOCKS: u64 = 4;
+/// Between two writes: file systems and devices keep the time of the last one by the tick of the kernel's clock,
+/// and the first write after a tick may not be started in line for that alone.
+const TICK: Duration = Duration::from_millis(11);
+/// Outstanding I/Os that are tried at most, and their bytes.
+const BURST_MAX: u64 = 1024;
+const BURST_BYTES_MAX: u64 = 64 << 20;
+
+/// Issues a few operations through a ring of its own; true when the kernel used a worker thread for them. Runs in a
+/// thread of its own, whose ring workers end with it.
+fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     let medium = medium.clone();
     let probe = move || -> io::Result<bool> {
         let before = kernel_workers().0;
-        let len = u64::from(block_bytes);
-        let buffers = Buffers::new(1, block_bytes as usize, medium.memory_align_bytes as usize)?;
-        let capacity_bytes = medium.capacity_bytes;
+        let has_workers = || kernel_workers().0 > before;
+        let len = u64::from(load.block_bytes);
+        let writable = medium.writable;
+        let start = load.range.0.next_multiple_of(len);
+        let space = load.range.1.min(medium.capacity_bytes).saturating_sub(start);
+        let align = medium.memory_align_bytes as usize;
+        // A queue that is full makes io_uring wait in a worker thread.
+        let burst = u64::from(load.outstanding).min(BURST_MAX).min(BURST_BYTES_MAX / len);
+        let burst = burst.min(space / (2 * len)).max(1);
+        let buffers = Buffers::new(burst as u32, load.block_bytes as usize, align)?;
         let mut setup = UringSetup::new(medium, &buffers, EngineOptions::default())?;
         let (mut engine, _) = setup.engine();
-        for i in 0..4 {
-            let offset_bytes = capacity_bytes / 4 / len * len * i;
-            let op = Op { offset_bytes, len_bytes: block_bytes, kind: OpKind::Read, fua: false };
-            if offset_bytes + len > capacity_bytes {
+        let op = |kind, offset_bytes| Op { offset_bytes, len_bytes: len as u32, kind, fua: false };
+        let mut carry_out = |ops: &[Op]| -> io::Result<bool> {
+            for (slot, op) in ops.iter().enumerate() {
+                engine.queue(slot as u32, op);
+            }
+            let (mut done, mut whole) = (0, true);
+            while done < ops.len() {
+                engine.turn(Wait::One)?;
+                engine.drain(|_, result| {
+                    done += 1;
+                    whole &= result == len as i32;
+                });
+            }
+            Ok(whole)
+        };
+        for i in 0..BLOCKS {
+            let at = space / BLOCKS / len * len * i;
+            if at + len > space {
                 break;
             }
-            engine.queue(0, &op);
-            let mut done = false;
-            while !done {
-                engine.turn(Wait::One)?;
-                engine.drain(|_, _| done = true);
+            let at = start + at;
+            let whole = carry_out(&[op(OpKind::Read, at)])?;
+            if load.writes && writable && whole {
+                carry_out(&[op(OpKind::Write, at)])?;
+                std::thread::sleep(TICK);
+            }
+            if has_workers() {
+                return Ok(true);
             }
         }
-        Ok(kernel_workers().0 > before)
+        if burst > 1 {
+            // Every second block, so that they are near each other and not made one.
+            let reads: Vec<Op> =
+                (0..burst).map(|i| op(OpKind::Read, start + 2 * len * i)).collect();
+            carry_out(&reads)?;
+        }
+        Ok(has_workers())
     };
     std::thread::spawn(probe).join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
-/// The engine that suits a target at this depth, and why.
-pub fn default_engine(medium: &Medium, depth: u32, block_bytes: u32) -> (EngineKind, String) {
+/// The engine that suits a target under this load, and why.
+pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
     let file = match medium {
         Medium::Ram(_) => return (EngineKind::Ram, "memory of this process".to_owned()),
         Medium::Null(_) => return (EngineKind::Null, "no target".to_owned()),
@@ -62,11 +117,11 @@ pub fn default_engine(medium: &Medium, depth: u32, block_bytes: u32) -> (EngineK
         Medium::Nbd(_) => return (EngineKind::Nbd, "an NBD export".to_owned()),
         Medium::File(file) => file,
     };
-    let other = if depth == 1 { EngineKind::Psync } else { EngineKind::Libaio };
-    match hands_to_workers(file, block_bytes) {
+    let other = if load.depth == 1 { EngineKind::Psync } else { EngineKind::Libaio };
+    match hands_to_workers(file, load) {
         Ok(false) => (EngineKind::Uring, "io_uring starts requests in line here".to_owned()),
         Ok(true) => {
-            let why = "io_uring would hand each request to a kernel worker thread here";
+            let why = "io_uring would hand requests to kernel worker threads here";
             (other, why.to_owned())
         }
         Err(e) => (other, format!("io_uring can't be used here ({e})")),

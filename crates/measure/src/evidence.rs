@@ -5,6 +5,7 @@
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
+use crate::storage::Storage;
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub struct Evidence {
     pub direct: Option<bool>,
     /// Why it was not, when it was not.
     pub why_not_direct: Option<String>,
+    /// What stores the target's bytes, and how many of the cell's reached it; None for emulated targets and for
+    /// memory of this process.
+    pub storage: Option<Storage>,
     /// The first byte that the workload addressed; None where that was not kept.
     pub active_start_bytes: Option<u64>,
     /// Bytes that the workload addressed.
@@ -86,6 +90,11 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// The target's bytes are memory of the machine, though not of this process.
+    pub fn is_memory(&self) -> bool {
+        self.storage.as_ref().is_some_and(Storage::is_memory)
+    }
+
     /// Adds where the time of another target's I/Os went; of parts of one name the busiest counts.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);

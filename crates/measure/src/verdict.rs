@@ -3,7 +3,8 @@
 //! judged again by newer rules.
 //!
 //! Each question has a file: how the cell ended, whether anything real was measured, whether the numbers agree,
-//! whether the generator was the limit, whether the storage answered, whether it gave back what had been written, who else was there, under which conditions
+//! whether the generator was the limit, whether the I/O reached the storage, whether that answered in the state that
+//! one thinks, whether it gave back what had been written, who else was there, under which conditions
 //! of machine and device, and whether the samples suffice. The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
 
 mod accounting;
@@ -13,6 +14,7 @@ mod ending;
 mod generator;
 mod others;
 mod samples;
+mod storage;
 mod target;
 mod verification;
 
@@ -59,6 +61,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     ending::completeness(cell, &total, &mut say);
     accounting::accounting(cell, &total, &mut say);
     generator::generator(cell, &total, &mut say);
+    storage::storage(cell, &total, &mut say);
     target::target(cell, &total, &mut say);
     verification::verification(cell, &mut say);
     others::others(cell, &total, &mut say);

@@ -11,14 +11,14 @@ use crate::stage::{self, Prop};
 use crate::surroundings::{Surroundings, ram_bytes};
 use crate::verified;
 use iodyno_drive::engine::live::Slip;
-use iodyno_drive::probe::default_engine;
+use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{
     CellPlan, EngineKind, Medium, Settle, TargetPlan, Walks, calibrate, drive_carried,
 };
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level};
+use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level, Storage};
 use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
     WorkloadRecord,
@@ -356,7 +356,7 @@ pub(crate) fn run_cell(
     let walks = course.walks(task);
     let plan = cell_plan(request, task, targets, walks.as_deref());
     let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
-    let before = emulated.is_none().then(|| Surroundings::now(&inspections));
+    let before = emulated.is_none().then(|| Surroundings::before(&inspections));
     let mut keeper = Keeper::new(writer, watch, first_index, task.position);
     let mut cells = match course.carried_for(task, &plan)? {
         Some(carried) => drive_carried(&plan, carried, &request.stop, &mut keeper)?,
@@ -366,7 +366,7 @@ pub(crate) fn run_cell(
     if let Some(before) = before {
         // A target that hangs would hang this thread too.
         if !hangs {
-            Surroundings::now(&inspections).judge(&before, &inspections, &mut cells);
+            Surroundings::after(&inspections).judge(&before, &inspections, &mut cells);
         }
         for (prop, done) in props.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
@@ -506,10 +506,14 @@ fn engine_for(
     // An open loop wants a queue, whatever its cap is.
     let open = matches!(cell.spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { cell.spec.depth().max(2) } else { cell.spec.depth() };
-    match request.engine {
-        Some(asked) => (asked, "asked for".to_owned()),
-        None => default_engine(medium, depth, block_bytes),
+    if let Some(asked) = request.engine {
+        return (asked, "asked for".to_owned());
     }
+    // An open loop keeps its queue short where the target sustains the rate.
+    let outstanding = if open { 1 } else { depth.saturating_mul(cell.spec.threads()) };
+    let writes = cell.spec.issues(OpKind::Write);
+    let range = iodyno_drive::active_range(&cell.spec, medium.capacity_bytes());
+    default_engine(medium, Load { depth, outstanding, block_bytes, range, writes })
 }
 
 /// The cells of all targets as one.
@@ -536,6 +540,13 @@ fn all_targets(cells: &[Cell]) -> Cell {
         sum.active_bytes += one.active_bytes;
         if sum.active_start_bytes != one.active_start_bytes {
             sum.active_start_bytes = None;
+        }
+        match (&mut sum.storage, &one.storage) {
+            (Some(sum), Some(one)) => sum.add(one),
+            (None, Some(one)) => sum.storage = Some(Storage { reached: None, ..one.clone() }),
+            // Memory of this process beside it: what is counted is not all of it.
+            (Some(sum), None) => sum.reached = None,
+            (None, None) => {}
         }
         // Those of one device are not those of another: each target's cell tells its own.
         sum.conditions = None;

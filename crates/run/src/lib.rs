@@ -13,6 +13,7 @@ mod fill;
 mod keeper;
 mod plan;
 mod prepare;
+mod reached;
 mod refuse;
 mod request;
 mod reuse;

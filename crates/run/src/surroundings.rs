@@ -2,24 +2,24 @@
 //! stolen by the hypervisor, settings, heat, interrupts. Read before it and after it; what it means is said by
 //! the verdicts.
 
+use crate::reached;
 use iodyno_measure::{Cell, Conditions};
 use iodyno_target::{
-    DevNo, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink, SysRoot,
-    raid_at_work, used_share,
+    Counted, DevNo, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
+    SysRoot, raid_at_work, used_share,
 };
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Below this much of our own I/O, what others did is not compared with it.
-const MOVED_BYTES_MIN: f64 = (64 << 20) as f64;
-
 /// What is around the cells at one instant.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     machine: MachineState,
     cpu: Option<CpuTimes>,
-    /// By target.
+    /// By target, of the device that it is or lies on directly.
     disks: Vec<Option<DiskStats>>,
+    /// By target, of what is at the bottom of its stack.
+    bottoms: Vec<Option<Counted>>,
     /// By target, the device that carries it.
     devices: Vec<Option<DeviceState>>,
     /// By target, what its RAID sets do for themselves.
@@ -34,12 +34,30 @@ struct CpuTimes {
 
 impl Surroundings {
     /// Reads the counters and settings of the machine and of every target's device.
-    pub(crate) fn now(inspections: &[Inspection]) -> Self {
+    pub(crate) fn before(inspections: &[Inspection]) -> Self {
+        let mut found = Self::state(inspections);
+        // The counters last, and after the cell first: what is read here is no I/O of the cell's.
+        found.count(inspections);
+        found
+    }
+
+    /// The same, right after the cell.
+    pub(crate) fn after(inspections: &[Inspection]) -> Self {
+        let mut counted = Self::default();
+        counted.count(inspections);
+        Self { disks: counted.disks, bottoms: counted.bottoms, ..Self::state(inspections) }
+    }
+
+    fn count(&mut self, inspections: &[Inspection]) {
         let root = SysRoot::real();
-        let disks = inspections
-            .iter()
-            .map(|i| device_number(i).and_then(|dev| DiskStats::read(&root, dev)))
-            .collect();
+        let disk = |i: &Inspection| DiskStats::read(&root, device_number(i)?);
+        self.disks = inspections.iter().map(disk).collect();
+        let bottom = |i: &Inspection| i.stack.as_ref()?.count(&root);
+        self.bottoms = inspections.iter().map(bottom).collect();
+    }
+
+    fn state(inspections: &[Inspection]) -> Self {
+        let root = SysRoot::real();
         let carrier = |i: &Inspection| i.physical.first().or(i.device.as_ref()).map(|d| d.dev);
         let devices =
             inspections.iter().map(|i| carrier(i).and_then(|dev| DeviceState::now(&root, dev)));
@@ -47,9 +65,9 @@ impl Surroundings {
         Self {
             machine: MachineState::now(&root),
             cpu,
-            disks,
             devices: devices.collect(),
             raid: inspections.iter().map(|i| raid_at_work(&root, i)).collect(),
+            ..Self::default()
         }
     }
 
@@ -61,15 +79,19 @@ impl Surroundings {
             }
             _ => None,
         };
-        for (i, (cell, inspection)) in cells.iter_mut().zip(inspections).enumerate() {
+        let pairs = self.disks.iter().zip(&before.disks);
+        let moved: Vec<Option<DiskStats>> =
+            pairs.map(|(now, then)| Some((*now)?.since(&(*then)?))).collect();
+        let foreign = reached::foreign_shares(inspections, cells, &moved);
+        let bottoms = before.bottoms.iter().copied().zip(self.bottoms.iter().copied());
+        let bottoms: Vec<_> = bottoms.collect();
+        let storage = reached::storage(inspections, cells, &bottoms);
+        let found = foreign.into_iter().zip(storage).enumerate();
+        for ((i, (foreign, storage)), cell) in found.zip(cells.iter_mut()) {
             cell.evidence.steal_share = steal;
-            cell.evidence.conditions = Some(self.conditions(before, i, inspection));
-            if cell.evidence.direct != Some(true) {
-                continue;
-            }
-            if let (Some(Some(a)), Some(Some(b))) = (before.disks.get(i), self.disks.get(i)) {
-                cell.evidence.foreign_share = foreign_share(cell, &b.since(a));
-            }
+            cell.evidence.conditions = Some(self.conditions(before, i, &inspections[i]));
+            cell.evidence.foreign_share = foreign;
+            cell.evidence.storage = storage;
         }
     }
 
@@ -155,7 +177,7 @@ fn file_system_used(inspection: &Inspection) -> Option<f64> {
 }
 
 /// The device whose counters show a target's I/O.
-fn device_number(inspection: &Inspection) -> Option<DevNo> {
+pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
     inspection.device.as_ref().map(|d| d.dev)
 }
 
@@ -164,14 +186,6 @@ fn cpu_times(text: &str) -> Option<CpuTimes> {
     let fields: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
     Some(CpuTimes { total: fields.iter().take(8).sum(), stolen: *fields.get(7)? })
-}
-
-/// Bytes that the device moved beyond ours, as a share of ours.
-fn foreign_share(cell: &Cell, device: &DiskStats) -> Option<f64> {
-    let ours = cell.resources.moved_bytes as f64;
-    let all = (device.read_bytes + device.written_bytes) as f64;
-    // Short cells are dominated by whatever the file system does once.
-    (ours >= MOVED_BYTES_MIN).then(|| (all / ours - 1.0).max(0.0))
 }
 
 /// Memory of the machine, bytes.

@@ -30,6 +30,7 @@ pub mod output;
 pub mod purge;
 mod scratch;
 mod signature;
+mod stack;
 mod sysroot;
 mod writes;
 
@@ -50,5 +51,6 @@ pub use name::{
 };
 pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
 pub use signature::{Content, Signature, SignatureKind};
+pub use stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

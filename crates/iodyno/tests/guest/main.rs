@@ -11,6 +11,7 @@
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
 //! | `power` | what a database has committed when the power is cut |
 //! | `purge` | what a purge does to NVMe and SATA devices, good and bad ones |
+//! | `traps` | stacks of device mapper, md and RAM disks in which memory answers for a disk |
 //! | `ublk` | `serve --ublk`, in the guest itself: its kernel's block devices (feature `ublk`) |
 //!
 //! All are ignored unless asked for; `./test` asks where QEMU and Debian's packages can be had. More cuts,
@@ -28,6 +29,7 @@ mod in_a_guest {
     mod power;
     mod purge;
     mod raid;
+    mod traps;
     #[cfg(feature = "ublk")]
     mod ublk;
 }

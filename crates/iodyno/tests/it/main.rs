@@ -45,5 +45,6 @@ mod serve_replay;
 mod serve_stamps;
 mod streams;
 mod study;
+mod traps;
 mod verdicts;
 mod verification;

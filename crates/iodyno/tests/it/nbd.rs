@@ -15,14 +15,14 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A server on a socket; it ends with this.
-struct Server {
+pub(crate) struct Server {
     running: Running,
     folder: TempDir,
 }
 
 impl Server {
     /// Starts what `command` makes of the path of a socket and its folder.
-    fn start(command: impl FnOnce(&str, &TempDir) -> Command) -> Self {
+    pub(crate) fn start(command: impl FnOnce(&str, &TempDir) -> Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let mut command = command(socket.to_str().unwrap(), &folder);
@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// nbdkit with these words.
-    fn nbdkit(words: &str) -> Self {
+    pub(crate) fn nbdkit(words: &str) -> Self {
         Self::start(|socket, folder| {
             let mut command = Command::new("nbdkit");
             command.args(["-f", "-U", socket]).args(words.split_whitespace());
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// Our own.
-    fn ours(words: &str) -> Self {
+    pub(crate) fn ours(words: &str) -> Self {
         Self::start(|socket, folder| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
             command.arg("serve").args(words.split_whitespace());
@@ -64,12 +64,12 @@ impl Server {
         })
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("s")
     }
 
     /// The URI of one of its exports.
-    fn uri(&self, export: &str) -> String {
+    pub(crate) fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
     }
 

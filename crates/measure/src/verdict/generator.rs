@@ -49,11 +49,12 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
         late_submission(cell, say);
     }
     let in_process = cell.evidence.in_process;
+    let is_memory = in_process || cell.evidence.is_memory();
     if let Some(ceiling) = cell.evidence.generator_ceiling_iops
         && ceiling > 0.0
         && iops > CEILING_SHARE_MAX * ceiling
     {
-        let level = if in_process { Level::Note } else { Level::Warning };
+        let level = if is_memory { Level::Note } else { Level::Warning };
         say(
             "GENERATOR_BOUND",
             level,

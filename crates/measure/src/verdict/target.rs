@@ -14,16 +14,6 @@ const WORKER_SHARE_MIN: f64 = 0.02;
 /// Was it the storage that answered, and in the state that one thinks?
 pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
-    if e.direct == Some(false) {
-        let why = e.why_not_direct.as_deref().unwrap_or("asked for");
-        say(
-            "PAGE_CACHE",
-            Level::Warning,
-            format!(
-                "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
-            ),
-        );
-    }
     let reads = total.class(OpKind::Read).map_or(0, ClassStats::ops);
     let unwritten = e.written_share.is_some_and(|s| s < 0.999);
     let zeroes =
@@ -68,7 +58,8 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     }
     kernel_workers(cell, say);
     // What a small range does on an emulated device is known: it is in the model.
-    if e.in_process || e.virtual_time {
+    // Of memory all of it is MEMORY's to say.
+    if e.in_process || e.virtual_time || e.is_memory() {
         return;
     }
     let small_for_ram =

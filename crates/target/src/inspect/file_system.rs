@@ -116,6 +116,23 @@ pub fn used_share(path: &Path) -> Option<f64> {
     (all > 0).then(|| used as f64 / all as f64)
 }
 
+/// The file system that a line of mountinfo speaks of, as far as that tells.
+pub(crate) fn of_mount(root: &SysRoot, mount: Mount) -> FileSystem {
+    let has_ro = |options: &str| options.split(',').any(|option| option == "ro");
+    FileSystem {
+        read_only: Some(has_ro(&mount.options) || has_ro(&mount.super_options)),
+        dev: mount.devices(root).first().copied(),
+        fs_type: mount.fs_type,
+        mount_point: Some(mount.point),
+        source: Some(mount.source),
+        options: Some(mount.options),
+        super_options: Some(mount.super_options),
+        block_bytes: None,
+        total_bytes: None,
+        free_bytes: None,
+    }
+}
+
 /// Looks at the file system under an existing path.
 pub(crate) fn file_system(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     let stat = statfs(path).ok()?;
@@ -128,20 +145,26 @@ pub(crate) fn file_system(root: &SysRoot, path: &Path) -> Option<FileSystem> {
         known.map_or_else(|| format!("unknown ({magic:#x})"), |(_, name)| (*name).to_owned())
     };
     let block_bytes = stat.f_bsize as u64;
-    let devices = mount.as_ref().map_or_else(Vec::new, |mount| mount.devices(root));
-    Some(FileSystem {
-        fs_type: mount.as_ref().map_or_else(by_magic, |mount| mount.fs_type.clone()),
-        mount_point: mount.as_ref().map(|mount| mount.point.clone()),
-        source: mount.as_ref().map(|mount| mount.source.clone()),
-        read_only: mount.as_ref().map(|mount| {
-            let has_ro = |options: &str| options.split(',').any(|option| option == "ro");
-            has_ro(&mount.options) || has_ro(&mount.super_options)
-        }),
-        super_options: mount.as_ref().map(|mount| mount.super_options.clone()),
-        options: mount.map(|mount| mount.options),
-        block_bytes: Some(block_bytes),
-        total_bytes: Some(block_bytes.saturating_mul(stat.f_blocks)),
-        free_bytes: Some(block_bytes.saturating_mul(stat.f_bavail)),
-        dev: if dev.major == 0 { devices.first().copied() } else { Some(dev) },
-    })
+    let mut found = match mount {
+        Some(mount) => of_mount(root, mount),
+        None => FileSystem {
+            fs_type: by_magic(),
+            mount_point: None,
+            source: None,
+            options: None,
+            super_options: None,
+            read_only: None,
+            block_bytes: None,
+            total_bytes: None,
+            free_bytes: None,
+            dev: None,
+        },
+    };
+    if dev.major != 0 {
+        found.dev = Some(dev);
+    }
+    found.block_bytes = Some(block_bytes);
+    found.total_bytes = Some(block_bytes.saturating_mul(stat.f_blocks));
+    found.free_bytes = Some(block_bytes.saturating_mul(stat.f_bavail));
+    Some(found)
 }

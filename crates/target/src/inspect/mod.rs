@@ -7,7 +7,7 @@
 mod alignment;
 mod device;
 mod extents;
-mod file_system;
+pub(crate) mod file_system;
 pub(crate) mod mounts;
 mod nbd;
 pub(crate) mod path;
@@ -36,6 +36,7 @@ use crate::machine;
 use crate::marker::Marker;
 use crate::name::{Direct, TargetName};
 use crate::signature::{self, Content};
+use crate::stack::{self, End, Stack};
 use crate::sysroot::{DevNo, SysRoot};
 
 /// What kind of thing a target is.
@@ -133,6 +134,10 @@ pub struct Inspection {
     /// The devices at the bottom: disks under partitions, members under dm and md, the disk under
     /// a loop device's file.
     pub physical: Vec<BlockDevice>,
+    /// The layers down to what stores its bytes; `None` for what lies on none, and in records of versions that
+    /// did not look.
+    #[serde(default)]
+    pub stack: Option<Stack>,
     /// What an NBD server tells of the export.
     pub nbd: Option<NbdExport>,
     /// What it can do beyond read, write and flush.
@@ -161,6 +166,7 @@ impl Inspection {
             unreadable: None,
             device: None,
             physical: Vec::new(),
+            stack: None,
             nbd: None,
             capabilities: Capabilities::default(),
             notes: Vec::new(),
@@ -201,6 +207,27 @@ pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
 /// # Errors
 /// As [`inspect`].
 pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
+    let mut inspection = look(name, root)?;
+    inspection.stack = stack::stack_of(root, &inspection);
+    note_stack(&mut inspection);
+    Ok(inspection)
+}
+
+/// Says in words what a stack means that is not what its name promises.
+fn note_stack(inspection: &mut Inspection) {
+    let Some(stack) = &inspection.stack else { return };
+    let mut notes = Vec::new();
+    for layer in &stack.page_cache {
+        notes.push(format!("What is measured is the page cache: {layer}."));
+    }
+    if stack.end == End::Memory {
+        let bottom = stack.bottom_in_words();
+        notes.push(format!("It lies on {bottom}: what is measured is memory, not a device."));
+    }
+    inspection.notes.extend(notes);
+}
+
+fn look(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
     match name {
         TargetName::Null { size_bytes } => {
             let mut inspection = Inspection::empty(name, Kind::Null);

@@ -104,10 +104,6 @@ fn on_file_system(
             ),
         });
     }
-    if fs.is_memory() {
-        inspection
-            .note(format!("It lies on {}: what is measured is memory, not a device.", fs.fs_type));
-    }
     inspection.capabilities = file_capabilities(&fs.fs_type);
     if let Some(node) = fs.dev.and_then(|dev| BlockNode::by_number(root, dev)) {
         on_device(inspection, &node, root);

@@ -77,6 +77,11 @@ impl BlockNode {
         self.dir.join("partition").exists()
     }
 
+    /// True for a device of a driver without hardware: loop, dm, md, zram and the like.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.dir.to_string_lossy().contains("/virtual/block/")
+    }
+
     /// The disk that this is a partition of.
     pub(crate) fn whole_disk(&self) -> Option<Self> {
         if self.is_partition() { Self::from_dir(self.dir.parent()?) } else { None }

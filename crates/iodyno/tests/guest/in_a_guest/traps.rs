@@ -1,0 +1,52 @@
+//! The part of the trap suite that needs a kernel with device mapper, md and RAM disks: `it`'s module `traps` says
+//! what a trap is.
+
+use crate::machine::{Guest, program};
+use serde_json::Value;
+use std::fs::File;
+
+/// The node of a stack, how it is made in the guest, and the verdict that it must have; None for an honest one.
+const TRAPS: [(&str, &str, Option<&str>); 7] = [
+    ("vdc", "true", None),
+    ("ram0", "true", Some("MEMORY")),
+    ("dm-0", "dmsetup create --table '0 32768 linear /dev/vdd 0' honest", None),
+    ("dm-1", "dmsetup create --table '0 32768 linear /dev/ram1 0' memory", Some("MEMORY")),
+    // It takes and gives anything, and no device moves.
+    ("dm-2", "dmsetup create --table '0 32768 zero' nothing", Some("PAGE_CACHE")),
+    ("md1", "mdadm --create /dev/md1 $MD /dev/ram2 /dev/ram3", Some("MEMORY")),
+    ("md2", "dmsetup remove honest; mdadm --create /dev/md2 $MD /dev/vdc /dev/vdd", None),
+];
+
+#[test]
+#[ignore = "needs QEMU and a guest kernel"]
+fn no_trap_is_valid_and_no_honest_stack_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = |name: &str| {
+        let path = folder.path().join(name);
+        File::create(&path).unwrap().set_len(32 << 20).unwrap();
+        format!("driver=file,filename={}", path.display())
+    };
+    let mut guest = Guest::with(&[program(folder.path()), disk("one"), disk("two")]);
+    guest.good("mkdir /tmp/program && mount -t ext4 -o ro /dev/vdb /tmp/program");
+    let workload = "schema = 1\\ndepth = 4\\nblock = \"64KiB\"\\n[mix]\\nread = 60\\nwrite = 40\\n\
+        [limits]\\nops = 400\\n";
+    guest.good(&format!("printf '{workload}' >/tmp/mixed.toml"));
+    let mut wrong = Vec::new();
+    for (node, made, expected) in TRAPS {
+        let flags = "--run --metadata=1.2 --level=0 --raid-devices=2 --chunk=64K";
+        guest.good(&format!("{} 2>&1", made.replace("$MD", flags)));
+        let words = format!("--on /dev/{node} --destroy {node} --ramp 0s --no-notebook -q --json");
+        guest.good(&format!("/tmp/program/iodyno run /tmp/mixed.toml {words} >/tmp/told"));
+        let told: Value = serde_json::from_str(&guest.good("cat /tmp/told")).unwrap();
+        let cell = &told["cells"][0];
+        let verdicts = cell["verdicts"].as_array().unwrap();
+        let codes: Vec<&str> = verdicts.iter().filter_map(|v| v["code"].as_str()).collect();
+        println!("{node}: {codes:?}");
+        let caught = ["PAGE_CACHE", "MEMORY"];
+        let found: Vec<&str> = codes.iter().copied().filter(|c| caught.contains(c)).collect();
+        if found != expected.as_slice() || expected.is_some() && codes.contains(&"VALID") {
+            wrong.push(format!("{node}: {codes:?}, {}", cell["evidence"]["storage"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,114 @@
+//! What stores the bytes of a target, and how many of a cell's bytes reached it.
+//!
+//! Found by `target` and `run`; what it means for the numbers is said by [`verdict`](crate::verdict).
+
+use serde::{Deserialize, Serialize};
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Storage {
+    /// The layers, from the target's name down.
+    pub layers: Vec<StorageLayer>,
+    /// What is at the bottom.
+    pub end: StorageEnd,
+    /// Kernel names of the devices at the bottom.
+    pub lowest: Vec<String>,
+    /// Layers that go through the page cache whatever the run asked for, in words, with the way to mend it.
+    pub page_cache: Vec<String>,
+    /// How many bytes reached the bottom while the cell ran; None where that can't be counted.
+    pub reached: Option<Reached>,
+    /// Capacity of the devices at the bottom, bytes.
+    pub device_bytes: Option<u64>,
+    /// Bytes that were written to them from the start of this machine to the beginning of the cell.
+    pub device_written_bytes: Option<u64>,
+    /// Whether one of them turns; None where that is not known.
+    pub rotational: Option<bool>,
+}
+
+/// One layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StorageLayer {
+    /// What kind it is, such as `loop`.
+    pub kind: String,
+    /// Its own name, such as `loop0`.
+    pub name: String,
+}
+
+/// What is at the bottom of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageEnd {
+    /// Nothing is known of it.
+    #[default]
+    Unknown,
+    /// Devices, as far as the machine can see.
+    Device,
+    /// A process of this machine, or a layer that is not known: its bytes may come from any disk or over the
+    /// network.
+    Served,
+    /// Another machine, or this one's host: nothing can be counted here.
+    Remote,
+    /// A server that says that it emulates a device.
+    Emulated,
+    /// Memory of this machine.
+    Memory,
+}
+
+/// Bytes that a cell issued, and those that the bottom moved meanwhile: from the first operation to the last, ramp
+/// and what was in flight at the end included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reached {
+    /// Bytes that the cell's reads gave.
+    pub issued_read_bytes: u64,
+    /// Bytes that were read from the bottom.
+    pub device_read_bytes: u64,
+    /// Bytes that the cell's writes took.
+    pub issued_written_bytes: u64,
+    /// Bytes that were written to the bottom.
+    pub device_written_bytes: u64,
+}
+
+impl Storage {
+    /// True where all of it is memory of this machine, or some of it.
+    pub fn is_memory(&self) -> bool {
+        self.end == StorageEnd::Memory
+    }
+
+    /// Adds the storage of another target that was measured at the same time. Layers are those of the target that
+    /// says least about a device.
+    pub fn add(&mut self, other: &Self) {
+        if other.end > self.end {
+            (self.end, self.layers) = (other.end, other.layers.clone());
+        }
+        for name in &other.lowest {
+            if !self.lowest.contains(name) {
+                self.lowest.push(name.clone());
+            }
+        }
+        for layer in &other.page_cache {
+            if !self.page_cache.contains(layer) {
+                self.page_cache.push(layer.clone());
+            }
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.reached, &other.reached) {
+            mine.add(theirs);
+        } else {
+            self.reached = None;
+        }
+        // How full a device is, each target's cell tells of its own.
+        (self.device_bytes, self.device_written_bytes, self.rotational) = (None, None, None);
+    }
+}
+
+impl Reached {
+    /// Adds what another target's cell issued and what its bottom moved.
+    pub fn add(&mut self, other: &Self) {
+        self.issued_read_bytes += other.issued_read_bytes;
+        self.device_read_bytes += other.device_read_bytes;
+        self.issued_written_bytes += other.issued_written_bytes;
+        self.device_written_bytes += other.device_written_bytes;
+    }
+}

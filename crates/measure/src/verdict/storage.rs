@@ -1,0 +1,137 @@
+//! Did the I/O reach what stores the bytes? By the layers that are known, and by counting.
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::interval::Interval;
+use crate::storage::{Reached, Storage, StorageEnd};
+use iodyno_units::{OpKind, human};
+
+/// From this share on of a cell's bytes, a device answered for itself.
+const REACHED_SHARE_MIN: f64 = 0.95;
+/// Fewer bytes than this are not compared with a device's counters.
+const ISSUED_BYTES_MIN: u64 = 1 << 20;
+/// A range of which less than this was ever written is held against what it could have read.
+const WRITTEN_SHARE_MIN: f64 = 0.999;
+
+/// Did the I/O reach what stores the bytes?
+pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
+    let e = &cell.evidence;
+    let unknown = Storage::default();
+    let storage = e.storage.as_ref().unwrap_or(&unknown);
+    let reached = storage.reached.filter(|_| !e.virtual_time);
+    if storage.is_memory() {
+        let name = storage.layers.last().map_or("memory", |layer| layer.name.as_str());
+        let counts = reached.map_or(String::new(), |r| {
+            let issued = r.issued_read_bytes + r.issued_written_bytes;
+            let moved = r.device_read_bytes + r.device_written_bytes;
+            format!(": of {} issued, {} reached a device", human::size(issued), human::size(moved))
+        });
+        say(
+            "MEMORY",
+            Level::Warning,
+            format!(
+                "{name} is memory{counts}; this is the speed of memory and of this machine's processors: name a target on a disk, such as scratch:@/var/tmp, or let this stand where memory is what you compare"
+            ),
+        );
+    } else if let Some(why) = why_cached(cell, storage, reached.as_ref()) {
+        let counts = reached.map_or(String::new(), |r| format!("; {}", counts(&r)));
+        say("PAGE_CACHE", Level::Warning, format!("{why}{counts}"));
+    }
+    unpreconditioned(cell, total, storage, say);
+}
+
+/// Why memory answered for the storage, and how to mend that; None where it did not, as far as is known.
+fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Option<String> {
+    let e = &cell.evidence;
+    if e.direct == Some(false) {
+        let why = e.why_not_direct.as_deref().unwrap_or("asked for");
+        return Some(format!(
+            "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
+        ));
+    }
+    if !storage.page_cache.is_empty() {
+        let layers = storage.page_cache.join(" and ");
+        return Some(format!("{layers}: the page cache answers for the storage"));
+    }
+    let reached = reached?;
+    let reads_short =
+        is_short(reached.device_read_bytes, reached.issued_read_bytes, e.written_share);
+    // What is rewritten before it is written back reaches a device once.
+    let writes_short = is_short(reached.device_written_bytes, reached.issued_written_bytes, None);
+    let what = match (reads_short, writes_short) {
+        (true, true) => "reads and writes",
+        (true, false) => "reads",
+        (false, true) => "writes",
+        (false, false) => return None,
+    };
+    let who = storage.layers.iter().rev().find(|layer| layer.kind != "disk");
+    let who = who.map_or(cell.key.target.as_str(), |layer| layer.name.as_str());
+    Some(if storage.end == StorageEnd::Served {
+        format!(
+            "{who} answered {what} from memory of this machine, such as its page cache, and not from a device: have the server open its storage with direct I/O (qemu-nbd --cache=none), or measure the storage beneath it"
+        )
+    } else {
+        format!(
+            "{what} did not all reach a device: a layer above answered from memory, such as the page cache, or stores fewer bytes than it is sent; measure the device beneath {who}, or a file system that does direct I/O"
+        )
+    })
+}
+
+/// Whether too few bytes reached a device, of a range of which this share was ever written.
+fn is_short(device_bytes: u64, issued_bytes: u64, written_share: Option<f64>) -> bool {
+    let written = written_share.filter(|share| *share < WRITTEN_SHARE_MIN).unwrap_or(1.0);
+    issued_bytes >= ISSUED_BYTES_MIN
+        && (device_bytes as f64) < REACHED_SHARE_MIN * written * issued_bytes as f64
+}
+
+/// `0 B of 1.2 GiB read (0 %) reached a device`.
+fn counts(r: &Reached) -> String {
+    let part = |what: &str, device: u64, issued: u64| {
+        (issued > 0).then(|| {
+            let percent = (100.0 * device as f64 / issued as f64).floor();
+            format!("{} of {} {what} ({percent} %)", human::size(device), human::size(issued))
+        })
+    };
+    let parts = [
+        part("read", r.device_read_bytes, r.issued_read_bytes),
+        part("written", r.device_written_bytes, r.issued_written_bytes),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        return "no bytes were moved".to_owned();
+    }
+    format!("{} reached a device", parts.join(" and "))
+}
+
+/// Was a flash device written that had not been written over before?
+fn unpreconditioned(cell: &Cell, total: &Interval, storage: &Storage, say: &mut Say) {
+    let e = &cell.evidence;
+    let written = total.class(OpKind::Write).map_or(0, |class| class.bytes);
+    // A method says itself what it did before, and a fill is what brings a device there.
+    if written == 0 || e.virtual_time || e.fill.is_some() || cell.key.place.is_some() {
+        return;
+    }
+    // What a page cache holds back says nothing of the device.
+    let is_device = storage.end == StorageEnd::Device && storage.page_cache.is_empty();
+    if !is_device || storage.rotational == Some(true) {
+        return;
+    }
+    let (Some(before), Some(capacity)) = (storage.device_written_bytes, storage.device_bytes)
+    else {
+        return;
+    };
+    if before < capacity {
+        say(
+            "UNPRECONDITIONED",
+            Level::Note,
+            format!(
+                "{} was written in {}, after {} since this machine was started, to {} of {}: a flash device writes faster until it has been written over, so this is no steady state; fill it first, run a method that does, or write for longer",
+                human::size(written),
+                human::time_ns(cell.window_ns as f64),
+                human::size(before),
+                storage.lowest.join(" and "),
+                human::size(capacity)
+            ),
+        );
+    }
+}

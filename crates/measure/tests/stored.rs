@@ -1,0 +1,210 @@
+//! What a cell's bytes reached decides whether its figures are a device's.
+
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Interval, Level, Reached, Storage, StorageEnd, StorageLayer, Verdict};
+use iodyno_units::OpKind;
+
+const MIB: u64 = 1 << 20;
+
+/// A cell of 80 MiB read and 20 MiB written, all of which reached the disk `sda`, which was written over before.
+fn honest() -> Cell {
+    let mut interval = Interval::default();
+    for (kind, bytes) in [(OpKind::Read, 80 * MIB), (OpKind::Write, 20 * MIB)] {
+        let class = interval.class_mut(kind);
+        class.bytes = bytes;
+        class.service.record_n(100_000, 10_000);
+    }
+    let mut cell = Cell {
+        window_ns: 2_000_000_000,
+        interval_ns: 2_000_000_000,
+        series: vec![interval],
+        ..Cell::default()
+    };
+    cell.resources.outstanding_area_ns = 2_000_000_000;
+    cell.evidence.direct = Some(true);
+    cell.evidence.active_bytes = 400 << 30;
+    cell.evidence.written_share = Some(1.0);
+    cell.evidence.storage = Some(Storage {
+        layers: vec![layer("file_system", "ext4 at /"), layer("disk", "sda")],
+        end: StorageEnd::Device,
+        lowest: vec!["sda".to_owned()],
+        page_cache: Vec::new(),
+        reached: Some(Reached {
+            issued_read_bytes: 80 * MIB,
+            device_read_bytes: 80 * MIB,
+            issued_written_bytes: 20 * MIB,
+            device_written_bytes: 20 * MIB,
+        }),
+        device_bytes: Some(400 << 30),
+        device_written_bytes: Some(400 << 30),
+        rotational: Some(false),
+    });
+    cell
+}
+
+fn layer(kind: &str, name: &str) -> StorageLayer {
+    StorageLayer { kind: kind.to_owned(), name: name.to_owned() }
+}
+
+fn storage(cell: &mut Cell) -> &mut Storage {
+    cell.evidence.storage.as_mut().unwrap()
+}
+
+fn reached(cell: &mut Cell) -> &mut Reached {
+    storage(cell).reached.as_mut().unwrap()
+}
+
+fn found(cell: &Cell, code: &str) -> Option<Verdict> {
+    judge(cell).into_iter().find(|v| v.code == code)
+}
+
+fn codes(cell: &Cell) -> Vec<String> {
+    judge(cell).into_iter().map(|v| v.code).collect()
+}
+
+/// What reached a device, and more than that, is valid; 5 % less is the page cache.
+#[test]
+fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
+    assert_eq!(codes(&honest()), ["VALID"]);
+    // Mirrors write more, read-ahead reads more; 96 % is within what counters can tell.
+    for (read, written, what) in [
+        (800, 40, None),
+        (77, 20, None),
+        (80, 20, None),
+        (75, 20, Some("reads did not")),
+        (0, 20, Some("reads did not")),
+        (80, 18, Some("writes did not")),
+        (1, 1, Some("reads and writes did not")),
+    ] {
+        let mut cell = honest();
+        reached(&mut cell).device_read_bytes = read * MIB;
+        reached(&mut cell).device_written_bytes = written * MIB;
+        let verdict = found(&cell, "PAGE_CACHE");
+        assert_eq!(verdict.is_some(), what.is_some(), "{read} {written}");
+        assert_eq!(found(&cell, "VALID").is_some(), what.is_none());
+        if let (Some(verdict), Some(what)) = (verdict, what) {
+            assert_eq!(verdict.level, Level::Warning);
+            let read = format!(
+                "{} of 80 MiB read",
+                if read == 0 { "0 B".into() } else { format!("{read} MiB") }
+            );
+            for word in [what, &read, "of 20 MiB written", "reached a device", "ext4 at /"] {
+                assert!(verdict.text.contains(word), "`{word}` in {}", verdict.text);
+            }
+        }
+    }
+    // Of a range that was never written there is nothing to read.
+    let mut cell = honest();
+    cell.evidence.written_share = Some(0.5);
+    reached(&mut cell).device_read_bytes = 40 * MIB;
+    assert!(found(&cell, "PAGE_CACHE").is_none() && found(&cell, "NEVER_WRITTEN").is_some());
+    reached(&mut cell).device_read_bytes = 30 * MIB;
+    assert!(found(&cell, "PAGE_CACHE").is_some());
+    // A few blocks, and what can't be counted, say nothing.
+    let mut cell = honest();
+    *reached(&mut cell) = Reached { issued_read_bytes: MIB - 1, ..Reached::default() };
+    assert_eq!(codes(&cell), ["VALID"]);
+    storage(&mut cell).reached = None;
+    assert_eq!(codes(&cell), ["VALID"]);
+}
+
+/// A layer that is known to buffer is named, with the way to mend it, however much reached the device.
+#[test]
+fn a_layer_that_buffers_is_the_page_cache_s() {
+    let mut cell = honest();
+    storage(&mut cell).page_cache = vec!["loop0 reads /img (mend it so)".to_owned()];
+    let text = found(&cell, "PAGE_CACHE").unwrap().text;
+    assert!(
+        text.contains("mend it so") && text.contains("80 MiB of 80 MiB read (100 %)"),
+        "{text}"
+    );
+    let mut cell = honest();
+    storage(&mut cell).end = StorageEnd::Served;
+    storage(&mut cell).layers = vec![layer("nbd_server", "/run/s.sock")];
+    assert_eq!(codes(&cell), ["VALID"]);
+    reached(&mut cell).device_read_bytes = MIB;
+    let text = found(&cell, "PAGE_CACHE").unwrap().text;
+    assert!(text.contains("/run/s.sock") && text.contains("direct I/O"), "{text}");
+    for end in [StorageEnd::Remote, StorageEnd::Emulated, StorageEnd::Unknown] {
+        storage(&mut cell).end = end;
+        storage(&mut cell).reached = None;
+        assert_eq!(codes(&cell), ["VALID"], "{end:?}");
+    }
+}
+
+/// On memory that is the only verdict above a note, so that memory can still be compared.
+#[test]
+fn memory_is_called_that_and_nothing_else() {
+    let mut cell = honest();
+    storage(&mut cell).layers = vec![layer("memory_file_system", "tmpfs at /tmp")];
+    storage(&mut cell).end = StorageEnd::Memory;
+    reached(&mut cell).device_read_bytes = 0;
+    reached(&mut cell).device_written_bytes = 0;
+    storage(&mut cell).page_cache = vec!["loop0".to_owned()];
+    cell.evidence.direct = Some(false);
+    cell.evidence.ram_bytes = Some(1 << 50);
+    cell.evidence.generator_ceiling_iops = Some(10_000.0);
+    let verdicts = judge(&cell);
+    let above: Vec<&Verdict> = verdicts.iter().filter(|v| v.level >= Level::Warning).collect();
+    assert_eq!(above.len(), 1, "{verdicts:?}");
+    assert_eq!(above[0].code, "MEMORY");
+    assert!(
+        above[0].text.contains("tmpfs at /tmp") && above[0].text.contains("of 100 MiB issued, 0 B")
+    );
+    assert!(found(&cell, "VALID").is_none() && found(&cell, "PAGE_CACHE").is_none());
+}
+
+type Change = fn(&mut Cell);
+
+/// A flash device that was not written over has the note; nothing else has.
+#[test]
+fn a_flash_device_is_written_over_before_it_is_steady() {
+    let mut cell = honest();
+    storage(&mut cell).device_written_bytes = Some(3 << 30);
+    for rotational in [Some(false), None] {
+        storage(&mut cell).rotational = rotational;
+        let verdict = found(&cell, "UNPRECONDITIONED").unwrap();
+        assert_eq!(verdict.level, Level::Note);
+        for word in ["20 MiB", "2.00 s", "3 GiB", "sda", "400 GiB"] {
+            assert!(verdict.text.contains(word), "`{word}` in {}", verdict.text);
+        }
+    }
+    let without: [(&str, Change); 8] = [
+        ("it turns", |c| storage(c).rotational = Some(true)),
+        ("a method", |c| c.key.place = Some(iodyno_measure::Place::default())),
+        ("no writes", |c| c.series[0].class_mut(OpKind::Write).bytes = 0),
+        ("written over", |c| storage(c).device_written_bytes = Some(400 << 30)),
+        ("not known", |c| storage(c).device_written_bytes = None),
+        ("memory", |c| storage(c).end = StorageEnd::Memory),
+        ("held back", |c| storage(c).page_cache.push("loop0".to_owned())),
+        ("emulated", |c| c.evidence.virtual_time = true),
+    ];
+    for (why, change) in without {
+        let mut cell = cell.clone();
+        change(&mut cell);
+        assert!(found(&cell, "UNPRECONDITIONED").is_none(), "{why}");
+    }
+}
+
+/// Of several targets the one that says least about a device decides, and counts add up where all are known.
+#[test]
+fn storage_of_several_targets_adds_up() {
+    let mut disk = honest().evidence.storage.unwrap();
+    let memory = Storage {
+        layers: vec![layer("memory_file_system", "tmpfs at /tmp")],
+        end: StorageEnd::Memory,
+        reached: Some(Reached { issued_read_bytes: MIB, ..Reached::default() }),
+        ..Storage::default()
+    };
+    let alone = disk.clone();
+    disk.add(&memory);
+    assert_eq!((disk.end, &disk.layers), (StorageEnd::Memory, &memory.layers));
+    assert_eq!(disk.lowest, ["sda"]);
+    assert_eq!(disk.reached.unwrap().issued_read_bytes, 81 * MIB);
+    disk.add(&Storage::default());
+    assert_eq!(disk.reached, None);
+    let mut twice = alone.clone();
+    twice.add(&alone);
+    assert_eq!(twice.lowest, ["sda"]);
+    assert_eq!(twice.reached.unwrap().device_read_bytes, 160 * MIB);
+}

@@ -1,0 +1,125 @@
+//! Whose bytes a device moved, of targets that share devices.
+
+use super::*;
+use iodyno_measure::Interval;
+use iodyno_target::{BlockDevice, Layer, LayerKind, Lowest, TargetName, inspect};
+use serde_json::json;
+
+const MIB: u64 = 1 << 20;
+
+fn dev(text: &str) -> DevNo {
+    text.parse().unwrap()
+}
+
+/// A target on the device `own`, whose stack has so many layers and stands on the disk 8:0.
+fn target(own: &str, layers: usize) -> Inspection {
+    let mut found = inspect(&TargetName::Null { size_bytes: 1 << 20 }).unwrap();
+    let device: BlockDevice = serde_json::from_value(json!({
+        "kernel_name": own, "dev": own, "holders": [], "slaves": [], "partitions": []
+    }))
+    .unwrap();
+    found.device = Some(device);
+    let mut passes = vec![dev(own), dev("8:0")];
+    passes.dedup();
+    found.stack = Some(Stack {
+        layers: vec![Layer { kind: LayerKind::Loop, name: own.to_owned() }; layers],
+        end: End::Device,
+        lowest: vec![Lowest {
+            name: "sda".to_owned(),
+            dev: dev("8:0"),
+            size_bytes: Some(1 << 30),
+            rotational: None,
+        }],
+        passes,
+        ..Stack::default()
+    });
+    found
+}
+
+/// A direct cell that moved so many MiB, two thirds of them in its window; a quarter was written.
+fn cell(moved_mib: u64) -> Cell {
+    let mut interval = Interval::default();
+    interval.class_mut(OpKind::Read).bytes = moved_mib * MIB / 2;
+    interval.class_mut(OpKind::Write).bytes = moved_mib * MIB / 6;
+    let mut cell = Cell { series: vec![interval], ..Cell::default() };
+    cell.resources.moved_bytes = moved_mib * MIB;
+    cell.evidence.direct = Some(true);
+    cell
+}
+
+fn stats(mib: u64) -> DiskStats {
+    DiskStats { read_bytes: mib * MIB, ..DiskStats::default() }
+}
+
+fn rounded(shares: &[Option<f64>]) -> Vec<Option<u64>> {
+    shares.iter().map(|share| share.map(|share| (share * 100.0).round() as u64)).collect()
+}
+
+/// A loop device on a file of the disk that is measured too: what it moves there is no other's.
+#[test]
+fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
+    let all = [target("8:0", 2), target("7:0", 3)];
+    let cells = [cell(100), cell(300)];
+    assert_eq!(
+        rounded(&foreign_shares(&all, &cells, &[Some(stats(410)), Some(stats(300))])),
+        [Some(3), Some(0)]
+    );
+    // Others are still seen, on either.
+    assert_eq!(
+        rounded(&foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(600))])),
+        [Some(14), Some(100)],
+        "what others did on the loop device reaches the disk too"
+    );
+    // Two files of one disk.
+    let all = [target("8:0", 2), target("8:0", 2)];
+    let shares = foreign_shares(&all, &cells, &[Some(stats(400)), Some(stats(400))]);
+    assert_eq!(rounded(&shares), [Some(0), Some(0)]);
+    // Alone it is as it was.
+    let shares = foreign_shares(&all[..1], &cells[..1], &[Some(stats(150))]);
+    assert_eq!(rounded(&shares), [Some(50)]);
+    assert_eq!(foreign_shares(&all[..1], &[cell(60)], &[Some(stats(150))]), [None], "too little");
+    // What a page cache writes later, or a server does, can't be told from what others do.
+    for change in [
+        |stack: &mut Stack| stack.page_cache.push("loop0".to_owned()),
+        |stack: &mut Stack| stack.anywhere = true,
+    ] {
+        let mut all = [target("8:0", 2), target("7:0", 3)];
+        change(all[1].stack.as_mut().unwrap());
+        let shares = foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(300))]);
+        assert_eq!(rounded(&shares), [None, Some(0)]);
+    }
+}
+
+/// What the window did not count was moved as well; and simple stacks take their bytes first.
+#[test]
+fn what_reached_a_device_is_shared_out() {
+    let counted = |before: u64, mib: u64| {
+        let at = |n: u64| Some(Counted { read_bytes: n * MIB, written_bytes: n * MIB });
+        (at(before), at(before + mib))
+    };
+    let reached = |all: &[Inspection], cells: &[Cell], moved: &[(Option<Counted>, _)]| {
+        storage(all, cells, moved).into_iter().map(|s| s.unwrap().reached).collect::<Vec<_>>()
+    };
+    let one = reached(&[target("8:0", 2)], &[cell(120)], &[counted(5, 90)])[0].unwrap();
+    assert_eq!((one.issued_read_bytes, one.issued_written_bytes), (90 * MIB, 30 * MIB));
+    assert_eq!((one.device_read_bytes, one.device_written_bytes), (90 * MIB, 90 * MIB));
+    // A cached loop device beside an honest file of the same disk: the file's bytes are not the loop's.
+    let all = [target("7:0", 3), target("8:0", 2)];
+    let cells = [cell(400), cell(120)];
+    let both = reached(&all, &cells, &[counted(0, 91), counted(0, 91)]);
+    assert_eq!(both[0].unwrap().device_read_bytes, MIB);
+    assert_eq!(both[1].unwrap().device_read_bytes, 91 * MIB);
+    // Another disk's bytes are.
+    let mut other = target("8:16", 3);
+    other.stack.as_mut().unwrap().lowest[0].dev = dev("8:16");
+    other.stack.as_mut().unwrap().passes = vec![dev("8:16")];
+    let both = reached(&[other, all[1].clone()], &cells, &[counted(0, 400), counted(0, 90)]);
+    assert_eq!(both[0].unwrap().device_read_bytes, 400 * MIB);
+    // Nothing of memory reaches a device; what can't be counted is not known.
+    let mut memory = target("7:0", 1);
+    let stack = memory.stack.as_mut().unwrap();
+    (stack.end, stack.lowest) = (End::Memory, Vec::new());
+    let found = reached(&[memory], &[cell(120)], &[(None, None)])[0].unwrap();
+    assert_eq!((found.issued_read_bytes, found.device_read_bytes), (90 * MIB, 0));
+    assert_eq!(reached(&[target("8:0", 2)], &[cell(120)], &[(None, None)]), [None]);
+}

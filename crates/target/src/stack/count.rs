@@ -1,0 +1,112 @@
+//! Reads how many bytes the bottom of a stack has moved: the sectors of its devices' counters.
+
+use super::{End, Stack};
+use crate::inspect::DiskStats;
+use crate::inspect::topology::BlockNode;
+use crate::sysroot::{DevNo, SysRoot};
+
+/// Bytes that the bottom of a stack has moved since the machine was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl Counted {
+    /// What was moved since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+    }
+}
+
+impl Stack {
+    /// Reads the counters. `None` where they can't show this target's bytes: the storage is another machine's or
+    /// memory, or a device keeps no counters.
+    pub fn count(&self, root: &SysRoot) -> Option<Counted> {
+        if !matches!(self.end, End::Device | End::Served | End::Memory) {
+            return None;
+        }
+        let mut devices: Vec<DevNo> = self.lowest.iter().map(|lowest| lowest.dev).collect();
+        let mut sum = Counted::default();
+        if self.anywhere {
+            sum = network(root)?;
+            devices.extend(disks(root));
+            devices.sort_unstable();
+            devices.dedup();
+        }
+        let mut any = false;
+        for dev in devices {
+            let (counted, does_count) = counters(root, dev)?;
+            sum.add(counted);
+            any |= does_count;
+        }
+        any.then_some(sum)
+    }
+}
+
+/// The counters of one device, and whether it keeps any: looking for partitions alone reads, so that a disk that
+/// never did anything does not count. `None` where the kernel was asked not to count, and where the device is gone.
+fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
+    let node = BlockNode::by_number(root, dev)?;
+    let disk = node.whole_disk().unwrap_or_else(|| node.clone());
+    if disk.attr("queue/iostats").as_deref() == Some("0") {
+        return None;
+    }
+    let stats = DiskStats::read(root, dev)?;
+    let whole = DiskStats::read(root, disk.dev)?;
+    let counted = Counted { read_bytes: stats.read_bytes, written_bytes: stats.written_bytes };
+    Some((counted, whole.reads + whole.writes > 0))
+}
+
+/// Every disk of the machine that is not made of others, nor of memory or by a process.
+fn disks(root: &SysRoot) -> Vec<DevNo> {
+    let names = root.list("sys/class/block");
+    let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
+    let is_disk = |node: &BlockNode| {
+        !node.is_partition() && !node.is_virtual() && node.slaves(root).is_empty()
+    };
+    nodes.filter(is_disk).map(|node| node.dev).collect()
+}
+
+/// Bytes that came and went over the machine's network: a process may serve what another machine keeps. `None`
+/// where data may come by ways that the kernel does not count.
+fn network(root: &SysRoot) -> Option<Counted> {
+    let has_function = |driver: &str| {
+        root.list(format!("sys/bus/pci/drivers/{driver}")).iter().any(|name| name.contains(':'))
+    };
+    if !root.list("sys/class/infiniband").is_empty()
+        || ["vfio-pci", "uio_pci_generic"].into_iter().any(has_function)
+    {
+        return None;
+    }
+    let text = root.read("proc/self/net/dev").unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let interfaces: Vec<(&str, Vec<u64>)> = lines
+        .map(|(name, rest)| {
+            (name.trim(), rest.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+        })
+        .filter(|(name, _)| *name != "lo")
+        .collect();
+    // What goes through a bridge to a container of this machine does not come from elsewhere.
+    let is_real = |name: &str| root.path(format!("sys/class/net/{name}/device")).exists();
+    let any_real = interfaces.iter().any(|(name, _)| is_real(name));
+    let mut sum = Counted::default();
+    for (name, fields) in interfaces {
+        if !any_real || is_real(name) {
+            let field = |i: usize| fields.get(i).copied().unwrap_or(0);
+            sum.add(Counted { read_bytes: field(0), written_bytes: field(8) });
+        }
+    }
+    Some(sum)
+}

@@ -1,0 +1,346 @@
+//! Walks down from a target to what stores its bytes, by `/proc/self/mountinfo` and sysfs alone.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use iodyno_nbd::client::{Address, Uri};
+
+use super::{End, Layer, LayerKind, Lowest, Stack};
+use crate::inspect::mounts::{self, Mount, device_of_path};
+use crate::inspect::topology::BlockNode;
+use crate::inspect::{FileSystem, Inspection, Kind, file_system};
+use crate::name::TargetName;
+use crate::sysroot::{DevNo, SysRoot};
+
+/// Layers are followed so far; a stack that is deeper is not known.
+const DEPTH_MAX: u32 = 32;
+
+/// What a server of `iodyno serve` says at the end of its description.
+const EMULATED: &str = "emulated by iodyno";
+
+/// The stack of an inspected target; `None` for what lies on none, such as memory of the process.
+pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack> {
+    let mut walk = Walk::new(root);
+    match inspection.kind {
+        Kind::File => {
+            let path = PathBuf::from(inspection.canonical_path.as_ref()?);
+            walk.on(&path, inspection.file_system.as_ref()?, 0);
+        }
+        Kind::Block => {
+            let dev = inspection.identity?.device?;
+            match BlockNode::by_number(root, dev) {
+                Some(node) => walk.node(&node, 0),
+                None => walk.end(End::Unknown),
+            }
+        }
+        Kind::Nbd => {
+            let TargetName::Nbd(uri) = &inspection.name else { return None };
+            let says = inspection.nbd.as_ref().map_or("", |export| export.description.as_str());
+            walk.server(uri, says);
+        }
+        Kind::Null | Kind::Ram | Kind::Model | Kind::Char | Kind::Other => return None,
+    }
+    Some(walk.stack)
+}
+
+/// A walk down a stack, and what it has met so far.
+pub(super) struct Walk<'a> {
+    root: &'a SysRoot,
+    pub(super) stack: Stack,
+    seen: BTreeSet<DevNo>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(root: &'a SysRoot) -> Self {
+        Self { root, stack: Stack::default(), seen: BTreeSet::new() }
+    }
+
+    fn layer(&mut self, kind: LayerKind, name: impl Into<String>) {
+        self.stack.layers.push(Layer { kind, name: name.into() });
+    }
+
+    /// One of the ends that the stack has.
+    fn end(&mut self, end: End) {
+        self.stack.end = self.stack.end.max(end);
+    }
+
+    /// Something of this machine answers, and what it takes its bytes from is not known.
+    fn served(&mut self) {
+        self.stack.anywhere = true;
+        self.end(End::Served);
+    }
+
+    /// A file, or a folder that a file is to be made in.
+    pub(super) fn file(&mut self, path: &Path, depth: u32) {
+        match file_system_at(self.root, path) {
+            Some(fs) if depth < DEPTH_MAX => self.on(path, &fs, depth + 1),
+            _ => self.served(),
+        }
+    }
+
+    /// What lies at `path`, on this file system.
+    fn on(&mut self, path: &Path, fs: &FileSystem, depth: u32) {
+        let fs_type = fs.fs_type.as_str();
+        let name = match &fs.mount_point {
+            Some(point) => format!("{fs_type} at {point}"),
+            None => fs_type.to_owned(),
+        };
+        match fs_type {
+            "tmpfs" | "ramfs" | "devtmpfs" | "rootfs" | "hugetlbfs" => {
+                self.layer(LayerKind::MemoryFileSystem, name);
+                self.end(End::Memory);
+            }
+            "overlay" => {
+                self.layer(LayerKind::Overlay, name);
+                match beneath_overlay(self.root, path, fs) {
+                    Some(below) => self.file(&below, depth + 1),
+                    None => self.served(),
+                }
+            }
+            "nfs" | "nfs4" | "cifs" | "smb2" | "smb3" | "ceph" | "afs" | "lustre" | "gpfs"
+            | "beegfs" | "orangefs" | "glusterfs" | "coda" => {
+                self.layer(LayerKind::NetworkFileSystem, name);
+                if server_is_here(self.root, fs) { self.served() } else { self.end(End::Remote) }
+            }
+            "9p" | "virtiofs" | "vboxsf" | "vmhgfs" | "prl_fs" => {
+                self.layer(LayerKind::HostFileSystem, name);
+                self.end(End::Remote);
+            }
+            "fuse.iodyno" => {
+                self.layer(LayerKind::Fuse, name);
+                self.end(End::Emulated);
+            }
+            _ if fs_type.starts_with("fuse") => {
+                self.layer(LayerKind::Fuse, name);
+                self.served();
+            }
+            _ => {
+                let nodes = self.devices_of(fs);
+                if nodes.is_empty() {
+                    self.layer(LayerKind::UnknownFileSystem, name);
+                    self.served();
+                } else {
+                    self.layer(LayerKind::FileSystem, name);
+                    for node in &nodes {
+                        self.node(node, depth + 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The devices of a file system: btrfs and bcachefs have several, XFS may keep data on a second one.
+    fn devices_of(&self, fs: &FileSystem) -> Vec<BlockNode> {
+        let mut devices: Vec<DevNo> = fs.dev.into_iter().collect();
+        if matches!(fs.fs_type.as_str(), "btrfs" | "bcachefs") {
+            let members = mounts::multi_device_members(self.root);
+            // bcachefs names all of them, joined by colons.
+            let source = fs.source.as_deref().unwrap_or_default();
+            devices.extend(source.split(':').filter_map(|path| device_of_path(self.root, path)));
+            let whose = members.iter().find(|(dev, _)| devices.contains(dev));
+            if let Some((_, id)) = whose {
+                devices.extend(members.iter().filter(|(_, of)| of == id).map(|(dev, _)| *dev));
+            }
+        }
+        let options = fs.super_options.as_deref().unwrap_or_default();
+        if let Some(second) = option(options, "rtdev") {
+            devices.extend(device_of_path(self.root, second));
+        }
+        devices.sort_unstable();
+        devices.dedup();
+        devices.into_iter().filter_map(|dev| BlockNode::by_number(self.root, dev)).collect()
+    }
+
+    pub(super) fn node(&mut self, node: &BlockNode, depth: u32) {
+        // Two ways that lead to one device are one device.
+        if !self.seen.insert(node.dev) {
+            return;
+        }
+        if depth >= DEPTH_MAX {
+            self.served();
+            return;
+        }
+        self.stack.passes.push(node.dev);
+        let name = node.name.as_str();
+        if let Some(disk) = node.whole_disk() {
+            self.layer(LayerKind::Partition, name);
+            if self.is_disk(&disk) {
+                self.stack.passes.push(disk.dev);
+                self.disk(&disk, node);
+            } else {
+                self.node(&disk, depth + 1);
+            }
+            return;
+        }
+        let slaves = node.slaves(self.root);
+        if let Some(kind) = memory_device(node) {
+            self.layer(kind, name);
+            self.end(End::Memory);
+        } else if is_numbered(name, "loop") {
+            self.layer(LayerKind::Loop, name);
+            self.beneath_loop(node, depth);
+        } else if !slaves.is_empty() {
+            let kind = match name {
+                _ if name.starts_with("dm-") => LayerKind::DeviceMapper,
+                _ if name.starts_with("md") => LayerKind::Raid,
+                _ => LayerKind::Composed,
+            };
+            let mapped = node.attr("dm/name").or_else(|| node.attr("md/level"));
+            self.layer(kind, mapped.map_or(name.to_owned(), |words| format!("{name} ({words})")));
+            for slave in &slaves {
+                self.node(slave, depth + 1);
+            }
+        } else if is_numbered(name, "pmem") {
+            // With direct access by load and store nothing is counted.
+            self.layer(LayerKind::PersistentMemory, name);
+            self.end(End::Device);
+        } else if is_served(node) {
+            self.layer(LayerKind::ServedDevice, name);
+            self.served();
+        } else if node.is_virtual() {
+            self.layer(LayerKind::UnknownDevice, name);
+            self.served();
+        } else {
+            self.disk(node, node);
+        }
+    }
+
+    fn is_disk(&self, node: &BlockNode) -> bool {
+        memory_device(node).is_none()
+            && !is_served(node)
+            && !node.is_virtual()
+            && node.slaves(self.root).is_empty()
+    }
+
+    /// A disk, of which `part` is counted: a partition's counters have less of others in them.
+    fn disk(&mut self, disk: &BlockNode, part: &BlockNode) {
+        self.layer(LayerKind::Disk, disk.name.clone());
+        // virtio's driver calls every disk rotational.
+        let is_virtio = disk.dir.to_string_lossy().contains("/virtio");
+        let rotational = disk.attr_u64("queue/rotational").map(|n| n != 0);
+        self.stack.lowest.push(Lowest {
+            name: part.name.clone(),
+            dev: part.dev,
+            size_bytes: part.attr_u64("size").map(|sectors| sectors * 512),
+            rotational: rotational.filter(|turns| !(is_virtio && *turns)),
+        });
+        self.end(End::Device);
+    }
+
+    fn beneath_loop(&mut self, node: &BlockNode, depth: u32) {
+        let Some(file) = node.attr("loop/backing_file") else {
+            self.served();
+            return;
+        };
+        if node.attr_u64("loop/dio") == Some(0) {
+            let name = &node.name;
+            self.stack.page_cache.push(format!(
+                "{name} reads and writes {file} through the page cache (losetup --direct-io=on /dev/{name} mends it)"
+            ));
+        }
+        let below = device_of_path(self.root, &file);
+        match below.and_then(|dev| BlockNode::by_number(self.root, dev)) {
+            Some(device) => self.node(&device, depth + 1),
+            None => self.file(Path::new(&file), depth),
+        }
+    }
+
+    /// A server of blocks that is spoken to directly.
+    pub(super) fn server(&mut self, uri: &Uri, says: &str) {
+        self.layer(LayerKind::NbdServer, uri.address.to_string());
+        if says.ends_with(EMULATED) {
+            self.end(End::Emulated);
+        } else if is_here(self.root, &uri.address) {
+            self.served();
+        } else {
+            self.end(End::Remote);
+        }
+    }
+}
+
+/// `loop7`, and not `loopback`.
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Devices whose medium is memory, or that store nothing.
+fn memory_device(node: &BlockNode) -> Option<LayerKind> {
+    let name = node.name.as_str();
+    if is_numbered(name, "zram") {
+        Some(LayerKind::Zram)
+    } else if is_numbered(name, "ram") {
+        Some(LayerKind::RamDisk)
+    } else if is_numbered(name, "nullb")
+        || node.attr("device/model").as_deref() == Some("scsi_debug")
+    {
+        Some(LayerKind::TestDevice)
+    } else {
+        None
+    }
+}
+
+/// Devices behind which is a process or another machine: the kernel's own target may serve them from a file.
+fn is_served(node: &BlockNode) -> bool {
+    is_numbered(&node.name, "nbd")
+        || is_numbered(&node.name, "ublkb")
+        || node.attr("device/vendor").as_deref() == Some("LIO-ORG")
+        || node.attr("device/transport").as_deref() == Some("loop")
+}
+
+/// The value of `key=value` in a mount's options.
+fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
+    options.split(',').find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// The file system at a path. In a tree of a test it is found by the longest mount point alone.
+fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
+    if root.is_real() {
+        return file_system::file_system(root, path);
+    }
+    let holds = |mount: &Mount| path.starts_with(&mount.point);
+    let mount = mounts::mounts(root).into_iter().filter(holds).max_by_key(|m| m.point.len())?;
+    Some(file_system::of_mount(root, mount))
+}
+
+/// Where an overlay keeps what is at `path`: the uppermost folder that has it, else the one that is written to.
+fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathBuf> {
+    let options = fs.super_options.as_deref()?;
+    let upper = option(options, "upperdir");
+    let lower = option(options, "lowerdir").unwrap_or_default();
+    let inside = path.strip_prefix(fs.mount_point.as_deref()?).ok()?;
+    let at = |folder: &str| Path::new(folder).join(inside);
+    let is_there =
+        |path: &PathBuf| path.strip_prefix("/").is_ok_and(|relative| root.path(relative).exists());
+    let all = upper.into_iter().chain(lower.split(':').filter(|folder| !folder.is_empty()));
+    // What is not there yet is made above; a folder that can't be seen from here says nothing.
+    let folder = upper.map(PathBuf::from).filter(|folder| is_there(folder));
+    all.map(at).find(is_there).or(folder)
+}
+
+/// Whether the server of a network file system is this machine.
+fn server_is_here(root: &SysRoot, fs: &FileSystem) -> bool {
+    let named = fs.super_options.as_deref().and_then(|options| option(options, "addr"));
+    let source = || fs.source.as_deref()?.split_once(":/").map(|(host, _)| host);
+    match named.or_else(source) {
+        Some("localhost") => true,
+        Some(host) => {
+            host.trim_matches(['[', ']']).parse().is_ok_and(|address| is_own(root, address))
+        }
+        None => false,
+    }
+}
+
+fn is_here(root: &SysRoot, address: &Address) -> bool {
+    match address {
+        Address::Unix(_) => true,
+        Address::Tcp(host, port) => (host.as_str(), *port)
+            .to_socket_addrs()
+            .is_ok_and(|mut all| all.any(|address| is_own(root, address.ip()))),
+    }
+}
+
+/// An address of this machine: one that a socket can be bound to.
+fn is_own(root: &SysRoot, address: IpAddr) -> bool {
+    address.is_loopback() || root.is_real() && UdpSocket::bind((address, 0)).is_ok()
+}
