@@ -13,6 +13,7 @@
 //! end 90000 0123456789abcdef      ns of the machine, hash of all events
 //! ```
 
+use crate::store::remove_made;
 use crate::words::{self, Ask};
 use iodyno_emulate::{Completion, Fault, Machine};
 use iodyno_units::text::quoted;
@@ -58,7 +59,7 @@ impl Recorder {
         match recorder.failed.take().map_or(flushed, Err) {
             Ok(()) => Ok(recorder),
             Err(e) => {
-                let _ = std::fs::remove_file(path);
+                remove_made(path, recorder.to.get_ref());
                 Err(format!("`{}` can't be written: {e}", recorder.path))
             }
         }

@@ -14,17 +14,26 @@ pub(super) struct Made(Vec<(PathBuf, (u64, u64))>);
 impl Made {
     /// Removes them, where their names are still theirs.
     pub(super) fn remove(&mut self) {
-        for (path, is) in self.0.drain(..) {
-            let found = std::fs::symlink_metadata(&path).map(|m| (m.dev(), m.ino()));
-            if found.is_ok_and(|found| found == is) {
-                let _ = std::fs::remove_file(&path);
-            }
-        }
+        self.0.drain(..).for_each(|(path, inode)| remove(&path, inode));
     }
 
     /// That one has another name now.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.retain(|(made, _)| made != path);
+    }
+}
+
+/// Removes a file that this process made, where the name is still its own.
+pub(crate) fn remove_made(path: &Path, file: &File) {
+    if let Ok(metadata) = file.metadata() {
+        remove(path, (metadata.dev(), metadata.ino()));
+    }
+}
+
+fn remove(path: &Path, inode: (u64, u64)) {
+    let found = std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()));
+    if found.is_ok_and(|found| found == inode) {
+        let _ = std::fs::remove_file(path);
     }
 }
 

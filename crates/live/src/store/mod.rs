@@ -48,6 +48,7 @@ mod sums;
 mod units;
 
 pub use error::{OpenError, ReadError, WriteError};
+pub(crate) use made::remove_made;
 #[cfg(feature = "host-faults")]
 pub use host::{HostCall, HostFault, HostFaults, HostFile};
 pub use units::UNIT_BYTES;
