@@ -129,12 +129,15 @@ mod tests {
         NotOfMethods,
         /// It is for sweeps by `--vary` alone.
         OfSweeps,
+        /// It takes the place of a workload or method.
+        Instead,
         /// It is a choice that the method's file leaves open, or does not.
         IfOpen,
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 41] = [
+    const FLAGS: [(&str, Means); 42] = [
+        ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
         ("depth", Means::IfOpen),

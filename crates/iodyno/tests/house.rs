@@ -94,6 +94,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("catalog/build.rs", "writes what is compiled in"),
     ("notebook/src/schema.rs", "SQLite opens by path; `target` and `look` check it before"),
     ("notebook/src/portable.rs", "in memory"),
+    ("notebook/src/strict.rs", "in memory"),
     ("nbd/src/server/listen.rs", "its own socket, by inode, and one that nothing listens on"),
     ("live/src/record.rs", "a new file only, never one that is there"),
     (

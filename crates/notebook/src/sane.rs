@@ -65,8 +65,8 @@ pub(crate) fn weight(value: &Value) -> u64 {
 /// Whether each number of a cell's JSON is one that can be added up; `at` is the key that it stands under.
 pub(crate) fn numbers(value: &Value, at: &str) -> Result<(), Damage> {
     match value {
-        // Any 64 bits are a seed; errno and the like are negative at times.
-        Value::Number(n) if at != "seed" => match (n.as_u64(), n.as_i64()) {
+        // Any 64 bits are a seed, or the stamp of content; errno and the like are negative at times.
+        Value::Number(n) if at != "seed" && at != "stamp" => match (n.as_u64(), n.as_i64()) {
             (Some(n), _) if n > TIME_NS_MAX => Err(format!("`{}` is {n}", quoted(at, QUOTE_CHARS))),
             (None, Some(n)) if n.unsigned_abs() > TIME_NS_MAX => {
                 Err(format!("`{}` is {n}", quoted(at, QUOTE_CHARS)))

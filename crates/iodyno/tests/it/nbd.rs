@@ -233,9 +233,21 @@ fn what_a_server_does_not_promise_is_not_asked_of_it() {
             "random-write --block 128KiB",
             &["at most 64 KiB", "--block"],
         ),
-        ("eval get_size=echo\u{a0}16777216 pread=cat pwrite=cat", "./f.toml", &["FUA"]),
-        ("eval get_size=echo\u{a0}16777216 pread=cat pwrite=cat", "./t.toml", &["trims"]),
-        ("eval get_size=echo\u{a0}16777216 pread=cat pwrite=cat", "./l.toml", &["flushes"]),
+        (
+            "eval get_size=echo\u{a0}16777216 pread=head\u{a0}-c\u{a0}$3\u{a0}/dev/zero pwrite=cat",
+            "./f.toml",
+            &["FUA"],
+        ),
+        (
+            "eval get_size=echo\u{a0}16777216 pread=head\u{a0}-c\u{a0}$3\u{a0}/dev/zero pwrite=cat",
+            "./t.toml",
+            &["trims"],
+        ),
+        (
+            "eval get_size=echo\u{a0}16777216 pread=head\u{a0}-c\u{a0}$3\u{a0}/dev/zero pwrite=cat",
+            "./l.toml",
+            &["flushes"],
+        ),
     ] {
         // A blank inside a word is written as one that does not break.
         let server = Server::start(|socket, _| {

@@ -48,9 +48,9 @@ mod sums;
 mod units;
 
 pub use error::{OpenError, ReadError, WriteError};
-pub(crate) use made::remove_made;
 #[cfg(feature = "host-faults")]
 pub use host::{HostCall, HostFault, HostFaults, HostFile};
+pub(crate) use made::remove_made;
 pub use units::UNIT_BYTES;
 
 use base::{Base, Run, Soundness};
