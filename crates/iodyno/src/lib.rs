@@ -31,8 +31,7 @@ use failure::Failure;
 use iodyno_target::output::Folder;
 use iodyno_units::text::is_hidden;
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
 
 /// Runs one command line; `arguments` starts with the program's name.
@@ -114,22 +113,42 @@ fn print(text: &str) -> Result<ExitCode, Failure> {
 
 /// Prints a JSON document, indented, with a line end. What is hidden in its texts is escaped, as JSON has it.
 fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
-    let text = format!("{document:#}\n");
-    let hidden = |c: char| is_hidden(c) && c != '\n';
-    if !text.contains(hidden) {
-        return print(&text);
+    let mut out = Escaping(BufWriter::new(std::io::stdout().lock()));
+    // Piece by piece: the text is as large as the document.
+    let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);
+    match written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(e) => Err(Failure::output("standard output", &e)),
     }
-    let mut escaped = String::with_capacity(text.len() + 64);
-    for c in text.chars() {
-        if hidden(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(escaped, "\\u{unit:04x}");
+}
+
+/// Escapes hidden characters of JSON on their way; texts come in pieces of whole characters.
+struct Escaping<W>(W);
+
+impl<W: std::io::Write> std::io::Write for Escaping<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let hidden = |c: char| is_hidden(c) && c != '\n';
+        match std::str::from_utf8(bytes) {
+            Ok(text) if text.contains(hidden) => {
+                for c in text.chars() {
+                    if hidden(c) {
+                        for unit in c.encode_utf16(&mut [0; 2]) {
+                            write!(self.0, "\\u{unit:04x}")?;
+                        }
+                    } else {
+                        write!(self.0, "{c}")?;
+                    }
+                }
             }
-        } else {
-            escaped.push(c);
+            _ => self.0.write_all(bytes)?,
         }
+        Ok(bytes.len())
     }
-    print(&escaped)
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn man(folder: &std::path::Path) -> Result<ExitCode, Failure> {

@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Memory that the runs of a list may take, bytes.
-const LIST_BYTES_MAX: u64 = 192 << 20;
+const LIST_BYTES_MAX: u64 = 96 << 20;
 /// Memory that a run without its series may take, bytes.
 const HEAD_BYTES_MAX: u64 = 128 << 20;
 /// Memory that the series of a run may take, bytes. Longer ones are read with neighbours merged.
@@ -65,8 +65,12 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
             start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
         };
         let time = |text: String| {
-            text.parse::<Timestamp>().map_err(|_| {
-                Fault::Damage(format!("`{}` is no time of day", quoted(&text, QUOTE_CHARS)))
+            let time = text.parse::<Timestamp>().ok().filter(|time| sane::is_of_a_run(*time));
+            time.ok_or_else(|| {
+                Fault::Damage(format!(
+                    "`{}` is no time of day of a run",
+                    quoted(&text, QUOTE_CHARS)
+                ))
             })
         };
         let status = match name.as_str() {

@@ -49,6 +49,11 @@ pub(crate) fn not_a(
     format!("`{column}` of a row of `{table}` is of type {found}, and must be {expected}")
 }
 
+/// Whether a run can have begun or ended then: from 1970 on, and while ns since then fit 63 bits.
+pub(crate) fn is_of_a_run(time: crate::Timestamp) -> bool {
+    (0..i64::MAX / 1_000_000).contains(&time.as_millisecond())
+}
+
 /// Memory that a value of JSON takes, bytes; about.
 pub(crate) fn weight(value: &Value) -> u64 {
     let node = 32;

@@ -145,6 +145,7 @@ fn a_damaged_run_says_so() {
         "UPDATE runs SET status = 'lost'",
         "UPDATE runs SET id = '../../../etc'",
         "UPDATE runs SET started = 'noon'",
+        "UPDATE runs SET ended = '9999-12-31T00:00:00.000Z'",
         "UPDATE cells SET intervals = -1",
         "UPDATE cells SET intervals = 9007199254740992",
         "UPDATE intervals SET bytes = -1",

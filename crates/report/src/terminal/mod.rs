@@ -128,7 +128,7 @@ fn title(run: &Run, style: Style) -> Vec<String> {
     rest.push(format!("{} UTC", minutes(run.started)));
     if let Some(ended) = run.ended {
         let took_ms = ended.as_millisecond() - run.started.as_millisecond();
-        rest.push(human::duration_ns(took_ms.max(0) as u64 * 1_000_000));
+        rest.push(human::duration_ns((took_ms.max(0) as u64).saturating_mul(1_000_000)));
     }
     let role = match run.status {
         Status::Finished => Role::Dim,

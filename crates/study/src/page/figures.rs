@@ -169,12 +169,13 @@ fn measured(outcome: &Outcome<'_>, wanted: &Wanted, cell: &Measured) -> Option<f
     let at: &CellKey = wanted.at.as_ref()?;
     let workload = &outcome.study.workloads[at.workload];
     let over_depths = wanted.metric.is_some_and(Metric::over_depths);
+    let oio = |threads: u32, depth: u32| u64::from(threads) * u64::from(depth);
     let same = (cell.read - workload.read).abs() < 0.005
         && cell.random == workload.random
         && cell.block_bytes == at.block_bytes
         && cell.targets == at.devices
         && at.think_ns == 0
-        && (over_depths || (cell.threads * cell.depth == at.threads * at.depth));
+        && (over_depths || oio(cell.threads, cell.depth) == oio(at.threads, at.depth));
     if !same || over_depths {
         return None;
     }
