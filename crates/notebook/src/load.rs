@@ -21,8 +21,10 @@ use std::path::Path;
 
 /// Memory that the runs of a list may take, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
-/// Memory that a run without its series may take, bytes.
-const HEAD_BYTES_MAX: u64 = 128 << 20;
+/// Memory that the rows of a run's cells may take, without their series, bytes.
+const ROWS_BYTES_MAX: u64 = 128 << 20;
+/// Memory that what belongs to no cell of a run may take, bytes.
+const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Memory that the series of a run may take, bytes. Longer ones are read with neighbours merged.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
 /// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
@@ -223,7 +225,7 @@ pub(crate) fn run(
         let mut head = head(row, &room).map_err(of)?;
         head.targets = targets(&tx, number, &room).map_err(of)?;
         head.workloads = workloads(&tx, number, &room).map_err(of)?;
-        let rows = cell_rows(&tx, number, &room).map_err(of)?;
+        let rows = cell_rows(&tx, number, &Room::new(ROWS_BYTES_MAX)).map_err(of)?;
         let mut merge = merged(&rows, intervals_max);
         let cells = loop {
             match cells(&tx, path, &rows, &standing.status, merge) {

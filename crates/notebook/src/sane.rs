@@ -15,9 +15,9 @@ pub(crate) const BYTES_MAX: u64 = 1 << 60;
 /// The longest time, ns: 36 years.
 pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
 /// The most cells of a run.
-pub(crate) const CELLS_MAX: usize = 1_000_000;
+pub(crate) const CELLS_MAX: usize = 100_000;
 /// The most targets, and the most workloads, of a run.
-pub(crate) const PARTS_MAX: usize = 100_000;
+pub(crate) const PARTS_MAX: usize = 10_000;
 /// The most runs of a notebook.
 pub(crate) const RUNS_MAX: usize = 1_000_000;
 
@@ -54,14 +54,15 @@ pub(crate) fn is_of_a_run(time: crate::Timestamp) -> bool {
     (0..i64::MAX / 1_000_000).contains(&time.as_millisecond())
 }
 
-/// Memory that a value of JSON takes, bytes; about.
+/// Memory that a value of JSON takes, bytes; about. A map's node has room for eleven fields, however few
+/// there are; each text is an allocation of its own.
 pub(crate) fn weight(value: &Value) -> u64 {
-    let node = 32;
-    node + match value {
-        Value::String(text) => text.len() as u64,
+    let text = |text: &str| 32 + text.len() as u64;
+    32 + match value {
+        Value::String(it) => text(it),
         Value::Array(items) => items.iter().map(weight).sum(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, value)| 64 + key.len() as u64 + weight(value)).sum()
+            640 + fields.iter().map(|(key, value)| 32 + text(key) + weight(value)).sum::<u64>()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }

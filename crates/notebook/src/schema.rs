@@ -23,6 +23,9 @@ const APPLICATION_ID_AT: usize = 68;
 /// Length of an SQLite file's header.
 const HEADER_BYTES: u64 = 100;
 
+/// How much of a file a reader maps, bytes.
+const MAPPED_BYTES_MAX: i64 = 128 << 20;
+
 /// How long another process may hold the file before that is an error, seconds.
 const BUSY_SECONDS: u64 = 20;
 
@@ -261,8 +264,8 @@ pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
         db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
         // Opening is lazy: only a first read finds out whether it can work.
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        // Series of an hour are read without a copy of each page.
-        db.pragma_update(None, "mmap_size", 4_i64 << 30)?;
+        // The first part of a long series is read without a copy of each page; what is mapped counts as ours.
+        db.pragma_update(None, "mmap_size", MAPPED_BYTES_MAX)?;
         Ok(db)
     };
     // A reader of a write-ahead log needs its shared memory, hence the right to write, unless

@@ -277,17 +277,17 @@ fn embedded(page: &str) -> (Vec<u8>, std::ops::Range<usize>) {
 /// A page like `good`, changed; `path` is a place for a notebook meanwhile.
 pub(crate) fn report(random: &mut Generator, good: &str, path: &Path) -> Vec<u8> {
     let (mut db, place) = embedded(good);
-    let how = rng::below(random, 12);
+    let how = rng::below(random, 30);
     match how {
-        0 => db = vec![0; 1 << (20 + rng::below(random, 9))],
-        1 => db.extend(vec![0; 1 << (20 + rng::below(random, 8))]),
+        0 => db = vec![0; 1 << (20 + rng::below(random, 8))],
+        1 => db.extend(vec![0; 1 << (20 + rng::below(random, 7))]),
         _ => {
             std::fs::write(path, &db).unwrap();
             notebook(random, path);
             db = std::fs::read(path).unwrap();
         }
     }
-    let mut packed = miniz_oxide::deflate::compress_to_vec_zlib(&db, 6);
+    let mut packed = miniz_oxide::deflate::compress_to_vec_zlib(&db, 1);
     if how == 2 {
         packed.truncate(rng::below(random, packed.len() as u64) as usize);
     }
