@@ -225,7 +225,9 @@ pub(crate) fn notebook(random: &mut Generator, path: &Path) {
             looks > 2_000
         };
         db.progress_handler(10_000, Some(look)).unwrap();
-        let _ = db.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF");
+        let _ = db.execute_batch(
+            "PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF; PRAGMA max_page_count = 8192",
+        );
         for _ in 0..=rng::below(random, 2) {
             let _ = match rng::below(random, 10) {
                 0 | 1 => schema(random, &db),
@@ -280,7 +282,7 @@ pub(crate) fn report(random: &mut Generator, good: &str, path: &Path) -> Vec<u8>
     let how = rng::below(random, 30);
     match how {
         0 => db = vec![0; 1 << (20 + rng::below(random, 8))],
-        1 => db.extend(vec![0; 1 << (20 + rng::below(random, 7))]),
+        1 => db.resize(db.len() + (1 << (20 + rng::below(random, 7))), 0),
         _ => {
             std::fs::write(path, &db).unwrap();
             notebook(random, path);

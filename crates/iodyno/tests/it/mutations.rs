@@ -55,6 +55,7 @@ fn judged(place: &Place, words: &str, number: u64, seen: &Mutex<Seen>) -> bool {
             Ok(())
         });
     }
+    // What a process uses at most begins with what its parent has: mutations are kept small.
     let began = Instant::now();
     // It is waited for below, by `wait4`, which tells what it used.
     #[allow(clippy::zombie_processes)]
