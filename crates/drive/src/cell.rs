@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
-use iodyno_measure::{Cell, CellKey, Coarse, Coverage, Ended, Evidence, FAILURE_FACT, Interval};
+use iodyno_measure::{Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Interval};
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
 use std::sync::Arc;
@@ -338,7 +338,6 @@ pub fn calibrate(
         clock,
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     };
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;

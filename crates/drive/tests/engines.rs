@@ -8,7 +8,7 @@ use iodyno_drive::{
     Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Coarse, Ended, ErrorKind, Interval, SpentOf};
+use iodyno_measure::{Cell, Ended, ErrorKind, Interval, SpentOf};
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
 use std::fs::File;
@@ -64,7 +64,6 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     }
 }

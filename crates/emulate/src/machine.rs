@@ -10,7 +10,7 @@ use crate::change::Change;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
 use crate::fault::Fault;
-use crate::flash::{Counts, FlashDevice, Form, Site};
+use crate::flash::{Counts, FlashDevice, Site};
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
 use crate::rotating::Rotating;
@@ -64,7 +64,6 @@ pub struct Machine {
     /// Workers on each socket so far.
     on_socket: Vec<u32>,
     system: System,
-    grain: u32,
     placed: bool,
     events: u64,
     hash: u64,
@@ -83,24 +82,7 @@ impl Machine {
     /// # Errors
     /// What can't be built, and which rule it breaks.
     pub fn new(system: &System, seed: u64) -> Result<Self, String> {
-        Self::build(system, seed, Form { represent: None, grain: 1 })
-    }
-
-    /// The coarse form: each channel of a flash device stands for `grain` that do the same, so that an I/O
-    /// costs a `grain`-th of what it costs otherwise. For operations that are whole units of `grain` × 4 KiB; it
-    /// keeps no content and takes no faults of the medium.
-    ///
-    /// # Errors
-    /// As [`Self::new`]; and a grain that is no power of two, or above [`System::grain_max`].
-    pub fn coarse(system: &System, seed: u64, grain: u32) -> Result<Self, String> {
-        let most = system.grain_max(0);
-        if !grain.is_power_of_two() || grain > most {
-            return Err(format!(
-                "{} can't be simulated with grain {grain}: a power of two up to {most} can",
-                system.name
-            ));
-        }
-        Self::build(system, seed, Form { represent: None, grain })
+        Self::build(system, seed, None)
     }
 
     /// The same where one logical page in `represent` goes through the map of every flash device,
@@ -110,10 +92,10 @@ impl Machine {
     /// # Errors
     /// As [`Self::new`].
     pub fn represented(system: &System, seed: u64, represent: u32) -> Result<Self, String> {
-        Self::build(system, seed, Form { represent: Some(represent), grain: 1 })
+        Self::build(system, seed, Some(represent))
     }
 
-    fn build(system: &System, seed: u64, form: Form) -> Result<Self, String> {
+    fn build(system: &System, seed: u64, represent: Option<u32>) -> Result<Self, String> {
         let host = &system.host;
         let mut core = Core {
             now: 0,
@@ -175,7 +157,7 @@ impl Machine {
                         thread,
                         channel_ns_per_byte,
                         remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
-                        form,
+                        represent,
                     };
                     Part::Flash(Box::new(
                         FlashDevice::new(flash, &volume.state, &site, &mut core, &mut made)
@@ -196,7 +178,6 @@ impl Machine {
             issue_ticks: Vec::new(),
             on_socket: vec![0; host.sockets as usize],
             system: system.clone(),
-            grain: form.grain,
             placed: false,
             events: 0,
             hash: 0xCBF2_9CE4_8422_2325,
@@ -400,11 +381,7 @@ impl Machine {
 
     /// Keeps from now on what is written: each 4 KiB unit as the token of its last write. Costs
     /// time and memory, and changes no event.
-    ///
-    /// # Panics
-    /// In the coarse form.
     pub fn keep_content(&mut self) {
-        assert_eq!(self.grain, 1, "the coarse form keeps no content");
         for part in &mut self.parts {
             match part {
                 Part::Flash(flash) => flash.keep_content(),
@@ -458,9 +435,7 @@ impl Machine {
         for volume in 0..self.volumes() {
             for r in self.resources(volume) {
                 // What a core has promised before its time is not busy yet: rounding only.
-                // Nor is a limit that is no whole number kept at every moment.
-                let coarse_ns = if r.held { u64::from(self.grain - 1) * 50_000_000 } else { 0 };
-                let most = core.now * u64::from(r.count) + 1000 + coarse_ns;
+                let most = core.now * u64::from(r.count) + 1000;
                 if r.busy_ns > most {
                     return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
                 }
@@ -475,7 +450,7 @@ impl Machine {
     /// What a flash volume did so far; None for others.
     pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
         match &self.parts[volume as usize] {
-            Part::Flash(f) => Some(f.counts()),
+            Part::Flash(f) => Some(f.counts),
             Part::Disk(_) | Part::Memory(_) => None,
         }
     }

@@ -120,23 +120,6 @@ impl Counts {
         }
     }
 
-    /// So many times as much.
-    #[must_use]
-    pub(crate) fn times(&self, factor: u64) -> Self {
-        Self {
-            host_pages: self.host_pages * factor,
-            copied_pages: self.copied_pages * factor,
-            map_pages: self.map_pages * factor,
-            filler_pages: self.filler_pages * factor,
-            programs: self.programs * factor,
-            senses: self.senses * factor,
-            copy_senses: self.copy_senses * factor,
-            erases: self.erases * factor,
-            recovered: self.recovered * factor,
-            unrecovered: self.unrecovered * factor,
-        }
-    }
-
     /// Both together.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {

@@ -29,14 +29,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
         depth: flags.depth,
         active: flags.active.map(|active| active.to_string()),
         scale: flags.scale,
-        coarse: flags.coarse,
     };
-    let is_virtual = |target: &TargetName| matches!(target, TargetName::Model(m) if !m.live);
-    if flags.coarse.is_some() && !flags.on.iter().any(is_virtual) {
-        return Err(Failure::input(
-            "--coarse is for emulated storage in virtual time, `--on model:DEVICE`: take it out",
-        ));
-    }
     if let Some(file) = file(&flags.workload)? {
         if !flags.vary.is_empty() {
             return Err(Failure::input(format!(
@@ -152,7 +145,7 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         }
         let _ = writeln!(text, "ceiling = {{ {} }}", pairs.join(", "));
     }
-    let choice = Choice { scale: flags.scale, coarse: flags.coarse, ..Choice::default() };
+    let choice = Choice { scale: flags.scale, ..Choice::default() };
     Ok(MethodSource { name: format!("{SWEEP} of {name}"), text, workloads, choice })
 }
 
@@ -182,7 +175,6 @@ pub(crate) fn refuse_flags_of_methods(flags: &Run) -> Result<(), Failure> {
     let given = [
         ("--setting", flags.setting.is_some()),
         ("--scale", flags.scale.is_some()),
-        ("--coarse", flags.coarse.is_some()),
         ("--each", flags.each),
         ("--reuse", flags.reuse),
     ];

@@ -327,7 +327,7 @@ mod tests {
     use iodyno_emulate::spec::{
         Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
     };
-    use iodyno_measure::{Coarse, ErrorKind};
+    use iodyno_measure::ErrorKind;
     use iodyno_units::OpKind;
     use iodyno_workload::{Geometry, Shared, Spec, Stream};
     use std::sync::mpsc::channel;
@@ -388,7 +388,6 @@ mod tests {
             clock: Clock::new(),
             options: EngineOptions::default(),
             settle: None,
-            coarse: Coarse::Never,
             walks: None,
         };
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };

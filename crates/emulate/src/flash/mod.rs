@@ -8,7 +8,6 @@
 mod collect;
 mod content;
 mod fork;
-mod grain;
 mod guard;
 mod made;
 mod power;
@@ -28,7 +27,7 @@ use crate::usage::Gauge;
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
-pub(crate) use made::{Form, Site, shape};
+pub(crate) use made::{Site, shape};
 use std::collections::VecDeque;
 
 /// The unit of mapping, bytes.
@@ -173,8 +172,6 @@ pub(crate) struct FlashDevice {
     lanes: u32,
     split: u64,
     units_per_page: u32,
-    /// log2 of the bytes of a unit: 4 KiB, or more in the coarse form.
-    unit_log2: u32,
     /// Aligned blocks in which scattered pages were written, in units.
     written_units: u32,
     read_latency_ns: u64,
@@ -197,11 +194,11 @@ pub(crate) struct FlashDevice {
     flushes: VecDeque<(u64, u32)>,
     // Programs.
     program_units: u32,
-    programs_max: grain::Limit,
+    programs_max: u32,
     programs: Gauge,
     /// Of these, how many are of copies, and how many may be.
     copy_programs: u32,
-    copy_programs_max: grain::Limit,
+    copy_programs_max: u32,
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
@@ -227,12 +224,13 @@ pub(crate) struct FlashDevice {
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: of how many writes a flash page holds something, on the average: so many parts of it are valid or
-    /// not, each as one. 0: nothing was written yet. And the units of a write that changes nothing in that.
+    /// Represented form: the average number of writes of which a flash page holds something. A page has that many
+    /// parts, each of which is valid or not as a whole. 0: nothing was written yet.
     parts: f64,
+    /// Units of a write that does not change this average.
     parts_of: u64,
-    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages are
-    /// of so many parts.
+    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages
+    /// have so many parts.
     senses_a_unit: (u32, f64, f64),
     /// Units of copies that no read has brought yet.
     copy_units: u32,

@@ -10,12 +10,11 @@ impl FlashDevice {
     /// Starts whatever can start: copies that are owed, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
-        while self.programs.used() < self.programs_max.now() {
-            if self.copy_programs < self.copy_programs_max.now()
+        while self.programs.used() < self.programs_max {
+            if self.copy_programs < self.copy_programs_max
                 && !self.copies_yield()
                 && let Some(slot) = self.copies_ready.pop(&core.slab)
             {
-                self.copy_programs_max.ran(core.now, self.copy_programs);
                 self.copy_programs += 1;
                 self.batches[core.slab[slot].at as usize].copied = true;
                 self.begin_program(core, slot);
@@ -40,7 +39,7 @@ impl FlashDevice {
                 self.hurry(core);
                 // What it did may have an end at once, of which no event tells.
                 let copies = !self.copies_ready.is_empty()
-                    && self.copy_programs < self.copy_programs_max.now()
+                    && self.copy_programs < self.copy_programs_max
                     && !self.copies_yield();
                 if copies || self.ftl.has_room(Stream::Host, self.program_units) {
                     continue;
@@ -123,7 +122,6 @@ impl FlashDevice {
 
     /// The next die in turn programs it, now or when it can.
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
-        self.programs_max.ran(core.now, self.programs.used());
         self.programs.add(core.now);
         self.counts.programs += 1;
         // Dies take turns, whatever is programmed.
@@ -215,7 +213,6 @@ impl FlashDevice {
         }
         let (die, number) = (core.slab[slot].die as usize, core.slab[slot].at as usize);
         self.release(core, die);
-        self.programs_max.ran(core.now, self.programs.used());
         self.programs.drop(core.now);
         let mut batch = std::mem::take(&mut self.batches[number]);
         self.commit(&mut batch);
@@ -227,7 +224,6 @@ impl FlashDevice {
         batch.copies.clear();
         self.note_erases();
         if std::mem::take(&mut batch.copied) {
-            self.copy_programs_max.ran(core.now, self.copy_programs);
             self.copy_programs -= 1;
         }
         if std::mem::take(&mut batch.folds) {

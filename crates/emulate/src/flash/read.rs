@@ -1,6 +1,6 @@
 //! Page reads: context, die, channel, delivery.
 
-use super::{Doing, FlashDevice, Front};
+use super::{Doing, FlashDevice, Front, UNIT_BYTES};
 use crate::core::Core;
 use crate::request::{NIL, State, Work};
 use crate::server::PerByte;
@@ -109,7 +109,7 @@ impl FlashDevice {
             }
         }
         let request = &core.slab[slot];
-        let units = self.count_units(request.len);
+        let units = u64::from(request.len).div_ceil(UNIT_BYTES);
         let channel = self.dies[request.die as usize].channel as usize;
         let end = self.channels[channel].take(core.now, units * self.unit_ticks);
         core.slab[slot].entered_ns = core.now;

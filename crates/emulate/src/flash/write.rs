@@ -1,6 +1,6 @@
 //! Host writes: into the buffer, or to wait for room there. Flushes and trims.
 
-use super::{FlashDevice, Front};
+use super::{FlashDevice, Front, UNIT_BYTES};
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::State;
@@ -13,7 +13,7 @@ impl FlashDevice {
     pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
-        let units = self.unit_at(at + len - 1) - self.unit_at(at) + 1;
+        let units = (at + len - 1) / UNIT_BYTES - at / UNIT_BYTES + 1;
         request.pending = units as u32;
         self.note_parts(units);
         self.housekeep(core, len);
@@ -31,7 +31,7 @@ impl FlashDevice {
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let units = request.pending.min(self.buffer_free);
-        let end = self.unit_at(request.at + u64::from(request.len) - 1) + 1;
+        let end = (request.at + u64::from(request.len) - 1) / UNIT_BYTES + 1;
         let first = end - u64::from(request.pending);
         for unit in first..first + u64::from(units) {
             self.drain.push_back(unit);
@@ -154,8 +154,8 @@ impl FlashDevice {
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);
-        let start = at.div_ceil(self.unit_bytes());
-        let units = start..self.unit_at(at + len).max(start);
+        let start = at.div_ceil(UNIT_BYTES);
+        let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
             let (volume, mut unit) = (self.volume, units.start);
             // A range may be long, and the buffer is small: what lies between is told in one piece.

@@ -12,7 +12,7 @@ const PAGES_LOG2: u32 = 8;
 const OUT_OF_ORDER: u8 = 4;
 const SCATTERED_FROM: u8 = 128;
 /// Random writes of more pages than this are in order for the most part.
-pub(crate) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
+pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
 /// So many writes at once are recognised as in order, each in a chunk of its own.
 const STREAMS_LOG2: u32 = 6;
 

@@ -58,7 +58,6 @@ use collect::Collection;
 use represent::Sample;
 
 pub use blocks::{FREE_BLOCKS, Stream};
-pub(crate) use chunks::SCATTERED_PAGES_MAX;
 pub use collect::{PageCopy, Victim};
 pub use construct::State;
 pub use shape::Shape;

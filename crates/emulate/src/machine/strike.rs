@@ -10,7 +10,7 @@ impl Machine {
     /// A fault strikes at `at_ns` (now, if that is past), after what happens at that instant.
     ///
     /// # Panics
-    /// If there is no such volume, and in the coarse form.
+    /// If there is no such volume.
     pub fn inject(&mut self, at_ns: u64, fault: Fault) {
         self.check_volume(&fault);
         self.faults_made += 1;
@@ -20,7 +20,6 @@ impl Machine {
 
     fn check_volume(&self, fault: &Fault) {
         let known = fault.volume().is_none_or(|volume| volume < self.volumes());
-        assert_eq!(self.grain, 1, "the coarse form takes no faults");
         assert!(known, "{fault:?}: there are {} volumes", self.volumes());
     }
 
@@ -36,7 +35,7 @@ impl Machine {
     /// A fault strikes at this moment, before what else happens at this instant.
     ///
     /// # Panics
-    /// If there is no such volume, and in the coarse form.
+    /// If there is no such volume.
     pub fn strike(&mut self, fault: &Fault) {
         self.check_volume(fault);
         match *fault {
