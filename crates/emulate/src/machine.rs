@@ -3,18 +3,18 @@
 //! It is advanced from outside: `next_completion(until)` runs events, none later than `until`.
 //! Virtual time passes the next arrival there, a live server the clock; the same events follow.
 
-mod strike;
+mod apply_fault;
 
-use crate::ailing::{Ailing, Ails, Verdict};
+use crate::bug_injection::InjectedBug;
 use crate::change::Change;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
 use crate::fault::Fault;
+use crate::fault_state::{FaultState, FaultStates, Verdict};
 use crate::flash::{Counts, FlashDevice, Site};
+use crate::hdd::Hdd;
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
-use crate::rotating::Rotating;
-use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
@@ -50,7 +50,7 @@ pub enum Failure {
 #[derive(Clone, Debug)]
 enum Part {
     Flash(Box<FlashDevice>),
-    Disk(Box<Rotating>),
+    Disk(Box<Hdd>),
     Memory(MemoryDevice),
 }
 
@@ -73,7 +73,7 @@ pub struct Machine {
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
     /// What is wrong at present; None: nothing.
-    ailing: Option<Box<Ailing>>,
+    fault_states: Option<Box<FaultStates>>,
 }
 
 impl Machine {
@@ -166,7 +166,7 @@ impl Machine {
                 }
                 Kind::Memory(memory) => Part::Memory(MemoryDevice::new(memory, host)),
                 Kind::Disk(disk) => Part::Disk(Box::new(
-                    Rotating::new(disk, seed, number)
+                    Hdd::new(disk, seed, number)
                         .map_err(|why| format!("{}: {why}", volume.device.name))?,
                 )),
             };
@@ -184,7 +184,7 @@ impl Machine {
             faults: BTreeMap::new(),
             faults_made: 0,
             fault_ns: u64::MAX,
-            ailing: None,
+            fault_states: None,
         })
     }
 
@@ -285,8 +285,8 @@ impl Machine {
         request.worker = worker;
         request.host = true;
         self.core.submitted += 1;
-        if let Some(ailing) = &mut self.ailing {
-            ailing.handed(slot, issued_ns);
+        if let Some(fault_states) = &mut self.fault_states {
+            fault_states.handed(slot, issued_ns);
         }
         match &mut self.parts[volume as usize] {
             Part::Flash(_) | Part::Disk(_) => self.core.at(issued_ns, slot, State::Issued),
@@ -326,7 +326,7 @@ impl Machine {
     fn advance(&mut self, until_ns: u64) -> bool {
         let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
             if self.fault_ns != u64::MAX && self.fault_ns <= until_ns {
-                self.strike_next();
+                self.apply_next_fault();
                 return true;
             }
             if until_ns != u64::MAX {
@@ -343,8 +343,8 @@ impl Machine {
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
             .wrapping_mul(0x0000_0100_0000_01B3)
             .rotate_left(29);
-        if let Some(ailing) = &mut self.ailing
-            && ailing.meets(&mut self.core, slot) == Verdict::Handled
+        if let Some(fault_states) = &mut self.fault_states
+            && fault_states.meets(&mut self.core, slot) == Verdict::Handled
         {
             return true;
         }
@@ -371,10 +371,10 @@ impl Machine {
 
     /// From now on every flash device makes this mistake: for tests of tests.
     #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: Sabotage) {
+    pub fn injected_bug(&mut self, injected_bug: InjectedBug) {
         for part in &mut self.parts {
             if let Part::Flash(flash) = part {
-                flash.sabotage = sabotage;
+                flash.injected_bug = injected_bug;
             }
         }
     }
@@ -456,8 +456,8 @@ impl Machine {
     }
 
     /// What is wrong with a volume as a whole at present.
-    pub fn ails(&self, volume: u32) -> Ails {
-        self.ailing.as_ref().map_or(Ails::WELL, |ailing| ailing.of(volume))
+    pub fn ails(&self, volume: u32) -> FaultState {
+        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(volume))
     }
 
     /// Bytes in a volume's write buffer that are not on the medium, and its size; None where the

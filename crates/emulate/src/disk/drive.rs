@@ -6,10 +6,10 @@
 //! so the next instant is the least of six numbers and no event queue is needed.
 
 use super::buffer::Buffer;
-use super::flash::Flash;
+use super::heads::Heads;
 use super::journal::Step;
 use super::layout::{Layout, Place, Track};
-use super::medium::Medium;
+use super::nand_cache::Flash;
 use super::segments::Segments;
 use super::spec::{DiskSpec, Scheduler};
 use super::usage::{Phases, Usage};
@@ -103,7 +103,7 @@ pub struct Disk {
     pub(super) buffer: Buffer,
     pub(super) segments: Segments,
     pub(super) flash: Flash,
-    pub(super) medium: Medium,
+    pub(super) heads: Heads,
     pub(super) medium_until: u64,
     /// When the link may begin with the read that the heads are at, and which that is.
     pub(super) link_ready: (u64, u32),
@@ -154,7 +154,7 @@ impl Disk {
             buffer: Buffer::new(spec.buffer_bytes, window),
             segments: Segments::new(spec.read_segments, spec.read_ahead_bytes),
             flash: Flash::new(spec.flash_bytes),
-            medium: Medium::Idle,
+            heads: Heads::Idle,
             medium_until: NEVER,
             link_ready: (NEVER, 0),
             head: Track::default(),
@@ -310,7 +310,7 @@ impl Disk {
         self.flushes.clear();
         self.foreground.clear();
         self.segments.clear();
-        self.medium = Medium::Idle;
+        self.heads = Heads::Idle;
         self.medium_until = NEVER;
         self.link_ready = (NEVER, 0);
         self.head = Track::default();

@@ -27,10 +27,10 @@
 
 mod buffer;
 mod drive;
-mod flash;
+mod heads;
 mod journal;
 mod layout;
-mod medium;
+mod nand_cache;
 mod seek;
 mod segments;
 mod spec;

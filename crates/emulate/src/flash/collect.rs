@@ -6,10 +6,10 @@
 //! the same time and change nothing.
 
 use super::{FlashDevice, ONE, UNIT_BYTES};
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
 use crate::request::State;
-use crate::sabotage::Sabotage;
 use iodyno_units::rng::below;
 
 /// Units of copies that may be read ahead of their programs, by each program that may run.
@@ -261,7 +261,7 @@ impl FlashDevice {
 
     /// The victim has given all: it is erased when its copies are committed.
     fn end_victim(&mut self) {
-        if self.sabotage == Sabotage::HastyErase {
+        if self.injected_bug == InjectedBug::HastyErase {
             self.erase_early();
         }
         self.ftl.retire_victim();

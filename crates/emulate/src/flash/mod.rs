@@ -6,28 +6,28 @@
 //! the map changes when a program ends.
 
 mod collect;
+mod construct;
 mod content;
 mod fork;
-mod guard;
-mod made;
 mod power;
 mod program;
 mod read;
+mod recovery;
 mod usage;
 mod write;
 
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{self, Ftl};
 use crate::machine::Failure;
 use crate::request::{List, NIL, State};
-use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server};
 use crate::spec;
 use crate::usage::Gauge;
+pub(crate) use construct::{Site, shape};
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
-pub(crate) use made::{Site, shape};
 use std::collections::VecDeque;
 
 /// The unit of mapping, bytes.
@@ -87,7 +87,7 @@ const SLOW: Slow = Slow {
 
 /// How hosts reach the device.
 #[derive(Clone, Debug)]
-enum Front {
+enum HostInterface {
     Channel {
         thread: usize,
         /// Page reads whose data wait to be seen.
@@ -162,7 +162,7 @@ struct Phases {
 #[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     volume: u32,
-    front: Front,
+    front: HostInterface,
     dies: Vec<Die>,
     slow: Vec<Slow>,
     channels: Vec<Server>,
@@ -255,9 +255,9 @@ pub(crate) struct FlashDevice {
     key: u64,
     raw_units: u64,
     parity_stripe: u32,
-    damage: Option<guard::Damage>,
+    damage: Option<recovery::Damage>,
     content: Option<content::Content>,
-    pub(crate) sabotage: Sabotage,
+    pub(crate) injected_bug: InjectedBug,
     phases: Phases,
     pub(crate) counts: Counts,
 }
@@ -337,7 +337,7 @@ impl FlashDevice {
         }
         debug_assert!(!moves_data || request.len > 0);
         match &mut self.front {
-            Front::Channel { thread, command_ticks, write_copy, .. } => {
+            HostInterface::Channel { thread, command_ticks, write_copy, .. } => {
                 let mut cost = *command_ticks;
                 if request.kind == OpKind::Write {
                     cost += write_copy.ticks(request.len);
@@ -348,7 +348,7 @@ impl FlashDevice {
                 // Whoever takes a command in looks for data too.
                 self.take_ready(core);
             }
-            Front::Link { outstanding, queue_max, waiting, .. } => {
+            HostInterface::Link { outstanding, queue_max, waiting, .. } => {
                 if *outstanding == *queue_max {
                     request.state = State::Waiting;
                     waiting.push(&mut core.slab, slot);
@@ -362,7 +362,8 @@ impl FlashDevice {
 
     /// The command, and a write's data, go over the link.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
-        let Front::Link { down, up, full_duplex, write, command_ticks, .. } = &mut self.front
+        let HostInterface::Link { down, up, full_duplex, write, command_ticks, .. } =
+            &mut self.front
         else {
             unreachable!("memory channels have no link")
         };
@@ -385,7 +386,7 @@ impl FlashDevice {
 
     /// The controller takes the command in that is there at `arrived_ns`.
     fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
-        let Front::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
+        let HostInterface::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
             &mut self.front
         else {
             unreachable!("memory channels have no link")
@@ -434,7 +435,7 @@ impl FlashDevice {
             _ => {}
         }
         core.complete(slot, failure);
-        if let Front::Link { outstanding, waiting, .. } = &mut self.front {
+        if let HostInterface::Link { outstanding, waiting, .. } = &mut self.front {
             match waiting.pop(&core.slab) {
                 Some(next) => self.over_link(core, next),
                 None => *outstanding -= 1,
@@ -455,8 +456,8 @@ impl FlashDevice {
     #[inline(always)]
     fn latency_ns(&self) -> u64 {
         match &self.front {
-            Front::Channel { .. } => 0,
-            Front::Link { latency_ns, .. } => *latency_ns,
+            HostInterface::Channel { .. } => 0,
+            HostInterface::Link { latency_ns, .. } => *latency_ns,
         }
     }
 }

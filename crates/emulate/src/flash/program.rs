@@ -1,10 +1,10 @@
 //! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE};
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::request::{State, Work};
-use crate::sabotage::Sabotage;
 
 impl FlashDevice {
     /// Starts whatever can start: copies that are owed, programs, erases.
@@ -136,7 +136,7 @@ impl FlashDevice {
             }
         }
         core.slab[slot].work = Work::Program;
-        if self.sabotage == Sabotage::HastyMap {
+        if self.injected_bug == InjectedBug::HastyMap {
             let number = core.slab[slot].at as usize;
             let mut batch = std::mem::take(&mut self.batches[number]);
             self.commit(&mut batch);
@@ -257,7 +257,7 @@ impl FlashDevice {
         for slot in batch.filler.drain(..) {
             self.ftl.discard(slot);
         }
-        if self.sabotage != Sabotage::Nothing {
+        if self.injected_bug != InjectedBug::Nothing {
             self.commit_badly(batch);
             return;
         }
@@ -273,14 +273,14 @@ impl FlashDevice {
     #[cold]
     fn commit_badly(&mut self, batch: &Batch) {
         for &(page, place) in &batch.host {
-            if self.sabotage == Sabotage::LastProgramWins {
+            if self.injected_bug == InjectedBug::LastProgramWins {
                 self.ftl.commit_last(page, place);
             } else {
                 self.ftl.commit(page, place);
             }
         }
         for &(copy, place) in &batch.copies {
-            if self.sabotage == Sabotage::StaleCopy {
+            if self.injected_bug == InjectedBug::StaleCopy {
                 self.ftl.commit_stale(copy, place);
             } else {
                 self.ftl.commit_copy(copy, place);

@@ -1,6 +1,6 @@
 //! Page reads: context, die, channel, delivery.
 
-use super::{Doing, FlashDevice, Front, UNIT_BYTES};
+use super::{Doing, FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
 use crate::request::{NIL, State, Work};
 use crate::server::PerByte;
@@ -142,7 +142,7 @@ impl FlashDevice {
     #[inline(always)]
     fn send(&mut self, core: &mut Core, slot: u32) -> bool {
         match &mut self.front {
-            Front::Channel { thread, ready, poll, polling, read_copy, .. } => {
+            HostInterface::Channel { thread, ready, poll, polling, read_copy, .. } => {
                 let poll_ns = core.threads[*thread].poll_ns;
                 if poll_ns == 0 {
                     let end = copy_out(core, *thread, *read_copy, slot);
@@ -158,7 +158,7 @@ impl FlashDevice {
                 }
                 false
             }
-            Front::Link { up, read, latency_ns, .. } => {
+            HostInterface::Link { up, read, latency_ns, .. } => {
                 let end = up.take(core.now, read.ticks(core.slab[slot].len)) + *latency_ns;
                 self.deliver(core, slot, end);
                 true
@@ -193,7 +193,7 @@ impl FlashDevice {
 
     /// The driver thread looks, for it is time.
     pub(super) fn poll(&mut self, core: &mut Core, slot: u32) {
-        if let Front::Channel { polling, .. } = &mut self.front {
+        if let HostInterface::Channel { polling, .. } = &mut self.front {
             *polling = false;
         }
         core.slab[slot].state = State::Waiting;
@@ -204,7 +204,7 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn take_ready(&mut self, core: &mut Core) {
         loop {
-            let Front::Channel { thread, ready, read_copy, .. } = &mut self.front else {
+            let HostInterface::Channel { thread, ready, read_copy, .. } = &mut self.front else {
                 return;
             };
             let Some(slot) = ready.pop(&core.slab) else { return };

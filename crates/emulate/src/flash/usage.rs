@@ -1,6 +1,6 @@
 //! What a flash device tells about itself.
 
-use super::{FlashDevice, Front, UNIT_BYTES};
+use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
 use crate::usage::{Of, Phase, Resource};
 
@@ -30,11 +30,11 @@ impl FlashDevice {
         };
         let mut all = Vec::new();
         match &self.front {
-            Front::Channel { thread, .. } => {
+            HostInterface::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;
                 all.push(one("driver thread", 1, core.cores[on].busy_ns(now)));
             }
-            Front::Link { down, up, full_duplex, reads, writes, .. } => {
+            HostInterface::Link { down, up, full_duplex, reads, writes, .. } => {
                 all.push(one("controller, reads", 1, reads.busy_ns(now)));
                 all.push(one("controller, writes", 1, writes.busy_ns(now)));
                 if *full_duplex {
@@ -97,12 +97,12 @@ impl FlashDevice {
             Phase { name, of, total_ns, count }
         };
         let front = match &self.front {
-            Front::Channel { .. } => "driver thread takes the command in",
-            Front::Link { .. } => "queue, link and controller",
+            HostInterface::Channel { .. } => "driver thread takes the command in",
+            HostInterface::Link { .. } => "queue, link and controller",
         };
         let deliver = match &self.front {
-            Front::Channel { .. } => "driver thread sees and copies the data",
-            Front::Link { .. } => "link, and host software",
+            HostInterface::Channel { .. } => "driver thread sees and copies the data",
+            HostInterface::Link { .. } => "link, and host software",
         };
         vec![
             phase(front, Of::Read, p.front_ns),

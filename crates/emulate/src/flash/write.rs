@@ -1,10 +1,10 @@
 //! Host writes: into the buffer, or to wait for room there. Flushes and trims.
 
-use super::{FlashDevice, Front, UNIT_BYTES};
+use super::{FlashDevice, HostInterface, UNIT_BYTES};
+use crate::bug_injection::InjectedBug;
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::State;
-use crate::sabotage::Sabotage;
 use crate::server::ticks;
 use iodyno_units::OpKind;
 
@@ -81,11 +81,11 @@ impl FlashDevice {
         }
         self.stall_left = stall.every_bytes;
         match &mut self.front {
-            Front::Link { reads, writes, .. } => {
+            HostInterface::Link { reads, writes, .. } => {
                 reads.take(core.now, ticks(stall.for_ns));
                 writes.take(core.now, ticks(stall.for_ns));
             }
-            Front::Channel { thread, .. } => {
+            HostInterface::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;
                 core.cores[on].take(core.now, ticks(stall.for_ns));
             }
@@ -94,7 +94,7 @@ impl FlashDevice {
 
     /// Everything that was acknowledged is made durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
-        let hasty = self.sabotage == Sabotage::HastyFlush;
+        let hasty = self.injected_bug == InjectedBug::HastyFlush;
         if self.buffer_protected || self.units_out == self.units_in || hasty {
             let end = core.now + self.accept_ns + self.latency_ns();
             core.at(end, slot, State::Done);
@@ -113,7 +113,7 @@ impl FlashDevice {
     /// All units before this number, in the order in which they entered the buffer, are programmed.
     /// (Programs end in any order: it is not enough to count them.)
     fn durable_before(&self) -> u64 {
-        if self.sabotage == Sabotage::CountingFlush {
+        if self.injected_bug == InjectedBug::CountingFlush {
             return self.units_out;
         }
         let begun = self.units_in - self.drain.len() as u64;

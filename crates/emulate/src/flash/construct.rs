@@ -3,11 +3,11 @@
 //! What it does then is in the modules beside this one.
 
 use super::collect::parts;
-use super::{Counts, Die, FlashDevice, Front, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
+use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{self, Ftl, Shape};
 use crate::request::{List, State};
-use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Precondition, Written};
 use crate::usage::Gauge;
@@ -100,7 +100,7 @@ impl FlashDevice {
                 read_copy_bytes_per_s,
                 write_copy_bytes_per_s,
                 ..
-            } => Front::Channel {
+            } => HostInterface::Channel {
                 thread: site.thread,
                 ready: List::default(),
                 poll: {
@@ -121,7 +121,7 @@ impl FlashDevice {
                 latency_ns,
                 queue_max,
                 ..
-            } => Front::Link {
+            } => HostInterface::Link {
                 down: Server::default(),
                 up: Server::default(),
                 full_duplex: *full_duplex,
@@ -226,7 +226,7 @@ impl FlashDevice {
             parity_stripe: n.parity_stripe,
             damage: None,
             content: None,
-            sabotage: Sabotage::Nothing,
+            injected_bug: InjectedBug::Nothing,
             phases: Phases::default(),
             counts: Counts::default(),
         })
