@@ -5,9 +5,9 @@
 //! is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
 //! flash are in `flash/recovery`, where parity may rebuild them.)
 
+use crate::change::UNIT_BYTES;
+use crate::completion::Failure;
 use crate::core::Core;
-use crate::flash::UNIT_BYTES;
-use crate::machine::Failure;
 use crate::ranges::Ranges;
 use crate::request::{Slab, State};
 use iodyno_units::OpKind;

@@ -4,9 +4,9 @@
 mod content;
 
 use crate::change::Change;
+use crate::completion::Failure;
 use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
-use crate::machine::Failure;
 use crate::request::State;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;

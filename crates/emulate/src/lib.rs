@@ -13,6 +13,7 @@
 mod bug_injection;
 mod calendar;
 mod change;
+mod completion;
 mod core;
 pub mod describe;
 pub mod disk;
@@ -22,6 +23,7 @@ mod fault;
 mod fault_state;
 pub mod flash;
 pub mod ftl;
+mod gauge;
 mod hdd;
 pub mod machine;
 mod memory;
@@ -33,8 +35,9 @@ pub mod usage;
 
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
-pub use change::Change;
+pub use change::{Change, UNIT_BYTES};
+pub use completion::{Completion, Failure};
 pub use fault::Fault;
 pub use fault_state::FaultState;
-pub use machine::{Completion, Failure, Machine};
+pub use machine::Machine;
 pub use spec::System;

@@ -6,7 +6,8 @@
 mod apply_fault;
 
 use crate::bug_injection::InjectedBug;
-use crate::change::Change;
+use crate::change::{Change, UNIT_BYTES};
+use crate::completion::Completion;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
 use crate::fault::Fault;
@@ -20,32 +21,6 @@ use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
 use iodyno_units::{Op, rng};
 use std::collections::{BTreeMap, VecDeque};
-
-/// One operation that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// When, ns.
-    pub at_ns: u64,
-    /// What the submitter called it.
-    pub token: u64,
-    /// Which volume.
-    pub volume: u32,
-    /// Which worker submitted it.
-    pub worker: u32,
-    /// Why it failed, if it did.
-    pub failure: Option<Failure>,
-}
-
-/// Why an operation failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The medium could not give the data back.
-    Medium,
-    /// Beyond the end of the volume.
-    OutOfRange,
-    /// The device is gone.
-    Lost,
-}
 
 #[derive(Clone, Debug)]
 enum Part {
@@ -409,7 +384,7 @@ impl Machine {
     /// What a read of the 4 KiB unit at `offset_bytes` gives now: the token of the write that it
     /// holds. None: nothing was written there since content is kept, or it is gone.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
-        let unit = offset_bytes / crate::flash::UNIT_BYTES;
+        let unit = offset_bytes / UNIT_BYTES;
         match &self.parts[volume as usize] {
             Part::Flash(flash) => flash.unit_value(unit),
             Part::Disk(disk) => disk.unit_value(unit),

@@ -12,7 +12,7 @@ use crate::plan::CellPlan;
 use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::team::Done;
 use crate::worker::{Control, failure_of, note_failure};
-use iodyno_emulate::machine::Failure;
+use iodyno_emulate::Failure;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;

@@ -27,7 +27,6 @@
 
 mod buffer;
 mod drive;
-mod heads;
 mod journal;
 mod layout;
 mod nand_cache;
@@ -39,7 +38,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use drive::{Disk, PowerCut, WriteRange};
-pub use journal::Step;
+pub use drive::{Disk, PowerCut};
+pub use journal::{Step, WriteRange};
 pub use spec::{DiskSpec, Scheduler};
 pub use usage::{Phases, Usage};

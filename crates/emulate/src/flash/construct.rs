@@ -7,10 +7,10 @@ use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYT
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{self, Ftl, Shape};
+use crate::gauge::Gauge;
 use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Precondition, Written};
-use crate::usage::Gauge;
 use iodyno_units::rng;
 use std::collections::VecDeque;
 

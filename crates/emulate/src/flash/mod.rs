@@ -8,6 +8,7 @@
 mod collect;
 mod construct;
 mod content;
+mod counts;
 mod fork;
 mod power;
 mod program;
@@ -17,21 +18,20 @@ mod usage;
 mod write;
 
 use crate::bug_injection::InjectedBug;
+use crate::change::UNIT_BYTES;
+use crate::completion::Failure;
 use crate::core::Core;
 use crate::ftl::{self, Ftl};
-use crate::machine::Failure;
+use crate::gauge::Gauge;
 use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
-use crate::usage::Gauge;
 pub(crate) use construct::{Site, shape};
+pub use counts::Counts;
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 use std::collections::VecDeque;
-
-/// The unit of mapping, bytes.
-pub(crate) const UNIT_BYTES: u64 = 4096;
 
 /// What occupies a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -260,42 +260,6 @@ pub(crate) struct FlashDevice {
     pub(crate) injected_bug: InjectedBug,
     phases: Phases,
     pub(crate) counts: Counts,
-}
-
-/// What happened in a device since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// 4 KiB pages that hosts wrote.
-    pub host_pages: u64,
-    /// Pages that garbage collection copied.
-    pub copied_pages: u64,
-    /// Pages of the map that were written.
-    pub map_pages: u64,
-    /// Pages that hold nothing: a program writes all planes of a die, whatever there is to write.
-    pub filler_pages: u64,
-    /// Page programs of a die (all planes).
-    pub programs: u64,
-    /// Flash pages read for hosts.
-    pub senses: u64,
-    /// Flash pages read for copies.
-    pub copy_senses: u64,
-    /// Erase blocks erased.
-    pub erases: u64,
-    /// Page reads that were rebuilt from their parity stripe.
-    pub recovered: u64,
-    /// Page reads that failed for good.
-    pub unrecovered: u64,
-}
-
-impl Counts {
-    /// Pages programmed for each page that hosts wrote; 1 where nothing was written.
-    pub fn write_amplification(&self) -> f64 {
-        if self.host_pages == 0 {
-            return 1.0;
-        }
-        let all = self.host_pages + self.copied_pages + self.map_pages + self.filler_pages;
-        all as f64 / self.host_pages as f64
-    }
 }
 
 /// No program has said on which die a unit lies.

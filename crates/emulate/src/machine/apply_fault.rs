@@ -1,9 +1,9 @@
 //! Faults: when each takes effect, and what it does to the parts of the machine.
 
 use super::{Machine, Part};
+use crate::change::UNIT_BYTES;
 use crate::fault::Fault;
 use crate::fault_state::FaultStates;
-use crate::flash::UNIT_BYTES;
 use crate::request::State;
 
 impl Machine {

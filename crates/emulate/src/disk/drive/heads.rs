@@ -2,10 +2,10 @@
 //! is chosen from what waits at that instant, and an access once begun runs to its end. Read-ahead is the
 //! exception: it goes on track by track and gives way to any other work.
 
-use super::buffer::Extent;
-use super::drive::{Disk, NEVER, WriteRange};
-use super::journal::Step;
-use super::layout::{Access, Layout, Place};
+use super::super::buffer::Extent;
+use super::super::journal::{Step, WriteRange};
+use super::super::layout::{Access, Layout, Place};
+use super::{Disk, NEVER};
 use iodyno_units::OpKind;
 
 /// Data goes over the link in pieces of this size, each when it is read.
@@ -13,7 +13,7 @@ const LINK_PIECE_BYTES: u64 = 4096;
 
 /// What the heads are at.
 #[derive(Clone, Debug)]
-pub(super) enum Heads {
+pub(in crate::disk) enum Heads {
     /// Nothing.
     Idle,
     /// A read, or a write that is acknowledged when it is there.
