@@ -11,7 +11,7 @@ use crate::plan::{
 use crate::recorder::IntervalMessage;
 use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
 use iodyno_measure::{
-    Cell, CellKey, Coarse, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
+    Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
 };
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
@@ -388,7 +388,6 @@ pub fn calibrate(
         clock,
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     };
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
 use crate::verify::VerifyMap;
 use crate::walks::Walks;
-use iodyno_measure::{Cell, Coarse, Interval, Place};
+use iodyno_measure::{Cell, Interval, Place};
 use iodyno_workload::{ArrivalKind, Edge, Spec};
 use std::collections::BTreeMap;
 use std::io;
@@ -60,8 +60,6 @@ pub struct CellPlan<'a> {
     /// When a cell in virtual time may end before its limits; never, without it. Real time takes no
     /// notice of it.
     pub settle: Option<Settle>,
-    /// For virtual time; real time takes no notice of it.
-    pub coarse: Coarse,
     /// Where sequential walks go on from the cell before, and what they hand on; None for a cell that begins
     /// at the start of its range.
     pub walks: Option<&'a Walks>,

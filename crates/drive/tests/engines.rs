@@ -9,7 +9,7 @@ use iodyno_drive::{
     Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Coarse, Ended, ErrorKind, Finding, Interval, SpentOf};
+use iodyno_measure::{Cell, Ended, ErrorKind, Finding, Interval, SpentOf};
 use iodyno_units::OpKind;
 use iodyno_workload::{Content, Spec};
 use std::fs::File;
@@ -70,7 +70,6 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     }
 }

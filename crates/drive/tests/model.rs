@@ -12,7 +12,7 @@ use iodyno_emulate::spec::{
     Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
 };
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Coarse, Ended, Interval};
+use iodyno_measure::{Cell, Ended, Interval};
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
 use std::sync::Arc;
@@ -88,7 +88,6 @@ fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
         clock: Clock::new(),
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     }
 }

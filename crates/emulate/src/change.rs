@@ -1,6 +1,9 @@
 //! What became of written data, step by step, for the owner who keeps its bytes: the machine moves
 //! tokens, the owner moves what they stand for in the same order.
 
+/// Bytes of a content unit: what [`Change`] speaks of, and what the translation layer maps.
+pub const UNIT_BYTES: u64 = 4096;
+
 /// One step, of one volume. Units are 4 KiB; a write that covers a part of one changes that unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {

@@ -2,8 +2,8 @@
 //! cores and driver threads, and what is done and not yet collected.
 
 use crate::change::Change;
+use crate::completion::{Completion, Failure};
 use crate::event::Queue;
-use crate::machine::{Completion, Failure};
 use crate::request::{NIL, Slab, State};
 use crate::server::Server;
 use iodyno_units::rng::Generator;

@@ -3,7 +3,7 @@
 //!
 //! The wear is taken to be even over all blocks, as static wear levelling makes it.
 
-use crate::flash::{Form, shape};
+use crate::flash::shape;
 use crate::ftl::oracle::write_amplification_uniform;
 use crate::spec::Flash;
 
@@ -32,7 +32,7 @@ pub struct Outlook {
 pub fn outlook(flash: &Flash) -> Outlook {
     let (rated, capacity_bytes) = (&flash.endurance, flash.capacity_bytes as f64);
     let days = rated.years * DAYS_A_YEAR;
-    let spare_factor = shape(flash, Form::EXACT).spare_usable();
+    let spare_factor = shape(flash, 1).spare_usable();
     let write_amplification =
         write_amplification_uniform(spare_factor) + flash.translation.map_writes_per_page;
     let sequential_bytes = flash.nand.raw_bytes as f64 * f64::from(rated.cycles);

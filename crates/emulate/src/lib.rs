@@ -10,31 +10,34 @@
     reason = "an event takes some 30 ns: the compiler's own choice of calls on its path costs a seventh"
 )]
 
-mod ailing;
+mod bug_injection;
 mod calendar;
 mod change;
+mod completion;
 mod core;
 pub mod describe;
 pub mod disk;
 pub mod endurance;
 mod event;
 mod fault;
+mod fault_state;
 pub mod flash;
 pub mod ftl;
+mod gauge;
+mod hdd;
 pub mod machine;
 mod memory;
 mod ranges;
 mod request;
-mod rotating;
-mod sabotage;
 mod server;
 pub mod spec;
 pub mod usage;
 
-pub use ailing::Ails;
-pub use change::Change;
-pub use fault::Fault;
-pub use machine::{Completion, Failure, Machine};
 #[doc(hidden)]
-pub use sabotage::Sabotage;
+pub use bug_injection::InjectedBug;
+pub use change::{Change, UNIT_BYTES};
+pub use completion::{Completion, Failure};
+pub use fault::Fault;
+pub use fault_state::FaultState;
+pub use machine::Machine;
 pub use spec::System;

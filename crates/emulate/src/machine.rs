@@ -3,54 +3,29 @@
 //! It is advanced from outside: `next_completion(until)` runs events, none later than `until`.
 //! Virtual time passes the next arrival there, a live server the clock; the same events follow.
 
-mod strike;
+mod apply_fault;
 
-use crate::ailing::{Ailing, Ails, Verdict};
-use crate::change::Change;
+use crate::bug_injection::InjectedBug;
+use crate::change::{Change, UNIT_BYTES};
+use crate::completion::Completion;
 use crate::core::{Core, Thread};
 use crate::event::Queue;
 use crate::fault::Fault;
-use crate::flash::{Counts, FlashDevice, Form, Site};
+use crate::fault_state::{FaultState, FaultStates, Verdict};
+use crate::flash::{Counts, FlashDevice, Site};
+use crate::hdd::Hdd;
 use crate::memory::MemoryDevice;
 use crate::request::{Slab, State};
-use crate::rotating::Rotating;
-use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{Attach, Kind, System};
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
 use iodyno_units::{Op, rng};
 use std::collections::{BTreeMap, VecDeque};
 
-/// One operation that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// When, ns.
-    pub at_ns: u64,
-    /// What the submitter called it.
-    pub token: u64,
-    /// Which volume.
-    pub volume: u32,
-    /// Which worker submitted it.
-    pub worker: u32,
-    /// Why it failed, if it did.
-    pub failure: Option<Failure>,
-}
-
-/// Why an operation failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The medium could not give the data back.
-    Medium,
-    /// Beyond the end of the volume.
-    OutOfRange,
-    /// The device is gone.
-    Lost,
-}
-
 #[derive(Clone, Debug)]
 enum Part {
     Flash(Box<FlashDevice>),
-    Disk(Box<Rotating>),
+    Disk(Box<Hdd>),
     Memory(MemoryDevice),
 }
 
@@ -64,7 +39,6 @@ pub struct Machine {
     /// Workers on each socket so far.
     on_socket: Vec<u32>,
     system: System,
-    grain: u32,
     placed: bool,
     events: u64,
     hash: u64,
@@ -74,7 +48,7 @@ pub struct Machine {
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
     /// What is wrong at present; None: nothing.
-    ailing: Option<Box<Ailing>>,
+    fault_states: Option<Box<FaultStates>>,
 }
 
 impl Machine {
@@ -83,24 +57,7 @@ impl Machine {
     /// # Errors
     /// What can't be built, and which rule it breaks.
     pub fn new(system: &System, seed: u64) -> Result<Self, String> {
-        Self::build(system, seed, Form { represent: None, grain: 1 })
-    }
-
-    /// The coarse form: each channel of a flash device stands for `grain` that do the same, so that an I/O
-    /// costs a `grain`-th of what it costs otherwise. For operations that are whole units of `grain` × 4 KiB; it
-    /// keeps no content and takes no faults of the medium.
-    ///
-    /// # Errors
-    /// As [`Self::new`]; and a grain that is no power of two, or above [`System::grain_max`].
-    pub fn coarse(system: &System, seed: u64, grain: u32) -> Result<Self, String> {
-        let most = system.grain_max(0);
-        if !grain.is_power_of_two() || grain > most {
-            return Err(format!(
-                "{} can't be simulated with grain {grain}: a power of two up to {most} can",
-                system.name
-            ));
-        }
-        Self::build(system, seed, Form { represent: None, grain })
+        Self::build(system, seed, None)
     }
 
     /// The same where one logical page in `represent` goes through the map of every flash device,
@@ -110,10 +67,10 @@ impl Machine {
     /// # Errors
     /// As [`Self::new`].
     pub fn represented(system: &System, seed: u64, represent: u32) -> Result<Self, String> {
-        Self::build(system, seed, Form { represent: Some(represent), grain: 1 })
+        Self::build(system, seed, Some(represent))
     }
 
-    fn build(system: &System, seed: u64, form: Form) -> Result<Self, String> {
+    fn build(system: &System, seed: u64, represent: Option<u32>) -> Result<Self, String> {
         let host = &system.host;
         let mut core = Core {
             now: 0,
@@ -175,7 +132,7 @@ impl Machine {
                         thread,
                         channel_ns_per_byte,
                         remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
-                        form,
+                        represent,
                     };
                     Part::Flash(Box::new(
                         FlashDevice::new(flash, &volume.state, &site, &mut core, &mut made)
@@ -184,7 +141,7 @@ impl Machine {
                 }
                 Kind::Memory(memory) => Part::Memory(MemoryDevice::new(memory, host)),
                 Kind::Disk(disk) => Part::Disk(Box::new(
-                    Rotating::new(disk, seed, number)
+                    Hdd::new(disk, seed, number)
                         .map_err(|why| format!("{}: {why}", volume.device.name))?,
                 )),
             };
@@ -196,14 +153,13 @@ impl Machine {
             issue_ticks: Vec::new(),
             on_socket: vec![0; host.sockets as usize],
             system: system.clone(),
-            grain: form.grain,
             placed: false,
             events: 0,
             hash: 0xCBF2_9CE4_8422_2325,
             faults: BTreeMap::new(),
             faults_made: 0,
             fault_ns: u64::MAX,
-            ailing: None,
+            fault_states: None,
         })
     }
 
@@ -309,8 +265,8 @@ impl Machine {
         request.worker = worker;
         request.host = true;
         self.core.submitted += 1;
-        if let Some(ailing) = &mut self.ailing {
-            ailing.handed(slot, issued_ns);
+        if let Some(fault_states) = &mut self.fault_states {
+            fault_states.handed(slot, issued_ns);
         }
         match &mut self.parts[volume as usize] {
             Part::Flash(_) | Part::Disk(_) => self.core.at(issued_ns, slot, State::Issued),
@@ -350,7 +306,7 @@ impl Machine {
     fn advance(&mut self, until_ns: u64) -> bool {
         let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
             if self.fault_ns != u64::MAX && self.fault_ns <= until_ns {
-                self.strike_next();
+                self.apply_next_fault();
                 return true;
             }
             if until_ns != u64::MAX {
@@ -367,8 +323,8 @@ impl Machine {
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
             .wrapping_mul(0x0000_0100_0000_01B3)
             .rotate_left(29);
-        if let Some(ailing) = &mut self.ailing
-            && ailing.meets(&mut self.core, slot) == Verdict::Handled
+        if let Some(fault_states) = &mut self.fault_states
+            && fault_states.meets(&mut self.core, slot) == Verdict::Handled
         {
             return true;
         }
@@ -395,21 +351,17 @@ impl Machine {
 
     /// From now on every flash device makes this mistake: for tests of tests.
     #[doc(hidden)]
-    pub fn sabotage(&mut self, sabotage: Sabotage) {
+    pub fn injected_bug(&mut self, injected_bug: InjectedBug) {
         for part in &mut self.parts {
             if let Part::Flash(flash) = part {
-                flash.sabotage = sabotage;
+                flash.injected_bug = injected_bug;
             }
         }
     }
 
     /// Keeps from now on what is written: each 4 KiB unit as the token of its last write. Costs
     /// time and memory, and changes no event.
-    ///
-    /// # Panics
-    /// In the coarse form.
     pub fn keep_content(&mut self) {
-        assert_eq!(self.grain, 1, "the coarse form keeps no content");
         for part in &mut self.parts {
             match part {
                 Part::Flash(flash) => flash.keep_content(),
@@ -437,7 +389,7 @@ impl Machine {
     /// What a read of the 4 KiB unit at `offset_bytes` gives now: the token of the write that it
     /// holds. None: nothing was written there since content is kept, or it is gone.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
-        let unit = offset_bytes / crate::flash::UNIT_BYTES;
+        let unit = offset_bytes / UNIT_BYTES;
         match &self.parts[volume as usize] {
             Part::Flash(flash) => flash.unit_value(unit),
             Part::Disk(disk) => disk.unit_value(unit),
@@ -463,9 +415,7 @@ impl Machine {
         for volume in 0..self.volumes() {
             for r in self.resources(volume) {
                 // What a core has promised before its time is not busy yet: rounding only.
-                // Nor is a limit that is no whole number kept at every moment.
-                let coarse_ns = if r.held { u64::from(self.grain - 1) * 50_000_000 } else { 0 };
-                let most = core.now * u64::from(r.count) + 1000 + coarse_ns;
+                let most = core.now * u64::from(r.count) + 1000;
                 if r.busy_ns > most {
                     return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
                 }
@@ -480,14 +430,14 @@ impl Machine {
     /// What a flash volume did so far; None for others.
     pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
         match &self.parts[volume as usize] {
-            Part::Flash(f) => Some(f.counts()),
+            Part::Flash(f) => Some(f.counts),
             Part::Disk(_) | Part::Memory(_) => None,
         }
     }
 
     /// What is wrong with a volume as a whole at present.
-    pub fn ails(&self, volume: u32) -> Ails {
-        self.ailing.as_ref().map_or(Ails::WELL, |ailing| ailing.of(volume))
+    pub fn ails(&self, volume: u32) -> FaultState {
+        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(volume))
     }
 
     /// Bytes in a volume's write buffer that are not on the medium, and its size; None where the

@@ -4,9 +4,9 @@
 
 use crate::calendar::Calendar;
 use crate::change::Change;
+use crate::change::UNIT_BYTES;
+use crate::completion::Failure;
 use crate::core::Core;
-use crate::flash::UNIT_BYTES;
-use crate::machine::Failure;
 use crate::request::State;
 use crate::server::{ticks, transfer_ticks, whole_ns};
 use crate::spec::{Host, Memory};

@@ -102,59 +102,6 @@ impl VolumeUsage {
     }
 }
 
-impl Counts {
-    /// What happened since another time.
-    #[must_use]
-    pub fn since(&self, other: &Self) -> Self {
-        Self {
-            host_pages: self.host_pages - other.host_pages,
-            copied_pages: self.copied_pages - other.copied_pages,
-            map_pages: self.map_pages - other.map_pages,
-            filler_pages: self.filler_pages - other.filler_pages,
-            programs: self.programs - other.programs,
-            senses: self.senses - other.senses,
-            copy_senses: self.copy_senses - other.copy_senses,
-            erases: self.erases - other.erases,
-            recovered: self.recovered - other.recovered,
-            unrecovered: self.unrecovered - other.unrecovered,
-        }
-    }
-
-    /// So many times as much.
-    #[must_use]
-    pub(crate) fn times(&self, factor: u64) -> Self {
-        Self {
-            host_pages: self.host_pages * factor,
-            copied_pages: self.copied_pages * factor,
-            map_pages: self.map_pages * factor,
-            filler_pages: self.filler_pages * factor,
-            programs: self.programs * factor,
-            senses: self.senses * factor,
-            copy_senses: self.copy_senses * factor,
-            erases: self.erases * factor,
-            recovered: self.recovered * factor,
-            unrecovered: self.unrecovered * factor,
-        }
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            host_pages: self.host_pages + other.host_pages,
-            copied_pages: self.copied_pages + other.copied_pages,
-            map_pages: self.map_pages + other.map_pages,
-            filler_pages: self.filler_pages + other.filler_pages,
-            programs: self.programs + other.programs,
-            senses: self.senses + other.senses,
-            copy_senses: self.copy_senses + other.copy_senses,
-            erases: self.erases + other.erases,
-            recovered: self.recovered + other.recovered,
-            unrecovered: self.unrecovered + other.unrecovered,
-        }
-    }
-}
-
 /// What a phase is a phase of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
@@ -165,48 +112,4 @@ pub enum Of {
     PageRead,
     /// A host's write.
     Write,
-}
-
-/// How many of something are in use, integrated over time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Gauge {
-    used: u32,
-    since_ns: u64,
-    area_ns: u64,
-}
-
-impl Gauge {
-    #[inline]
-    pub(crate) fn add(&mut self, now_ns: u64) {
-        self.settle(now_ns);
-        self.used += 1;
-    }
-
-    #[inline]
-    pub(crate) fn drop(&mut self, now_ns: u64) {
-        self.settle(now_ns);
-        self.used -= 1;
-    }
-
-    /// None is in use any more.
-    pub(crate) fn clear(&mut self, now_ns: u64) {
-        self.settle(now_ns);
-        self.used = 0;
-    }
-
-    #[inline]
-    fn settle(&mut self, now_ns: u64) {
-        self.area_ns += u64::from(self.used) * (now_ns - self.since_ns);
-        self.since_ns = now_ns;
-    }
-
-    #[inline]
-    pub(crate) fn used(&self) -> u32 {
-        self.used
-    }
-
-    /// Integral up to `now_ns`.
-    pub(crate) fn area_ns(&self, now_ns: u64) -> u64 {
-        self.area_ns + u64::from(self.used) * (now_ns - self.since_ns)
-    }
 }

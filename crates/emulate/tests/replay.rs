@@ -87,7 +87,7 @@ fn give(machine: &mut Machine, input: &Input, token: u64) {
             machine.submit(*at_ns, *volume, *volume, op, token);
         }
         Input::Inject { at_ns, fault } => machine.inject(*at_ns, *fault),
-        Input::Strike(fault) => machine.strike(fault),
+        Input::Strike(fault) => machine.apply_fault(fault),
     }
 }
 

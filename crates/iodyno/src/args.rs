@@ -3,7 +3,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_drive::EngineKind;
-use iodyno_measure::{Coarse, Metric, Threshold};
+use iodyno_measure::{Metric, Threshold};
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
@@ -223,10 +223,6 @@ pub struct Run {
     /// Make every time of a method this share of what it says; the run is marked as not conformant.
     #[arg(long, value_name = "SHARE", help_heading = "Method")]
     pub scale: Option<f64>,
-    /// Simulate large I/Os of a method on a part of an emulated device's channels: `never`, `alike` (reads alone and
-    /// writes alone), or `all` (mixes too, whose latencies suffer).
-    #[arg(long, value_name = "WHEN", value_parser = str::parse::<Coarse>, help_heading = "Method")]
-    pub coarse: Option<Coarse>,
     /// Apply a method to each target alone, one after the other, rather than to all at once.
     #[arg(long, help_heading = "Method")]
     pub each: bool,

@@ -29,14 +29,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
         depth: flags.depth,
         active: flags.active.map(|active| active.to_string()),
         scale: flags.scale,
-        coarse: flags.coarse,
     };
-    let is_virtual = |target: &TargetName| matches!(target, TargetName::Model(m) if !m.live);
-    if flags.coarse.is_some() && !flags.on.iter().any(is_virtual) {
-        return Err(Failure::input(
-            "--coarse is for emulated storage in virtual time, `--on model:DEVICE`: take it out",
-        ));
-    }
     hints::check_workload(&flags.workload)?;
     if let Some(file) = file(&flags.workload)? {
         if !flags.vary.is_empty() {
@@ -184,7 +177,7 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         }
         let _ = writeln!(text, "ceiling = {{ {} }}", pairs.join(", "));
     }
-    let choice = Choice { scale: flags.scale, coarse: flags.coarse, ..Choice::default() };
+    let choice = Choice { scale: flags.scale, ..Choice::default() };
     Ok(MethodSource { name: format!("{SWEEP} of {name}"), text, workloads, choice })
 }
 

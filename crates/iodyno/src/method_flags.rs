@@ -101,7 +101,6 @@ pub(crate) fn refuse_of_methods(flags: &Run) -> Result<(), Failure> {
     let given = [
         ("--setting", flags.setting.is_some()),
         ("--scale", flags.scale.is_some()),
-        ("--coarse", flags.coarse.is_some()),
         ("--each", flags.each),
         ("--reuse", flags.reuse),
     ];
@@ -136,7 +135,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 42] = [
+    const FLAGS: [(&str, Means); 41] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
@@ -153,7 +152,6 @@ mod tests {
         ("ceiling", Means::OfSweeps),
         ("setting", Means::IfOpen),
         ("scale", Means::Always),
-        ("coarse", Means::Always),
         ("each", Means::Always),
         ("reuse", Means::IfOpen),
         ("time", Means::NotOfMethods),

@@ -5,7 +5,7 @@ use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
 use crate::talks::{self, Timed};
 use crate::transport::Transport;
-use iodyno_emulate::Ails;
+use iodyno_emulate::FaultState;
 use iodyno_emulate::usage::Resource;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
@@ -30,7 +30,7 @@ struct Seen {
     capacity_bytes: u64,
     size_bytes: u64,
     full: bool,
-    ails: Ails,
+    ails: FaultState,
     counts: Counts,
     resources: Vec<Resource>,
     flash: Option<iodyno_emulate::flash::Counts>,

@@ -5,7 +5,6 @@ use crate::{Evidence, Histogram, Interval, Verdict};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 /// What was asked for. Cells of one run are told apart by it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,37 +93,6 @@ pub const FAILURE_FACT: &str = "failure";
 
 /// The fact that says what was known of a cell that ended before its time ([`Ended::Settled`]).
 pub const SETTLED_FACT: &str = "ended early";
-
-/// Whether large I/Os in virtual time may be simulated on a part of each flash device's channels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Coarse {
-    /// No.
-    #[default]
-    Never,
-    /// Reads alone, and writes alone: there the channels do alike.
-    Alike,
-    /// Mixes too, where each meets something else.
-    All,
-}
-
-impl FromStr for Coarse {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "never" => Ok(Self::Never),
-            "alike" => Ok(Self::Alike),
-            "all" => Ok(Self::All),
-            other => Err(format!(
-                "unknown choice `{other}`: `never`, `alike` (reads alone, writes alone), or `all` (mixes too)"
-            )),
-        }
-    }
-}
-
-/// The fact that says on which part of the devices a cell was simulated, where it was not the whole.
-pub const COARSE_FACT: &str = "simulated on";
 
 /// Why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

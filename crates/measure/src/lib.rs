@@ -23,8 +23,8 @@ pub mod verdict;
 pub mod verification;
 
 pub use cell::{
-    COARSE_FACT, Cell, CellKey, Coarse, Ended, FAILURE_FACT, Place, Recorded, Resources, Role,
-    SETTLED_FACT, SKIPPED_FACT, StampQuality,
+    Cell, CellKey, Ended, FAILURE_FACT, Place, Recorded, Resources, Role, SETTLED_FACT,
+    SKIPPED_FACT, StampQuality,
 };
 pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};

@@ -35,11 +35,6 @@ impl Quantity {
         matches!(self, Self::Mean | Self::Quantile(_) | Self::Max)
     }
 
-    /// Whether it is told by single operations, not by all of them together.
-    pub const fn is_of_tail(self) -> bool {
-        matches!(self, Self::Quantile(_) | Self::Max)
-    }
-
     /// What a large value means.
     pub const fn better(self) -> Better {
         if self.is_latency() { Better::Lower } else { Better::Higher }

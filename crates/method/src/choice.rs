@@ -1,6 +1,5 @@
 //! What the person who runs a method decides, and a method as it is kept with a run.
 
-use iodyno_measure::Coarse;
 use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,8 +18,6 @@ pub struct Choice {
     pub active: Option<String>,
     /// Every time is multiplied by this; above 0, at most 1. None for 1.
     pub scale: Option<f64>,
-    /// For virtual time, whatever the file says.
-    pub coarse: Option<Coarse>,
 }
 
 impl Choice {

@@ -1,7 +1,6 @@
 //! A grid: a workload over some axes, and the order in which its points come.
 
 use crate::axis::{Axis, AxisKind, Value, applied};
-use iodyno_measure::Coarse;
 use iodyno_units::rng;
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
@@ -43,8 +42,6 @@ pub struct Grid {
     pub state: StateWish,
     /// Cells may end early where their steady state is proven (virtual time): not those whose tail is wanted.
     pub settles: bool,
-    /// Only of cells that may end early.
-    pub coarse: Coarse,
     /// The stage whose most IOPS is 100 % for rates that are shares.
     pub rate_of: Option<usize>,
 }

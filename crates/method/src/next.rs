@@ -10,7 +10,7 @@ use crate::rules;
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
-use iodyno_measure::{Coarse, Place, Role, Threshold};
+use iodyno_measure::{Place, Role, Threshold};
 use iodyno_workload::Spec;
 
 /// Operations of a cell at least: enough for a 99.9th percentile.
@@ -230,7 +230,6 @@ impl Method {
             targets: chosen.targets,
             then_wait_ns: 0,
             settle_ops: (grid.state == StateWish::Own).then_some(TAIL_OPS),
-            coarse: Coarse::Never,
         }))))
     }
 
@@ -337,7 +336,6 @@ pub(crate) fn load_points(
 fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
     let point = grid.point(index)?;
     place.at = point.words;
-    let settles = grid.settles && grid.state == StateWish::Own;
     Ok(CellStep {
         place,
         name: point.name,
@@ -346,8 +344,7 @@ fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String>
         fill: point.fill,
         targets: point.targets,
         then_wait_ns: 0,
-        settle_ops: settles.then_some(SETTLE_OPS),
-        coarse: if settles { grid.coarse } else { Coarse::Never },
+        settle_ops: (grid.settles && grid.state == StateWish::Own).then_some(SETTLE_OPS),
     })
 }
 
@@ -361,7 +358,6 @@ fn before_step(spec: &Spec, place: Place) -> Step {
         targets: None,
         then_wait_ns: 0,
         settle_ops: Some(SETTLE_OPS),
-        coarse: Coarse::Never,
     }))
 }
 

@@ -64,7 +64,6 @@ pub(crate) struct RawStage {
     pub(crate) order: Given<String>,
     pub(crate) repeats: Given<i64>,
     pub(crate) settle: Given<bool>,
-    pub(crate) coarse: Given<String>,
     // Fill.
     pub(crate) passes: Given<i64>,
     // Rounds.

@@ -4,12 +4,12 @@
 mod grid;
 mod stage;
 
-use crate::act::{Act, Ceiling, Cells, Rounds, Series, Stage};
+use crate::act::{Act, Stage};
 use crate::choice::{Choice, MethodSource};
 use crate::next::Method;
 use crate::raw::{RawMethod, RawSetting, Text};
 use core::ops::Range;
-use iodyno_measure::{Coarse, Threshold};
+use iodyno_measure::Threshold;
 use iodyno_workload::{ActiveRange, Spec, SpecError, Workload};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
@@ -41,8 +41,6 @@ pub(crate) struct Defaults {
     pub(crate) active: Option<ActiveRange>,
     /// The factor on every time.
     pub(crate) scale: f64,
-    /// What the operator chose, whatever a stage says.
-    pub(crate) coarse: Option<Coarse>,
     /// The workload files that the method names, read.
     pub(crate) workloads: BTreeMap<String, Vec<(String, Spec)>>,
 }
@@ -93,7 +91,6 @@ impl Method {
         if !errors.is_empty() {
             return Err(errors);
         }
-        whole_for_tails(&mut stages);
         if stages.iter().all(|s| matches!(s.act, Act::Purge | Act::Wait { .. })) {
             return Err(vec![wrong(span, "the method does no I/O")]);
         }
@@ -106,32 +103,6 @@ impl Method {
             thresholds,
             stages,
         })
-    }
-}
-
-/// Of what somebody asks for a percentile, or for the longest latency, the whole of each device is simulated: by a
-/// tracking variable, a ceiling, or one of a later stage that chooses from it. (Thresholds are the whole run's.)
-fn whole_for_tails(stages: &mut [Stage]) {
-    let tail = |ceilings: &[Ceiling]| ceilings.iter().any(|c| c.of.is_of_tail());
-    let chosen_from: Vec<usize> = stages
-        .iter()
-        .filter_map(|stage| match &stage.act {
-            Act::Points(points) if tail(&points.ceilings) => Some(points.of),
-            _ => None,
-        })
-        .collect();
-    for (number, stage) in stages.iter_mut().enumerate() {
-        let (grid, asks) = match &mut stage.act {
-            Act::Cells(Cells { grid, ceilings, .. }) => (grid, tail(ceilings)),
-            Act::Rounds(Rounds { grid, ceilings, track, .. }) => {
-                (grid, tail(ceilings) || track.iter().any(|t| t.quantity.is_of_tail()))
-            }
-            Act::Series(Series { grid, .. }) => (grid, true),
-            _ => continue,
-        };
-        if asks || chosen_from.contains(&number) {
-            grid.coarse = Coarse::Never;
-        }
     }
 }
 
@@ -189,7 +160,6 @@ fn defaults(
         depth: choice.depth.or(depth).unwrap_or(1),
         active: own_active.or(active),
         scale: choice.factor(),
-        coarse: choice.coarse,
         workloads,
     };
     Ok((chosen.map(|s| s.name.get_ref().clone()), defaults))

@@ -1,7 +1,7 @@
 //! One step of a method, ready to be carried out.
 
 use crate::grid::StateWish;
-use iodyno_measure::{Coarse, Place};
+use iodyno_measure::Place;
 use iodyno_workload::Spec;
 
 /// What to do next.
@@ -67,6 +67,4 @@ pub struct CellStep {
     /// In virtual time it may end early once its steady state is proven and it has so many operations: a
     /// cell of a state that does not change. None for one that runs its time.
     pub settle_ops: Option<u64>,
-    /// For virtual time; never, where it does not end early or a percentile is asked of it.
-    pub coarse: Coarse,
 }

@@ -9,7 +9,7 @@ use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::Written;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, CellKey, Coarse, Place};
+use iodyno_measure::{Cell, CellKey, Place};
 use iodyno_method::{Act, Done, Method, StateWish, Step};
 use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
@@ -41,8 +41,6 @@ pub(crate) struct Task {
     pub(crate) fill: Option<f64>,
     /// In virtual time it may end early once its steady state is proven and it has so many operations.
     pub(crate) settle_ops: Option<u64>,
-    /// For virtual time.
-    pub(crate) coarse: Coarse,
     /// Nothing to do after it for so long, ns.
     pub(crate) then_wait_ns: u64,
     /// Its place among the run's cells, and how many there are; 0 for not known.
@@ -154,7 +152,6 @@ impl<'a> Course<'a> {
             state: None,
             fill: None,
             settle_ops: None,
-            coarse: Coarse::Never,
             then_wait_ns: 0,
             position: (self.count, cells.len() * self.request.repeats as usize),
         }))
@@ -186,17 +183,11 @@ impl<'a> Course<'a> {
                     state: Some(cell.state),
                     fill: cell.fill,
                     settle_ops: cell.settle_ops,
-                    coarse: if self.asks_for_tail() { Coarse::Never } else { cell.coarse },
                     then_wait_ns: cell.then_wait_ns,
                     position: (self.count, 0),
                 }))
             }
         }
-    }
-
-    /// Whether some threshold is on a percentile, or on the longest latency.
-    fn asks_for_tail(&self) -> bool {
-        self.request.thresholds.iter().any(|t| t.metric.quantity.is_of_tail())
     }
 
     /// The generator's cost for this workload, measured once.

@@ -436,7 +436,6 @@ pub(crate) fn cell_plan<'a>(
         clock: request.clock,
         options: request.options,
         settle: task.settle_ops.filter(|_| is_virtual).map(settle),
-        coarse: task.coarse,
         walks,
     }
 }

@@ -10,7 +10,7 @@ use crate::stage::Prop;
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;
-use iodyno_measure::{Cell, Coarse, Place, SKIPPED_FACT};
+use iodyno_measure::{Cell, Place, SKIPPED_FACT};
 use iodyno_notebook::{Notebook, RunWriter};
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
@@ -200,7 +200,6 @@ fn fill(
         state: None,
         fill: None,
         settle_ops: None,
-        coarse: Coarse::Never,
         then_wait_ns: 0,
         position: (on.first_index, 0),
     };

@@ -26,7 +26,7 @@ use iodyno_drive::{
 };
 use iodyno_emulate::{System, spec};
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
-use iodyno_measure::{Cell, Coarse, Ended};
+use iodyno_measure::{Cell, Ended};
 use iodyno_units::rng;
 use iodyno_workload::Spec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -448,7 +448,6 @@ fn plan<'a>(
         clock: Clock::system(),
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     }
 }

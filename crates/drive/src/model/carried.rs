@@ -1,6 +1,6 @@
 //! An emulated system that goes on from cell to cell: its devices are as the cell before left them.
 
-use super::{grain, one_system};
+use super::one_system;
 use crate::engine::Medium;
 use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
@@ -10,8 +10,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Carried {
     pub(super) machine: Machine,
-    /// How many channels one stands for.
-    pub(super) grain: u32,
     /// The time at which the next cell starts, ns.
     pub(super) now_ns: u64,
     /// The machine's numbers of the workers of each volume.
@@ -24,14 +22,13 @@ impl Carried {
     /// # Errors
     /// As [`super::drive_model`].
     pub fn new(plan: &CellPlan<'_>) -> Result<Self, DriveError> {
-        let system = one_system(plan)?;
-        let mut threads = vec![0; system.volumes.len()];
+        let mut threads = vec![0; one_system(plan)?.volumes.len()];
         for target in &plan.targets {
             if let Medium::Model { volume, .. } = target.medium {
                 threads[volume as usize] = plan.spec.threads();
             }
         }
-        Self::with_workers(&system, plan.seed, &threads, grain::of(plan, &system))
+        Self::with_workers(&one_system(plan)?, plan.seed, &threads)
     }
 
     /// A new machine for this system, for cells of at most so many workers on each volume: a machine has its
@@ -40,22 +37,18 @@ impl Carried {
     /// # Errors
     /// A system that can't be built.
     pub fn of(system: &Arc<System>, seed: u64, threads_max: u32) -> Result<Self, DriveError> {
-        Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()], 1)
+        Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()])
     }
 
-    fn with_workers(
-        system: &Arc<System>,
-        seed: u64,
-        threads: &[u32],
-        grain: u32,
-    ) -> Result<Self, DriveError> {
-        let mut machine = Machine::coarse(system, seed, grain).map_err(|why| {
-            DriveError::DoesNotFit { target: format!("the system {}", system.name), why }
+    fn with_workers(system: &Arc<System>, seed: u64, threads: &[u32]) -> Result<Self, DriveError> {
+        let mut machine = Machine::new(system, seed).map_err(|why| DriveError::DoesNotFit {
+            target: format!("the system {}", system.name),
+            why,
         })?;
         let workers = (0..).zip(threads);
         let workers = workers.map(|(v, &n)| (0..n).map(|_| machine.add_worker(v)).collect());
         let workers = workers.collect();
-        Ok(Self { now_ns: machine.now_ns(), machine, grain, workers })
+        Ok(Self { now_ns: machine.now_ns(), machine, workers })
     }
 
     /// The machine's number of worker `number` of a volume.

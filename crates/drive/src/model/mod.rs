@@ -13,13 +13,11 @@
 //! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
 //!   equal streams would meet at the same instant on every target, for ever.
 //! * What is in flight when the window ends belongs to no cell; a machine that is carried on finishes it first.
-//! * Large I/Os may be simulated on a part of the channels (`grain.rs`), where the plan allows it: a fact says so.
 //! * A cell may end before its time, once what it measures is shown to be steady (`settle.rs`): its
 //!   window is as long as it was, and a fact says so.
 
 mod carried;
 mod dues;
-mod grain;
 mod settle;
 mod spent;
 mod turns;
@@ -32,10 +30,10 @@ use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::team::{Done, coverage, is_open, issuer, limits, shared};
 pub use carried::Carried;
-use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
-use iodyno_measure::{COARSE_FACT, Cell, SETTLED_FACT, StampQuality};
+use iodyno_measure::{Cell, SETTLED_FACT, StampQuality};
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Stream};
 use settle::Settled;
@@ -150,9 +148,6 @@ fn drive_on(
         if let Medium::Model { volume, .. } = target.medium {
             spent::keep(&usage, volume, cell);
         }
-        if carried.grain > 1 && is_flash(&target.medium) {
-            cell.facts.insert(COARSE_FACT.to_owned(), grain::told(plan, carried.grain));
-        }
         if let Some(settled) = settled {
             cell.facts.insert(SETTLED_FACT.to_owned(), told(plan, &settled, cell.window_ns));
         }
@@ -253,11 +248,6 @@ fn testify(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
     let active_bytes = end.saturating_sub(start).max(1);
     let written_bytes = end_written.clamp(start, end.max(start)) - start;
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
-}
-
-fn is_flash(medium: &Medium) -> bool {
-    let Medium::Model { system, volume } = medium else { return false };
-    matches!(system.volumes[*volume as usize].device.kind, Kind::Flash(_))
 }
 
 /// Why a cell ended before its time.

@@ -12,7 +12,7 @@ use crate::plan::CellPlan;
 use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::team::Done;
 use crate::worker::{Control, failure_of, note_failure};
-use iodyno_emulate::machine::Failure;
+use iodyno_emulate::Failure;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
@@ -328,7 +328,7 @@ mod tests {
     use iodyno_emulate::spec::{
         Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
     };
-    use iodyno_measure::{Coarse, ErrorKind};
+    use iodyno_measure::ErrorKind;
     use iodyno_units::OpKind;
     use iodyno_workload::{Geometry, Shared, Spec, Stream};
     use std::sync::mpsc::channel;
@@ -389,7 +389,6 @@ mod tests {
             clock: Clock::new(),
             options: EngineOptions::default(),
             settle: None,
-            coarse: Coarse::Never,
             walks: None,
         };
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };

@@ -1,10 +1,10 @@
 //! What a device file means.
 
 use super::error::FormError;
-use super::form::{self, TableForm};
 use super::raw::{Node, RawFile};
 use super::reader::{Reader, Values, entry};
 use super::rules::{self, Rule};
+use super::schema::{self, TableSchema};
 use super::source::Parameter;
 use super::{check, finish};
 use crate::disk::{DiskSpec, Scheduler};
@@ -29,15 +29,15 @@ pub struct DescribedDevice {
 /// A family of devices: its name in files, its form, its rules, and how its values are put together.
 struct Family {
     name: &'static str,
-    tables: &'static [TableForm],
+    tables: &'static [TableSchema],
     rules: &'static [Rule],
     build: fn(&Values) -> Option<Kind>,
 }
 
 const FAMILIES: [Family; 3] = [
-    Family { name: "flash", tables: form::FLASH, rules: rules::FLASH, build: flash },
-    Family { name: "disk", tables: form::DISK, rules: rules::DISK, build: disk },
-    Family { name: "memory", tables: form::MEMORY, rules: rules::MEMORY, build: memory },
+    Family { name: "flash", tables: schema::FLASH, rules: rules::FLASH, build: flash },
+    Family { name: "disk", tables: schema::DISK, rules: rules::DISK, build: disk },
+    Family { name: "memory", tables: schema::MEMORY, rules: rules::MEMORY, build: memory },
 ];
 
 /// What a device file means; `name` is what it is called in the catalog.

@@ -14,21 +14,21 @@
 
 mod device;
 mod error;
-mod form;
 mod populate;
 mod raw;
 mod reader;
 mod rules;
+mod schema;
 mod source;
 mod system;
 mod values;
 
 pub use device::{DescribedDevice, device};
 pub use error::FormError;
-pub use form::keys;
 pub use raw::RawFile;
 pub use reader::SCHEMA;
 pub use rules::RuleBroken;
+pub use schema::keys;
 pub use source::{Parameter, Source, count_by_source};
 pub use system::{DescribedSystem, VolumesOf, system};
 

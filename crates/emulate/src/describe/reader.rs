@@ -10,8 +10,8 @@ use iodyno_units::nearest;
 use serde_spanned::Spanned;
 
 use super::error::FormError;
-use super::form::{Key, Presence, TableForm};
 use super::raw::{Node, Table};
+use super::schema::{Key, Presence, TableSchema};
 use super::source::{Parameter, Source};
 use super::values::{self, Value};
 
@@ -155,7 +155,7 @@ impl Reader {
     }
 
     /// Every table of the form; `plain` are the keys at the top that are no parameters.
-    pub(super) fn tables(&mut self, root: &Table, plain: &[&'static str], forms: &[TableForm]) {
+    pub(super) fn tables(&mut self, root: &Table, plain: &[&'static str], forms: &[TableSchema]) {
         let mut top: Vec<&'static str> = plain.to_vec();
         for form in forms {
             if form.name.is_empty() {
@@ -188,7 +188,7 @@ impl Reader {
     }
 
     /// Exactly one of the tables that are alternatives.
-    fn alternatives(&mut self, root: &Table, forms: &[TableForm]) {
+    fn alternatives(&mut self, root: &Table, forms: &[TableSchema]) {
         let names: Vec<_> = forms
             .iter()
             .filter(|form| form.presence == Presence::Alternative)
@@ -222,7 +222,7 @@ impl Reader {
         }
     }
 
-    fn keys(&mut self, table: &Table, form: &TableForm, at: Range<usize>) {
+    fn keys(&mut self, table: &Table, form: &TableSchema, at: Range<usize>) {
         let mut missing = Vec::new();
         for key in form.keys {
             match entry(table, key.name()) {

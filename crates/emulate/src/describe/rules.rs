@@ -7,10 +7,9 @@
 use iodyno_units::human;
 
 use super::reader::Values;
+use crate::change::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
-/// A unit of the translation layer, bytes.
-const UNIT_BYTES: u64 = 4096;
 /// The least spare for writes, as a share of the space that they may use. With less, write
 /// amplification is beyond 50 and says more of the model than of a device.
 const SPARE_MIN: f64 = 0.01;

@@ -7,10 +7,10 @@ use std::ops::Range;
 use serde_spanned::Spanned;
 
 use super::error::FormError;
-use super::form;
 use super::raw::{Node, RawFile, Table};
 use super::reader::{Reader, Values, entry, place};
 use super::rules::{self, RuleBroken, VOLUMES_MAX};
+use super::schema;
 use super::source::Parameter;
 use super::{check, finish};
 use crate::spec::{Host, MemoryKind, MemoryMode, Slots};
@@ -65,7 +65,7 @@ pub fn system(name: &str, raw: &RawFile) -> Result<DescribedSystem, Vec<FormErro
         return Err(reader.errors);
     }
     let summary = reader.text(root, "summary", "what it is, in one line");
-    reader.tables(root, &["schema", "kind", "summary", "volumes"], form::SYSTEM);
+    reader.tables(root, &["schema", "kind", "summary", "volumes"], schema::SYSTEM);
     let volumes = volumes(&mut reader, root);
     check(&mut reader, rules::SYSTEM);
     let host = host(&reader.values);

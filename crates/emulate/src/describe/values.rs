@@ -5,8 +5,8 @@ use iodyno_units::{
     nearest, parse_bandwidth_bytes_per_s, parse_duration_ns, parse_percent, parse_size,
 };
 
-use super::form::Form;
 use super::raw::Node;
+use super::schema::ValueType;
 
 /// A value that was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub(super) enum Value {
 pub(super) type Refusal = (String, Option<String>);
 
 /// The value of `node`, written as `form` has it.
-pub(super) fn read(node: &Node, form: Form, path: &str) -> Result<Value, Refusal> {
+pub(super) fn read(node: &Node, form: ValueType, path: &str) -> Result<Value, Refusal> {
     let expected = |what: &str| {
         let message = format!("`{path}` is {what}, not {}", node.in_words());
         Err((message, Some(format!("write it such as `{}`", form.example()))))
@@ -31,7 +31,7 @@ pub(super) fn read(node: &Node, form: Form, path: &str) -> Result<Value, Refusal
     let outside = || (format!("`{path}` is from {}", form.limits()), None);
     let said = |error: iodyno_units::ParseUnitError| (format!("`{path}`: {error}"), None);
     match form {
-        Form::Size(least, most) => {
+        ValueType::Size(least, most) => {
             let Node::Text(text) = node else { return expected("a size with its unit") };
             if text.trim_end().ends_with(|c: char| c.is_ascii_digit()) {
                 return expected("a size with its unit");
@@ -39,23 +39,23 @@ pub(super) fn read(node: &Node, form: Form, path: &str) -> Result<Value, Refusal
             let bytes = parse_size(text).map_err(said)?;
             within(bytes, least, most).ok_or_else(outside)
         }
-        Form::Time(least, most) => {
+        ValueType::Time(least, most) => {
             let Node::Text(text) = node else { return expected("a time with its unit") };
             let ns = parse_duration_ns(text).map_err(said)?;
             within(ns, least, most).ok_or_else(outside)
         }
-        Form::Bandwidth(least, most) => {
+        ValueType::Bandwidth(least, most) => {
             let Node::Text(text) = node else { return expected("a bandwidth with its unit") };
             let bytes_per_s = parse_bandwidth_bytes_per_s(text).map_err(said)?;
             real_within(bytes_per_s, least, most).ok_or_else(outside)
         }
-        Form::Count(least, most) => {
+        ValueType::Count(least, most) => {
             let Node::Whole(whole) = *node else { return expected("a whole number") };
             // What is below 0 is outside of every limit.
             let count = u64::try_from(whole).unwrap_or(u64::MAX);
             within(count, least, most).ok_or_else(outside)
         }
-        Form::Share(most) => {
+        ValueType::Share(most) => {
             let share = match node {
                 Node::Text(text) => parse_percent(text).map_err(said)?,
                 Node::Real(real) => *real,
@@ -64,7 +64,7 @@ pub(super) fn read(node: &Node, form: Form, path: &str) -> Result<Value, Refusal
             };
             real_within(share, 0.0, most).ok_or_else(outside)
         }
-        Form::Number(least, most) => {
+        ValueType::Number(least, most) => {
             let number = match node {
                 Node::Real(real) => *real,
                 Node::Whole(whole) => *whole as f64,
@@ -72,11 +72,11 @@ pub(super) fn read(node: &Node, form: Form, path: &str) -> Result<Value, Refusal
             };
             real_within(number, least, most).ok_or_else(outside)
         }
-        Form::Flag => {
+        ValueType::Flag => {
             let Node::Flag(flag) = *node else { return expected("`true` or `false`") };
             Ok(Value::Flag(flag))
         }
-        Form::Word(words) => {
+        ValueType::Word(words) => {
             let one_of = format!("one of {}", form.limits());
             let Node::Text(text) = node else { return expected(&one_of) };
             if let Some(word) = words.iter().find(|word| *word == text) {

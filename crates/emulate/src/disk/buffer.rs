@@ -7,7 +7,7 @@
 //! the oldest `window` ranges; they are kept in the order of their addresses, so the search starts at
 //! the heads and ends where the seek alone is longer than the best access found.
 
-use super::drive::WriteRange;
+use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,15 +1,17 @@
 //! The disk as its owner sees it: operations in, instants of interest out, completions back. This file
 //! follows an operation through the host's queue, the controller, the link and the buffer; what the heads
-//! do is in `medium`.
+//! do is in `heads`.
 //!
 //! Each server (controller, link, heads) does one thing at a time and each fixed delay keeps its order,
 //! so the next instant is the least of six numbers and no event queue is needed.
 
+mod heads;
+
+use self::heads::Heads;
 use super::buffer::Buffer;
-use super::flash::Flash;
-use super::journal::Step;
+use super::journal::{Step, WriteRange};
 use super::layout::{Layout, Place, Track};
-use super::medium::Medium;
+use super::nand_cache::NandCache;
 use super::segments::Segments;
 use super::spec::{DiskSpec, Scheduler};
 use super::usage::{Phases, Usage};
@@ -19,17 +21,6 @@ use std::collections::VecDeque;
 
 /// Never.
 pub(super) const NEVER: u64 = u64::MAX;
-
-/// Bytes that lay in the buffer, and who wrote them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteRange {
-    /// What the submitter called the write; of several over this range, the last one acknowledged.
-    pub id: u32,
-    /// First byte.
-    pub offset_bytes: u64,
-    /// Length.
-    pub len_bytes: u64,
-}
 
 /// What a power cut did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,8 +93,8 @@ pub struct Disk {
     pub(super) foreground: Vec<u32>,
     pub(super) buffer: Buffer,
     pub(super) segments: Segments,
-    pub(super) flash: Flash,
-    pub(super) medium: Medium,
+    pub(super) flash: NandCache,
+    heads: Heads,
     pub(super) medium_until: u64,
     /// When the link may begin with the read that the heads are at, and which that is.
     pub(super) link_ready: (u64, u32),
@@ -153,8 +144,8 @@ impl Disk {
             foreground: Vec::new(),
             buffer: Buffer::new(spec.buffer_bytes, window),
             segments: Segments::new(spec.read_segments, spec.read_ahead_bytes),
-            flash: Flash::new(spec.flash_bytes),
-            medium: Medium::Idle,
+            flash: NandCache::new(spec.flash_bytes),
+            heads: Heads::Idle,
             medium_until: NEVER,
             link_ready: (NEVER, 0),
             head: Track::default(),
@@ -310,7 +301,7 @@ impl Disk {
         self.flushes.clear();
         self.foreground.clear();
         self.segments.clear();
-        self.medium = Medium::Idle;
+        self.heads = Heads::Idle;
         self.medium_until = NEVER;
         self.link_ready = (NEVER, 0);
         self.head = Track::default();

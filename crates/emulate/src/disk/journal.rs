@@ -1,6 +1,15 @@
 //! What became of written data, step by step, for the owner who follows the content of the medium.
 
-use super::drive::WriteRange;
+/// Bytes that lay in the buffer, and who wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteRange {
+    /// What the submitter called the write; of several over this range, the last one acknowledged.
+    pub id: u32,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length.
+    pub len_bytes: u64,
+}
 
 /// One step, in the order in which they happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

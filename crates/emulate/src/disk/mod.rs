@@ -27,10 +27,9 @@
 
 mod buffer;
 mod drive;
-mod flash;
 mod journal;
 mod layout;
-mod medium;
+mod nand_cache;
 mod seek;
 mod segments;
 mod spec;
@@ -39,7 +38,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use drive::{Disk, PowerCut, WriteRange};
-pub use journal::Step;
+pub use drive::{Disk, PowerCut};
+pub use journal::{Step, WriteRange};
 pub use spec::{DiskSpec, Scheduler};
 pub use usage::{Phases, Usage};

@@ -5,11 +5,11 @@
 //! Where the translation layer represents one page in k, one copy in k is real; the others take
 //! the same time and change nothing.
 
-use super::{FlashDevice, ONE};
+use super::{FlashDevice, ONE, UNIT_BYTES};
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
 use crate::request::State;
-use crate::sabotage::Sabotage;
 use iodyno_units::rng::below;
 
 /// Units of copies that may be read ahead of their programs, by each program that may run.
@@ -92,10 +92,9 @@ impl FlashDevice {
 
     /// Begins the copies that are owed, as far as they may run ahead.
     pub(super) fn collect(&mut self, core: &mut Core) {
-        let at_once = self.programs_max.now().min(self.copy_programs_max.now());
+        let at_once = self.programs_max.min(self.copy_programs_max);
         let ahead_max = COPIES_AHEAD.saturating_mul(at_once).min(1 << 12);
-        let behind =
-            self.copy_programs >= self.copy_programs_max.now() && !self.copies_ready.is_empty();
+        let behind = self.copy_programs == self.copy_programs_max && !self.copies_ready.is_empty();
         while self.owes_copies()
             && self.copies_reading < ahead_max
             && !behind
@@ -173,7 +172,7 @@ impl FlashDevice {
 
     /// An idle device empties its single-level cells: reads there, programs at full density.
     pub(super) fn fold(&mut self, core: &mut Core) {
-        let at_once = (self.programs_max.now() / 4).max(1);
+        let at_once = (self.programs_max / 4).max(1);
         while self.drain.is_empty()
             && self.slc_free_units + self.slc_folding_units < self.slc_units
             && self.programs.used() + self.copies_reading < at_once
@@ -201,7 +200,7 @@ impl FlashDevice {
         request.internal = true;
         request.parent = parent;
         request.die = die as u16;
-        request.len = units << self.unit_log2;
+        request.len = units * UNIT_BYTES as u32;
         self.sense(core, child);
     }
 
@@ -262,7 +261,7 @@ impl FlashDevice {
 
     /// The victim has given all: it is erased when its copies are committed.
     fn end_victim(&mut self) {
-        if self.sabotage == Sabotage::HastyErase {
+        if self.injected_bug == InjectedBug::HastyErase {
             self.erase_early();
         }
         self.ftl.retire_victim();

@@ -1,7 +1,7 @@
 //! How a host's read becomes page reads: where its units lie, and which of them one flash page holds.
 
-use super::FlashDevice;
 use super::read::child_ended;
+use super::{FlashDevice, UNIT_BYTES};
 use crate::core::Core;
 use crate::ftl::{Ftl, Residence};
 use crate::request::{NIL, Request, State, Work};
@@ -25,8 +25,8 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn fork_reads(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
-        let first = self.unit_at(request.at);
-        if first == self.unit_at(request.at + u64::from(request.len) - 1) {
+        let first = request.at / UNIT_BYTES;
+        if first == (request.at + u64::from(request.len) - 1) / UNIT_BYTES {
             request.pending = 0;
             self.read_alone(core, slot, first);
         } else {
@@ -42,7 +42,7 @@ impl FlashDevice {
         // The parent waits for itself too, so that it can't be done before all are forked.
         request.pending = 1;
         request.state = State::Waiting;
-        let mut rest = self.unit_at(at)..self.unit_at(at + len - 1) + 1;
+        let mut rest = at / UNIT_BYTES..(at + len - 1) / UNIT_BYTES + 1;
         let mut open = OpenPages::default();
         let mut unwritten = 0;
         while !rest.is_empty() {
@@ -80,11 +80,11 @@ impl FlashDevice {
         while !units.is_empty() {
             let page = units.start / per_page;
             let end = units.end.min((page + 1) * per_page);
-            let mut bytes = self.bytes_within(&core.slab[slot], units.start..end);
+            let mut bytes = bytes_within(&core.slab[slot], units.start..end);
             if !full {
                 let missing = (units.start..end).filter(|&unit| !self.ftl.holds(unit));
                 let missing: u32 =
-                    missing.map(|unit| self.bytes_within(&core.slab[slot], unit..unit + 1)).sum();
+                    missing.map(|unit| bytes_within(&core.slab[slot], unit..unit + 1)).sum();
                 unwritten += missing;
                 bytes -= missing;
             }
@@ -109,7 +109,7 @@ impl FlashDevice {
     ) -> u32 {
         let mut unwritten = 0;
         for unit in units {
-            let bytes = self.bytes_within(&core.slab[slot], unit..unit + 1);
+            let bytes = bytes_within(&core.slab[slot], unit..unit + 1);
             if !self.ftl.holds(unit) {
                 unwritten += bytes;
                 continue;
@@ -195,12 +195,12 @@ impl FlashDevice {
         let before = unit - u64::from(self.lanes);
         unit / block == before / block && splitmix64(unit ^ !self.key) >= self.split
     }
+}
 
-    /// How many bytes of a request lie in a range of units.
-    #[inline(always)]
-    fn bytes_within(&self, request: &Request, units: Range<u64>) -> u32 {
-        let from = request.at.max(units.start << self.unit_log2);
-        let to = (request.at + u64::from(request.len)).min(units.end << self.unit_log2);
-        (to - from) as u32
-    }
+/// How many bytes of a request lie in a range of units.
+#[inline(always)]
+fn bytes_within(request: &Request, units: Range<u64>) -> u32 {
+    let from = request.at.max(units.start * UNIT_BYTES);
+    let to = (request.at + u64::from(request.len)).min(units.end * UNIT_BYTES);
+    (to - from) as u32
 }

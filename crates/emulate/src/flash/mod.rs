@@ -6,33 +6,32 @@
 //! the map changes when a program ends.
 
 mod collect;
+mod construct;
 mod content;
+mod counts;
 mod fork;
-mod grain;
-mod guard;
-mod made;
 mod power;
 mod program;
 mod read;
+mod recovery;
 mod usage;
 mod write;
 
+use crate::bug_injection::InjectedBug;
+use crate::change::UNIT_BYTES;
+use crate::completion::Failure;
 use crate::core::Core;
 use crate::ftl::{self, Ftl};
-use crate::machine::Failure;
+use crate::gauge::Gauge;
 use crate::request::{List, NIL, State};
-use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server};
 use crate::spec;
-use crate::usage::Gauge;
+pub(crate) use construct::{Site, shape};
+pub use counts::Counts;
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
-pub(crate) use made::{Form, Site, shape};
 use std::collections::VecDeque;
-
-/// The unit of mapping, bytes.
-pub(crate) const UNIT_BYTES: u64 = 4096;
 
 /// What occupies a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +87,7 @@ const SLOW: Slow = Slow {
 
 /// How hosts reach the device.
 #[derive(Clone, Debug)]
-enum Front {
+enum HostInterface {
     Channel {
         thread: usize,
         /// Page reads whose data wait to be seen.
@@ -163,7 +162,7 @@ struct Phases {
 #[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     volume: u32,
-    front: Front,
+    front: HostInterface,
     dies: Vec<Die>,
     slow: Vec<Slow>,
     channels: Vec<Server>,
@@ -173,8 +172,6 @@ pub(crate) struct FlashDevice {
     lanes: u32,
     split: u64,
     units_per_page: u32,
-    /// log2 of the bytes of a unit: 4 KiB, or more in the coarse form.
-    unit_log2: u32,
     /// Aligned blocks in which scattered pages were written, in units.
     written_units: u32,
     read_latency_ns: u64,
@@ -197,11 +194,11 @@ pub(crate) struct FlashDevice {
     flushes: VecDeque<(u64, u32)>,
     // Programs.
     program_units: u32,
-    programs_max: grain::Limit,
+    programs_max: u32,
     programs: Gauge,
     /// Of these, how many are of copies, and how many may be.
     copy_programs: u32,
-    copy_programs_max: grain::Limit,
+    copy_programs_max: u32,
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
@@ -227,12 +224,13 @@ pub(crate) struct FlashDevice {
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: of how many writes a flash page holds something, on the average: so many parts of it are valid or
-    /// not, each as one. 0: nothing was written yet. And the units of a write that changes nothing in that.
+    /// Represented form: the average number of writes of which a flash page holds something. A page has that many
+    /// parts, each of which is valid or not as a whole. 0: nothing was written yet.
     parts: f64,
+    /// Units of a write that does not change this average.
     parts_of: u64,
-    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages are
-    /// of so many parts.
+    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages
+    /// have so many parts.
     senses_a_unit: (u32, f64, f64),
     /// Units of copies that no read has brought yet.
     copy_units: u32,
@@ -257,47 +255,11 @@ pub(crate) struct FlashDevice {
     key: u64,
     raw_units: u64,
     parity_stripe: u32,
-    damage: Option<guard::Damage>,
+    damage: Option<recovery::Damage>,
     content: Option<content::Content>,
-    pub(crate) sabotage: Sabotage,
+    pub(crate) injected_bug: InjectedBug,
     phases: Phases,
     pub(crate) counts: Counts,
-}
-
-/// What happened in a device since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// 4 KiB pages that hosts wrote.
-    pub host_pages: u64,
-    /// Pages that garbage collection copied.
-    pub copied_pages: u64,
-    /// Pages of the map that were written.
-    pub map_pages: u64,
-    /// Pages that hold nothing: a program writes all planes of a die, whatever there is to write.
-    pub filler_pages: u64,
-    /// Page programs of a die (all planes).
-    pub programs: u64,
-    /// Flash pages read for hosts.
-    pub senses: u64,
-    /// Flash pages read for copies.
-    pub copy_senses: u64,
-    /// Erase blocks erased.
-    pub erases: u64,
-    /// Page reads that were rebuilt from their parity stripe.
-    pub recovered: u64,
-    /// Page reads that failed for good.
-    pub unrecovered: u64,
-}
-
-impl Counts {
-    /// Pages programmed for each page that hosts wrote; 1 where nothing was written.
-    pub fn write_amplification(&self) -> f64 {
-        if self.host_pages == 0 {
-            return 1.0;
-        }
-        let all = self.host_pages + self.copied_pages + self.map_pages + self.filler_pages;
-        all as f64 / self.host_pages as f64
-    }
 }
 
 /// No program has said on which die a unit lies.
@@ -339,7 +301,7 @@ impl FlashDevice {
         }
         debug_assert!(!moves_data || request.len > 0);
         match &mut self.front {
-            Front::Channel { thread, command_ticks, write_copy, .. } => {
+            HostInterface::Channel { thread, command_ticks, write_copy, .. } => {
                 let mut cost = *command_ticks;
                 if request.kind == OpKind::Write {
                     cost += write_copy.ticks(request.len);
@@ -350,7 +312,7 @@ impl FlashDevice {
                 // Whoever takes a command in looks for data too.
                 self.take_ready(core);
             }
-            Front::Link { outstanding, queue_max, waiting, .. } => {
+            HostInterface::Link { outstanding, queue_max, waiting, .. } => {
                 if *outstanding == *queue_max {
                     request.state = State::Waiting;
                     waiting.push(&mut core.slab, slot);
@@ -364,7 +326,8 @@ impl FlashDevice {
 
     /// The command, and a write's data, go over the link.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
-        let Front::Link { down, up, full_duplex, write, command_ticks, .. } = &mut self.front
+        let HostInterface::Link { down, up, full_duplex, write, command_ticks, .. } =
+            &mut self.front
         else {
             unreachable!("memory channels have no link")
         };
@@ -387,7 +350,7 @@ impl FlashDevice {
 
     /// The controller takes the command in that is there at `arrived_ns`.
     fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
-        let Front::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
+        let HostInterface::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
             &mut self.front
         else {
             unreachable!("memory channels have no link")
@@ -436,7 +399,7 @@ impl FlashDevice {
             _ => {}
         }
         core.complete(slot, failure);
-        if let Front::Link { outstanding, waiting, .. } = &mut self.front {
+        if let HostInterface::Link { outstanding, waiting, .. } = &mut self.front {
             match waiting.pop(&core.slab) {
                 Some(next) => self.over_link(core, next),
                 None => *outstanding -= 1,
@@ -457,8 +420,8 @@ impl FlashDevice {
     #[inline(always)]
     fn latency_ns(&self) -> u64 {
         match &self.front {
-            Front::Channel { .. } => 0,
-            Front::Link { latency_ns, .. } => *latency_ns,
+            HostInterface::Channel { .. } => 0,
+            HostInterface::Link { latency_ns, .. } => *latency_ns,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What a flash device is after the power failed and came back.
 
-use super::{Batch, Die, FlashDevice, Front, SLOW};
+use super::{Batch, Die, FlashDevice, HostInterface, SLOW};
+use crate::bug_injection::InjectedBug;
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::{List, State};
-use crate::sabotage::Sabotage;
 use std::collections::VecDeque;
 
 impl FlashDevice {
@@ -13,13 +13,13 @@ impl FlashDevice {
     /// volatile one loses it. The map is what it was at the last program that ended.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
-            Front::Channel { ready, poll, polling, .. } => {
+            HostInterface::Channel { ready, poll, polling, .. } => {
                 *ready = List::EMPTY;
                 *polling = false;
                 *poll = core.add(self.volume);
                 core.slab[*poll].state = State::Waiting;
             }
-            Front::Link { down, up, outstanding, waiting, reads, writes, .. } => {
+            HostInterface::Link { down, up, outstanding, waiting, reads, writes, .. } => {
                 for server in [down, up, reads, writes] {
                     server.reset(core.now);
                 }
@@ -61,9 +61,9 @@ impl FlashDevice {
         }
         self.batches_free.clear();
         kept.extend(waiting);
-        let keeps = self.buffer_protected && self.sabotage != Sabotage::ForgetfulBuffer;
+        let keeps = self.buffer_protected && self.injected_bug != InjectedBug::ForgetfulBuffer;
         if let Some(content) = &mut self.content {
-            if self.sabotage == Sabotage::ForgetfulProgram {
+            if self.injected_bug == InjectedBug::ForgetfulProgram {
                 content.forget_programs();
             }
             kept = content.power_cut(keeps).into();

@@ -1,21 +1,20 @@
 //! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE};
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::request::{State, Work};
-use crate::sabotage::Sabotage;
 
 impl FlashDevice {
     /// Starts whatever can start: copies that are owed, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
-        while self.programs.used() < self.programs_max.now() {
-            if self.copy_programs < self.copy_programs_max.now()
+        while self.programs.used() < self.programs_max {
+            if self.copy_programs < self.copy_programs_max
                 && !self.copies_yield()
                 && let Some(slot) = self.copies_ready.pop(&core.slab)
             {
-                self.copy_programs_max.ran(core.now, self.copy_programs);
                 self.copy_programs += 1;
                 self.batches[core.slab[slot].at as usize].copied = true;
                 self.begin_program(core, slot);
@@ -40,7 +39,7 @@ impl FlashDevice {
                 self.hurry(core);
                 // What it did may have an end at once, of which no event tells.
                 let copies = !self.copies_ready.is_empty()
-                    && self.copy_programs < self.copy_programs_max.now()
+                    && self.copy_programs < self.copy_programs_max
                     && !self.copies_yield();
                 if copies || self.ftl.has_room(Stream::Host, self.program_units) {
                     continue;
@@ -123,7 +122,6 @@ impl FlashDevice {
 
     /// The next die in turn programs it, now or when it can.
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
-        self.programs_max.ran(core.now, self.programs.used());
         self.programs.add(core.now);
         self.counts.programs += 1;
         // Dies take turns, whatever is programmed.
@@ -138,7 +136,7 @@ impl FlashDevice {
             }
         }
         core.slab[slot].work = Work::Program;
-        if self.sabotage == Sabotage::HastyMap {
+        if self.injected_bug == InjectedBug::HastyMap {
             let number = core.slab[slot].at as usize;
             let mut batch = std::mem::take(&mut self.batches[number]);
             self.commit(&mut batch);
@@ -215,7 +213,6 @@ impl FlashDevice {
         }
         let (die, number) = (core.slab[slot].die as usize, core.slab[slot].at as usize);
         self.release(core, die);
-        self.programs_max.ran(core.now, self.programs.used());
         self.programs.drop(core.now);
         let mut batch = std::mem::take(&mut self.batches[number]);
         self.commit(&mut batch);
@@ -227,7 +224,6 @@ impl FlashDevice {
         batch.copies.clear();
         self.note_erases();
         if std::mem::take(&mut batch.copied) {
-            self.copy_programs_max.ran(core.now, self.copy_programs);
             self.copy_programs -= 1;
         }
         if std::mem::take(&mut batch.folds) {
@@ -261,7 +257,7 @@ impl FlashDevice {
         for slot in batch.filler.drain(..) {
             self.ftl.discard(slot);
         }
-        if self.sabotage != Sabotage::Nothing {
+        if self.injected_bug != InjectedBug::Nothing {
             self.commit_badly(batch);
             return;
         }
@@ -277,14 +273,14 @@ impl FlashDevice {
     #[cold]
     fn commit_badly(&mut self, batch: &Batch) {
         for &(page, place) in &batch.host {
-            if self.sabotage == Sabotage::LastProgramWins {
+            if self.injected_bug == InjectedBug::LastProgramWins {
                 self.ftl.commit_last(page, place);
             } else {
                 self.ftl.commit(page, place);
             }
         }
         for &(copy, place) in &batch.copies {
-            if self.sabotage == Sabotage::StaleCopy {
+            if self.injected_bug == InjectedBug::StaleCopy {
                 self.ftl.commit_stale(copy, place);
             } else {
                 self.ftl.commit_copy(copy, place);

@@ -1,6 +1,6 @@
 //! Page reads: context, die, channel, delivery.
 
-use super::{Doing, FlashDevice, Front};
+use super::{Doing, FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
 use crate::request::{NIL, State, Work};
 use crate::server::PerByte;
@@ -109,7 +109,7 @@ impl FlashDevice {
             }
         }
         let request = &core.slab[slot];
-        let units = self.count_units(request.len);
+        let units = u64::from(request.len).div_ceil(UNIT_BYTES);
         let channel = self.dies[request.die as usize].channel as usize;
         let end = self.channels[channel].take(core.now, units * self.unit_ticks);
         core.slab[slot].entered_ns = core.now;
@@ -142,7 +142,7 @@ impl FlashDevice {
     #[inline(always)]
     fn send(&mut self, core: &mut Core, slot: u32) -> bool {
         match &mut self.front {
-            Front::Channel { thread, ready, poll, polling, read_copy, .. } => {
+            HostInterface::Channel { thread, ready, poll, polling, read_copy, .. } => {
                 let poll_ns = core.threads[*thread].poll_ns;
                 if poll_ns == 0 {
                     let end = copy_out(core, *thread, *read_copy, slot);
@@ -158,7 +158,7 @@ impl FlashDevice {
                 }
                 false
             }
-            Front::Link { up, read, latency_ns, .. } => {
+            HostInterface::Link { up, read, latency_ns, .. } => {
                 let end = up.take(core.now, read.ticks(core.slab[slot].len)) + *latency_ns;
                 self.deliver(core, slot, end);
                 true
@@ -193,7 +193,7 @@ impl FlashDevice {
 
     /// The driver thread looks, for it is time.
     pub(super) fn poll(&mut self, core: &mut Core, slot: u32) {
-        if let Front::Channel { polling, .. } = &mut self.front {
+        if let HostInterface::Channel { polling, .. } = &mut self.front {
             *polling = false;
         }
         core.slab[slot].state = State::Waiting;
@@ -204,7 +204,7 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn take_ready(&mut self, core: &mut Core) {
         loop {
-            let Front::Channel { thread, ready, read_copy, .. } = &mut self.front else {
+            let HostInterface::Channel { thread, ready, read_copy, .. } = &mut self.front else {
                 return;
             };
             let Some(slot) = ready.pop(&core.slab) else { return };
@@ -236,7 +236,7 @@ impl FlashDevice {
         let request = &core.slab[slot];
         self.phases.deliver_ns += core.now - request.entered_ns;
         let failed = request.failed;
-        self.done(core, slot, failed.then_some(crate::machine::Failure::Medium));
+        self.done(core, slot, failed.then_some(crate::completion::Failure::Medium));
     }
 }
 

@@ -1,19 +1,14 @@
 //! What a flash device tells about itself.
 
-use super::{Counts, FlashDevice, Front};
+use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
 use crate::usage::{Of, Phase, Resource};
 
 impl FlashDevice {
     /// Bytes in the buffer that are not in flash, and its size.
     pub(crate) fn buffered_bytes(&self) -> (u64, u64) {
-        let bytes = |units: u32| u64::from(units) << self.unit_log2;
+        let bytes = |units: u32| u64::from(units) * UNIT_BYTES;
         (bytes(self.buffer_units - self.buffer_free), bytes(self.buffer_units))
-    }
-
-    /// What happened in the whole device: in the coarse form, all for which its part stands.
-    pub(crate) fn counts(&self) -> Counts {
-        self.counts.times(u64::from(self.grain()))
     }
 
     /// Erases since the start over those that all blocks are rated for.
@@ -33,17 +28,13 @@ impl FlashDevice {
             held: false,
             busy_ns,
         };
-        // In the coarse form one stands for several.
-        let grain = u64::from(self.grain());
-        let each =
-            |name, count: u32, busy_ns| one(name, count as usize * grain as usize, grain * busy_ns);
         let mut all = Vec::new();
         match &self.front {
-            Front::Channel { thread, .. } => {
+            HostInterface::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;
                 all.push(one("driver thread", 1, core.cores[on].busy_ns(now)));
             }
-            Front::Link { down, up, full_duplex, reads, writes, .. } => {
+            HostInterface::Link { down, up, full_duplex, reads, writes, .. } => {
                 all.push(one("controller, reads", 1, reads.busy_ns(now)));
                 all.push(one("controller, writes", 1, writes.busy_ns(now)));
                 if *full_duplex {
@@ -55,11 +46,12 @@ impl FlashDevice {
             }
         }
         if self.contexts_max != u32::MAX {
+            let contexts = self.contexts_max as usize;
             let area_ns = self.contexts.area_ns(now);
-            all.push(Resource { held: true, ..each("read contexts", self.contexts_max, area_ns) });
+            all.push(Resource { held: true, ..one("read contexts", contexts, area_ns) });
         }
         let channels = self.channels.iter().map(|c| c.busy_ns(now)).sum();
-        all.push(each("flash channels", self.channels.len() as u32, channels));
+        all.push(one("flash channels", self.channels.len(), channels));
         let dies = self
             .dies
             .iter()
@@ -68,9 +60,10 @@ impl FlashDevice {
                 d.busy_ns + if busy { now - d.since_ns } else { 0 }
             })
             .sum();
-        all.push(each("flash dies", self.dies.len() as u32, dies));
-        let (most, area_ns) = (self.programs_max.of_device(), self.programs.area_ns(now));
-        all.push(Resource { count: most, held: true, ..each("programs at once", 0, area_ns) });
+        all.push(one("flash dies", self.dies.len(), dies));
+        let programs = self.programs_max as usize;
+        let area_ns = self.programs.area_ns(now);
+        all.push(Resource { held: true, ..one("programs at once", programs, area_ns) });
         all
     }
 
@@ -85,9 +78,7 @@ impl FlashDevice {
                 self.units_in, self.units_out
             ));
         }
-        if self.contexts.used() > self.contexts_max
-            || self.programs.used() > self.programs_max.max()
-        {
+        if self.contexts.used() > self.contexts_max || self.programs.used() > self.programs_max {
             return Err("more at once than there may be".to_owned());
         }
         self.check_content()?;
@@ -103,16 +94,15 @@ impl FlashDevice {
                 Of::PageRead => p.page_reads,
                 Of::Write => p.writes,
             };
-            let stands_for = if of == Of::PageRead { u64::from(self.grain()) } else { 1 };
-            Phase { name, of, total_ns: total_ns * stands_for, count: count * stands_for }
+            Phase { name, of, total_ns, count }
         };
         let front = match &self.front {
-            Front::Channel { .. } => "driver thread takes the command in",
-            Front::Link { .. } => "queue, link and controller",
+            HostInterface::Channel { .. } => "driver thread takes the command in",
+            HostInterface::Link { .. } => "queue, link and controller",
         };
         let deliver = match &self.front {
-            Front::Channel { .. } => "driver thread sees and copies the data",
-            Front::Link { .. } => "link, and host software",
+            HostInterface::Channel { .. } => "driver thread sees and copies the data",
+            HostInterface::Link { .. } => "link, and host software",
         };
         vec![
             phase(front, Of::Read, p.front_ns),

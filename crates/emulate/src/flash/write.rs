@@ -1,10 +1,10 @@
 //! Host writes: into the buffer, or to wait for room there. Flushes and trims.
 
-use super::{FlashDevice, Front};
+use super::{FlashDevice, HostInterface, UNIT_BYTES};
+use crate::bug_injection::InjectedBug;
 use crate::change::Change;
 use crate::core::Core;
 use crate::request::State;
-use crate::sabotage::Sabotage;
 use crate::server::ticks;
 use iodyno_units::OpKind;
 
@@ -13,7 +13,7 @@ impl FlashDevice {
     pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
-        let units = self.unit_at(at + len - 1) - self.unit_at(at) + 1;
+        let units = (at + len - 1) / UNIT_BYTES - at / UNIT_BYTES + 1;
         request.pending = units as u32;
         self.note_parts(units);
         self.housekeep(core, len);
@@ -31,7 +31,7 @@ impl FlashDevice {
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let units = request.pending.min(self.buffer_free);
-        let end = self.unit_at(request.at + u64::from(request.len) - 1) + 1;
+        let end = (request.at + u64::from(request.len) - 1) / UNIT_BYTES + 1;
         let first = end - u64::from(request.pending);
         for unit in first..first + u64::from(units) {
             self.drain.push_back(unit);
@@ -81,11 +81,11 @@ impl FlashDevice {
         }
         self.stall_left = stall.every_bytes;
         match &mut self.front {
-            Front::Link { reads, writes, .. } => {
+            HostInterface::Link { reads, writes, .. } => {
                 reads.take(core.now, ticks(stall.for_ns));
                 writes.take(core.now, ticks(stall.for_ns));
             }
-            Front::Channel { thread, .. } => {
+            HostInterface::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;
                 core.cores[on].take(core.now, ticks(stall.for_ns));
             }
@@ -94,7 +94,7 @@ impl FlashDevice {
 
     /// Everything that was acknowledged is made durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
-        let hasty = self.sabotage == Sabotage::HastyFlush;
+        let hasty = self.injected_bug == InjectedBug::HastyFlush;
         if self.buffer_protected || self.units_out == self.units_in || hasty {
             let end = core.now + self.accept_ns + self.latency_ns();
             core.at(end, slot, State::Done);
@@ -113,7 +113,7 @@ impl FlashDevice {
     /// All units before this number, in the order in which they entered the buffer, are programmed.
     /// (Programs end in any order: it is not enough to count them.)
     fn durable_before(&self) -> u64 {
-        if self.sabotage == Sabotage::CountingFlush {
+        if self.injected_bug == InjectedBug::CountingFlush {
             return self.units_out;
         }
         let begun = self.units_in - self.drain.len() as u64;
@@ -154,8 +154,8 @@ impl FlashDevice {
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);
-        let start = at.div_ceil(self.unit_bytes());
-        let units = start..self.unit_at(at + len).max(start);
+        let start = at.div_ceil(UNIT_BYTES);
+        let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
             let (volume, mut unit) = (self.volume, units.start);
             // A range may be long, and the buffer is small: what lies between is told in one piece.

@@ -10,9 +10,9 @@ use iodyno_units::rng::{Generator, below, key, stream};
 
 use super::ages::Ages;
 use super::blocks::{Blocks, NONE, Stream, UNSEALED_BLOCKS};
-use super::chunks::{Chunks, SCATTERED_PAGES_MAX};
 use super::permute::Permutation;
 use super::represent::Sample;
+use super::sequentiality::{SCATTERED_PAGES_MAX, Sequentiality};
 use super::{Counters, Ftl, Shape};
 
 /// What was done to a device before.
@@ -59,7 +59,7 @@ impl Ftl {
             owner: vec![NONE; scaled.blocks as usize * scaled.pages_per_block as usize],
             blocks: Blocks::new(scaled.blocks, scaled.pages_per_block),
             sample,
-            chunks: Chunks::new(logical),
+            sequentiality: Sequentiality::new(logical),
             collection: None,
             retired: Vec::new(),
             counters: Counters::default(),
@@ -74,7 +74,7 @@ impl Ftl {
             State::Random { pages_per_write } => {
                 let length = u64::from(pages_per_write.max(1));
                 if length <= u64::from(SCATTERED_PAGES_MAX) {
-                    ftl.chunks.scatter(&written);
+                    ftl.sequentiality.scatter(&written);
                 }
                 let writes = WriteOrder::new(logical, length, key(seed, "ftl order", number));
                 let rng = stream(seed, "ftl state", number);

@@ -53,7 +53,7 @@ impl Ftl {
             ]
         });
         let map = self.map.iter().map(|&slot| u64::from(slot));
-        let chunks = self.chunks.scores().iter().map(|&score| u64::from(score));
+        let chunks = self.sequentiality.scores().iter().map(|&score| u64::from(score));
         let counters = [self.counters.host_pages, self.counters.copied_pages, self.counters.erases];
         map.chain(blocks)
             .chain(chunks)

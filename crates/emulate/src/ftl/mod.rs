@@ -22,10 +22,10 @@
 //! | `blocks` | free, open and sealed blocks, the choice of a victim, wear |
 //! | `collect` | the collection of a victim |
 //! | `construct`, `ages` | the state that a device starts in |
-//! | `represent`, `permute`, `hot`, `written` | which pages are represented |
-//! | `chunks` | what was written in order |
+//! | `represent`, `permute`, `heavy_hitters`, `written` | which pages are represented |
+//! | `sequentiality` | what was written in order |
 //! | `power` | what a power cut leaves of it |
-//! | `sabotage` | deliberate mistakes, for tests of the tests |
+//! | `bug_injection` | deliberate mistakes, for tests of the tests |
 //! | `laws` | what must always hold |
 //! | `oracle` | closed forms of write amplification |
 //!
@@ -34,16 +34,16 @@
 
 mod ages;
 mod blocks;
-mod chunks;
+mod bug_injection;
 mod collect;
 mod construct;
-mod hot;
+mod heavy_hitters;
 mod laws;
 pub mod oracle;
 mod permute;
 mod power;
 mod represent;
-mod sabotage;
+mod sequentiality;
 mod shape;
 mod written;
 
@@ -53,12 +53,11 @@ mod tests;
 use std::ops::Range;
 
 use blocks::{Blocks, NONE};
-use chunks::Chunks;
 use collect::Collection;
 use represent::Sample;
+use sequentiality::Sequentiality;
 
 pub use blocks::{FREE_BLOCKS, Stream};
-pub(crate) use chunks::SCATTERED_PAGES_MAX;
 pub use collect::{PageCopy, Victim};
 pub use construct::State;
 pub use shape::Shape;
@@ -139,7 +138,7 @@ pub struct Ftl {
     blocks: Blocks,
     /// None in the exact form.
     sample: Option<Box<Sample>>,
-    chunks: Chunks,
+    sequentiality: Sequentiality,
     collection: Option<Collection>,
     /// Blocks that have given all their copies, and how many of those are in flight.
     retired: Vec<(u32, u32)>,
@@ -185,14 +184,14 @@ impl Ftl {
     /// The first page after `lpn` for which [`Self::sequential`] may give another answer.
     #[inline]
     pub fn chunk_end(lpn: u64) -> u64 {
-        chunks::end_of(lpn)
+        sequentiality::end_of(lpn)
     }
 
     /// A host write of `lpn` begins. The page to commit when it is programmed, if the write goes
     /// through the map.
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
-        self.chunks.write(lpn);
+        self.sequentiality.write(lpn);
         match &mut self.sample {
             None => Some(Page(lpn as u32)),
             Some(sample) => sample.write(lpn).map(Page),
@@ -260,7 +259,7 @@ impl Ftl {
     /// Whether the 1 MiB around `lpn` was last written in order, for the most part.
     #[inline]
     pub fn sequential(&self, lpn: u64) -> bool {
-        self.chunks.sequential(lpn)
+        self.sequentiality.sequential(lpn)
     }
 
     /// The page whose current data `slot` holds.
@@ -332,7 +331,7 @@ impl Ftl {
     pub fn memory_bytes(&self) -> usize {
         4 * (self.map.capacity() + self.owner.capacity())
             + self.blocks.memory_bytes()
-            + self.chunks.memory_bytes()
+            + self.sequentiality.memory_bytes()
             + self.sample.as_ref().map_or(0, |sample| size_of::<Sample>() + sample.memory_bytes())
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use iodyno_units::rng::{key, stream};
 
-use super::hot::{HeavyHitters, Write};
+use super::heavy_hitters::{HeavyHitters, Write};
 use super::permute::Permutation;
 use super::written::Written;
 

@@ -6,7 +6,7 @@ use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
 use crate::small::tiny;
 use iodyno_emulate::spec::{Attach, Flash, Kind};
-use iodyno_emulate::{Fault, Sabotage};
+use iodyno_emulate::{Fault, InjectedBug};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -106,9 +106,9 @@ pub(crate) fn history(
     seed: u64,
     cuts: u64,
     events_max: u64,
-    sabotage: Sabotage,
+    injected_bug: InjectedBug,
 ) -> Result<Done, String> {
-    let mut rig = Rig::new(members, seed, sabotage);
+    let mut rig = Rig::new(members, seed, injected_bug);
     let mut random = stream(seed, "crash", 0);
     let units: Vec<Vec<u64>> = rig.oracles.iter().map(|o| o.units().collect()).collect();
     let mut operations = 0;
@@ -120,10 +120,10 @@ pub(crate) fn history(
         let only = below(&mut random, members.len() as u64) as u32;
         let ails = below(&mut random, members.len() as u64) as u32;
         match below(&mut random, 8) {
-            0 => rig.machine.strike(&Fault::Hang { volume: ails }),
+            0 => rig.machine.apply_fault(&Fault::Hang { volume: ails }),
             1 => {
                 let factor = 1.0 + below(&mut random, 40) as f64 / 4.0;
-                rig.machine.strike(&Fault::Slow { volume: ails, factor });
+                rig.machine.apply_fault(&Fault::Slow { volume: ails, factor });
             }
             _ => {}
         }
@@ -141,11 +141,11 @@ pub(crate) fn history(
             rig.check().map_err(told)?;
         }
         if below(&mut random, 8) > 0 {
-            rig.machine.strike(&Fault::Clear { volume: ails });
+            rig.machine.apply_fault(&Fault::Clear { volume: ails });
         }
         if below(&mut random, 16) == 0 {
             for volume in 0..members.len() as u32 {
-                rig.machine.strike(&Fault::Clear { volume });
+                rig.machine.apply_fault(&Fault::Clear { volume });
             }
             rig.rest().map_err(told)?;
         }

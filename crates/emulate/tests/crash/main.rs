@@ -8,11 +8,11 @@ mod oracle;
 mod rig;
 mod small;
 
-use iodyno_emulate::Sabotage;
+use iodyno_emulate::InjectedBug;
 
 #[test]
 fn every_cut_of_every_small_history_of_flash() {
-    let count = small::try_flash(3, &[true, false], Sabotage::Nothing).unwrap();
+    let count = small::try_flash(3, &[true, false], InjectedBug::Nothing).unwrap();
     println!("{count:?}");
     assert!(count.cuts > 100_000 && count.second_cuts > 100_000, "{count:?}");
 }
@@ -31,7 +31,8 @@ fn many_cuts_of_long_histories() {
         [(long::flash_members(), 40, 2000, 200), (long::disk_members(), 20, 1250, 80)]
     {
         for seed in 0..histories {
-            let done = long::history(&members, seed, cuts, events_max, Sabotage::Nothing).unwrap();
+            let done =
+                long::history(&members, seed, cuts, events_max, InjectedBug::Nothing).unwrap();
             all.cuts += done.cuts;
             all.operations += done.operations;
             all.events += done.events;
@@ -45,7 +46,7 @@ fn many_cuts_of_long_histories() {
 /// Each deliberate bug is found, in the small histories and in the long ones.
 #[test]
 fn the_checks_find_every_deliberate_bug() {
-    use Sabotage as S;
+    use InjectedBug as S;
     let long = long::flash_members();
     for bug in [
         S::HastyFlush,

@@ -3,7 +3,7 @@
 use crate::common::system;
 use crate::oracle::{Oracle, Promise, UNIT};
 use iodyno_emulate::spec::{Kind, Volume, Written};
-use iodyno_emulate::{Failure, Fault, Machine, Sabotage};
+use iodyno_emulate::{Failure, Fault, InjectedBug, Machine};
 use iodyno_units::{Op, OpKind};
 
 /// More events than a machine has that was left alone.
@@ -38,7 +38,7 @@ impl Member {
 }
 
 impl Rig {
-    pub(crate) fn new(members: &[Member], seed: u64, sabotage: Sabotage) -> Self {
+    pub(crate) fn new(members: &[Member], seed: u64, injected_bug: InjectedBug) -> Self {
         let volumes: Vec<Volume> = members
             .iter()
             .flat_map(|m| system(m.kind.clone(), Written::Fresh, 1).volumes)
@@ -47,7 +47,7 @@ impl Rig {
         whole.volumes = volumes;
         let mut machine = Machine::represented(&whole, seed, 1).unwrap();
         machine.keep_content();
-        machine.sabotage(sabotage);
+        machine.injected_bug(injected_bug);
         let mut oracles = Vec::new();
         for (volume, member) in (0..).zip(members) {
             assert_eq!(machine.add_worker(volume), volume);
@@ -115,7 +115,7 @@ impl Rig {
     /// the power had been cut; the others go on.
     pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
         self.lost = Some(volume);
-        self.machine.strike(&Fault::Lose { volume });
+        self.machine.apply_fault(&Fault::Lose { volume });
         while self.step(self.machine.now_ns())? {}
         let left = self.oracles[volume as usize].in_flight();
         if left > 0 {
@@ -126,13 +126,13 @@ impl Rig {
             .cut(|unit| machine.content(volume, unit * UNIT))
             .map_err(|why| format!("volume {volume}, lost: {why}"))?;
         self.lost = None;
-        self.machine.strike(&Fault::Clear { volume });
+        self.machine.apply_fault(&Fault::Clear { volume });
         self.machine.check()
     }
 
     /// The power is cut between two events.
     pub(crate) fn cut(&mut self) -> Result<(), String> {
-        self.machine.strike(&Fault::PowerCut);
+        self.machine.apply_fault(&Fault::PowerCut);
         if self.machine.completed().is_some() {
             return Err("a completion outlived the power".to_owned());
         }

@@ -5,7 +5,7 @@
 use crate::common::{disk, flash, memory};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
-use iodyno_emulate::Sabotage;
+use iodyno_emulate::InjectedBug;
 use iodyno_emulate::spec::{Flash, Kind};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
@@ -78,8 +78,8 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
 const WRITES_MORE: usize = 3;
 
 /// The member is written before, until collection is steady, and comes to rest.
-pub(crate) fn prepared(member: Member, sabotage: Sabotage) -> Result<Rig, String> {
-    let mut rig = Rig::new(&[member], 1, sabotage);
+pub(crate) fn prepared(member: Member, injected_bug: InjectedBug) -> Result<Rig, String> {
+    let mut rig = Rig::new(&[member], 1, injected_bug);
     let mut random = stream(1, "prelude", 0);
     let units: Vec<u64> = rig.oracles[0].units().collect();
     for i in 0..units.len() * 3 + WRITES_MORE {
@@ -169,7 +169,7 @@ pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, S
 pub(crate) fn try_flash(
     most: usize,
     protected: &[bool],
-    sabotage: Sabotage,
+    injected_bug: InjectedBug,
 ) -> Result<Count, String> {
     let mut all = Count::default();
     for &protected in protected {
@@ -178,7 +178,7 @@ pub(crate) fn try_flash(
                 let kind = Kind::Flash(Box::new(tiny(protected, collects, planes)));
                 let units = (0..16).collect();
                 let name = format!("protected {protected}, collects {collects}, planes {planes}");
-                let rest = prepared(Member { kind, units }, sabotage)
+                let rest = prepared(Member { kind, units }, injected_bug)
                     .map_err(|why| format!("{name}, prelude: {why}"))?;
                 let copied = rest.machine.flash_counts(0).unwrap().copied_pages;
                 assert_eq!(copied > 20, collects, "{name}: {copied} copies");
@@ -198,7 +198,7 @@ pub(crate) fn try_others(most: usize) -> Result<Count, String> {
     let mut all = Count::default();
     for kind in [disk(true), disk(false), memory(true), memory(false)] {
         let units = vec![3, 4, 100_000];
-        let rest = prepared(Member { kind, units: units.clone() }, Sabotage::Nothing)?;
+        let rest = prepared(Member { kind, units: units.clone() }, InjectedBug::Nothing)?;
         let count = try_all(&rest, most, &units)?;
         all.histories += count.histories;
         all.cuts += count.cuts;

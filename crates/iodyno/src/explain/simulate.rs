@@ -10,7 +10,6 @@ use iodyno_drive::{
 use iodyno_emulate::System;
 use iodyno_emulate::flash::Counts;
 use iodyno_emulate::spec::{Attach, Kind};
-use iodyno_measure::Coarse;
 use iodyno_run::{Emulated, RunError};
 use iodyno_workload::{ArrivalKind, Spec};
 use serde_json::{Value, json};
@@ -120,7 +119,6 @@ pub(super) fn simulate(
         clock: Clock::system(),
         options: EngineOptions::default(),
         settle: None,
-        coarse: Coarse::Never,
         walks: None,
     };
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)

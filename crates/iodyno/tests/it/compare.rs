@@ -52,21 +52,6 @@ fn a_device_is_compared_with_itself_and_with_a_slower_one() {
     place.iodyno("compare last~1 last --threshold 50%").succeeds();
 }
 
-/// A run of a part of the channels beside one of all of them: that they were simulated otherwise is told.
-#[test]
-fn a_part_of_the_channels_is_a_condition() {
-    let place = Place::new();
-    for coarse in ["never", "all"] {
-        let words = "run random-read --on model:nvme-tlc-3840g --vary block=1MiB --time 300ms -q";
-        place.iodyno(&format!("{words} --coarse {coarse}")).succeeds();
-    }
-    let document = place.iodyno("compare last~1 last --json");
-    let document = document.succeeds().json();
-    let conditions = document["conditions"].as_array().unwrap();
-    let said = conditions.iter().find(|c| c["what"] == "simulated on").unwrap();
-    assert_eq!((&said["a"], &said["b"]), (&json!(["all channels"]), &json!(["one channel of 4"])));
-}
-
 #[test]
 fn runs_go_by_their_name() {
     let place = Place::new();

@@ -8,6 +8,7 @@ use crate::counts::Looks;
 use crate::pace::Lead;
 use crate::served::{Errno, Payload, Sink};
 use crate::store::Store;
+use iodyno_emulate::UNIT_BYTES;
 use iodyno_emulate::spec::Kind as DeviceKind;
 use iodyno_nbd::{Answer, Batch, Export, Info, Io, Later, Peer, Session};
 use iodyno_nbd::{Errno as NbdErrno, Kind};
@@ -17,8 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Unit of content, bytes.
-const UNIT_BYTES: u64 = 4096;
 /// Connections share so many workers of the machine.
 pub const WORKERS: u32 = 16;
 /// The longest range that a block status tells about, and its most extents.

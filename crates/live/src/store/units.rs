@@ -1,8 +1,8 @@
 //! A range of bytes as parts of units: 4 KiB, the grain in which the machine speaks of content, in
 //! which sums are kept, and which is never torn.
 
-/// Bytes of a unit.
-pub const UNIT_BYTES: u64 = 4096;
+pub use iodyno_emulate::UNIT_BYTES;
+
 /// The same, for what lies in memory.
 pub(super) const UNIT: usize = UNIT_BYTES as usize;
 

@@ -1,7 +1,7 @@
 //! Did the cell run to its end, did the operations succeed, and was anything measured at all?
 
 use super::{Level, Say};
-use crate::cell::{COARSE_FACT, Cell, Ended, FAILURE_FACT, Role, SETTLED_FACT, SKIPPED_FACT};
+use crate::cell::{Cell, Ended, FAILURE_FACT, Role, SETTLED_FACT, SKIPPED_FACT};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::Interval;
 
@@ -63,9 +63,6 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             },
         ),
         Ended::Time | Ended::Ops | Ended::Bytes => {}
-    }
-    if let Some(part) = cell.facts.get(COARSE_FACT) {
-        say("COARSE", Level::Note, format!("large I/Os were simulated on {part}"));
     }
     let errors = total.errors();
     if errors.total() > 0 {

@@ -7,7 +7,7 @@ use crate::act::Act;
 use crate::done::Done;
 use crate::next::{Method, of_stage, series_steady, tracked};
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{COARSE_FACT, Cell, Ended, Level, Role, SKIPPED_FACT, Verdict};
+use iodyno_measure::{Cell, Ended, Level, Role, SKIPPED_FACT, Verdict};
 use std::collections::BTreeSet;
 
 /// The verdicts on a run of `method` as a whole, the gravest first; empty where nothing is to be said.
@@ -35,9 +35,6 @@ pub(super) fn deviations(method: &Method, steps: &[Step<'_>]) -> Vec<String> {
     deviations.extend(noted(steps));
     if steps.iter().any(|s| s.cell.ended == Ended::Settled) {
         deviations.push("cells ended early where their steady state was proven".to_owned());
-    }
-    if steps.iter().any(|s| s.cell.facts.contains_key(COARSE_FACT)) {
-        deviations.push("large I/Os were simulated on a part of the channels".to_owned());
     }
     deviations
 }

@@ -5,7 +5,6 @@ use super::{active_range, wrong, wrong_because};
 use crate::axis::{Axis, AxisKind};
 use crate::grid::{Grid, StateWish};
 use crate::raw::{Given, Texts};
-use iodyno_measure::Coarse;
 use iodyno_units::parse_duration_ns;
 use iodyno_workload::{Spec, SpecError};
 use serde_spanned::Spanned;
@@ -195,17 +194,7 @@ impl Reader<'_> {
             },
         };
         let settles = raw.settle.as_ref().is_none_or(|s| *s.get_ref());
-        let said = match &raw.coarse {
-            None => None,
-            Some(given) => {
-                Some(given.get_ref().parse().map_err(|e: String| wrong(given.span(), e))?)
-            }
-        };
-        // A round gives means; what is listed by cell is looked at with its tail.
-        let is_round = raw.act.get_ref() == "rounds";
-        let by_itself = if is_round { Coarse::Alike } else { Coarse::Never };
-        let coarse = self.defaults.coarse.or(said).unwrap_or(by_itself);
-        let grid = Grid { base, axes: all, time_ns, state, rate_of, settles, coarse };
+        let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };
         let n = grid.len();
         if n > POINTS_MAX {
             return Err(wrong(raw.act.span(), format!("{n} cells are more than {POINTS_MAX}")));

@@ -59,8 +59,8 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
     let of_act = match verb {
         "fill" => "block threads depth active passes",
         "wait" => "time",
-        "cells" => "GRID order repeats settle coarse ceiling",
-        "rounds" => "GRID settle coarse rounds window range slope track before ceiling",
+        "cells" => "GRID order repeats settle ceiling",
+        "rounds" => "GRID settle rounds window range slope track before ceiling",
         "series" => "GRID samples wait fills steady_every window range slope",
         "points" => "of choose time before ceiling",
         _ => "",
@@ -77,7 +77,7 @@ fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
         time, ramp, order, repeats, passes, rounds, window, range, slope, before, samples, wait,
         fills
     );
-    note!(steady_every, of, choose, settle, coarse);
+    note!(steady_every, of, choose, settle);
     given.extend(raw.track.first().map(|track| ("track", track.span())));
     given.extend(raw.ceiling.values().next().map(|ceiling| ("ceiling", ceiling.span())));
     let known = |key: &str| {

@@ -4,7 +4,7 @@
 
 use super::pairing::Entry;
 use super::remark;
-use iodyno_measure::{COARSE_FACT, Cell, Level, Verdict};
+use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 use serde_json::Value;
@@ -133,12 +133,6 @@ fn of_run(run: &Run, real: bool, values: &mut Values) {
 fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     let key = &cell.key;
     put(values, "threads", Some(key.threads.to_string()));
-    if cell.facts.get("time").is_some_and(|time| time == "virtual") {
-        let part = cell.facts.get(COARSE_FACT).map_or("all channels", |said| {
-            said.split_once(':').map_or(said.as_str(), |(part, _)| part)
-        });
-        put(values, "simulated on", Some(part.to_owned()));
-    }
     put(values, "depth", Some(key.depth.to_string()));
     let block = |(bytes, share): &(u32, f64)| {
         let size = human::size(u64::from(*bytes));

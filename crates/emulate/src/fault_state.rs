@@ -1,13 +1,13 @@
-//! What is wrong with which volume at present: slow, hung, gone, or unreadable in places. A machine
-//! in which all is well has none of this, and asks one question an event.
+//! The faults that are in effect on each volume: slow, hung, lost, or unreadable in places. A machine
+//! without faults holds none of this, and checks one option an event.
 //!
 //! A device that is slow or hangs works on inside. Only the event that would end a host's operation
 //! is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
-//! flash are in `flash/guard`, where parity may rebuild them.)
+//! flash are in `flash/recovery`, where parity may rebuild them.)
 
+use crate::change::UNIT_BYTES;
+use crate::completion::Failure;
 use crate::core::Core;
-use crate::flash::UNIT_BYTES;
-use crate::machine::Failure;
 use crate::ranges::Ranges;
 use crate::request::{Slab, State};
 use iodyno_units::OpKind;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// What is wrong with a volume as a whole, until it is cleared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ails {
+pub struct FaultState {
     /// Everything takes so many times as long; 1: as usual.
     pub slow_factor: f64,
     /// Nothing completes.
@@ -24,15 +24,15 @@ pub struct Ails {
     pub lost: bool,
 }
 
-impl Ails {
-    /// All is well.
-    pub const WELL: Self = Self { slow_factor: 1.0, hung: false, lost: false };
+impl FaultState {
+    /// No fault.
+    pub const NONE: Self = Self { slow_factor: 1.0, hung: false, lost: false };
 }
 
 /// One volume.
 #[derive(Clone, Debug)]
-struct Illness {
-    ails: Ails,
+struct VolumeFaults {
+    state: FaultState,
     /// Since when it is slow.
     since_ns: u64,
     /// Units that can't be read (disks and memory).
@@ -41,16 +41,21 @@ struct Illness {
     parked: Vec<u32>,
 }
 
-impl Default for Illness {
+impl Default for VolumeFaults {
     fn default() -> Self {
-        Self { ails: Ails::WELL, since_ns: 0, unreadable: Ranges::default(), parked: Vec::new() }
+        Self {
+            state: FaultState::NONE,
+            since_ns: 0,
+            unreadable: Ranges::default(),
+            parked: Vec::new(),
+        }
     }
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Ailing {
-    volumes: Vec<Illness>,
+pub(crate) struct FaultStates {
+    volumes: Vec<VolumeFaults>,
     /// By slot: when a host's operation was handed over, if that was since something is wrong.
     handed_ns: Vec<u64>,
     /// Slots whose last event was put off already.
@@ -71,10 +76,10 @@ fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
 
-impl Ailing {
+impl FaultStates {
     pub(crate) fn new(volumes: u32) -> Self {
         Self {
-            volumes: (0..volumes).map(|_| Illness::default()).collect(),
+            volumes: (0..volumes).map(|_| VolumeFaults::default()).collect(),
             handed_ns: Vec::new(),
             put_off: BTreeSet::new(),
         }
@@ -93,7 +98,7 @@ impl Ailing {
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
         let illness = &mut self.volumes[request.volume as usize];
-        if illness.ails.lost && request.host {
+        if illness.state.lost && request.host {
             self.put_off.remove(&slot);
             core.complete(slot, Some(Failure::Lost));
             return Verdict::Handled;
@@ -102,14 +107,14 @@ impl Ailing {
             return Verdict::Happens;
         }
         let put_off_before = self.put_off.remove(&slot);
-        if illness.ails.hung {
+        if illness.state.hung {
             illness.parked.push(slot);
             return Verdict::Handled;
         }
-        if illness.ails.slow_factor > 1.0 && !put_off_before {
+        if illness.state.slow_factor > 1.0 && !put_off_before {
             let handed_ns = self.handed_ns.get(slot as usize).copied().unwrap_or(0);
             let took_ns = core.now - handed_ns.max(illness.since_ns);
-            let more_ns = (took_ns as f64 * (illness.ails.slow_factor - 1.0)) as u64;
+            let more_ns = (took_ns as f64 * (illness.state.slow_factor - 1.0)) as u64;
             self.put_off.insert(slot);
             core.at(core.now.saturating_add(more_ns), slot, core.slab[slot].state);
             return Verdict::Handled;
@@ -124,30 +129,30 @@ impl Ailing {
     /// From now on everything takes `factor` times as long.
     pub(crate) fn slow(&mut self, volume: u32, factor: f64, now_ns: u64) {
         let illness = &mut self.volumes[volume as usize];
-        if illness.ails.slow_factor <= 1.0 {
+        if illness.state.slow_factor <= 1.0 {
             illness.since_ns = now_ns;
         }
         // (What is no number counts as 1 too.)
-        illness.ails.slow_factor = factor.max(1.0);
+        illness.state.slow_factor = factor.max(1.0);
     }
 
     pub(crate) fn hang(&mut self, volume: u32) {
-        self.volumes[volume as usize].ails.hung = true;
+        self.volumes[volume as usize].state.hung = true;
     }
 
-    pub(crate) fn of(&self, volume: u32) -> Ails {
-        self.volumes[volume as usize].ails
+    pub(crate) fn of(&self, volume: u32) -> FaultState {
+        self.volumes[volume as usize].state
     }
 
     pub(crate) fn is_lost(&self, volume: u32) -> bool {
-        self.volumes[volume as usize].ails.lost
+        self.volumes[volume as usize].state.lost
     }
 
     /// The device is gone. Of its requests, those of hosts that were handed over fail; all others
     /// go, but for those that are handed over later and fail then (`later` says which).
     pub(crate) fn lose(&mut self, core: &mut Core, volume: u32, later: impl Fn(State) -> bool) {
         let illness = &mut self.volumes[volume as usize];
-        illness.ails.lost = true;
+        illness.state.lost = true;
         let parked = std::mem::take(&mut illness.parked);
         let gone: BTreeSet<u32> = (0..core.slab.len() as u32)
             .filter(|slot| {
@@ -173,20 +178,20 @@ impl Ailing {
         self.volumes[volume as usize].unreadable.add(units);
     }
 
-    /// All is well with the volume: what was parked happens now. Gives whether the device had been
+    /// Clears the volume's faults: what was parked happens now. Gives whether the device had been
     /// gone.
     pub(crate) fn clear(&mut self, core: &mut Core, volume: u32) -> bool {
         let was = std::mem::take(&mut self.volumes[volume as usize]);
         for slot in was.parked {
             core.at(core.now, slot, core.slab[slot].state);
         }
-        was.ails.lost
+        was.state.lost
     }
 
     /// Whether nothing is wrong anywhere.
     pub(crate) fn is_over(&self) -> bool {
-        let well = |v: &Illness| v.ails == Ails::WELL && v.unreadable.is_empty();
-        self.volumes.iter().all(well)
+        let is_clear = |v: &VolumeFaults| v.state == FaultState::NONE && v.unreadable.is_empty();
+        self.volumes.iter().all(is_clear)
     }
 
     /// The power fails: no request survives.
@@ -198,7 +203,7 @@ impl Ailing {
 }
 
 /// Whether the operation that ends reads what can't be read; what it writes or drops is whole again.
-fn touches_unreadable(illness: &mut Illness, core: &Core, slot: u32) -> bool {
+fn touches_unreadable(illness: &mut VolumeFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {
         return false;

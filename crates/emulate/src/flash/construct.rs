@@ -3,15 +3,14 @@
 //! What it does then is in the modules beside this one.
 
 use super::collect::parts;
-use super::grain::{Limit, written_units};
-use super::{Counts, Die, FlashDevice, Front, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
+use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
+use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{self, Ftl, Shape};
+use crate::gauge::Gauge;
 use crate::request::{List, State};
-use crate::sabotage::Sabotage;
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Precondition, Written};
-use crate::usage::Gauge;
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
@@ -22,20 +21,6 @@ const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
 /// A translation layer as it was made, and of what: devices that are alike start out alike.
 type Made = (Shape, ftl::State, u64, Ftl);
-
-/// How flash devices are simulated.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
-    /// One logical page in so many goes through the map; None: by the device's size.
-    pub represent: Option<u32>,
-    /// So many channels are simulated as one (`grain.rs`).
-    pub grain: u32,
-}
-
-impl Form {
-    /// Every page in the map, every channel by itself.
-    pub(crate) const EXACT: Self = Self { represent: Some(1), grain: 1 };
-}
 
 /// What a flash device is built with beside its specification.
 pub(crate) struct Site {
@@ -48,7 +33,8 @@ pub(crate) struct Site {
     /// ns a byte of the memory channel.
     pub channel_ns_per_byte: f64,
     pub remote_factor: f64,
-    pub form: Form,
+    /// One logical page in so many goes through the map; None: by the device's size.
+    pub represent: Option<u32>,
 }
 
 impl Site {
@@ -67,26 +53,19 @@ impl FlashDevice {
         made: &mut Vec<Made>,
     ) -> Result<Self, String> {
         let n = &spec.nand;
-        let grain = site.form.grain;
-        let unit_bytes = UNIT_BYTES * u64::from(grain);
-        let channels = n.channels / grain;
-        let die_count = channels * n.dies_per_channel;
-        let program_units = units_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
-        let units_per_page = units_of(u64::from(n.page_bytes)) as u32;
-        let lanes = spec.controller.lanes.max(1);
+        let die_count = n.channels * n.dies_per_channel;
+        let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
+        let logical_pages = spec.capacity_bytes / UNIT_BYTES;
+        let units_per_page = unit_of(u64::from(n.page_bytes)) as u32;
         let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
-        let mut shape = shape(spec, site.form);
-        let logical_pages = shape.logical_pages;
-        shape.represent = site.form.represent.unwrap_or_else(|| {
+        let represent = site.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / site.devices.max(1)).max(REPRESENTED_PAGES_MIN);
             Shape::auto_represent(logical_pages, share)
         });
-        let represent = shape.represent;
+        let shape = shape(spec, represent);
         shape.check()?;
         let written_units = match before.how {
-            Written::Random { block_bytes } => {
-                written_units(units_of(u64::from(block_bytes)) as u32, grain)
-            }
+            Written::Random { block_bytes } => unit_of(u64::from(block_bytes)) as u32,
             _ => 1,
         };
         let state = match before.how {
@@ -121,7 +100,7 @@ impl FlashDevice {
                 read_copy_bytes_per_s,
                 write_copy_bytes_per_s,
                 ..
-            } => Front::Channel {
+            } => HostInterface::Channel {
                 thread: site.thread,
                 ready: List::default(),
                 poll: {
@@ -142,7 +121,7 @@ impl FlashDevice {
                 latency_ns,
                 queue_max,
                 ..
-            } => Front::Link {
+            } => HostInterface::Link {
                 down: Server::default(),
                 up: Server::default(),
                 full_duplex: *full_duplex,
@@ -159,26 +138,23 @@ impl FlashDevice {
                 write_command_ticks: ticks(spec.controller.write_command_ns),
             },
         };
-        let buffer_units = (spec.buffer.bytes / unit_bytes).max(u64::from(program_units)) as u32;
-        let slc_units = n.slc.map_or(0, |s| s.bytes / unit_bytes);
+        let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
+        let buffer_units = unit_of(spec.buffer.bytes).max(u64::from(program_units)) as u32;
+        let slc_units = n.slc.map_or(0, |s| s.bytes / UNIT_BYTES);
         Ok(Self {
             volume: site.volume,
             front,
             dies: (0..die_count)
-                .map(|die| Die { channel: (die % channels) as u16, ..Die::default() })
+                .map(|die| Die { channel: (die % n.channels) as u16, ..Die::default() })
                 .collect(),
             slow: vec![SLOW; die_count as usize],
-            channels: vec![Server::default(); channels as usize],
-            contexts_max: match spec.controller.read_contexts {
-                0 => u32::MAX,
-                most => most / grain,
-            },
+            channels: vec![Server::default(); n.channels as usize],
+            contexts_max: unlimited(spec.controller.read_contexts),
             contexts: Gauge::default(),
             context_waiting: List::default(),
-            lanes,
+            lanes: spec.controller.lanes.max(1),
             split: share_of_u64(spec.controller.page_split),
             units_per_page,
-            unit_log2: unit_bytes.ilog2(),
             written_units,
             read_latency_ns: spec.controller.read_latency_ns,
             read_ns: n.read_ns,
@@ -197,15 +173,10 @@ impl FlashDevice {
             units_out: 0,
             flushes: VecDeque::new(),
             program_units,
-            programs_max: Limit::new(n.programs_max, grain, n.program_slow_ns)
-                .at_most(2 * die_count),
+            programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),
             copy_programs: 0,
-            copy_programs_max: Limit::new(
-                spec.translation.collection.map_or(0, |c| c.programs_max),
-                grain,
-                n.program_slow_ns,
-            ),
+            copy_programs_max: unlimited(spec.translation.collection.map_or(0, |c| c.programs_max)),
             next_die: 0,
             batches: Vec::new(),
             batches_free: Vec::new(),
@@ -251,37 +222,35 @@ impl FlashDevice {
             rng: rng::stream(site.seed, "collection", number),
             capacity_bytes: spec.capacity_bytes,
             key: rng::key(site.seed, "placement", number),
-            raw_units: n.raw_bytes / unit_bytes,
+            raw_units: n.raw_bytes / UNIT_BYTES,
             parity_stripe: n.parity_stripe,
             damage: None,
             content: None,
-            sabotage: Sabotage::Nothing,
+            injected_bug: InjectedBug::Nothing,
             phases: Phases::default(),
             counts: Counts::default(),
         })
     }
 }
 
-/// Units of 4 KiB in so many bytes, at least one.
-fn units_of(bytes: u64) -> u64 {
+/// Pages of 4 KiB in so many bytes, at least one.
+fn unit_of(bytes: u64) -> u64 {
     (bytes / UNIT_BYTES).max(1)
 }
 
 /// The translation layer of a device: erased by rows of one block on every plane, and without what
 /// is reserved.
-pub(crate) fn shape(spec: &spec::Flash, form: Form) -> Shape {
+pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     let n = &spec.nand;
-    let unit_bytes = UNIT_BYTES * u64::from(form.grain);
-    let program_units = units_of(u64::from(n.planes) * u64::from(n.page_bytes));
-    let dies = u64::from(n.channels / form.grain) * u64::from(n.dies_per_channel);
+    let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes));
+    let dies = u64::from(n.channels) * u64::from(n.dies_per_channel);
     let row = u64::from(n.pages_per_block) * program_units * dies;
     let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
     Shape {
-        // The last unit of the coarse form may be in part beyond the end.
-        logical_pages: spec.capacity_bytes.div_ceil(unit_bytes),
-        raw_pages: (usable as u64 / unit_bytes) / row * row,
+        logical_pages: spec.capacity_bytes / UNIT_BYTES,
+        raw_pages: (usable as u64 / UNIT_BYTES) / row * row,
         pages_per_block: row as u32,
-        represent: form.represent.unwrap_or(1),
+        represent,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Deliberate mistakes of the map (see `crate::sabotage`).
+//! Deliberate mistakes of the map (see `crate::injected_bug`).
 
 use super::{Ftl, Page, PageCopy};
 

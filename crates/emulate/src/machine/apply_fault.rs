@@ -1,16 +1,16 @@
-//! Faults: when each strikes, and what it does to the parts of the machine.
+//! Faults: when each takes effect, and what it does to the parts of the machine.
 
 use super::{Machine, Part};
-use crate::ailing::Ailing;
+use crate::change::UNIT_BYTES;
 use crate::fault::Fault;
-use crate::flash::UNIT_BYTES;
+use crate::fault_state::FaultStates;
 use crate::request::State;
 
 impl Machine {
-    /// A fault strikes at `at_ns` (now, if that is past), after what happens at that instant.
+    /// A fault takes effect at `at_ns` (now, if that is past), after what happens at that instant.
     ///
     /// # Panics
-    /// If there is no such volume, and in the coarse form.
+    /// If there is no such volume.
     pub fn inject(&mut self, at_ns: u64, fault: Fault) {
         self.check_volume(&fault);
         self.faults_made += 1;
@@ -20,24 +20,23 @@ impl Machine {
 
     fn check_volume(&self, fault: &Fault) {
         let known = fault.volume().is_none_or(|volume| volume < self.volumes());
-        assert_eq!(self.grain, 1, "the coarse form takes no faults");
         assert!(known, "{fault:?}: there are {} volumes", self.volumes());
     }
 
     /// The next fault, now.
     #[cold]
-    pub(super) fn strike_next(&mut self) {
+    pub(super) fn apply_next_fault(&mut self) {
         let Some(((at_ns, _), fault)) = self.faults.pop_first() else { return };
         self.fault_ns = self.faults.first_key_value().map_or(u64::MAX, |f| f.0.0);
         self.core.now = at_ns;
-        self.strike(&fault);
+        self.apply_fault(&fault);
     }
 
-    /// A fault strikes at this moment, before what else happens at this instant.
+    /// Applies a fault at this moment, before what else happens at this instant.
     ///
     /// # Panics
-    /// If there is no such volume, and in the coarse form.
-    pub fn strike(&mut self, fault: &Fault) {
+    /// If there is no such volume.
+    pub fn apply_fault(&mut self, fault: &Fault) {
         self.check_volume(fault);
         match *fault {
             Fault::PowerCut => self.power_cut(),
@@ -45,37 +44,37 @@ impl Machine {
             Fault::Block { volume, offset_bytes } => self.damage(volume, offset_bytes, true),
             Fault::Slow { volume, factor } => {
                 let now_ns = self.core.now;
-                self.ailing().slow(volume, factor, now_ns);
+                self.fault_states().slow(volume, factor, now_ns);
             }
-            Fault::Hang { volume } => self.ailing().hang(volume),
+            Fault::Hang { volume } => self.fault_states().hang(volume),
             Fault::Lose { volume } => self.lose(volume),
             Fault::Latent { volume, offset_bytes, len_bytes } => {
                 let end = offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES);
                 let units = offset_bytes / UNIT_BYTES..end;
                 match &mut self.parts[volume as usize] {
                     Part::Flash(flash) => flash.damage_units(units),
-                    Part::Disk(_) | Part::Memory(_) => self.ailing().damage(volume, units),
+                    Part::Disk(_) | Part::Memory(_) => self.fault_states().damage(volume, units),
                 }
             }
             Fault::Clear { volume } => {
                 if let Part::Flash(flash) = &mut self.parts[volume as usize] {
                     flash.mend();
                 }
-                if let Some(ailing) = &mut self.ailing
-                    && ailing.clear(&mut self.core, volume)
+                if let Some(fault_states) = &mut self.fault_states
+                    && fault_states.clear(&mut self.core, volume)
                 {
                     self.power_on(volume);
                 }
             }
         }
-        if self.ailing.as_ref().is_some_and(|ailing| ailing.is_over()) {
-            self.ailing = None;
+        if self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_over()) {
+            self.fault_states = None;
         }
     }
 
-    fn ailing(&mut self) -> &mut Ailing {
+    fn fault_states(&mut self) -> &mut FaultStates {
         let volumes = self.parts.len() as u32;
-        self.ailing.get_or_insert_with(|| Box::new(Ailing::new(volumes)))
+        self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(volumes)))
     }
 
     fn damage(&mut self, volume: u32, offset_bytes: u64, whole_block: bool) {
@@ -86,14 +85,15 @@ impl Machine {
 
     fn power_cut(&mut self) {
         self.core.power_cut();
-        if let Some(ailing) = &mut self.ailing {
-            ailing.power_cut();
+        if let Some(fault_states) = &mut self.fault_states {
+            fault_states.power_cut();
         }
         for volume in 0..self.volumes() {
             self.power_off(volume);
         }
         for volume in 0..self.volumes() {
-            if !self.ailing.as_ref().is_some_and(|ailing| ailing.is_lost(volume)) {
+            if !self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_lost(volume))
+            {
                 self.power_on(volume);
             }
         }
@@ -101,15 +101,16 @@ impl Machine {
 
     fn lose(&mut self, volume: u32) {
         let volumes = self.parts.len() as u32;
-        let ailing = self.ailing.get_or_insert_with(|| Box::new(Ailing::new(volumes)));
-        if ailing.is_lost(volume) {
+        let fault_states =
+            self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(volumes)));
+        if fault_states.is_lost(volume) {
             return;
         }
         // What is not yet handed over fails when it is. (Memory has no queue: its submitter finds
         // out when it is through.)
         let memory = matches!(self.parts[volume as usize], Part::Memory(_));
         let later = |state| state == State::Issued || (memory && state == State::Done);
-        ailing.lose(&mut self.core, volume, later);
+        fault_states.lose(&mut self.core, volume, later);
         self.power_off(volume);
     }
 

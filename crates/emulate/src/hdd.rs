@@ -4,9 +4,9 @@
 mod content;
 
 use crate::change::Change;
+use crate::completion::Failure;
 use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
-use crate::machine::Failure;
 use crate::request::State;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;
@@ -14,7 +14,7 @@ use iodyno_units::{Op, OpKind};
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Rotating {
+pub(crate) struct Hdd {
     volume: u32,
     disk: Disk,
     /// The earliest wake-up that is in the queue of events; `u64::MAX`: none.
@@ -23,7 +23,7 @@ pub(crate) struct Rotating {
     content: Option<Content>,
 }
 
-impl Rotating {
+impl Hdd {
     pub(crate) fn new(spec: &DiskSpec, seed: u64, volume: u32) -> Result<Self, String> {
         spec.check().map_err(|(field, message)| format!("{field}: {message}"))?;
         let disk = Disk::new(spec, seed, u64::from(volume));

@@ -12,7 +12,7 @@ const PAGES_LOG2: u32 = 8;
 const OUT_OF_ORDER: u8 = 4;
 const SCATTERED_FROM: u8 = 128;
 /// Random writes of more pages than this are in order for the most part.
-pub(crate) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
+pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
 /// So many writes at once are recognised as in order, each in a chunk of its own.
 const STREAMS_LOG2: u32 = 6;
 
@@ -23,7 +23,7 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Chunks {
+pub(super) struct Sequentiality {
     scores: Vec<u8>,
     /// How many are in order: where none is, nothing need be looked up.
     in_order: usize,
@@ -35,7 +35,7 @@ pub(super) struct Chunks {
     ends: [u64; 1 << STREAMS_LOG2],
 }
 
-impl Chunks {
+impl Sequentiality {
     pub(super) fn new(logical_pages: u64) -> Self {
         let chunks = logical_pages.div_ceil(1 << PAGES_LOG2) as usize;
         Self {
@@ -100,13 +100,13 @@ mod tests {
 
     const PAGES: u64 = 64 * 256;
 
-    fn sequential(chunks: &Chunks) -> usize {
+    fn sequential(chunks: &Sequentiality) -> usize {
         (0..64).filter(|chunk| chunks.sequential(chunk * 256)).count()
     }
 
     #[test]
     fn an_eighth_out_of_order_scatters_and_one_pass_in_order_mends() {
-        let mut chunks = Chunks::new(PAGES);
+        let mut chunks = Sequentiality::new(PAGES);
         for i in 0..32 {
             assert!(chunks.sequential(300), "{i}");
             chunks.write(256 + i * 101 % 256);
@@ -125,7 +125,7 @@ mod tests {
     /// Several sequential writers don't disturb each other, whatever their distance.
     #[test]
     fn interleaved_streams_are_in_order() {
-        let mut chunks = Chunks::new(PAGES);
+        let mut chunks = Sequentiality::new(PAGES);
         chunks.scatter(&(0..PAGES));
         for i in 0..PAGES / 16 {
             for writer in 0..16 {
@@ -139,7 +139,7 @@ mod tests {
     fn short_random_writes_scatter_and_long_ones_do_not() {
         let mut rng = stream(1, "test", 0);
         for (length, scattered) in [(1, true), (2, true), (8, false), (32, false)] {
-            let mut chunks = Chunks::new(PAGES);
+            let mut chunks = Sequentiality::new(PAGES);
             for _ in 0..8 * PAGES / length {
                 let start = below(&mut rng, PAGES / length) * length;
                 (start..start + length).for_each(|lpn| chunks.write(lpn));

@@ -2,10 +2,10 @@
 //! is chosen from what waits at that instant, and an access once begun runs to its end. Read-ahead is the
 //! exception: it goes on track by track and gives way to any other work.
 
-use super::buffer::Extent;
-use super::drive::{Disk, NEVER, WriteRange};
-use super::journal::Step;
-use super::layout::{Access, Layout, Place};
+use super::super::buffer::Extent;
+use super::super::journal::{Step, WriteRange};
+use super::super::layout::{Access, Layout, Place};
+use super::{Disk, NEVER};
 use iodyno_units::OpKind;
 
 /// Data goes over the link in pieces of this size, each when it is read.
@@ -13,7 +13,7 @@ const LINK_PIECE_BYTES: u64 = 4096;
 
 /// What the heads are at.
 #[derive(Clone, Debug)]
-pub(super) enum Medium {
+pub(in crate::disk) enum Heads {
     /// Nothing.
     Idle,
     /// A read, or a write that is acknowledged when it is there.
@@ -46,9 +46,9 @@ impl Disk {
     /// Gives the heads work if they are free, or read ahead although there is better to do.
     pub(super) fn start_medium(&mut self, now_ns: u64) {
         let work = !self.foreground.is_empty() || !self.buffer.is_clean();
-        match &self.medium {
-            Medium::Idle => {}
-            Medium::Stream(stream) if work && stream.waiting.is_empty() => self.stop_stream(now_ns),
+        match &self.heads {
+            Heads::Idle => {}
+            Heads::Stream(stream) if work && stream.waiting.is_empty() => self.stop_stream(now_ns),
             _ => return,
         }
         let destage_turn =
@@ -63,7 +63,7 @@ impl Disk {
             let access = self.layout.access(now_ns, self.head, &extent.place, extent.len, true);
             self.medium_until = now_ns + access.total_ns();
             self.note(Step::Taken(extent.range()));
-            self.medium = Medium::Destage { extent, access };
+            self.heads = Heads::Destage { extent, access };
             self.foreground_had_turn = false;
         } else if let Some((segment, target)) = self.wish.take() {
             self.start_stream(now_ns, segment, target, Vec::new());
@@ -106,20 +106,20 @@ impl Disk {
             self.link_ready = (begin.max(end - access.transfer_ns).max(now_ns), slot);
         }
         self.medium_until = end;
-        self.medium = Medium::Serve { slot, access };
+        self.heads = Heads::Serve { slot, access };
         self.foreground_had_turn = true;
     }
 
     /// The heads have done what they were at.
     pub(super) fn medium_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
         self.medium_until = NEVER;
-        match std::mem::replace(&mut self.medium, Medium::Idle) {
-            Medium::Idle => {}
-            Medium::Serve { slot, access } => {
+        match std::mem::replace(&mut self.heads, Heads::Idle) {
+            Heads::Idle => {}
+            Heads::Serve { slot, access } => {
                 self.count(&access);
                 self.served(now_ns, slot, &access, done);
             }
-            Medium::Destage { access, .. } => {
+            Heads::Destage { access, .. } => {
                 self.count(&access);
                 self.usage.destages += 1;
                 self.buffer.landed();
@@ -127,7 +127,7 @@ impl Disk {
                 self.finish_flushes(now_ns, done);
                 self.admit_writes(now_ns);
             }
-            Medium::Stream(stream) => self.stream_run_done(now_ns, stream),
+            Heads::Stream(stream) => self.stream_run_done(now_ns, stream),
         }
     }
 
@@ -174,8 +174,8 @@ impl Disk {
         let ahead = end.saturating_add(self.spec.read_ahead_bytes);
         self.note_progress(now_ns);
         if let Some(found) = self.segments.find(start, end) {
-            match &mut self.medium {
-                Medium::Stream(stream) if stream.segment == found => {
+            match &mut self.heads {
+                Heads::Stream(stream) if stream.segment == found => {
                     stream.target = stream.target.max(ahead);
                 }
                 // Reading on pays when half of what lies ahead is used up: each time costs the wait
@@ -190,7 +190,7 @@ impl Disk {
             return true;
         }
         let lone = self.foreground.is_empty();
-        if let Medium::Stream(stream) = &mut self.medium {
+        if let Heads::Stream(stream) = &mut self.heads {
             let segment = self.segments.get(stream.segment);
             if lone && (segment.start..=stream.target).contains(&start) && end > segment.end {
                 stream.target = stream.target.max(ahead);
@@ -212,7 +212,7 @@ impl Disk {
         let place = self.layout.place(from_byte);
         let access = self.layout.access(now_ns, self.head, &place, 0, false);
         self.head = place.track;
-        self.medium = Medium::Stream(Stream {
+        self.heads = Heads::Stream(Stream {
             segment,
             begun_ns: now_ns,
             from_ns: now_ns + access.seek_ns + access.rotation_ns,
@@ -228,7 +228,7 @@ impl Disk {
     /// Sets when the run along the present track ends: at its end, at the target, or at the end of the
     /// nearest read that waits.
     fn plan_run(&mut self) {
-        let Medium::Stream(stream) = &mut self.medium else { return };
+        let Heads::Stream(stream) = &mut self.heads else { return };
         let mut stop = stream.from_byte + Layout::rest_of_track(&stream.place);
         stop = stop.min(stream.target.min(self.spec.capacity_bytes));
         for &slot in &stream.waiting {
@@ -241,7 +241,7 @@ impl Disk {
 
     /// Marks in the segment how far the head has come.
     fn note_progress(&mut self, now_ns: u64) {
-        if let Medium::Stream(stream) = &self.medium {
+        if let Heads::Stream(stream) = &self.heads {
             let time = now_ns.saturating_sub(stream.from_ns);
             let reached = stream.from_byte + self.layout.bytes_in(&stream.place, time);
             let (segment, end) = (stream.segment, reached.min(stream.stop));
@@ -278,7 +278,7 @@ impl Disk {
     /// Leaves off reading ahead; nothing waits for it.
     fn stop_stream(&mut self, now_ns: u64) {
         self.note_progress(now_ns);
-        if let Medium::Stream(stream) = std::mem::replace(&mut self.medium, Medium::Idle) {
+        if let Heads::Stream(stream) = std::mem::replace(&mut self.heads, Heads::Idle) {
             self.usage.reading_ahead_ns += now_ns - stream.begun_ns;
             self.medium_until = NEVER;
         }
@@ -286,7 +286,7 @@ impl Disk {
 
     /// A write comes over what is being read ahead: leaves off; reads that waited go to the medium.
     pub(super) fn drop_stream_over(&mut self, now_ns: u64, start: u64, end: u64) {
-        let Medium::Stream(stream) = &mut self.medium else { return };
+        let Heads::Stream(stream) = &mut self.heads else { return };
         let from = self.segments.get(stream.segment).start;
         if start >= stream.target || from >= end {
             return;
@@ -301,9 +301,9 @@ impl Disk {
 
     /// The write that the heads are at.
     pub(super) fn write_under_heads(&self) -> Option<WriteRange> {
-        match &self.medium {
-            Medium::Destage { extent, .. } => Some(extent.range()),
-            Medium::Serve { slot, .. } => {
+        match &self.heads {
+            Heads::Destage { extent, .. } => Some(extent.range()),
+            Heads::Serve { slot, .. } => {
                 let request = &self.requests[*slot as usize];
                 (request.op.kind != OpKind::Read).then(|| WriteRange {
                     id: request.id,

@@ -11,12 +11,12 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// The cache. Block numbers are stored plus one; 0 is an empty slot.
 #[derive(Clone, Debug)]
-pub(super) struct Flash {
+pub(super) struct NandCache {
     seen: Vec<u64>,
     held: Vec<u64>,
 }
 
-impl Flash {
+impl NandCache {
     /// A cache of this size, empty.
     pub(super) fn new(bytes: u64) -> Self {
         let slots = (bytes / BLOCK_BYTES) as usize;

@@ -9,7 +9,7 @@ use iodyno_units::human;
 
 /// How a value is written, and its limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum ValueType {
     /// Bytes: `"8KiB"`. Limits in bytes.
     Size(u64, u64),
     /// A time: `"80us"`. Limits in ns.
@@ -28,7 +28,7 @@ pub(super) enum Form {
     Word(&'static [&'static str]),
 }
 
-impl Form {
+impl ValueType {
     /// A value of this form, for help.
     pub(super) fn example(self) -> String {
         match self {
@@ -79,13 +79,13 @@ pub(super) struct Key {
     /// The key with its table: `nand.read`.
     pub(super) path: &'static str,
     /// How its value is written.
-    pub(super) form: Form,
+    pub(super) form: ValueType,
     /// It may be left out.
     pub(super) optional: bool,
 }
 
 impl Key {
-    const fn new(path: &'static str, form: Form) -> Self {
+    const fn new(path: &'static str, form: ValueType) -> Self {
         Self { path, form, optional: false }
     }
 
@@ -110,37 +110,37 @@ pub(super) enum Presence {
 
 /// One table of parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TableForm {
+pub(super) struct TableSchema {
     /// Its name; empty for the top of the file.
     pub(super) name: &'static str,
     pub(super) presence: Presence,
     pub(super) keys: &'static [Key],
 }
 
-const fn required(name: &'static str, keys: &'static [Key]) -> TableForm {
-    TableForm { name, presence: Presence::Required, keys }
+const fn required(name: &'static str, keys: &'static [Key]) -> TableSchema {
+    TableSchema { name, presence: Presence::Required, keys }
 }
 
 const fn size(path: &'static str, limits: RangeInclusive<u64>) -> Key {
-    Key::new(path, Form::Size(*limits.start(), *limits.end()))
+    Key::new(path, ValueType::Size(*limits.start(), *limits.end()))
 }
 const fn time(path: &'static str, limits: RangeInclusive<u64>) -> Key {
-    Key::new(path, Form::Time(*limits.start(), *limits.end()))
+    Key::new(path, ValueType::Time(*limits.start(), *limits.end()))
 }
 const fn count(path: &'static str, limits: RangeInclusive<u64>) -> Key {
-    Key::new(path, Form::Count(*limits.start(), *limits.end()))
+    Key::new(path, ValueType::Count(*limits.start(), *limits.end()))
 }
 const fn number(path: &'static str, least: f64, most: f64) -> Key {
-    Key::new(path, Form::Number(least, most))
+    Key::new(path, ValueType::Number(least, most))
 }
 const fn bandwidth(path: &'static str) -> Key {
-    Key::new(path, Form::Bandwidth(1e6, 1e11))
+    Key::new(path, ValueType::Bandwidth(1e6, 1e11))
 }
 const fn share(path: &'static str, most: f64) -> Key {
-    Key::new(path, Form::Share(most))
+    Key::new(path, ValueType::Share(most))
 }
 const fn flag(path: &'static str) -> Key {
-    Key::new(path, Form::Flag)
+    Key::new(path, ValueType::Flag)
 }
 
 const KIB: u64 = 1 << 10;
@@ -151,12 +151,12 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-const CAPACITY: TableForm = required("", &[size("capacity", MIB..=PIB)]);
+const CAPACITY: TableSchema = required("", &[size("capacity", MIB..=PIB)]);
 
 /// NAND flash behind a controller.
-pub(super) const FLASH: &[TableForm] = &[
+pub(super) const FLASH: &[TableSchema] = &[
     CAPACITY,
-    TableForm {
+    TableSchema {
         name: "memory_channel",
         presence: Presence::Alternative,
         keys: &[
@@ -168,7 +168,7 @@ pub(super) const FLASH: &[TableForm] = &[
             time("memory_channel.poll_crowded", 0..=MS),
         ],
     },
-    TableForm {
+    TableSchema {
         name: "link",
         presence: Presence::Alternative,
         keys: &[
@@ -213,7 +213,7 @@ pub(super) const FLASH: &[TableForm] = &[
             count("nand.parity_stripe", 0..=1024),
         ],
     ),
-    TableForm {
+    TableSchema {
         name: "slc",
         presence: Presence::Optional,
         keys: &[size("slc.size", MIB..=PIB), time("slc.program", US..=100 * MS)],
@@ -233,12 +233,12 @@ pub(super) const FLASH: &[TableForm] = &[
             number("translation.map_writes_per_page", 0.0, 1000.0),
         ],
     ),
-    TableForm {
+    TableSchema {
         name: "collection",
         presence: Presence::Optional,
         keys: &[count("collection.programs_max", 0..=65_536), flag("collection.yields")],
     },
-    TableForm {
+    TableSchema {
         name: "stall",
         presence: Presence::Optional,
         keys: &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)],
@@ -254,7 +254,7 @@ pub(super) const FLASH: &[TableForm] = &[
 ];
 
 /// A rotating disk. What each value may be is as `DiskSpec::check` has it.
-pub(super) const DISK: &[TableForm] = &[
+pub(super) const DISK: &[TableSchema] = &[
     CAPACITY,
     required(
         "platters",
@@ -285,7 +285,7 @@ pub(super) const DISK: &[TableForm] = &[
             count("interface.queue_max", 1..=1_024),
         ],
     ),
-    TableForm {
+    TableSchema {
         name: "satf",
         presence: Presence::Optional,
         keys: &[time("satf.age_max", 1..=100 * S), count("satf.window", 1..=65_536)],
@@ -300,7 +300,7 @@ pub(super) const DISK: &[TableForm] = &[
             count("cache.read_segments", 1..=1_024),
         ],
     ),
-    TableForm {
+    TableSchema {
         name: "flash",
         presence: Presence::Optional,
         keys: &[size("flash.size", MIB..=TIB), time("flash.read", 0..=S)],
@@ -308,7 +308,7 @@ pub(super) const DISK: &[TableForm] = &[
 ];
 
 /// Memory as a block device.
-pub(super) const MEMORY: &[TableForm] = &[
+pub(super) const MEMORY: &[TableSchema] = &[
     CAPACITY,
     required(
         "memory",
@@ -325,7 +325,7 @@ pub(super) const MEMORY: &[TableForm] = &[
 ];
 
 /// A server.
-pub(super) const SYSTEM: &[TableForm] = &[
+pub(super) const SYSTEM: &[TableSchema] = &[
     required(
         "host",
         &[
@@ -333,8 +333,8 @@ pub(super) const SYSTEM: &[TableForm] = &[
             count("host.cores_per_socket", 1..=1024),
             time("host.generator", 0..=MS),
             time("host.wake", 0..=MS),
-            Key::new("host.memory", Form::Bandwidth(1e8, 1e13)),
-            Key::new("host.memory_channel", Form::Bandwidth(1e8, 1e13)),
+            Key::new("host.memory", ValueType::Bandwidth(1e8, 1e13)),
+            Key::new("host.memory_channel", ValueType::Bandwidth(1e8, 1e13)),
             flag("host.memory_balanced"),
             share("host.unbalanced", 1.0),
             number("host.remote_copy_factor", 1.0, 100.0),
@@ -347,10 +347,10 @@ pub(super) const SYSTEM: &[TableForm] = &[
             count("slots.flash_dimms_per_socket", 0..=64),
             count("slots.channels_per_socket", 1..=64),
             count("slots.rdimms_per_channel", 0..=16),
-            Key::new("slots.memory_kind", Form::Word(&["rdimm", "lrdimm", "udimm"])),
+            Key::new("slots.memory_kind", ValueType::Word(&["rdimm", "lrdimm", "udimm"])),
             Key::new(
                 "slots.memory_mode",
-                Form::Word(&["independent", "lockstep", "sparing", "mirroring"]),
+                ValueType::Word(&["independent", "lockstep", "sparing", "mirroring"]),
             ),
         ],
     ),

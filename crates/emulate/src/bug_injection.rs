@@ -3,7 +3,7 @@
 
 /// One bug, of every flash device in a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sabotage {
+pub enum InjectedBug {
     /// None.
     #[default]
     Nothing,

@@ -1,0 +1,27 @@
+//! How a host operation ended: when, for which worker, and why it failed if it did.
+
+/// One operation that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// When, ns.
+    pub at_ns: u64,
+    /// What the submitter called it.
+    pub token: u64,
+    /// Which volume.
+    pub volume: u32,
+    /// Which worker submitted it.
+    pub worker: u32,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// Why an operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The medium could not give the data back.
+    Medium,
+    /// Beyond the end of the volume.
+    OutOfRange,
+    /// The device is gone.
+    Lost,
+}

@@ -1,0 +1,71 @@
+//! What a flash device did since the start: pages written and copied, programs, reads, erases.
+
+/// What happened in a device since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// 4 KiB pages that hosts wrote.
+    pub host_pages: u64,
+    /// Pages that garbage collection copied.
+    pub copied_pages: u64,
+    /// Pages of the map that were written.
+    pub map_pages: u64,
+    /// Pages that hold nothing: a program writes all planes of a die, whatever there is to write.
+    pub filler_pages: u64,
+    /// Page programs of a die (all planes).
+    pub programs: u64,
+    /// Flash pages read for hosts.
+    pub senses: u64,
+    /// Flash pages read for copies.
+    pub copy_senses: u64,
+    /// Erase blocks erased.
+    pub erases: u64,
+    /// Page reads that were rebuilt from their parity stripe.
+    pub recovered: u64,
+    /// Page reads that failed for good.
+    pub unrecovered: u64,
+}
+
+impl Counts {
+    /// Pages programmed for each page that hosts wrote; 1 where nothing was written.
+    pub fn write_amplification(&self) -> f64 {
+        if self.host_pages == 0 {
+            return 1.0;
+        }
+        let all = self.host_pages + self.copied_pages + self.map_pages + self.filler_pages;
+        all as f64 / self.host_pages as f64
+    }
+
+    /// What happened since another time.
+    #[must_use]
+    pub fn since(&self, other: &Self) -> Self {
+        Self {
+            host_pages: self.host_pages - other.host_pages,
+            copied_pages: self.copied_pages - other.copied_pages,
+            map_pages: self.map_pages - other.map_pages,
+            filler_pages: self.filler_pages - other.filler_pages,
+            programs: self.programs - other.programs,
+            senses: self.senses - other.senses,
+            copy_senses: self.copy_senses - other.copy_senses,
+            erases: self.erases - other.erases,
+            recovered: self.recovered - other.recovered,
+            unrecovered: self.unrecovered - other.unrecovered,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            host_pages: self.host_pages + other.host_pages,
+            copied_pages: self.copied_pages + other.copied_pages,
+            map_pages: self.map_pages + other.map_pages,
+            filler_pages: self.filler_pages + other.filler_pages,
+            programs: self.programs + other.programs,
+            senses: self.senses + other.senses,
+            copy_senses: self.copy_senses + other.copy_senses,
+            erases: self.erases + other.erases,
+            recovered: self.recovered + other.recovered,
+            unrecovered: self.unrecovered + other.unrecovered,
+        }
+    }
+}
