@@ -436,7 +436,7 @@ impl Machine {
     }
 
     /// What is wrong with a volume as a whole at present.
-    pub fn ails(&self, volume: u32) -> FaultState {
+    pub fn fault_state(&self, volume: u32) -> FaultState {
         self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(volume))
     }
 

@@ -118,12 +118,12 @@ pub(crate) fn history(
         let pause = below(&mut random, 4);
         let lone = below(&mut random, 4) == 0;
         let only = below(&mut random, members.len() as u64) as u32;
-        let ails = below(&mut random, members.len() as u64) as u32;
+        let faulty = below(&mut random, members.len() as u64) as u32;
         match below(&mut random, 8) {
-            0 => rig.machine.apply_fault(&Fault::Hang { volume: ails }),
+            0 => rig.machine.apply_fault(&Fault::Hang { volume: faulty }),
             1 => {
                 let factor = 1.0 + below(&mut random, 40) as f64 / 4.0;
-                rig.machine.apply_fault(&Fault::Slow { volume: ails, factor });
+                rig.machine.apply_fault(&Fault::Slow { volume: faulty, factor });
             }
             _ => {}
         }
@@ -141,7 +141,7 @@ pub(crate) fn history(
             rig.check().map_err(told)?;
         }
         if below(&mut random, 8) > 0 {
-            rig.machine.apply_fault(&Fault::Clear { volume: ails });
+            rig.machine.apply_fault(&Fault::Clear { volume: faulty });
         }
         if below(&mut random, 16) == 0 {
             for volume in 0..members.len() as u32 {
@@ -150,8 +150,8 @@ pub(crate) fn history(
             rig.rest().map_err(told)?;
         }
         // Memory has no queue that could be lost.
-        if below(&mut random, 4) == 0 && !matches!(members[ails as usize].kind, Kind::Memory(_)) {
-            rig.lose(ails).map_err(told)?;
+        if below(&mut random, 4) == 0 && !matches!(members[faulty as usize].kind, Kind::Memory(_)) {
+            rig.lose(faulty).map_err(told)?;
         } else {
             rig.cut().map_err(told)?;
         }
