@@ -37,7 +37,7 @@ const WORDS = {
   },
   bytes: size,
   // Rounds and targets are whole.
-  count: (x) => Number.isInteger(x) && x >= 0 && x < 1000 ? String(x) : scaled(x, SI),
+  count: (x) => Number.isInteger(x) && x >= 0 && x < 10000 ? String(x) : scaled(x, SI),
   ratio: threeDigits,
   quantile: (x) => `${trim((x * 100).toFixed(6))} %`,
   celsius: (x) => `${threeDigits(x)} °C`,
