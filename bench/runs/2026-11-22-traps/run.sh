@@ -17,7 +17,9 @@ trap 'kill $server; losetup -d "$device"; rm -f loop.img nbd.img' EXIT
 sleep 1
 for ((i = 1; i <= runs; i++)); do
   for target in "scratch:512MiB" "$device" "nbd+unix:///?socket=$PWD/socket"; do
-    "$iodyno" run four-corners --on "$target" --destroy "${target#/dev/}" "${flags[@]}" | python3 -c '
+    destroy=(--destroy "${target#/dev/}")
+    [ "${target%%:*}" = scratch ] && destroy=()
+    "$iodyno" run four-corners --on "$target" "${destroy[@]}" "${flags[@]}" | python3 -c '
 import collections, json, sys
 cells = json.load(sys.stdin)["cells"]
 grave = collections.Counter(

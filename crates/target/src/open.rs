@@ -22,6 +22,7 @@ use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection, Kind};
 use crate::marker::{self, Marker};
 use crate::name::{Direct, TargetName};
+use crate::scratch;
 use crate::sysroot::SysRoot;
 use direct::PageCache;
 
@@ -157,6 +158,9 @@ impl AsFd for Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         self.take_back();
+        if matches!(self.inspection.name, TargetName::Scratch { .. }) {
+            scratch::free_blocks(&self.fd);
+        }
     }
 }
 

@@ -105,6 +105,16 @@ pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Frees the file's blocks, and waits until the file system has committed that. A file system that is mounted
+/// with `discard` discards freed blocks at its next commit: by itself some seconds later, when another run
+/// measures.
+pub(crate) fn free_blocks(fd: &OwnedFd) {
+    // A file system that refuses frees them when the descriptor closes.
+    if rustix::fs::ftruncate(fd, 0).is_ok() {
+        let _ = rustix::fs::fdatasync(fd);
+    }
+}
+
 fn create_unlinked(dir: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let mut number = 0_u32;
@@ -173,6 +183,16 @@ mod tests {
         assert_eq!(size(&on("ext4", 4096), Some(4096), Some(0)), Ok(4096));
         assert!(size(&on("ext4", 4096), Some(8192), None).is_err());
         assert!(size(&on("tmpfs", 1 << 30), Some(8192), Some(4096)).is_err());
+    }
+
+    #[test]
+    fn freed_blocks_are_gone_before_the_file_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let fd = create(dir.path()).unwrap();
+        assert_eq!(rustix::io::pwrite(&fd, &[1; 8192], 0), Ok(8192));
+        free_blocks(&fd);
+        let stat = rustix::fs::fstat(&fd).unwrap();
+        assert_eq!((stat.st_size, stat.st_blocks), (0, 0));
     }
 
     #[test]

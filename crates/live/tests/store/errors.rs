@@ -1,13 +1,14 @@
 //! A host that fails: full, broken, or in the middle of a write, at any of its calls, while overlapping writes,
 //! zeroes, trims and forced writes are in flight; the power is cut, the server is killed at any call, or
 //! stopped. Of each 512-byte sector the model knows which values it may show, while the server runs (`live`)
-//! and when it is gone (`hard`).
+//! and when it is gone (`hard`). Even seeds: the host cuts writes at whole units, and nothing at all is lost.
+//! Odd seeds: it cuts them at any sector; then a unit whose new sum it refuses, too, is corrupt after a kill.
 //!
 //! The short form runs with the other tests. The long one, as its last result was written down in
 //! `bench/runs/2026-11-22-host-errors`:
 //!
 //! ```sh
-//! IODYNO_SOAK_OPERATIONS=100000 IODYNO_SOAK_CUTS=500 \
+//! IODYNO_SOAK_OPERATIONS=100000 IODYNO_SOAK_CUTS=500 IODYNO_SOAK_SEEDS=2 \
 //!   cargo test --release -p iodyno-live --features host-faults --test store errors::soak -- --nocapture
 //! ```
 
@@ -428,6 +429,7 @@ impl Run {
             let read = self.live().look(|_, stores, _| {
                 let read = stores[0].read(unit * 4096, &mut bytes);
                 if read.is_err() {
+                    // Where the host cuts writes at whole units, none is torn.
                     assert!(torn.contains(&unit), "{}: {read:?}", self.name());
                     stores[0].write_now(unit * 4096, &[0; 4096]).unwrap();
                 }

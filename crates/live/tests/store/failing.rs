@@ -31,6 +31,9 @@ pub(crate) struct State {
     pub is_dead: bool,
     /// The oracle looks: nothing fails.
     pub is_quiet: bool,
+    /// A write of data that fails is cut short at a multiple of this. 4096 is what Linux does: it copies whole
+    /// pages into its cache, or none. 512 is a host behind FUSE or a network, at its worst.
+    pub cut_bytes: u64,
     /// Units that were cut short within, and have no sum of their own yet.
     pub torn: BTreeSet<u64>,
     pub faults: u64,
@@ -47,6 +50,7 @@ impl FailingHost {
             dies_in: None,
             is_dead: false,
             is_quiet: false,
+            cut_bytes: if seed.is_multiple_of(2) { 4096 } else { SECTOR },
             torn: BTreeSet::new(),
             faults: 0,
         }))
@@ -100,7 +104,7 @@ impl HostFaults for FailingHost {
         }
         state.faults += 1;
         let errno = if state.mood == Mood::Full { ENOSPC } else { EIO };
-        let grain = if file == HostFile::Data { SECTOR } else { 16 };
+        let grain = if file == HostFile::Data { state.cut_bytes } else { 16 };
         let short = below(&mut state.random, 2) == 0;
         let after_bytes = if short { below(&mut state.random, len / grain + 1) * grain } else { 0 };
         if file == HostFile::Data
