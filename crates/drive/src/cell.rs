@@ -9,7 +9,7 @@ use crate::plan::{
     offered_iops,
 };
 use crate::recorder::IntervalMessage;
-use crate::team::{Done, Team, WorkerMessage, muster, wait_until_ready};
+use crate::team::{Done, Team, WorkerMessage, spawn_workers, wait_until_ready};
 use iodyno_measure::{
     Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
 };
@@ -41,7 +41,7 @@ pub fn drive_cell(
     if plan.targets.iter().any(|t| matches!(t.medium, Medium::Model { .. })) {
         return model::drive_cell(plan, stop, observer);
     }
-    let team = muster(plan, stop)?;
+    let team = spawn_workers(plan, stop)?;
     let mut cells = empty_cells(plan);
     wait_until_ready(plan, &team)?;
     observer.ready(&cells);

@@ -1,28 +1,28 @@
 //! Issues a workload to an engine and records what comes back.
 //!
-//! The way of one operation: the issuer says that one is due, the stream draws it, the engine
-//! carries it out, the recorder counts it. A worker is a plain thread with a stream, an engine and
-//! a recorder of its own; workers share nothing but a stop flag, an error count and, where asked,
-//! a sequential cursor or a map of verified content.
+//! The way of one operation: the source gives it when it is due, the engine carries it out, the recorder counts
+//! it, and the source hears that it has completed. A worker is a plain thread with a source, an engine and a recorder
+//! of its own; workers share nothing but a stop flag, an error count and, where asked, what their sources share (a
+//! sequential cursor) or a map of verified content.
 //!
 //! **Invariant:** between two interval hand-overs the hot path does not allocate, lock, log or
-//! format. It does not open anything either: media come open from the target room.
+//! format. It does not open anything either: crate `target` opens media.
 
 mod cell;
 pub mod clock;
 mod cpu;
 pub mod engine;
-pub mod issuer;
+mod in_flight;
 pub mod memory;
 mod model;
 mod plan;
 pub mod probe;
-pub mod recorder;
+mod recorder;
 mod round_trip;
 mod team;
 pub mod verify;
 mod walks;
-pub mod worker;
+mod worker;
 
 pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};

@@ -7,18 +7,18 @@ use std::sync::mpsc::Sender;
 
 /// What a worker sends while it runs.
 #[derive(Debug)]
-pub struct IntervalMessage {
+pub(crate) struct IntervalMessage {
     /// Which target it works on.
-    pub target: usize,
+    pub(crate) target: usize,
     /// Which interval of the measured window this is.
-    pub index: usize,
+    pub(crate) index: usize,
     /// What completed in it.
-    pub interval: Box<Interval>,
+    pub(crate) interval: Box<Interval>,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     target: usize,
     open: bool,
     /// By [`OpKind::index`]: all there, so that counting has no branch for it.
@@ -29,36 +29,36 @@ pub struct Recorder {
     interval_end_ns: u64,
     sender: Sender<IntervalMessage>,
     /// How coarse the completion stamps are.
-    pub stamps: StampQuality,
+    pub(crate) stamps: StampQuality,
     /// Open loop: submission after intended start.
-    pub lateness: Option<Box<Histogram>>,
+    pub(crate) lateness: Option<Box<Histogram>>,
     /// Completed in the window.
-    pub ops: u64,
+    pub(crate) ops: u64,
     /// Bytes of completed operations.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Failed in the window.
-    pub errors: u64,
+    pub(crate) errors: u64,
 }
 
 /// Completions in a row that differ in nothing that is recorded: one kind, one submission, one
 /// reap. Where operations are submitted and reaped in batches, they are counted as a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// Their kind.
-    pub kind: OpKind,
+    pub(crate) kind: OpKind,
     /// How many.
-    pub ops: u64,
+    pub(crate) ops: u64,
     /// Their bytes together.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// When they were handed to the engine.
-    pub submitted_ns: u64,
+    pub(crate) submitted_ns: u64,
     /// When they were due (open loop); in closed loop when they were submitted.
-    pub intended_ns: u64,
+    pub(crate) intended_ns: u64,
 }
 
 impl Recorder {
     /// A recorder for one worker of `target`.
-    pub fn new(
+    pub(crate) fn new(
         target: usize,
         open: bool,
         interval_ns: u64,
@@ -86,20 +86,20 @@ impl Recorder {
     }
 
     /// The measured window starts: everything before was the ramp and is not counted.
-    pub fn start_window(&mut self, start_ns: u64) {
+    pub(crate) fn start_window(&mut self, start_ns: u64) {
         self.window_start_ns = start_ns;
         self.interval_end_ns = start_ns + self.interval_ns;
     }
 
     /// Whether the window has started.
     #[inline]
-    pub fn measuring(&self) -> bool {
+    pub(crate) fn measuring(&self) -> bool {
         self.interval_end_ns != u64::MAX
     }
 
     /// Counts `run.ops` operations of one kind that have the same stamps.
     #[inline]
-    pub fn completed(&mut self, run: &Run, completed_ns: u64) {
+    pub(crate) fn completed(&mut self, run: &Run, completed_ns: u64) {
         if completed_ns >= self.interval_end_ns {
             self.roll(completed_ns);
         }
@@ -117,13 +117,13 @@ impl Recorder {
     }
 
     /// Whether something failed before the window began, and no window has begun.
-    pub fn failed_in_ramp(&self) -> bool {
+    pub(crate) fn failed_in_ramp(&self) -> bool {
         !self.measuring() && self.current.iter().any(|class| class.errors.total() > 0)
     }
 
     /// Counts a failed operation; one of the ramp in the first interval.
     #[cold]
-    pub fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
+    pub(crate) fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
         if now_ns >= self.interval_end_ns {
             self.roll(now_ns);
         }
@@ -133,7 +133,7 @@ impl Recorder {
 
     /// Hands the current interval over; the next one is that of `now_ns`.
     #[cold]
-    pub fn roll(&mut self, now_ns: u64) {
+    pub(crate) fn roll(&mut self, now_ns: u64) {
         let mut done = Box::new(Interval::default());
         for (class, slot) in self.current.iter_mut().zip(&mut done.classes) {
             if !class.is_empty() {

@@ -1,11 +1,11 @@
-//! The workers of a cell: who they are, how their engines are set up, and what they say.
+//! The workers of a cell: builds them, starts their threads, sets their engines up, and collects their messages.
 
 use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, Wait, libaio::LibaioEngine, mmap::MmapEngine,
     nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
 };
-use crate::issuer::Issuer;
+use crate::in_flight::Share;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe;
@@ -13,7 +13,9 @@ use crate::recorder::{IntervalMessage, Recorder};
 use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_measure::{Coverage, Ended};
 use iodyno_units::OpKind;
-use iodyno_workload::{ArrivalKind, Arrivals, Filler, Geometry, Shared, Spec, Stream};
+use iodyno_workload::{
+    ArrivalKind, Filler, Geometry, Shared, Source, Spec, Stream, WorkloadSource,
+};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
@@ -52,7 +54,10 @@ pub(crate) struct Team {
 }
 
 /// Makes the workers' threads; they set themselves up and wait for the start.
-pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team, DriveError> {
+pub(crate) fn spawn_workers(
+    plan: &CellPlan<'_>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Team, DriveError> {
     let control = Arc::new(Control {
         stop: Arc::clone(stop),
         start_ns: AtomicU64::new(0),
@@ -71,7 +76,7 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
             map.begin_cell();
         }
         for number in 0..workers {
-            let seat = Seat {
+            let setup = WorkerSetup {
                 index,
                 number,
                 target: target.clone(),
@@ -80,9 +85,9 @@ pub(crate) fn muster(plan: &CellPlan<'_>, stop: &Arc<AtomicBool>) -> Result<Team
                 fills: plan.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
-            let worker = recruit(plan, index, number, &shared, &control, &interval_sender);
+            let worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
             let name = format!("worker-{index}-{number}");
-            let thread = std::thread::Builder::new().name(name).spawn(move || seat.work(worker));
+            let thread = std::thread::Builder::new().name(name).spawn(move || setup.work(worker));
             threads.push(thread.map_err(|source| DriveError::SetUp {
                 target: target.name.clone(),
                 engine: target.engine.name(),
@@ -113,25 +118,20 @@ fn share_of(total: u64, workers: u32, number: u32) -> u64 {
     total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
 
-fn recruit(
+fn build_worker(
     plan: &CellPlan<'_>,
     target: usize,
     number: u32,
     shared: &Arc<Shared>,
     control: &Arc<Control>,
     sender: &Sender<IntervalMessage>,
-) -> Worker {
-    let (issuer, slots) = issuer(plan.spec, plan.targets[target].engine, plan.seed, number);
-    let mut stream = Stream::new(shared, number);
-    if let Some(walks) = plan.walks {
-        walks.go_on(target, number, &mut stream);
-    }
+) -> Worker<WorkloadSource> {
+    let (source, slots) = source(plan, target, shared, plan.seed, number);
     Worker {
         control: Arc::clone(control),
         limits: limits(plan, shared, number),
         clock: plan.clock,
-        stream,
-        issuer,
+        source,
         filler: Some(Filler::new(plan.spec, plan.seed, number)),
         verify: plan.targets[target].verify.clone(),
         coverage: coverage(plan, target, shared),
@@ -140,32 +140,37 @@ fn recruit(
     }
 }
 
-/// What decides when worker number `number` of a target issues, and the most operations that it has
-/// in flight.
-pub(crate) fn issuer(spec: &Spec, engine: EngineKind, seed: u64, number: u32) -> (Issuer, u32) {
-    let arrivals = Arrivals::new(spec, seed, number, spec.threads());
-    let slots = if !engine.queues() {
+/// What worker number `number` of a target issues and when, and the most operations that it has in flight.
+pub(crate) fn source(
+    plan: &CellPlan<'_>,
+    target: usize,
+    shared: &Arc<Shared>,
+    seed: u64,
+    number: u32,
+) -> (WorkloadSource, u32) {
+    let spec = plan.spec;
+    let slots = if !plan.targets[target].engine.queues() {
         1
-    } else if arrivals.is_some() {
+    } else if is_open(spec) {
         spec.depth().max(OPEN_SLOTS_MIN)
     } else {
         spec.depth()
     };
-    let issuer = match arrivals {
-        Some(arrivals) => Issuer::open(arrivals),
-        None => match spec.arrivals() {
-            ArrivalKind::Closed { think_time_ns, think_drains } => {
-                Issuer::closed(slots, think_time_ns, think_drains)
-            }
-            ArrivalKind::Open { .. } => unreachable!("an open loop has arrivals"),
-        },
-    };
-    (issuer, slots)
+    let mut stream = Stream::new(shared, number);
+    if let Some(walks) = plan.walks {
+        walks.go_on(target, number, &mut stream);
+    }
+    (WorkloadSource::new(spec, seed, number, slots, stream), slots)
 }
 
 /// When worker number `number` of a target ends: its share of what the target's workers do.
 pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limits {
     let (limits, workers) = (plan.spec.limits(), plan.spec.threads());
+    let within = |ops: Option<u64>, bytes: Option<u64>| {
+        let ops_max = ops.unwrap_or(u64::MAX);
+        let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
+        Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, share }
+    };
     if let Some(passes) = plan.fill_passes {
         // In whole blocks, so that the workers together end where a pass does.
         let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
@@ -175,14 +180,10 @@ pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limit
         let reads = !plan.spec.issues(OpKind::Write);
         let (ops, bytes) =
             if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
-        return Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, ops, bytes };
+        return within(ops, bytes);
     }
-    Limits {
-        ramp_ns: limits.ramp_ns,
-        time_ns: limits.time_ns,
-        ops: limits.ops.map(|n| share_of(n, workers, number)),
-        bytes: limits.bytes.map(|n| share_of(n, workers, number)),
-    }
+    let of = |total: Option<u64>| total.map(|n| share_of(n, workers, number));
+    within(of(limits.ops), of(limits.bytes))
 }
 
 /// An empty map of the active range, where it is to be proven what is written.
@@ -203,8 +204,8 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
     matches!(spec.arrivals(), ArrivalKind::Open { .. })
 }
 
-/// What a worker's thread needs beside the worker: its target, and whom to tell.
-struct Seat {
+/// What a worker's thread needs beside the worker: its target, and where its messages go.
+struct WorkerSetup {
     index: usize,
     /// Of the target's workers.
     number: u32,
@@ -215,10 +216,10 @@ struct Seat {
     messages: Sender<WorkerMessage>,
 }
 
-impl Seat {
-    /// Works until the worker is done. A worker always says how it ended, also when it panics: whoever waits
-    /// for it would wait for ever.
-    fn work(self, worker: Worker) {
+impl WorkerSetup {
+    /// Works until the worker is done. A worker always reports how it ended, also when it panics: the coordinator
+    /// would wait for ever otherwise.
+    fn work<S: Source>(self, worker: Worker<S>) {
         let control = Arc::clone(&worker.control);
         let work = AssertUnwindSafe(|| self.set_up_and_run(worker));
         match catch_unwind(work) {
@@ -246,7 +247,7 @@ impl Seat {
         }
     }
 
-    fn set_up_and_run(&self, mut worker: Worker) -> io::Result<()> {
+    fn set_up_and_run<S: Source>(&self, mut worker: Worker<S>) -> io::Result<()> {
         let file = match &self.target.medium {
             Medium::Null(_) => {
                 worker.filler = None;
@@ -311,7 +312,7 @@ impl Seat {
         Ok(())
     }
 
-    fn buffers(&self, worker: &Worker, align: usize) -> io::Result<Buffers> {
+    fn buffers<S>(&self, worker: &Worker<S>, align: usize) -> io::Result<Buffers> {
         let buffers = Buffers::new(worker.slots, self.block_bytes_max as usize, align)?;
         for slot in 0..worker.slots {
             // SAFETY: no operation has been issued yet, and the slice ends with this statement.
@@ -325,9 +326,9 @@ impl Seat {
         Ok(buffers)
     }
 
-    fn run<E: Engine>(
+    fn run<S: Source, E: Engine>(
         &self,
-        worker: Worker,
+        worker: Worker<S>,
         engine: &mut E,
         buffers: Option<&Buffers>,
         facts: BTreeMap<String, String>,

@@ -1,11 +1,11 @@
 //! One worker: what it is given, how it starts and ends, and what it reports. Everything that it needs was
-//! allocated before it starts; its loop is in `worker/turns.rs`.
+//! allocated before it starts; its loop is in `worker/worker_loop.rs`.
 
-mod turns;
+mod worker_loop;
 
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::issuer::Issuer;
+use crate::in_flight::Share;
 use crate::memory::Buffers;
 use crate::recorder::Recorder;
 use crate::verify::VerifyMap;
@@ -13,118 +13,111 @@ use iodyno_measure::{
     Coverage, Ended, ErrorKind, Histogram, Hung, Spent, StampQuality, Verification,
 };
 use iodyno_units::{Op, OpKind};
-use iodyno_workload::{Filler, Stream};
+use iodyno_workload::{Filler, Source};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use turns::Loop;
+use worker_loop::WorkerLoop;
 
 /// A sleeping worker looks this often whether it shall stop.
 const SLEEP_MAX_NS: u64 = 50_000_000;
 
 /// What all workers of a cell share.
 #[derive(Debug)]
-pub struct Control {
+pub(crate) struct Control {
     /// Set by a signal, by too many errors, or by the coordinator.
-    pub stop: Arc<AtomicBool>,
+    pub(crate) stop: Arc<AtomicBool>,
     /// When the ramp begins, ns; 0 until it is known.
-    pub start_ns: AtomicU64,
+    pub(crate) start_ns: AtomicU64,
     /// Failures so far, over all workers and targets.
-    pub errors: AtomicU64,
+    pub(crate) errors: AtomicU64,
     /// The run stops at this many.
-    pub errors_max: u64,
+    pub(crate) errors_max: u64,
     /// Some engine failed as a whole: then the others stop too.
-    pub failed: AtomicBool,
+    pub(crate) failed: AtomicBool,
     /// When something last completed after its worker's end, ns: targets that are slow to complete what is
     /// in flight are waited for.
-    pub drained_ns: AtomicU64,
+    pub(crate) drained_ns: AtomicU64,
 }
 
 /// When a worker ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Before the measured window, ns.
-    pub ramp_ns: u64,
+    pub(crate) ramp_ns: u64,
     /// The measured window, ns.
-    pub time_ns: Option<u64>,
-    /// Operations that this worker shall complete.
-    pub ops: Option<u64>,
-    /// Bytes that this worker shall move.
-    pub bytes: Option<u64>,
+    pub(crate) time_ns: Option<u64>,
+    /// What this worker shall complete.
+    pub(crate) share: Share,
 }
 
 /// Everything a worker works with, but its engine.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker<S> {
     /// Shared with the others.
-    pub control: Arc<Control>,
+    pub(crate) control: Arc<Control>,
     /// When it ends.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// The stamps' clock.
-    pub clock: Clock,
-    /// What to issue.
-    pub stream: Stream,
-    /// When.
-    pub issuer: Issuer,
+    pub(crate) clock: Clock,
+    /// What to issue, and when.
+    pub(crate) source: S,
     /// What to write; None where no bytes move (null).
-    pub filler: Option<Filler>,
+    pub(crate) filler: Option<Filler>,
     /// Verified content, where the workload has it.
-    pub verify: Option<Arc<VerifyMap>>,
+    pub(crate) verify: Option<Arc<VerifyMap>>,
     /// What it wrote or read, where that is to be proven.
-    pub coverage: Option<Box<Coverage>>,
+    pub(crate) coverage: Option<Box<Coverage>>,
     /// Where it is counted.
-    pub recorder: Recorder,
+    pub(crate) recorder: Recorder,
     /// Slots: the most operations in flight.
-    pub slots: u32,
+    pub(crate) slots: u32,
 }
 
 /// What a worker has to tell at its end, beside its intervals.
 #[derive(Debug, Default)]
-pub struct WorkerReport {
+pub(crate) struct WorkerReport {
     /// When the window began and ended, ns.
-    pub window: (u64, u64),
+    pub(crate) window: (u64, u64),
     /// CPU time in the window, ns: user, system. None in virtual time.
-    pub cpu_ns: Option<(u64, u64)>,
+    pub(crate) cpu_ns: Option<(u64, u64)>,
     /// Bytes moved from the start to the last completion.
-    pub moved_bytes: u64,
+    pub(crate) moved_bytes: u64,
     /// Operations in flight, integrated over the window.
-    pub outstanding_area_ns: u128,
+    pub(crate) outstanding_area_ns: u128,
     /// See [`iodyno_measure::Resources`].
-    pub carried_in_ns: i128,
+    pub(crate) carried_in_ns: i128,
     /// See [`iodyno_measure::Resources`].
-    pub carried_out_ns: i128,
+    pub(crate) carried_out_ns: i128,
     /// How coarse the stamps are.
-    pub stamps: StampQuality,
+    pub(crate) stamps: StampQuality,
     /// Where the time went, by the stamps of some turns.
-    pub spent: Vec<Spent>,
+    pub(crate) spent: Vec<Spent>,
     /// Open loop.
-    pub lateness: Option<Histogram>,
+    pub(crate) lateness: Option<Histogram>,
     /// Open loop: due and not submitted at the end.
-    pub backlog_ops: u64,
+    pub(crate) backlog_ops: u64,
     /// Operations replaced since their block was in flight.
-    pub overlaps_skipped: u64,
+    pub(crate) overlaps_skipped: u64,
     /// Draws of a recently used block before there was one.
-    pub recent_misses: u64,
+    pub(crate) recent_misses: u64,
     /// How far its walks through the range came.
-    pub walked: Vec<u64>,
+    pub(crate) walked: Vec<u64>,
     /// What verification found wrong first.
-    pub first_corruption: Option<String>,
+    pub(crate) first_corruption: Option<String>,
     /// What verification found, where content is verified.
-    pub verification: Option<Box<Verification>>,
+    pub(crate) verification: Option<Box<Verification>>,
     /// What it wrote, where that was to be proven.
-    pub coverage: Option<Box<Coverage>>,
+    pub(crate) coverage: Option<Box<Coverage>>,
     /// Why it ended.
-    pub ended: Ended,
+    pub(crate) ended: Ended,
     /// The engine itself failed.
-    pub engine_error: Option<io::Error>,
+    pub(crate) engine_error: Option<io::Error>,
     /// What was in flight when the target was given up.
-    pub hung: Option<Hung>,
+    pub(crate) hung: Option<Hung>,
     /// Operations that have not completed: the engine may hold their buffers.
-    pub left_in_flight: usize,
+    pub(crate) left_in_flight: usize,
 }
-
-/// The intended start of an operation of a closed loop is its submission.
-pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 
 fn sleep_ns(ns: u64) {
     let ns = ns.min(SLEEP_MAX_NS);
@@ -136,9 +129,13 @@ fn sleep_ns(ns: u64) {
     unsafe { libc::nanosleep(&raw const t, std::ptr::null_mut()) };
 }
 
-impl Worker {
+impl<S: Source> Worker<S> {
     /// Waits for the start, works until a limit or the stop, drains, and reports.
-    pub fn run<E: Engine>(mut self, engine: &mut E, buffers: Option<&Buffers>) -> WorkerReport {
+    pub(crate) fn run<E: Engine>(
+        mut self,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+    ) -> WorkerReport {
         // SAFETY: sets this thread's timer slack only: sleeps end as near to their time as can be.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         while self.control.start_ns.load(Ordering::Acquire) == 0 {
@@ -155,8 +152,8 @@ impl Worker {
         while self.clock.now_ns() < start_ns {
             std::hint::spin_loop();
         }
-        self.issuer.start(start_ns);
-        let mut state = Loop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
+        self.source.start(start_ns);
+        let mut state = WorkerLoop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
         let mut engine_error = state.work(&mut self, engine, buffers).err();
         if state.ended == Ended::Errors && engine_error.is_none() {
             // What was in flight when it was lost was enough to stop the run.

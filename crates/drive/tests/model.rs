@@ -1,4 +1,4 @@
-//! Cells in virtual time against closed forms, through the whole path: streams, issuers, machine,
+//! Cells in virtual time against closed forms, through the whole path: sources, machine,
 //! recorders, assembly. The device is the plainest that there is: one I/O at a time takes as long
 //! as any other, which the tests measure first; what follows from that they calculate.
 

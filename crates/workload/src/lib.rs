@@ -2,9 +2,9 @@
 //! arrivals and content that a seed makes of it.
 //!
 //! A workload file becomes a [`Spec`] (or a [`Group`] of names); a [`Spec`], a seed and the
-//! [`Geometry`] of a target become, for each worker, a [`Stream`] of operations, [`Arrivals`] if
-//! the loop is open, and a [`Filler`] for what writes carry. A trace that was recorded is to become
-//! such a stream too; what consumes streams asks for the next operation and knows no more.
+//! [`Geometry`] of a target become, for each worker, a [`Stream`] of operations, the [`WorkloadSource`] that gives
+//! each at its time, and a [`Filler`] for what writes carry. A worker knows of it only what the trait [`Source`]
+//! says.
 //!
 //! **Invariants:** reads no clock, does no I/O, starts no thread. From one seed every stream is
 //! the same on every machine, target and engine: logarithms and powers come from `libm` in pure
@@ -19,10 +19,12 @@ mod error;
 mod from_raw;
 mod group;
 mod overrides;
+mod pacing;
 mod range;
 mod raw;
 mod remarks;
 mod rules;
+mod source;
 mod spec;
 mod stream;
 
@@ -32,6 +34,7 @@ pub use error::SpecError;
 pub use from_raw::SCHEMA;
 pub use group::{Group, Member, Workload};
 pub use raw::RawSpec;
+pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
     ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, MAX_DEPTH, MAX_THREADS,
     Pattern, Percent, Process, Spec, Spot,

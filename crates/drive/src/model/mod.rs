@@ -1,8 +1,8 @@
-//! A cell on emulated storage, in virtual time: all workers of all targets take turns on one
-//! machine, in one thread. Nothing waits for a clock: time jumps to the next completion, or to the
+//! A cell on emulated storage, in virtual time: one thread runs all workers of all targets on one
+//! machine. Nothing waits for a clock: time jumps to the next completion, or to the
 //! next time at which a worker is due, whichever is earlier.
 //!
-//! Streams, issuers, recorders and the cells that come out are those of real targets. What differs:
+//! Sources, recorders and the cells that come out are those of real targets. What differs:
 //!
 //! * Workers of a target share one recorder, since they never record at the same time.
 //! * The machine says when an operation was handed over. That may be later than it was given to it,
@@ -17,10 +17,14 @@
 //!   window is as long as it was, and a fact says so.
 
 mod carried;
-mod dues;
+mod due_queue;
+mod event_loop;
+mod phase_time;
 mod settle;
-mod spent;
-mod turns;
+#[cfg(test)]
+mod source_tests;
+#[cfg(test)]
+mod test_system;
 mod worker;
 
 use crate::cell::{Gathering, assemble, empty_cells};
@@ -28,21 +32,21 @@ use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
-use crate::team::{Done, coverage, is_open, issuer, limits, shared};
+use crate::team::{Done, coverage, is_open, limits, shared, source};
 pub use carried::Carried;
+use event_loop::EventLoop;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
 use iodyno_measure::{Cell, SETTLED_FACT, StampQuality};
 use iodyno_units::{human, rng};
-use iodyno_workload::{Content, Stream};
+use iodyno_workload::Content;
 use settle::Settled;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
-use turns::Turns;
 use worker::Worker;
 
 /// What a cell on emulated storage gave.
@@ -108,16 +112,11 @@ fn drive_on(
         let shared = shared(plan, at, seed)?;
         for number in 0..plan.spec.threads() {
             let machine_number = carried.worker(volume, number)?;
-            let mut stream = Stream::new(&shared, number);
-            if let Some(walks) = plan.walks {
-                walks.go_on(target, number, &mut stream);
-            }
             workers.push(Worker::new(
                 workers.len(),
                 (target, volume, machine_number),
-                stream,
-                issuer(plan.spec, EngineKind::Model, seed, number),
-                &limits(plan, &shared, number),
+                source(plan, target, &shared, seed, number),
+                limits(plan, &shared, number).share,
                 coverage(plan, target, &shared),
             ));
         }
@@ -129,24 +128,24 @@ fn drive_on(
     let mut cells = empty_cells(plan);
     observer.ready(&cells);
     let cpu_start = CpuTime::now();
-    let mut turns = Turns::new(plan, stop, &mut carried.machine, start_ns, workers, recorders);
+    let mut events = EventLoop::new(plan, stop, &mut carried.machine, start_ns, workers, recorders);
     let mut gathering = Gathering::new(&mut cells, observer);
-    let stuck = turns.take(&intervals, &mut gathering).err();
-    turns.close();
+    let stuck = events.run(&intervals, &mut gathering).err();
+    events.close();
     gathering.take_all(&intervals);
     let cpu_end = CpuTime::now();
     if let Some(source) = stuck {
         return Err(stood_still(plan, source));
     }
-    let (left, end_ns) = turns.left();
-    let settled = turns.settled;
-    let (usage, done, completions) = turns.into_parts();
+    let (left, end_ns) = events.left();
+    let settled = events.settled;
+    let (usage, done, completions) = events.into_parts();
     carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
         testify(plan, &target.medium, cell);
         if let Medium::Model { volume, .. } = target.medium {
-            spent::keep(&usage, volume, cell);
+            phase_time::keep(&usage, volume, cell);
         }
         if let Some(settled) = settled {
             cell.facts.insert(SETTLED_FACT.to_owned(), told(plan, &settled, cell.window_ns));

@@ -1,26 +1,17 @@
-//! One worker in virtual time: what it issues, what it has in flight, and its books. It is the
-//! worker of a thread without thread, clock and buffers; many of them take turns on one machine.
+//! One worker in virtual time: its source, its operations in flight, and what they add up to. It has no thread, clock
+//! or buffers of its own; the event loop runs many of them on one machine.
 
-use super::dues::NEVER;
-use crate::issuer::{Issuer, Step};
-use crate::worker::{AT_SUBMISSION, Limits, WorkerReport, cover};
+use super::due_queue::NEVER;
+use crate::in_flight::{InFlight, Share, Slot};
+use crate::worker::{WorkerReport, cover};
 use iodyno_emulate::Machine;
 use iodyno_measure::{Coverage, Ended};
 use iodyno_units::Op;
-use iodyno_workload::Stream;
-
-/// One operation in flight.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) op: Op,
-    pub(super) submitted_ns: u64,
-    /// When it was due; [`AT_SUBMISSION`] in closed loop.
-    pub(super) intended_ns: u64,
-}
+use iodyno_workload::{Next, Outcome, Source};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct Worker<S: Source> {
     /// The target whose cell it counts into.
     pub(super) target: usize,
     volume: u32,
@@ -28,18 +19,14 @@ pub(super) struct Worker {
     machine_number: u32,
     /// The upper half of its operations' tokens; the lower half is the slot.
     token: u64,
-    pub(super) stream: Stream,
-    pub(super) issuer: Issuer,
-    slots: Box<[Slot]>,
-    free: Vec<u32>,
-    /// Operations that it shall complete, and bytes that it shall move; `u64::MAX` for no limit.
-    ops_max: u64,
-    bytes_max: u64,
+    pub(super) source: S,
+    in_flight: InFlight<S::Token>,
+    is_source_done: bool,
+    share: Share,
     /// Completed or failed in the window.
     ops: u64,
     /// Completed in the window.
     bytes: u64,
-    in_flight_bytes: u64,
     moved_bytes: u64,
     /// The integral of operations in flight over the window: completions count with plus, what was
     /// submitted with minus.
@@ -53,30 +40,25 @@ pub(super) struct Worker {
     pub(super) ended: Option<(u64, Ended)>,
 }
 
-impl Worker {
+impl<S: Source> Worker<S> {
     pub(super) fn new(
         index: usize,
         (target, volume, machine_number): (usize, u32, u32),
-        stream: Stream,
-        (issuer, slots): (Issuer, u32),
-        limits: &Limits,
+        (source, slots): (S, u32),
+        share: Share,
         coverage: Option<Box<Coverage>>,
     ) -> Self {
-        let idle = Slot { op: Op::FLUSH, submitted_ns: 0, intended_ns: AT_SUBMISSION };
         Self {
             target,
             volume,
             machine_number,
             token: (index as u64) << 32,
-            stream,
-            issuer,
-            slots: vec![idle; slots as usize].into(),
-            free: (0..slots).rev().collect(),
-            ops_max: limits.ops.unwrap_or(u64::MAX),
-            bytes_max: limits.bytes.unwrap_or(u64::MAX),
+            source,
+            in_flight: InFlight::new(slots),
+            is_source_done: false,
+            share,
             ops: 0,
             bytes: 0,
-            in_flight_bytes: 0,
             moved_bytes: 0,
             area: 0,
             carried_in_ns: 0,
@@ -87,38 +69,32 @@ impl Worker {
         }
     }
 
-    #[inline]
-    fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
     /// The operations in flight. Not for the hot path.
-    pub(super) fn in_flight_slots(&self) -> impl Iterator<Item = &Slot> {
-        let mut is_free = vec![false; self.slots.len()];
-        for &slot in &self.free {
-            is_free[slot as usize] = true;
-        }
-        self.slots.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(slot, _)| slot)
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = &Slot<S::Token>> {
+        self.in_flight.iter()
     }
 
     /// Hands over what is due at `now_ns`; gives when the next is.
     #[inline]
     pub(super) fn issue(&mut self, machine: &mut Machine, now_ns: u64) -> u64 {
-        while !self.share_issued() {
-            let intended_ns = match self.issuer.step(now_ns, self.free.len()) {
-                Step::Issue(intended_ns) => intended_ns.unwrap_or(AT_SUBMISSION),
-                Step::WaitUntil(due_ns) => return due_ns,
-                Step::WaitCompletion => break,
+        while !self.share.is_issued(self.ops, self.bytes, &self.in_flight) {
+            let issue = match self.source.next(now_ns, self.in_flight.free()) {
+                Next::Issue(issue) => issue,
+                Next::WaitUntil(due_ns) => return due_ns,
+                Next::WaitCompletion => break,
+                Next::Done => {
+                    self.is_source_done = true;
+                    break;
+                }
             };
-            let Some(slot) = self.free.pop() else { break };
-            let op = self.stream.next_op();
+            let Some(slot) = self.in_flight.next_slot() else { break };
             let token = self.token | u64::from(slot);
             // The generator's core may be busy until then: later than now.
-            let submitted_ns = machine.submit(now_ns, self.machine_number, self.volume, &op, token);
-            self.slots[slot as usize] = Slot { op, submitted_ns, intended_ns };
-            self.in_flight_bytes += u64::from(op.len_bytes);
+            let submitted_ns =
+                machine.submit(now_ns, self.machine_number, self.volume, &issue.op, token);
+            self.in_flight.begin(&issue, submitted_ns);
             self.area -= i128::from(submitted_ns);
-            if self.free.is_empty() {
+            if self.in_flight.free() == 0 {
                 break;
             }
         }
@@ -127,11 +103,9 @@ impl Worker {
 
     /// Takes an operation back from the machine; its slot is free.
     #[inline]
-    pub(super) fn take(&mut self, slot: u32, now_ns: u64) -> Slot {
-        let taken = self.slots[slot as usize];
-        self.free.push(slot);
-        self.issuer.completed(now_ns);
-        self.in_flight_bytes -= u64::from(taken.op.len_bytes);
+    pub(super) fn take(&mut self, slot: u32, outcome: Outcome, now_ns: u64) -> Slot<S::Token> {
+        let taken = self.in_flight.end(slot);
+        self.source.completed(&taken.op, taken.token, outcome, now_ns);
         self.area += i128::from(now_ns);
         taken
     }
@@ -156,40 +130,39 @@ impl Worker {
         self.ops += u64::from(counts);
     }
 
-    /// Whether this worker's share of operations or bytes is complete.
+    /// Whether the source has no more, and nothing is in flight.
     #[inline]
-    pub(super) fn share_done(&self) -> Option<Ended> {
-        if self.ops >= self.ops_max {
-            return Some(Ended::Ops);
-        }
-        (self.bytes >= self.bytes_max).then_some(Ended::Bytes)
+    pub(super) fn is_source_at_end(&self) -> bool {
+        self.is_source_done && self.in_flight.len() == 0
     }
 
-    /// Whether one more operation would go over this worker's share.
+    /// Why this worker ends: its share is complete, or its source has no more.
     #[inline]
-    fn share_issued(&self) -> bool {
-        self.ops.saturating_add(self.in_flight() as u64) >= self.ops_max
-            || self.bytes.saturating_add(self.in_flight_bytes) >= self.bytes_max
+    pub(super) fn is_complete(&self) -> Option<Ended> {
+        if self.is_source_at_end() {
+            return Some(Ended::Ops);
+        }
+        self.share.is_done(self.ops, self.bytes)
     }
 
     /// The measured window begins: what is in flight was carried into it.
     #[cold]
     pub(super) fn begin_window(&mut self, start_ns: u64) {
         self.measured = true;
-        let before = |s: &Slot| i128::from(start_ns.saturating_sub(s.submitted_ns));
-        self.carried_in_ns = self.in_flight_slots().map(before).sum();
-        let from = |s: &Slot| i128::from(s.submitted_ns.max(start_ns));
-        self.area = -self.in_flight_slots().map(from).sum::<i128>();
+        let before = |s: &Slot<S::Token>| i128::from(start_ns.saturating_sub(s.submitted_ns));
+        self.carried_in_ns = self.in_flight.iter().map(before).sum();
+        let from = |s: &Slot<S::Token>| i128::from(s.submitted_ns.max(start_ns));
+        self.area = -self.in_flight.iter().map(from).sum::<i128>();
     }
 
     /// The worker's window ends: what is in flight is carried out of it.
     #[cold]
     pub(super) fn end(&mut self, end_ns: u64, why: Ended) {
-        let within = |s: &Slot| i128::from(end_ns.saturating_sub(s.submitted_ns));
-        self.carried_out_ns = self.in_flight_slots().map(within).sum();
+        let within = |s: &Slot<S::Token>| i128::from(end_ns.saturating_sub(s.submitted_ns));
+        self.carried_out_ns = self.in_flight.iter().map(within).sum();
         // One that is handed over only later was in flight for no time.
-        let until = |s: &Slot| i128::from(s.submitted_ns.max(end_ns));
-        self.area += self.in_flight_slots().map(until).sum::<i128>();
+        let until = |s: &Slot<S::Token>| i128::from(s.submitted_ns.max(end_ns));
+        self.area += self.in_flight.iter().map(until).sum::<i128>();
         self.ended = Some((end_ns, why));
     }
 
@@ -198,15 +171,16 @@ impl Worker {
         let (end_ns, ended) = self.ended.unwrap_or((window_start_ns, Ended::Time));
         // Without a window there is nothing to balance.
         let books = i128::from(self.measured);
+        let source = self.source.end(end_ns);
         WorkerReport {
             window: (window_start_ns, end_ns.max(window_start_ns)),
             moved_bytes: self.moved_bytes,
             outstanding_area_ns: (self.area * books).max(0) as u128,
             carried_in_ns: self.carried_in_ns * books,
             carried_out_ns: self.carried_out_ns * books,
-            backlog_ops: if self.measured { self.issuer.backlog(end_ns) } else { 0 },
-            recent_misses: self.stream.recent_misses(),
-            walked: self.stream.walked(),
+            backlog_ops: if self.measured { source.backlog_ops } else { 0 },
+            recent_misses: source.recent_misses,
+            walked: source.walked,
             coverage: self.coverage.take(),
             ended,
             ..WorkerReport::default()

@@ -1,20 +1,21 @@
-//! Decides when the next operation is due. It reads no clock and does no I/O: it is told the time
-//! and answers with a step, so the same issuer drives rings in real time and machines in virtual
-//! time.
+//! When the next operation of a workload is due: closed loop, think time, open loop. Reads no clock and does no I/O:
+//! it gets the time and answers with a step, so the same pacing drives threads in real time and machines in
+//! virtual time.
 //!
-//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think
-//!   time each slot is a user of its own, who thinks after each completion; the others' operations
-//!   stay in flight. Draining think time (as fio's `thinktime` has it) must be asked for: the
-//!   whole batch completes, then all think together.
-//! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds
-//!   no free slot is submitted late, and its response time still counts from when it was due.
+//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think time each slot is
+//!   a user of its own, who thinks after each completion; the other users' operations stay in flight. Draining
+//!   think time (as fio's `thinktime` has it) must be asked for: the whole batch completes, then all users think
+//!   together.
+//! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
+//!   submitted late, and its response time still counts from when it was due.
 
-use iodyno_workload::Arrivals;
+use crate::arrivals::Arrivals;
+use crate::spec::{ArrivalKind, Spec};
 use std::collections::VecDeque;
 
-/// What the worker shall do now.
+/// What a worker may do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Issue one operation. In open loop: it was due at this time (same clock as `now_ns`).
     Issue(Option<u64>),
     /// Nothing is due before this time; completions may come earlier.
@@ -25,7 +26,7 @@ pub enum Step {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Issuer {
+pub(crate) struct Pacing {
     mode: Mode,
     /// The cell's start, ns: arrivals count from it.
     start_ns: u64,
@@ -54,9 +55,23 @@ enum Mode {
     },
 }
 
-impl Issuer {
+impl Pacing {
+    /// As the specification has it, for worker number `worker` with `slots` slots.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub(crate) fn new(spec: &Spec, seed: u64, worker: u32, slots: u32) -> Self {
+        match (Arrivals::new(spec, seed, worker, spec.threads()), spec.arrivals()) {
+            (Some(arrivals), _) => Self::open(arrivals),
+            (None, ArrivalKind::Closed { think_time_ns, think_drains }) => {
+                Self::closed(slots, think_time_ns, think_drains)
+            }
+            (None, ArrivalKind::Open { .. }) => unreachable!("an open loop has arrivals"),
+        }
+    }
+
     /// Closed loop over `depth` slots.
-    pub fn closed(depth: u32, think_ns: u64, think_drains: bool) -> Self {
+    pub(crate) fn closed(depth: u32, think_ns: u64, think_drains: bool) -> Self {
         let mode = match (think_ns, think_drains) {
             (0, _) => Mode::Closed,
             (_, false) => {
@@ -70,19 +85,19 @@ impl Issuer {
     }
 
     /// Open loop.
-    pub fn open(mut arrivals: Arrivals) -> Self {
+    pub(crate) fn open(mut arrivals: Arrivals) -> Self {
         let next_ns = arrivals.next_ns();
         Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0 }
     }
 
     /// The cell starts at this time.
-    pub fn start(&mut self, start_ns: u64) {
+    pub(crate) fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
     }
 
     /// What is due at `now_ns`, with `free` slots idle.
     #[inline]
-    pub fn step(&mut self, now_ns: u64, free: usize) -> Step {
+    pub(crate) fn step(&mut self, now_ns: u64, free: usize) -> Step {
         if free == 0 {
             return Step::WaitCompletion;
         }
@@ -120,7 +135,7 @@ impl Issuer {
 
     /// One operation completed at `now_ns`.
     #[inline]
-    pub fn completed(&mut self, now_ns: u64) {
+    pub(crate) fn completed(&mut self, now_ns: u64) {
         match &mut self.mode {
             Mode::Closed | Mode::Open { .. } => {}
             Mode::Think { think_ns, ready_ns } => ready_ns.push_back(now_ns + *think_ns),
@@ -135,7 +150,7 @@ impl Issuer {
     }
 
     /// Open loop: how many operations were due before `end_ns` and have not been issued.
-    pub fn backlog(&mut self, end_ns: u64) -> u64 {
+    pub(crate) fn backlog(&mut self, end_ns: u64) -> u64 {
         let Mode::Open { arrivals, next_ns } = &mut self.mode else { return 0 };
         let mut backlog = 0;
         while self.start_ns + *next_ns < end_ns {
@@ -151,11 +166,11 @@ mod tests {
     use super::*;
 
     /// A device that takes 100 ns, in virtual time: throughput has a closed form.
-    fn completions_in(issuer: &mut Issuer, depth: usize, until_ns: u64) -> u64 {
+    fn completions_in(pacing: &mut Pacing, depth: usize, until_ns: u64) -> u64 {
         let (mut now, mut done) = (0, 0);
         let mut flying: VecDeque<u64> = VecDeque::new();
         loop {
-            match issuer.step(now, depth - flying.len()) {
+            match pacing.step(now, depth - flying.len()) {
                 Step::Issue(_) => {
                     flying.push_back(now + 100);
                     continue;
@@ -168,7 +183,7 @@ mod tests {
             }
             while flying.front().is_some_and(|&f| f <= now) {
                 flying.pop_front();
-                issuer.completed(now);
+                pacing.completed(now);
                 done += 1;
             }
         }
@@ -177,21 +192,21 @@ mod tests {
     #[test]
     fn closed_loops_have_their_closed_form() {
         // depth / (service + think), Little's law for a closed system.
-        assert_eq!(completions_in(&mut Issuer::closed(4, 0, false), 4, 10_000), 400);
-        assert_eq!(completions_in(&mut Issuer::closed(4, 300, false), 4, 10_000), 4 * 25);
-        assert_eq!(completions_in(&mut Issuer::closed(4, 300, true), 4, 10_000), 4 * 25);
+        assert_eq!(completions_in(&mut Pacing::closed(4, 0, false), 4, 10_000), 400);
+        assert_eq!(completions_in(&mut Pacing::closed(4, 300, false), 4, 10_000), 4 * 25);
+        assert_eq!(completions_in(&mut Pacing::closed(4, 300, true), 4, 10_000), 4 * 25);
     }
 
     /// What tells the two kinds of think time apart: one slow operation holds up only its own slot,
-    /// or everybody.
+    /// or all of them.
     #[test]
     fn think_time_drains_only_when_asked() {
-        let mut own = Issuer::closed(2, 50, false);
-        let mut drained = Issuer::closed(2, 50, true);
-        for issuer in [&mut own, &mut drained] {
-            assert_eq!(issuer.step(0, 2), Step::Issue(None));
-            assert_eq!(issuer.step(0, 1), Step::Issue(None));
-            issuer.completed(10);
+        let mut own = Pacing::closed(2, 50, false);
+        let mut drained = Pacing::closed(2, 50, true);
+        for pacing in [&mut own, &mut drained] {
+            assert_eq!(pacing.step(0, 2), Step::Issue(None));
+            assert_eq!(pacing.step(0, 1), Step::Issue(None));
+            pacing.completed(10);
         }
         assert_eq!(own.step(60, 1), Step::Issue(None));
         assert_eq!(drained.step(60, 1), Step::WaitCompletion);

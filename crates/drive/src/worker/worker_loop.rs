@@ -1,19 +1,19 @@
-//! The loop of a worker, turn by turn: what is due is drawn and queued, stamped and handed over; what came back
-//! is stamped, checked and counted. Its books of what is in flight are here too.
+//! The loop of a worker in real time. Each turn queues what its source gives, stamps and submits it, and waits; then
+//! it stamps, checks and counts what has completed.
 
 use super::{
-    AT_SUBMISSION, Limits, SLEEP_MAX_NS, Worker, WorkerReport, cover, failure_of, note_failure,
-    sleep_ns,
+    Limits, SLEEP_MAX_NS, Worker, WorkerReport, cover, failure_of, note_failure, sleep_ns,
 };
 use crate::cpu::CpuTime;
 use crate::engine::{Engine, Wait};
-use crate::issuer::Step;
+use crate::in_flight::{AT_SUBMISSION, InFlight};
 use crate::memory::Buffers;
 use crate::recorder::Run;
 use crate::round_trip::{RoundTrip, Span};
 use crate::verify::VerifyMap;
 use iodyno_measure::{Ended, ErrorKind, Hung, Verification};
 use iodyno_units::{Op, OpKind};
+use iodyno_workload::{Issue, Next, Outcome, Source};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -25,16 +25,10 @@ const GIVE_UP_NS: u64 = 4_000_000_000;
 /// While what is in flight at the end is waited for, the worker looks this often whether it is time to give up,
 /// ns.
 const DRAIN_LOOK_NS: u64 = 50_000_000;
-/// Draws that a verifying worker tries before it waits for a completion.
+/// Operations that a verifying worker tries before it waits for a completion.
 const CLAIM_TRIES: u32 = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    op: Op,
-    submitted_ns: u64,
-    /// When it was due; [`AT_SUBMISSION`] in closed loop.
-    intended_ns: u64,
-}
+/// A worker that waits for completions of others asks its source so often, ns.
+const ASK_AGAIN_NS: u64 = 100_000;
 
 /// The flushes in flight, where content is verified.
 #[derive(Debug, Default)]
@@ -45,15 +39,15 @@ struct Flushes {
 }
 
 /// The loop's own state.
-pub(super) struct Loop {
-    slots: Box<[Slot]>,
-    free: Vec<u32>,
+pub(super) struct WorkerLoop<S: Source> {
+    in_flight: InFlight<S::Token>,
     /// Slots queued since the last turn; they get one submission stamp.
     batch: Vec<u32>,
     batch_max: usize,
-    /// The issuer asked for an operation that could not be drawn yet.
-    owed: Option<Step>,
-    in_flight_bytes: u64,
+    /// The source gave it, and its blocks are in flight: it waits for a completion.
+    held: Option<Issue<S::Token>>,
+    /// The source has given all that it has.
+    is_source_done: bool,
     moved_bytes: u64,
     now_ns: u64,
     window_start_ns: u64,
@@ -93,17 +87,15 @@ impl Flushes {
     }
 }
 
-impl Loop {
+impl<S: Source> WorkerLoop<S> {
     pub(super) fn new(slots: u32, batch_max: u32, start_ns: u64, limits: &Limits) -> Self {
-        let idle = Slot { op: Op::FLUSH, submitted_ns: 0, intended_ns: AT_SUBMISSION };
         let window_start_ns = start_ns + limits.ramp_ns;
         Self {
-            slots: vec![idle; slots as usize].into(),
-            free: (0..slots).rev().collect(),
+            in_flight: InFlight::new(slots),
             batch: Vec::with_capacity(slots as usize),
             batch_max: batch_max.min(slots) as usize,
-            owed: None,
-            in_flight_bytes: 0,
+            held: None,
+            is_source_done: false,
             moved_bytes: 0,
             now_ns: start_ns,
             window_start_ns,
@@ -124,24 +116,10 @@ impl Loop {
         }
     }
 
-    #[inline]
-    fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// The slots whose operations are in flight. Not for the hot path.
-    fn in_flight_slots(&self) -> impl Iterator<Item = &Slot> {
-        let mut is_free = vec![false; self.slots.len()];
-        for &slot in &self.free {
-            is_free[slot as usize] = true;
-        }
-        self.slots.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(slot, _)| slot)
-    }
-
     /// Integrates up to `at_ns` with `count` operations in flight.
     #[inline]
     fn integrate(&mut self, count: usize, at_ns: u64) {
-        // A turn may end beyond the window; what is in flight then is nobody's.
+        // A turn may end beyond the window; what is in flight then does not count.
         let at_ns = at_ns.min(self.window_end_ns);
         let passed = at_ns.saturating_sub(self.area_until_ns);
         self.area += u128::from(passed * count as u64);
@@ -150,7 +128,7 @@ impl Loop {
 
     pub(super) fn work<E: Engine>(
         &mut self,
-        w: &mut Worker,
+        w: &mut Worker<S>,
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
@@ -169,7 +147,7 @@ impl Loop {
                 self.ended = if by_errors { Ended::Errors } else { Ended::Interrupted };
                 break Ok(());
             }
-            if let Some(ended) = Self::share_done(w) {
+            if let Some(ended) = self.is_complete(w) {
                 self.ended = ended;
                 break Ok(());
             }
@@ -184,7 +162,7 @@ impl Loop {
             && drained.is_err()
             && self.hung.is_none()
         {
-            self.in_flight_slots().for_each(|slot| map.abandon(&slot.op));
+            self.in_flight.iter().for_each(|slot| map.abandon(&slot.op));
         }
         drained?;
         result
@@ -195,33 +173,35 @@ impl Loop {
     #[cold]
     fn drain<E: Engine>(
         &mut self,
-        w: &mut Worker,
+        w: &mut Worker<S>,
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
         let mut give_up_ns = w.clock.now_ns().min(self.window_end_ns) + GIVE_UP_NS;
-        while self.in_flight() > 0 {
+        while self.in_flight.len() > 0 {
             let now_ns = w.clock.now_ns();
             if now_ns >= give_up_ns {
-                let submitted_ns = self.in_flight_slots().map(|slot| slot.submitted_ns);
+                let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
                 let oldest_ns = now_ns.saturating_sub(submitted_ns.min().unwrap_or(now_ns));
-                let ops = self.in_flight() as u64;
+                let ops = self.in_flight.len() as u64;
                 self.hung = Some(Hung { ops, oldest_ns, stuck_workers: 0 });
                 self.ended = Ended::Hung;
                 if let Some(map) = &w.verify {
-                    self.in_flight_slots().for_each(|slot| map.abandon(&slot.op));
+                    self.in_flight.iter().for_each(|slot| map.abandon(&slot.op));
                 }
                 engine.cancel();
                 engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
-                engine.drain(|slot, _| self.free.push(slot));
+                engine.drain(|slot, _| {
+                    self.in_flight.end(slot);
+                });
                 return Ok(());
             }
             engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
-            let before = self.in_flight();
-            let (slots, free, moved) = (&self.slots, &mut self.free, &mut self.moved_bytes);
+            let before = self.in_flight.len();
+            let (in_flight, moved) = (&mut self.in_flight, &mut self.moved_bytes);
             let (tally, flushes) = (&mut self.tally, &mut self.flushes);
             engine.drain(|slot, result| {
-                let op = &slots[slot as usize].op;
+                let op = &in_flight.end(slot).op;
                 *moved += result.max(0) as u64;
                 let succeeded = result == op.len_bytes as i32;
                 if let Some(coverage) = &mut w.coverage
@@ -236,9 +216,8 @@ impl Loop {
                     flushes.completed(map, op, succeeded);
                     let _ = map.complete(op, succeeded, bytes.unwrap_or_default(), tally);
                 }
-                free.push(slot);
             });
-            if self.in_flight() < before {
+            if self.in_flight.len() < before {
                 let now_ns = w.clock.now_ns();
                 w.control.drained_ns.fetch_max(now_ns, Ordering::Relaxed);
                 give_up_ns = now_ns + GIVE_UP_NS;
@@ -248,71 +227,73 @@ impl Loop {
     }
 
     #[cold]
-    fn begin_window(&mut self, w: &mut Worker) {
+    fn begin_window(&mut self, w: &mut Worker<S>) {
         w.recorder.start_window(self.window_start_ns);
         self.area = 0;
         self.area_until_ns = self.window_start_ns;
-        self.integrate(self.in_flight(), self.now_ns);
+        self.integrate(self.in_flight.len(), self.now_ns);
         let start_ns = i128::from(self.window_start_ns);
         self.carried_in_ns =
-            self.in_flight_slots().map(|s| start_ns - i128::from(s.submitted_ns)).sum();
+            self.in_flight.iter().map(|s| start_ns - i128::from(s.submitted_ns)).sum();
         self.cpu_start = CpuTime::now();
     }
 
     #[cold]
-    fn end_window(&mut self, w: &mut Worker) {
+    fn end_window(&mut self, w: &mut Worker<S>) {
         self.window_end_ns = self.window_end_ns.min(self.now_ns).max(self.window_start_ns);
         if w.recorder.measuring() {
-            self.integrate(self.in_flight(), self.window_end_ns);
+            self.integrate(self.in_flight.len(), self.window_end_ns);
             let end_ns = self.window_end_ns;
             let within: u64 =
-                self.in_flight_slots().map(|s| end_ns.saturating_sub(s.submitted_ns)).sum();
+                self.in_flight.iter().map(|s| end_ns.saturating_sub(s.submitted_ns)).sum();
             self.carried_out_ns += i128::from(within);
             self.cpu_end = Some(CpuTime::now());
         }
     }
 
-    /// Whether this worker's share of operations or bytes is complete.
+    /// Whether this worker's share is complete, or its source has no more.
     #[inline]
-    fn share_done(w: &Worker) -> Option<Ended> {
-        if w.limits.ops.is_some_and(|n| w.recorder.ops + w.recorder.errors >= n) {
+    fn is_complete(&self, w: &Worker<S>) -> Option<Ended> {
+        if self.is_source_done && self.in_flight.len() == 0 {
             return Some(Ended::Ops);
         }
-        if w.limits.bytes.is_some_and(|n| w.recorder.bytes >= n) {
-            return Some(Ended::Bytes);
-        }
-        None
+        w.limits.share.is_done(w.recorder.ops + w.recorder.errors, w.recorder.bytes)
     }
 
     /// Whether one more operation would go over this worker's share.
     #[inline]
-    fn share_issued(&self, w: &Worker) -> bool {
-        let (r, l) = (&w.recorder, &w.limits);
-        l.ops.is_some_and(|n| r.ops + r.errors + self.in_flight() as u64 >= n)
-            || l.bytes.is_some_and(|n| r.bytes + self.in_flight_bytes >= n)
+    fn is_share_issued(&self, w: &Worker<S>) -> bool {
+        let done = w.recorder.ops + w.recorder.errors;
+        w.limits.share.is_issued(done, w.recorder.bytes, &self.in_flight)
     }
 
     /// Queues what is due; says how long the turn may wait.
     #[inline]
     fn fill<E: Engine>(
         &mut self,
-        w: &mut Worker,
+        w: &mut Worker<S>,
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> Wait {
-        while self.batch.len() < self.batch_max && !self.share_issued(w) {
-            let step =
-                self.owed.take().unwrap_or_else(|| w.issuer.step(self.now_ns, self.free.len()));
-            let intended_ns = match step {
-                Step::Issue(intended_ns) => intended_ns,
-                Step::WaitCompletion => break,
-                Step::WaitUntil(due_ns) => return self.wait_until(w, due_ns),
+        while self.batch.len() < self.batch_max && !self.is_share_issued(w) {
+            let Some(slot) = self.in_flight.next_slot() else { break };
+            let issue = match self.held.take() {
+                Some(held) => held,
+                None => match w.source.next(self.now_ns, self.in_flight.free()) {
+                    Next::Issue(issue) => issue,
+                    Next::WaitUntil(due_ns) => return self.wait_until(w, due_ns),
+                    Next::WaitCompletion if S::WAITS_FOR_OTHERS => {
+                        return self.wait_until(w, self.now_ns + ASK_AGAIN_NS);
+                    }
+                    Next::WaitCompletion => break,
+                    Next::Done => {
+                        self.is_source_done = true;
+                        break;
+                    }
+                },
             };
-            let Some(op) = self.draw(w) else {
-                self.owed = Some(step);
-                break;
-            };
-            let Some(slot) = self.free.pop() else { break };
+            let Some(issue) = self.claim(w, issue) else { break };
+            let op = issue.op;
             if op.kind == OpKind::Write
                 && let Some(buffers) = buffers
             {
@@ -324,37 +305,38 @@ impl Loop {
                     filler.stamp(bytes, &op);
                 }
             }
-            self.slots[slot as usize] =
-                Slot { op, submitted_ns: 0, intended_ns: intended_ns.unwrap_or(AT_SUBMISSION) };
-            self.in_flight_bytes += u64::from(op.len_bytes);
+            self.in_flight.begin(&issue, 0);
             engine.queue(slot, &op);
             self.batch.push(slot);
         }
         Wait::One
     }
 
-    /// The next operation, whose blocks are this worker's if content is verified.
+    /// The operation, or another in its place: one whose blocks no operation has in flight, if content is verified.
+    /// None: it waits for a completion.
     #[inline]
-    fn draw(&mut self, w: &mut Worker) -> Option<Op> {
-        let Some(map) = &w.verify else { return Some(w.stream.next_op()) };
+    fn claim(&mut self, w: &mut Worker<S>, mut issue: Issue<S::Token>) -> Option<Issue<S::Token>> {
+        let Some(map) = &w.verify else { return Some(issue) };
         for _ in 0..CLAIM_TRIES {
-            let op = w.stream.next_op();
-            if map.claim(&op) {
-                if op.kind == OpKind::Flush {
+            if map.claim(&issue.op) {
+                if issue.op.kind == OpKind::Flush {
                     self.flushes.begins(map);
                 }
-                return Some(op);
+                return Some(issue);
             }
+            let Some(op) = w.source.replace(&issue.op) else { break };
+            issue.op = op;
             self.overlaps_skipped += 1;
         }
+        self.held = Some(issue);
         None
     }
 
     /// Nothing is due before `due_ns`: how the turn shall wait.
-    fn wait_until(&mut self, w: &Worker, due_ns: u64) -> Wait {
+    fn wait_until(&mut self, w: &Worker<S>, due_ns: u64) -> Wait {
         let until_ns = due_ns.min(self.window_end_ns);
         let left_ns = until_ns.saturating_sub(self.now_ns);
-        if self.in_flight() == 0 {
+        if self.in_flight.len() == 0 {
             if left_ns > SPIN_BEFORE_NS {
                 sleep_ns(left_ns - SPIN_BEFORE_NS);
             }
@@ -378,7 +360,7 @@ impl Loop {
     #[inline]
     fn turn<E: Engine>(
         &mut self,
-        w: &mut Worker,
+        w: &mut Worker<S>,
         engine: &mut E,
         buffers: Option<&Buffers>,
         wait: Wait,
@@ -388,9 +370,9 @@ impl Loop {
             self.now_ns
         } else {
             let submitted_ns = w.clock.now_ns();
-            self.integrate(self.in_flight() - self.batch.len(), submitted_ns);
+            self.integrate(self.in_flight.len() - self.batch.len(), submitted_ns);
             for &slot in &self.batch {
-                self.slots[slot as usize].submitted_ns = submitted_ns;
+                self.in_flight.set_submitted(slot, submitted_ns);
             }
             if w.recorder.measuring() && self.round_trip.is_due() {
                 if engine.submit()? {
@@ -403,13 +385,13 @@ impl Loop {
             self.batch.clear();
             submitted_ns
         };
-        let wait = if self.in_flight() == 0 { Wait::No } else { wait };
+        let wait = if self.in_flight.len() == 0 { Wait::No } else { wait };
         engine.turn(wait)?;
         let now_ns = w.clock.now_ns();
-        self.integrate(self.in_flight(), now_ns);
+        self.integrate(self.in_flight.len(), now_ns);
         self.now_ns = now_ns;
         let counts = w.recorder.measuring() && now_ns < self.window_end_ns;
-        let (slots, free) = (&self.slots, &mut self.free);
+        let (in_flight, source) = (&mut self.in_flight, &mut w.source);
         let first_corruption = &mut self.first_corruption;
         let (tally, flushes) = (&mut self.tally, &mut self.flushes);
         let window_end_ns = self.window_end_ns;
@@ -417,7 +399,7 @@ impl Loop {
         // flight until then.
         let too_late = w.recorder.measuring() && !counts;
         let carried_out_ns = &mut self.carried_out_ns;
-        let (mut reaped, mut reaped_bytes, mut moved_bytes) = (0, 0, 0);
+        let (mut reaped, mut moved_bytes) = (0, 0);
         let mut run = Run {
             kind: OpKind::Read,
             ops: 0,
@@ -426,12 +408,9 @@ impl Loop {
             intended_ns: AT_SUBMISSION,
         };
         engine.drain(|index, result| {
-            let slot = &slots[index as usize];
+            let slot = in_flight.end(index);
             let len_bytes = slot.op.len_bytes;
-            free.push(index);
-            w.issuer.completed(now_ns);
             reaped += 1;
-            reaped_bytes += u64::from(len_bytes);
             moved_bytes += result.max(0) as u64;
             if too_late {
                 *carried_out_ns += i128::from(window_end_ns.saturating_sub(slot.submitted_ns));
@@ -453,6 +432,8 @@ impl Loop {
                     first_corruption.get_or_insert_with(|| what.to_string());
                 }
             }
+            let outcome = if failure.is_none() { Outcome::Succeeded } else { Outcome::Failed };
+            source.completed(&slot.op, slot.token, outcome, now_ns);
             if let Some((kind, errno)) = failure {
                 // Those of the ramp too: they are as real, and the reader must learn of them.
                 let at_ns = now_ns.min(window_end_ns.saturating_sub(1));
@@ -483,7 +464,6 @@ impl Loop {
         if run.ops > 0 {
             w.recorder.completed(&run, now_ns);
         }
-        self.in_flight_bytes -= reaped_bytes;
         self.moved_bytes += moved_bytes;
         if reaped > 0 && counts {
             // One that comes alone is seen when it comes: either it was waited for, or the engine
@@ -498,13 +478,14 @@ impl Loop {
         Ok(())
     }
 
-    pub(super) fn report(self, mut w: Worker, engine_error: Option<io::Error>) -> WorkerReport {
+    pub(super) fn report(self, mut w: Worker<S>, engine_error: Option<io::Error>) -> WorkerReport {
         let measured = w.recorder.measuring();
         if measured || w.recorder.failed_in_ramp() {
             w.recorder.roll(self.window_end_ns);
         }
         let cpu_end = self.cpu_end.unwrap_or(self.cpu_start);
-        let left_in_flight = self.in_flight();
+        let left_in_flight = self.in_flight.len();
+        let source = w.source.end(self.window_end_ns);
         WorkerReport {
             window: (self.window_start_ns, self.window_end_ns),
             cpu_ns: Some(cpu_end.since(&self.cpu_start)),
@@ -515,10 +496,10 @@ impl Loop {
             stamps: w.recorder.stamps,
             spent: self.round_trip.spent(),
             lateness: w.recorder.lateness.take().map(|h| *h),
-            backlog_ops: if measured { w.issuer.backlog(self.window_end_ns) } else { 0 },
+            backlog_ops: if measured { source.backlog_ops } else { 0 },
             overlaps_skipped: self.overlaps_skipped,
-            recent_misses: w.stream.recent_misses(),
-            walked: w.stream.walked(),
+            recent_misses: source.recent_misses,
+            walked: source.walked,
             first_corruption: self.first_corruption,
             verification: self.tally,
             coverage: w.coverage.take(),

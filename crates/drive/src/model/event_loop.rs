@@ -1,10 +1,11 @@
-//! Who has the turn: the loop over completions and due times of all workers of a cell.
+//! The event loop in virtual time: takes the next completion or the next due time of all workers of a cell, whichever
+//! is earlier.
 //!
-//! **Invariant:** between two looks at the outside (every thousand turns) it touches nothing but
+//! **Invariant:** between two looks at the outside (every thousand events) it touches nothing but
 //! the machine, the workers and the recorders; it does not allocate, lock or format.
 
 use super::done;
-use super::dues::{Dues, NEVER};
+use super::due_queue::{DueQueue, NEVER};
 use super::settle::{Settled, Settling};
 use super::worker::Worker;
 use crate::cell::{Gathering, TICK};
@@ -17,24 +18,25 @@ use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
 use iodyno_units::Op;
+use iodyno_workload::{Outcome, Source};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-/// Turns between two looks at the stop flag and at the clock of those who watch.
-const TURNS_A_LOOK: u32 = 1024;
+/// Events between two looks at the stop flag and at the observer's clock.
+const EVENTS_A_LOOK: u32 = 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Turns<'a> {
+pub(super) struct EventLoop<'a, S: Source> {
     plan: &'a CellPlan<'a>,
     stop: &'a AtomicBool,
     machine: &'a mut Machine,
-    workers: Vec<Worker>,
+    workers: Vec<Worker<S>>,
     /// One for each target.
     recorders: Vec<Recorder>,
-    dues: Dues,
+    due_queue: DueQueue,
     /// Counts failures as the threads of real targets do; its stop flag is this cell's own.
     control: Control,
     working: usize,
@@ -56,13 +58,13 @@ pub(super) struct Turns<'a> {
     ticked_ns: u64,
 }
 
-impl<'a> Turns<'a> {
+impl<'a, S: Source> EventLoop<'a, S> {
     pub(super) fn new(
         plan: &'a CellPlan<'a>,
         stop: &'a AtomicBool,
         machine: &'a mut Machine,
         start_ns: u64,
-        workers: Vec<Worker>,
+        workers: Vec<Worker<S>>,
         recorders: Vec<Recorder>,
     ) -> Self {
         let limits = plan.spec.limits();
@@ -73,7 +75,7 @@ impl<'a> Turns<'a> {
             plan,
             stop,
             machine,
-            dues: Dues::new(workers.len()),
+            due_queue: DueQueue::new(workers.len()),
             control: Control {
                 failed: AtomicBool::new(false),
                 stop: Arc::new(AtomicBool::new(false)),
@@ -103,27 +105,27 @@ impl<'a> Turns<'a> {
     /// Works until a limit or the stop.
     ///
     /// # Errors
-    /// When operations are in flight, nobody is due, and nothing will ever complete.
-    pub(super) fn take(
+    /// When operations are in flight, no worker is due, and nothing will ever complete.
+    pub(super) fn run(
         &mut self,
         intervals: &Receiver<IntervalMessage>,
         gathering: &mut Gathering<'_>,
     ) -> io::Result<()> {
         self.pass(self.now_ns);
         for index in 0..self.workers.len() {
-            self.workers[index].issuer.start(self.start_ns);
+            self.workers[index].source.start(self.start_ns);
             self.go_on(index);
         }
         while self.working > 0 {
             if self.look_after == 0 {
-                self.look_after = TURNS_A_LOOK;
+                self.look_after = EVENTS_A_LOOK;
                 if let Some(why) = self.look(intervals, gathering) {
                     self.end_all(self.now_ns, why);
                     return Ok(());
                 }
             }
             self.look_after -= 1;
-            let (due_ns, due) = self.dues.first();
+            let (due_ns, due) = self.due_queue.first();
             let until_ns = due_ns.min(self.bound_ns);
             if let Some(completion) = self.machine.next_completion(until_ns) {
                 self.pass(completion.at_ns);
@@ -181,18 +183,30 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// A worker has the turn: it ends, or issues what is due.
+    /// A worker issues what is due, or ends.
     #[inline]
     fn go_on(&mut self, index: usize) {
         let worker = &mut self.workers[index];
-        let due_ns = if let Some(why) = worker.share_done() {
+        let mut due_ns = NEVER;
+        let mut why = worker.is_complete();
+        if why.is_none() {
+            due_ns = worker.issue(self.machine, self.now_ns);
+            why = worker.is_source_at_end().then_some(Ended::Ops);
+        }
+        if let Some(why) = why {
             worker.end(self.now_ns, why);
             self.working -= 1;
-            NEVER
-        } else {
-            worker.issue(self.machine, self.now_ns)
-        };
-        self.dues.set(index, due_ns);
+        }
+        self.due_queue.set(index, due_ns);
+    }
+
+    /// Workers that wait for completions of others ask their sources again, in the order of their numbers.
+    fn ask_all(&mut self) {
+        for (index, worker) in self.workers.iter().enumerate() {
+            if worker.ended.is_none() {
+                self.due_queue.set(index, self.now_ns);
+            }
+        }
     }
 
     #[inline]
@@ -200,11 +214,13 @@ impl<'a> Turns<'a> {
         let index = (completion.token >> 32) as usize;
         let worker = &mut self.workers[index];
         if worker.ended.is_some() {
-            // Nobody's: its worker was done when it came.
+            // It does not count: its worker had ended.
             return;
         }
         self.completions += 1;
-        let slot = worker.take(completion.token as u32, self.now_ns);
+        let outcome =
+            if completion.failure.is_none() { Outcome::Succeeded } else { Outcome::Failed };
+        let slot = worker.take(completion.token as u32, outcome, self.now_ns);
         let len_bytes = slot.op.len_bytes;
         if let Some(failure) = completion.failure {
             self.failed(failure, index, slot.op);
@@ -225,6 +241,9 @@ impl<'a> Turns<'a> {
             }
         }
         self.go_on(index);
+        if S::WAITS_FOR_OTHERS {
+            self.ask_all();
+        }
     }
 
     #[cold]
@@ -238,7 +257,7 @@ impl<'a> Turns<'a> {
         self.look_after = 0;
     }
 
-    /// Tells those who watch how far the cell is, and hears whether it shall stop.
+    /// Notifies the observer of progress, and asks whether the cell shall stop.
     #[cold]
     fn look(
         &mut self,
@@ -281,11 +300,11 @@ impl<'a> Turns<'a> {
 
     /// Operations in flight at the end, and when that was.
     pub(super) fn left(&self) -> (u64, u64) {
-        let in_flight = |worker: &Worker| worker.in_flight_slots().count() as u64;
+        let in_flight = |worker: &Worker<S>| worker.in_flight().count() as u64;
         (self.workers.iter().map(in_flight).sum(), self.now_ns)
     }
 
-    /// What the machine's parts did in the window, what each worker tells, and how many operations
+    /// What the machine's parts did in the window, what each worker reports, and how many operations
     /// completed.
     pub(super) fn into_parts(mut self) -> (Snapshot, Vec<Done>, u64) {
         let after = self.machine.snapshot();
@@ -299,7 +318,7 @@ impl<'a> Turns<'a> {
             all.push(done(worker.target, number, worker.report(self.window_start_ns)));
         }
         for (target, recorder) in self.recorders.iter_mut().enumerate() {
-            // What the workers of a target share, one of them tells.
+            // What the workers of a target share, one of them reports.
             if let Some(first) = all.iter_mut().find(|d| d.target == target) {
                 first.report.lateness = recorder.lateness.take().map(|h| *h);
             }
@@ -320,111 +339,53 @@ const fn negative_errno(failure: Failure) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
-    use crate::engine::EngineOptions;
-    use crate::issuer::Issuer;
+    use crate::model::test_system::{plan, system};
     use crate::team::limits;
-    use iodyno_emulate::System;
-    use iodyno_emulate::spec::{
-        Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
-    };
     use iodyno_measure::ErrorKind;
     use iodyno_units::OpKind;
-    use iodyno_workload::{Geometry, Shared, Spec, Stream};
+    use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkloadSource};
     use std::sync::mpsc::channel;
-
-    fn system() -> System {
-        let memory = Memory {
-            capacity_bytes: 1 << 20,
-            io_ns: 1000,
-            read_bytes_per_s: 1e9,
-            write_bytes_per_s: 1e9,
-            read_passes: 1.0,
-            write_passes: 1.0,
-            flush_ns: 0,
-            protected: false,
-        };
-        let device = Device { name: "memory".to_owned(), kind: Kind::Memory(Box::new(memory)) };
-        let state = Precondition { how: Written::Fresh, fill: 1.0 };
-        let slots = Slots {
-            flash_dimms_per_socket: 0,
-            channels_per_socket: 1,
-            rdimms_per_channel: 1,
-            memory_kind: MemoryKind::Rdimm,
-            memory_mode: MemoryMode::Independent,
-        };
-        let host = Host {
-            sockets: 1,
-            cores_per_socket: 1,
-            generator_ns: 0,
-            wake_ns: 0,
-            memory_bytes_per_s: 1e9,
-            memory_channel_bytes_per_s: 1e9,
-            memory_balanced: true,
-            unbalanced_share: 1.0,
-            remote_copy_factor: 1.0,
-            workers_near: true,
-            slots,
-        };
-        let volumes = vec![Volume { device, state, socket: 0 }];
-        System { name: "system".to_owned(), host, volumes }
-    }
 
     /// What the machine says is not waited for: completions are forged.
     #[test]
     fn failures_are_counted_by_kind_and_too_many_end_the_cell() {
         let spec = "schema = 1\ndepth = 4\n[mix]\nread = 1\n[limits]\nramp = \"0s\"";
         let spec = Spec::from_toml(spec).unwrap();
-        let plan = CellPlan {
-            name: String::new(),
-            workload: String::new(),
-            spec: &spec,
-            seed: 1,
-            repeat: 0,
-            targets: Vec::new(),
-            interval_ns: 1_000_000_000,
-            place: None,
-            errors_max: 2,
-            fill_passes: None,
-            clock: Clock::new(),
-            options: EngineOptions::default(),
-            settle: None,
-            walks: None,
-        };
+        let plan = plan(&spec, 1_000_000_000, 2);
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
         let shared = Shared::new(&spec, 1, &geometry).unwrap();
         let stream = Stream::new(&shared, 0);
-        let issuer = (Issuer::closed(4, 0, false), 4);
+        let source = (WorkloadSource::new(&spec, 1, 0, 4, stream), 4);
         let mut machine = Machine::new(&system(), 1).unwrap();
         let worker = Worker::new(
             0,
             (0, 0, machine.add_worker(0)),
-            stream,
-            issuer,
-            &limits(&plan, &shared, 0),
+            source,
+            limits(&plan, &shared, 0).share,
             None,
         );
         let (sender, intervals) = channel();
         let recorder = Recorder::new(0, false, plan.interval_ns, sender);
         let stop = AtomicBool::new(false);
-        let mut turns = Turns::new(&plan, &stop, &mut machine, 0, vec![worker], vec![recorder]);
-        turns.pass(0);
-        turns.go_on(0);
+        let mut events =
+            EventLoop::new(&plan, &stop, &mut machine, 0, vec![worker], vec![recorder]);
+        events.pass(0);
+        events.go_on(0);
         let (mut cells, mut observer) = (Vec::new(), crate::Unobserved);
         let mut gathering = Gathering::new(&mut cells, &mut observer);
         let failures =
             [None, Some(Failure::Medium), Some(Failure::OutOfRange), Some(Failure::Lost)];
         for (i, failure) in failures.into_iter().enumerate() {
-            turns.look_after = 1;
-            assert_eq!(turns.look(&intervals, &mut gathering), None);
+            events.look_after = 1;
+            assert_eq!(events.look(&intervals, &mut gathering), None);
             let at_ns = 1000 * (i as u64 + 1);
-            turns.pass(at_ns);
-            turns.completed(&Completion { at_ns, token: 0, volume: 0, worker: 0, failure });
-            assert_eq!(turns.look_after == 0, failure.is_some(), "a failure is looked at at once");
+            events.pass(at_ns);
+            events.completed(&Completion { at_ns, token: 0, volume: 0, worker: 0, failure });
+            assert_eq!(events.look_after == 0, failure.is_some(), "a failure is looked at at once");
         }
-        assert_eq!(turns.look(&intervals, &mut gathering), Some(Ended::Errors));
+        assert_eq!(events.look(&intervals, &mut gathering), Some(Ended::Errors));
         assert!(!stop.load(Ordering::Relaxed), "other cells go on");
-        turns.close();
+        events.close();
         let message = intervals.try_recv().unwrap();
         let reads = message.interval.class(OpKind::Read).unwrap();
         assert_eq!((reads.ops(), reads.bytes), (1, 4096));

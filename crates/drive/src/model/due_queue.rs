@@ -16,14 +16,14 @@ struct Entry {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Dues {
+pub(super) struct DueQueue {
     /// The root is at 1, the children of `i` at `2 i` and `2 i + 1`, the leaves in the second half.
     tree: Box<[Entry]>,
     leaves: usize,
 }
 
-impl Dues {
-    /// Nobody of `workers` is due at any time.
+impl DueQueue {
+    /// None of `workers` is due at any time.
     pub(super) fn new(workers: usize) -> Self {
         let leaves = workers.max(1).next_power_of_two();
         let mut tree = vec![Entry { due_ns: NEVER, worker: 0 }; 2 * leaves].into_boxed_slice();
@@ -36,7 +36,7 @@ impl Dues {
         Self { tree, leaves }
     }
 
-    /// Who is first, and when.
+    /// Which worker is first, and when.
     #[inline]
     pub(super) fn first(&self) -> (u64, usize) {
         let first = self.tree[1];
@@ -72,7 +72,7 @@ mod tests {
     fn the_first_is_the_earliest_and_of_equals_the_lowest() {
         for workers in [1, 2, 3, 8, 33] {
             let mut random = stream(1, "dues", workers as u64);
-            let mut dues = Dues::new(workers);
+            let mut queue = DueQueue::new(workers);
             let mut plain = vec![NEVER; workers];
             for _ in 0..2000 {
                 let worker = below(&mut random, workers as u64) as usize;
@@ -80,10 +80,10 @@ mod tests {
                     0 => NEVER,
                     _ => below(&mut random, 20),
                 };
-                dues.set(worker, due_ns);
+                queue.set(worker, due_ns);
                 plain[worker] = due_ns;
                 let expected = plain.iter().copied().zip(0..).min();
-                assert_eq!(Some(dues.first()), expected, "{plain:?}");
+                assert_eq!(Some(queue.first()), expected, "{plain:?}");
             }
         }
     }

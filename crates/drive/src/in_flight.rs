@@ -1,0 +1,121 @@
+//! The operations that one worker has in flight, in real and in virtual time: a slot for each, from submission to
+//! completion. Which figures come of them is decided in the worker's loop.
+
+use iodyno_measure::Ended;
+use iodyno_units::Op;
+use iodyno_workload::Issue;
+
+/// The intended start of an operation that is due when it is submitted.
+pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
+
+/// One operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot<T> {
+    pub(crate) op: Op,
+    pub(crate) submitted_ns: u64,
+    /// When it was due; [`AT_SUBMISSION`] in closed loop.
+    pub(crate) intended_ns: u64,
+    /// What the source knows it by.
+    pub(crate) token: T,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct InFlight<T> {
+    slots: Box<[Slot<T>]>,
+    free: Vec<u32>,
+    bytes: u64,
+}
+
+impl<T: Copy + Default> InFlight<T> {
+    pub(crate) fn new(slots: u32) -> Self {
+        let token = T::default();
+        let idle = Slot { op: Op::FLUSH, submitted_ns: 0, intended_ns: AT_SUBMISSION, token };
+        Self {
+            slots: vec![idle; slots as usize].into(),
+            free: (0..slots).rev().collect(),
+            bytes: 0,
+        }
+    }
+
+    /// Operations in flight.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Idle slots.
+    #[inline]
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The slot that the next operation gets.
+    #[inline]
+    pub(crate) fn next_slot(&self) -> Option<u32> {
+        self.free.last().copied()
+    }
+
+    /// An operation begins, in the slot that [`Self::next_slot`] gave.
+    #[inline]
+    pub(crate) fn begin(&mut self, issue: &Issue<T>, submitted_ns: u64) {
+        let Some(slot) = self.free.pop() else { return };
+        let intended_ns = issue.due_ns.unwrap_or(AT_SUBMISSION);
+        let (op, token) = (issue.op, issue.token);
+        self.slots[slot as usize] = Slot { op, submitted_ns, intended_ns, token };
+        self.bytes += u64::from(op.len_bytes);
+    }
+
+    #[inline]
+    pub(crate) fn set_submitted(&mut self, slot: u32, submitted_ns: u64) {
+        self.slots[slot as usize].submitted_ns = submitted_ns;
+    }
+
+    /// An operation has completed: its slot is idle.
+    #[inline]
+    pub(crate) fn end(&mut self, slot: u32) -> Slot<T> {
+        let ended = self.slots[slot as usize];
+        self.free.push(slot);
+        self.bytes -= u64::from(ended.op.len_bytes);
+        ended
+    }
+
+    /// All that is in flight. Not for the hot path.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
+        let mut is_free = vec![false; self.slots.len()];
+        for &slot in &self.free {
+            is_free[slot as usize] = true;
+        }
+        self.slots.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(slot, _)| slot)
+    }
+}
+
+/// What a worker shall complete in its window: operations or bytes; `u64::MAX` for no limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) ops_max: u64,
+    pub(crate) bytes_max: u64,
+}
+
+impl Share {
+    /// Whether it is complete, with so much done.
+    #[inline]
+    pub(crate) fn is_done(&self, ops: u64, bytes: u64) -> Option<Ended> {
+        if ops >= self.ops_max {
+            return Some(Ended::Ops);
+        }
+        (bytes >= self.bytes_max).then_some(Ended::Bytes)
+    }
+
+    /// Whether one more operation would go over it, with so much done.
+    #[inline]
+    pub(crate) fn is_issued<T: Copy + Default>(
+        &self,
+        ops: u64,
+        bytes: u64,
+        in_flight: &InFlight<T>,
+    ) -> bool {
+        ops.saturating_add(in_flight.len() as u64) >= self.ops_max
+            || bytes.saturating_add(in_flight.bytes) >= self.bytes_max
+    }
+}

@@ -1,0 +1,67 @@
+//! The smallest emulated system, and a plan of a cell on it, for tests: memory whose I/Os take a microsecond each.
+
+use crate::clock::Clock;
+use crate::engine::EngineOptions;
+use crate::plan::CellPlan;
+use iodyno_emulate::System;
+use iodyno_emulate::spec::{
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+};
+use iodyno_workload::Spec;
+
+pub(crate) fn system() -> System {
+    let memory = Memory {
+        capacity_bytes: 1 << 20,
+        io_ns: 1000,
+        read_bytes_per_s: 1e9,
+        write_bytes_per_s: 1e9,
+        read_passes: 1.0,
+        write_passes: 1.0,
+        flush_ns: 0,
+        protected: false,
+    };
+    let device = Device { name: "memory".to_owned(), kind: Kind::Memory(Box::new(memory)) };
+    let state = Precondition { how: Written::Fresh, fill: 1.0 };
+    let slots = Slots {
+        flash_dimms_per_socket: 0,
+        channels_per_socket: 1,
+        rdimms_per_channel: 1,
+        memory_kind: MemoryKind::Rdimm,
+        memory_mode: MemoryMode::Independent,
+    };
+    let host = Host {
+        sockets: 1,
+        cores_per_socket: 1,
+        generator_ns: 0,
+        wake_ns: 0,
+        memory_bytes_per_s: 1e9,
+        memory_channel_bytes_per_s: 1e9,
+        memory_balanced: true,
+        unbalanced_share: 1.0,
+        remote_copy_factor: 1.0,
+        workers_near: true,
+        slots,
+    };
+    let volumes = vec![Volume { device, state, socket: 0 }];
+    System { name: "system".to_owned(), host, volumes }
+}
+
+/// A plan without targets.
+pub(crate) fn plan(spec: &Spec, interval_ns: u64, errors_max: u64) -> CellPlan<'_> {
+    CellPlan {
+        name: String::new(),
+        workload: String::new(),
+        spec,
+        seed: 1,
+        repeat: 0,
+        targets: Vec::new(),
+        interval_ns,
+        place: None,
+        errors_max,
+        fill_passes: None,
+        clock: Clock::new(),
+        options: EngineOptions::default(),
+        settle: None,
+        walks: None,
+    }
+}
