@@ -228,23 +228,32 @@ impl WorkerSetup {
                 let failed = WorkerMessage::SetUpFailed { target: self.index, source };
                 let _ = self.messages.send(failed);
             }
-            Err(panic) => {
-                control.failed.store(true, Ordering::Relaxed);
-                control.stop.store(true, Ordering::Relaxed);
-                let report = WorkerReport {
-                    ended: Ended::Errors,
-                    engine_error: Some(panicked(panic.as_ref())),
-                    ..WorkerReport::default()
-                };
-                let _ = self.messages.send(WorkerMessage::Done(Box::new(Done {
-                    target: self.index,
-                    number: self.number,
-                    report,
-                    facts: BTreeMap::new(),
-                    kernel_workers: (0, 0),
-                })));
-            }
+            Err(panic) => self.report_panic(&control, panic.as_ref(), 0),
         }
+    }
+
+    fn report_panic(&self, control: &Control, panic: &(dyn Any + Send), left_in_flight: usize) {
+        control.failed.store(true, Ordering::Relaxed);
+        control.stop.store(true, Ordering::Relaxed);
+        let report = WorkerReport {
+            ended: Ended::Errors,
+            engine_error: Some(panicked(panic)),
+            left_in_flight,
+            ..WorkerReport::default()
+        };
+        self.send_done(report, BTreeMap::new(), (0, 0));
+    }
+
+    fn send_done(
+        &self,
+        report: WorkerReport,
+        facts: BTreeMap<String, String>,
+        kernel_workers: (u32, u64),
+    ) {
+        let (target, number) = (self.index, self.number);
+        let done = Done { target, number, report, facts, kernel_workers };
+        // An error says that the coordinator has given this worker up.
+        let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
     }
 
     fn set_up_and_run<S: Source>(&self, mut worker: Worker<S>) -> io::Result<()> {
@@ -334,13 +343,26 @@ impl WorkerSetup {
         facts: BTreeMap<String, String>,
     ) {
         let _ = self.messages.send(WorkerMessage::Ready);
-        let report = worker.run(engine, buffers);
+        let control = Arc::clone(&worker.control);
+        let report = match catch_unwind(AssertUnwindSafe(|| worker.run(engine, buffers))) {
+            Ok(report) => report,
+            Err(panic) => {
+                self.report_panic(&control, panic.as_ref(), 1);
+                // How much is in flight is not known: the engine and the buffers stay as long as the process.
+                keep_until_exit();
+            }
+        };
         let left = if engine.lends_buffers() { report.left_in_flight } else { 0 };
         let uring = self.target.engine == EngineKind::Uring;
         let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
-        let done = Done { target: self.index, number: self.number, report, facts, kernel_workers };
-        let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
+        self.send_done(report, facts, kernel_workers);
         linger(engine, left);
+    }
+}
+
+fn keep_until_exit() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 
@@ -349,9 +371,7 @@ impl WorkerSetup {
 fn linger<E: Engine>(engine: &mut E, mut left: usize) {
     while left > 0 {
         if engine.turn(Wait::One).is_err() {
-            loop {
-                std::thread::park();
-            }
+            keep_until_exit();
         }
         engine.drain(|_, _| left = left.saturating_sub(1));
     }

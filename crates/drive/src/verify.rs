@@ -287,7 +287,11 @@ impl VerifyMap {
                 generation => Some((self.writer, generation)),
             },
         };
-        Written::of(self.unit_bytes as u32, self.generation.len(), latest, durable)
+        let mut written =
+            Written::of(self.unit_bytes as u32, self.generation.len(), latest, durable);
+        // What an unfinished run may have overwritten is still not known of the units that this run left alone.
+        written.unfinished = before.and_then(|b| b.unfinished);
+        written
     }
 
     /// Whether this run wrote anything through the map, or may have.

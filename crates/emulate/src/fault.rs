@@ -1,5 +1,5 @@
 //! What can go wrong on demand, on every kind of device. The machine lets it happen
-//! (`machine/strike`), `fault_states` knows what is wrong meanwhile.
+//! (`machine/apply_fault`), `fault_state` knows what is wrong meanwhile.
 
 /// A fault, to be injected at a time. Whatever is wrong with a volume stays wrong until it is
 /// cleared; a power cut takes what is in flight and mends nothing.

@@ -267,7 +267,8 @@ impl UringEngine<'_> {
         // GETEVENTS even when nothing is waited for: deferred task work runs only then.
         let flags = EnterFlags::GETEVENTS.bits();
         // SAFETY: the entries were built from this worker's buffers and descriptor, which outlive
-        // their completions: the worker drains every slot before it ends.
+        // their completions: the worker drains every slot before it ends, and where it gives a target up
+        // or panics, its thread keeps the engine and the buffers.
         let taken =
             unsafe { self.submitter.enter::<libc::sigset_t>(self.queued, want, flags, None) };
         self.settle(taken)

@@ -96,7 +96,9 @@ impl VerifyMap {
         let durable = before.durable(unit);
         match read {
             // A run that did not come to its end may have written there since.
-            Ok(mark) if is_of(&mark, latest) && before.unfinished.is_some() => Judged::Whole(mark),
+            Ok(mark) if is_of(&mark, latest) && before.unfinished > Some(latest.0) => {
+                Judged::Whole(mark)
+            }
             Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
             // By a run that is not kept here, or that did not come to its end, or in flight at a crash.
             Ok(mark) if rank(&mark) > latest => Judged::Whole(mark),
@@ -104,6 +106,14 @@ impl VerifyMap {
                 let is_kept = durable.is_some_and(|durable| rank(&mark) < durable);
                 let finding = if is_kept { Finding::Stale } else { Finding::Unflushed };
                 Judged::Found(finding, What::Stale(mark, latest))
+            }
+            Err(Flaw::PartOfLonger { mark }) if rank(&mark) > latest => {
+                Judged::Unverified { zeroes: false }
+            }
+            Err(flaw @ Flaw::PartOfLonger { mark }) => {
+                let is_kept = durable.is_some_and(|durable| rank(&mark) < durable);
+                let finding = if is_kept { Finding::Stale } else { Finding::Unflushed };
+                Judged::Found(finding, What::Flaw(flaw))
             }
             // A crash may tear what was in flight, and take what had not been flushed.
             Err(flaw @ Flaw::Torn { head, tail, .. })
@@ -143,7 +153,9 @@ fn unknown(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),
         Err(Flaw::Zeroed) => Judged::Unverified { zeroes: true },
-        Err(Flaw::Foreign { .. }) => Judged::Unverified { zeroes: false },
+        Err(Flaw::Foreign { .. } | Flaw::PartOfLonger { .. }) => {
+            Judged::Unverified { zeroes: false }
+        }
         Err(flaw) => wrong(flaw),
     }
 }
@@ -155,8 +167,8 @@ fn wrong(flaw: Flaw) -> Judged {
         Flaw::Misdirected { .. } => Finding::Misdirected,
         Flaw::Torn { .. } => Finding::Torn,
         Flaw::Damaged { .. } => Finding::Damaged,
-        // Of whole content in longer units: it is checked by units of that length, or not at all.
-        Flaw::PartOfLonger { .. } => return Judged::Unverified { zeroes: false },
+        // The unit was written since in this length: what is there is older.
+        Flaw::PartOfLonger { .. } => Finding::Stale,
     };
     Judged::Found(finding, What::Flaw(flaw))
 }

@@ -94,6 +94,45 @@ fn within_a_run_the_latest_write_is_known() {
     assert_eq!([called(&map, 5, &third), called(&map, 5, &second)], ["current", "stale"]);
 }
 
+/// Old content in longer units where this run, or the map, knows of a write in shorter ones: that write was lost.
+#[test]
+fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
+    let short = |writer, before: Option<Written>| {
+        VerifyMap::new(16 * 4096, 512, writer, (before.map(Arc::new), false, true))
+    };
+    let called = |map: &VerifyMap, bytes: &[u8]| {
+        let op = Op { offset_bytes: 0, len_bytes: 512, kind: OpKind::Read, fua: false };
+        let mut tally = map.tally();
+        assert!(map.claim(&op));
+        let _ = map.complete(&op, true, &bytes[..512], &mut tally);
+        let found = tally.found.iter().find(|(_, found)| found.reads == 1);
+        found.map_or("unverified", |(finding, _)| finding.name())
+    };
+    let [old, new] = [write(&map(6, None), 0), write(&map(9, None), 0)];
+    let run = short(7, None);
+    assert_eq!(called(&run, &old), "unverified");
+    let op = Op { offset_bytes: 0, len_bytes: 512, kind: OpKind::Write, fua: false };
+    assert!(run.claim(&op));
+    run.fill(&op, &mut [0; 512]);
+    complete(&run, &op, true, &[]).unwrap();
+    assert_eq!([called(&run, &old), called(&run, &new)], ["stale"; 2]);
+    let later = short(8, Some(run.written(true)));
+    assert_eq!([called(&later, &old), called(&later, &new)], ["stale", "unverified"]);
+}
+
+/// A run that left units alone that an unfinished run may have overwritten does not make them current.
+#[test]
+fn what_an_unfinished_run_left_in_doubt_stays_so() {
+    let first = map(100, None);
+    let old = [write(&first, 0), write(&first, 1)];
+    let mut kept = first.written(true);
+    kept.unfinished = Some(200);
+    let second = map(300, Some(kept));
+    let new = write(&second, 1);
+    let third = map(400, Some(Written::from_bytes(&second.written(true).to_bytes()).unwrap()));
+    assert_eq!([called(&third, 0, &old[0]), called(&third, 1, &new)], ["whole", "current"]);
+}
+
 /// What one run hands on, as bytes: the next one knows the latest write of each unit, and what a power cut
 /// may take of them.
 #[test]

@@ -21,8 +21,7 @@ pub struct Column {
 pub struct Written {
     /// Length of a unit, bytes.
     pub unit_bytes: u32,
-    /// The stamp of a run that wrote after this was made and did not come to its end: what it wrote is
-    /// newer than all that is here.
+    /// The stamp of a run that did not come to its end: a unit whose writer is older may hold what that run wrote.
     pub unfinished: Option<u64>,
     /// Stamps, ascending.
     writers: Vec<u64>,

@@ -59,7 +59,7 @@ pub struct Phases {
     pub seek_ns: u64,
     /// Rotational wait.
     pub rotation_ns: u64,
-    /// Heads to buffer or back; for a read that read-ahead served, waiting for its data to be read.
+    /// Medium to buffer or back; for a read that read-ahead served, waiting for its data to be read.
     pub transfer_ns: u64,
     /// Link, the wait for it included; of a read from the medium only what follows its transfer.
     pub link_ns: u64,

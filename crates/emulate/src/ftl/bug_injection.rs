@@ -1,4 +1,4 @@
-//! Deliberate mistakes of the map (see `crate::injected_bug`).
+//! Deliberate mistakes of the map (see `crate::bug_injection`).
 
 use super::{Ftl, Page, PageCopy};
 

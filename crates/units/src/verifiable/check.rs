@@ -45,8 +45,8 @@ pub enum Flaw {
     },
     /// It begins with a header of a longer unit: such content is checked as a whole or not at all.
     PartOfLonger {
-        /// Length of that unit, bytes.
-        len_bytes: u32,
+        /// What that unit says of itself.
+        mark: Mark,
     },
 }
 
@@ -86,9 +86,11 @@ impl fmt::Display for Flaw {
                 "damaged: {bytes} {} differ, the first is byte {first_byte} of the unit",
                 if *bytes == 1 { "byte" } else { "bytes" }
             ),
-            Self::PartOfLonger { len_bytes } => {
-                write!(f, "a part of a unit of {len_bytes} bytes, which can't be checked alone")
-            }
+            Self::PartOfLonger { mark } => write!(
+                f,
+                "a part of a unit of {} bytes (generation {}), which can't be checked alone",
+                mark.len_bytes, mark.generation
+            ),
         }
     }
 }
@@ -99,7 +101,8 @@ impl core::error::Error for Flaw {}
 /// with a shorter unit are checked as units of that length; the first one's mark is returned.
 ///
 /// # Errors
-/// What is wrong with it; of several shorter units, with the first that is not whole.
+/// What is wrong with it; of several shorter units, with the first that bears traces of verifiable content and is
+/// not whole, or else with the first that bears none.
 ///
 /// # Panics
 /// If the unit is no multiple of 512 bytes.
@@ -120,16 +123,18 @@ pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
         && len_bytes >= SECTOR_BYTES
         && len_bytes.is_multiple_of(SECTOR_BYTES)
         && unit.len().is_multiple_of(len_bytes)
-        && (1..unit.len() / len_bytes).any(|i| Mark::read(&unit[i * len_bytes..]).is_some())
+        && (is_whole(&unit[..len_bytes])
+            || (1..unit.len() / len_bytes).any(|i| Mark::read(&unit[i * len_bytes..]).is_some()))
     {
-        for (i, shorter) in unit.chunks_exact(len_bytes).enumerate() {
-            check(shorter, offset_bytes + (i * len_bytes) as u64)?;
-        }
-        return Ok(mark);
+        let shorter = unit.chunks_exact(len_bytes).enumerate();
+        let flaws = shorter
+            .filter_map(|(i, unit)| check(unit, offset_bytes + (i * len_bytes) as u64).err());
+        let bears_none = |flaw: &Flaw| matches!(flaw, Flaw::Zeroed | Flaw::Foreign { .. });
+        return flaws.min_by_key(bears_none).map_or(Ok(mark), Err);
     }
     let is_longer = len_bytes > unit.len() && len_bytes.is_multiple_of(SECTOR_BYTES);
     if is_longer && mark.offset_bytes == offset_bytes {
-        return Err(Flaw::PartOfLonger { len_bytes: mark.len_bytes });
+        return Err(Flaw::PartOfLonger { mark });
     }
     Err(diagnose(unit, offset_bytes))
 }

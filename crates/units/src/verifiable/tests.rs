@@ -55,9 +55,32 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     short[3000] ^= 1;
     assert_eq!(check(&short, 8192), Err(Flaw::Damaged { first_byte: 3000 - 2048, bytes: 1 }));
     let long = unit(4096, 8192, 3, 9);
-    assert_eq!(check(&long[..512], 8192), Err(Flaw::PartOfLonger { len_bytes: 4096 }));
+    let part = check(&long[..512], 8192);
+    assert!(matches!(part, Err(Flaw::PartOfLonger { mark }) if mark.len_bytes == 4096), "{part:?}");
     assert!(is_written_here(&long, 8192) && !is_written_here(&long, 4096));
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
+}
+
+/// A longer unit of which only the first half was written, in a shorter one, is not a damaged longer one; and a flaw
+/// in one of several shorter units is not hidden behind one that was never written.
+#[test]
+fn one_shorter_unit_beside_what_was_never_written_is_whole() {
+    for len in [512, 1024, 2048] {
+        for generation in 1..40 {
+            let mut half = unit(len, 8192, 3, generation);
+            half.resize(4096, 0);
+            assert_eq!(check(&half, 8192), Err(Flaw::Zeroed), "{len}");
+            half[len..].copy_from_slice(&random(4096 - len, 5));
+            assert!(matches!(check(&half, 8192), Err(Flaw::Foreign { .. })), "{len}");
+        }
+    }
+    let mut mixed = unit(1024, 8192, 3, 9);
+    mixed.resize(3072, 0);
+    mixed.extend(unit(1024, 8192 + 3072, 3, 9));
+    assert_eq!(check(&mixed, 8192), Err(Flaw::Zeroed));
+    mixed[3072 + 700] ^= 1;
+    let found = check(&mixed, 8192);
+    assert_eq!(found, Err(Flaw::Damaged { first_byte: 700, bytes: 1 }));
 }
 
 fn random(len: usize, key: u64) -> Vec<u8> {
