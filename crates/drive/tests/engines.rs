@@ -10,7 +10,7 @@ use iodyno_drive::{
 };
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, ErrorKind, Finding, Interval, SpentOf};
-use iodyno_units::OpKind;
+use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Content, Spec};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -473,6 +473,60 @@ fn a_target_that_stops_answering_is_given_up() {
     assert!(hung.oldest_ns > 300_000_000);
     let verdicts = judge(cell);
     assert!(verdicts.iter().any(|v| v.code == "TARGET_HUNG" && v.text.contains("8 operations")));
+}
+
+/// One that answers slowly after the end is not: each answer gives it time anew.
+#[test]
+fn a_target_that_answers_slowly_is_not_given_up() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let spec = spec(
+        "depth = 2\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"300ms\"\nramp = \"0s\"",
+    );
+    let slow = std::thread::spawn(move || {
+        for seconds in [3.0, 2.5] {
+            std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+            std::io::Write::write_all(&mut writer, &[7; 4096]).unwrap();
+        }
+        writer
+    });
+    let fd: std::os::fd::OwnedFd = reader.into();
+    let plan = plan(&spec, vec![(medium(File::from(fd), MIB), EngineKind::Uring)]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let cells = match drive_cell(&plan, &stop, &mut Unobserved) {
+        Ok(cells) => cells,
+        // io_uring is switched off here.
+        Err(DriveError::SetUp { .. }) => return,
+        Err(e) => panic!("{e}"),
+    };
+    assert_eq!((cells[0].ended, cells[0].evidence.hung), (Ended::Time, None));
+    assert_eq!((cells[0].total().ops(), cells[0].resources.moved_bytes), (0, 2 * 4096));
+    drop(slow.join().unwrap());
+}
+
+/// What was in flight when a target was given up may have been written: that is in doubt, and claimed no more.
+/// A full pipe takes no write.
+#[test]
+fn writes_that_hang_are_in_doubt() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let spec = spec(
+        "depth = 4\nblock = \"4KiB\"\n[mix]\nwrite = 1\n[content]\nkind = \"verifiable\"\n\
+         [limits]\ntime = \"300ms\"\nramp = \"0s\"",
+    );
+    let fd: std::os::fd::OwnedFd = writer.into();
+    let plan = plan(&spec, vec![(medium(File::from(fd), MIB), EngineKind::Uring)]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let cells = match drive_cell(&plan, &stop, &mut Unobserved) {
+        Ok(cells) => cells,
+        // io_uring is switched off here.
+        Err(DriveError::SetUp { .. }) => return,
+        Err(e) => panic!("{e}"),
+    };
+    assert_eq!((cells[0].ended, cells[0].evidence.hung.unwrap().ops), (Ended::Hung, 4));
+    let map = plan.targets[0].verify.as_ref().unwrap();
+    let block =
+        |n: u64| Op { offset_bytes: n * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
+    assert!((0..MIB / 4096).all(|n| map.claim(&block(n))), "nothing is claimed");
+    drop(reader);
 }
 
 /// A fault of ours in a worker ends the cell, and says so: it was waited for without end. (An interval of

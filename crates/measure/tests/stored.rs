@@ -1,7 +1,9 @@
 //! What a cell's bytes reached decides whether its figures are a device's.
 
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Interval, Level, Reached, Storage, StorageEnd, StorageLayer, Verdict};
+use iodyno_measure::{
+    Cell, Coverage, Interval, Level, Reached, Storage, StorageEnd, StorageLayer, Verdict,
+};
 use iodyno_units::OpKind;
 
 const MIB: u64 = 1 << 20;
@@ -100,6 +102,16 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert!(found(&cell, "PAGE_CACHE").is_none() && found(&cell, "NEVER_WRITTEN").is_some());
     reached(&mut cell).device_read_bytes = 30 * MIB;
     assert!(found(&cell, "PAGE_CACHE").is_some());
+    // What was written is in it.
+    let mut cell = honest();
+    cell.evidence.written_share = Some(0.5);
+    reached(&mut cell).device_written_bytes = 10 * MIB;
+    assert!(found(&cell, "PAGE_CACHE").is_some());
+    // What is emulated moves nothing.
+    let mut cell = honest();
+    cell.evidence.virtual_time = true;
+    reached(&mut cell).device_read_bytes = 0;
+    assert!(found(&cell, "PAGE_CACHE").is_none());
     // A few blocks, and what can't be counted, say nothing.
     let mut cell = honest();
     *reached(&mut cell) = Reached { issued_read_bytes: MIB - 1, ..Reached::default() };
@@ -169,7 +181,7 @@ fn a_flash_device_is_written_over_before_it_is_steady() {
             assert!(verdict.text.contains(word), "`{word}` in {}", verdict.text);
         }
     }
-    let without: [(&str, Change); 8] = [
+    let without: [(&str, Change); 9] = [
         ("it turns", |c| storage(c).rotational = Some(true)),
         ("a method", |c| c.key.place = Some(iodyno_measure::Place::default())),
         ("no writes", |c| c.series[0].class_mut(OpKind::Write).bytes = 0),
@@ -178,6 +190,7 @@ fn a_flash_device_is_written_over_before_it_is_steady() {
         ("memory", |c| storage(c).end = StorageEnd::Memory),
         ("held back", |c| storage(c).page_cache.push("loop0".to_owned())),
         ("emulated", |c| c.evidence.virtual_time = true),
+        ("a fill", |c| c.evidence.fill = Some(Coverage::new(0, 1 << 20, 4096).proof(1, 1 << 20))),
     ];
     for (why, change) in without {
         let mut cell = cell.clone();

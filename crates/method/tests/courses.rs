@@ -2,7 +2,7 @@
 //! what they find; and what a broken file is told.
 
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Place, Role};
+use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Level, Place, Role, SKIPPED_FACT};
 use iodyno_method::findings::Showed;
 use iodyno_method::{Choice, Done, Method, MethodSource, Step, findings};
 use iodyno_units::OpKind;
@@ -308,4 +308,45 @@ fn broken_files_are_told_where_and_what() {
             assert_eq!(&text[first.span.clone()], place, "{text}\n{told}");
         }
     }
+}
+
+/// What a method is for and did not reach is INVALID, by whichever stage; what is still to be done, or was not a
+/// stage's aim, is less.
+#[test]
+fn what_a_method_did_not_reach_is_told() {
+    let told = |method: &Method, subjects: u32, cells: &[Cell]| {
+        let verdicts = findings(method, 1, subjects, cells).verdicts;
+        verdicts.into_iter().map(|v| (v.code, v.level)).collect::<Vec<_>>()
+    };
+    let is = |code: &str, level: Level| (code.to_owned(), level);
+    let unfinished = || is("UNFINISHED", Level::Warning);
+    let skip = |cell: &mut Cell| {
+        cell.facts.insert(SKIPPED_FACT.to_owned(), "it does not fit".to_owned());
+    };
+    let rounds = method(ROUNDS);
+    let wild = play(&rounds, 1, |step, _| (1000 * u64::from(1 + place(step).round % 2), 1000));
+    assert_eq!(told(&rounds, 1, &wild), [is("NOT_STEADY", Level::Invalid)]);
+    assert_eq!(told(&rounds, 1, &wild[..50]), [unfinished()], "it may become steady still");
+    let mut steady = play(&rounds, 1, |_, _| (1000, 1000));
+    assert_eq!(told(&rounds, 1, &steady), []);
+    assert_eq!(told(&rounds, 2, &steady), [unfinished()], "on one of two targets");
+    // What could not be tracked is not known to be steady.
+    skip(&mut steady[4]);
+    let found = told(&rounds, 1, &steady);
+    assert_eq!(found, [is("NOT_STEADY", Level::Invalid), unfinished()]);
+
+    let stage = "schema = 1\n[[stages]]\ntime = \"1s\"\n";
+    let cells = method(&format!("{stage}do = \"cells\"\ndepth = [1, 8]"));
+    let mut done = play(&cells, 1, |_, _| (1000, 1000));
+    skip(&mut done[0]);
+    assert_eq!(told(&cells, 1, &done), [], "one of two was measured");
+    skip(&mut done[1]);
+    assert_eq!(told(&cells, 1, &done), [is("STAGE_EMPTY", Level::Invalid)]);
+
+    // A series ends by its time, too: that is no failure, once it has ended.
+    let series = "do = \"series\"\nread = \"0%\"\nsamples = 40\nsteady_every = 3";
+    let series = method(&format!("{stage}{series}"));
+    let rising = play(&series, 1, |_, n| (64 + 30 * n as u64, 1000));
+    assert_eq!(told(&series, 1, &rising), [is("ENDED_UNSTEADY", Level::Note)]);
+    assert_eq!(told(&series, 1, &rising[..20]), [unfinished()]);
 }

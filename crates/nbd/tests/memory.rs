@@ -155,3 +155,65 @@ fn what_was_left_behind_counts() {
     lab.eventually("room again", |_| iodyno_nbd::client::Blocking::connect(&lab.uri()).is_ok());
     lab.serves();
 }
+
+/// Small requests are each within a connection's own share; together they are not.
+#[test]
+fn small_requests_add_up() {
+    let submitted = |limits: Limits, clients: u64, (kind, at, len): (Kind, u64, u32)| {
+        let export = Delayed::new(Manner::Held);
+        let lab = Lab::with(export.clone(), ServerConfig { limits, ..ServerConfig::default() });
+        let mut asking: Vec<Raw> = (0..clients).map(|_| lab.raw().agreed()).collect();
+        for client in &mut asking {
+            (0..120).for_each(|cookie| client.request(kind as u16, cookie, at, len));
+        }
+        let submitted = || export.submitted.load(Ordering::SeqCst);
+        let mut before = 0;
+        lab.eventually("no more", |_| {
+            std::thread::sleep(Duration::from_millis(100));
+            std::mem::replace(&mut before, submitted()) == submitted() && before > 0
+        });
+        let most = submitted();
+        export.let_go();
+        for client in &mut asking {
+            for _ in 0..120 {
+                assert_eq!(client.reply().0, 0);
+                client.hear(len as usize);
+            }
+        }
+        most
+    };
+    let limits = limited(Duration::from_secs(3600)).limits;
+    let most = submitted(limits, 10, (Kind::Read, MIB, 16 << 10));
+    assert!(most * (16 << 10) <= 4 * MIB + 10 * (64 << 10), "{most} requests of 16 KiB at 4 MiB");
+    // One without a payload takes memory, too.
+    let limits = Limits { memory_bytes: 0, own_bytes: 1 << 10, ..limits };
+    assert!(submitted(limits, 1, (Kind::Flush, 0, 0)) < 20);
+}
+
+/// A client that waits for memory, of which there is none until somebody answers, does not keep the server.
+#[test]
+fn stopping_does_not_wait_for_memory() {
+    let export = Delayed::new(Manner::Held);
+    let mut config = limited(Duration::from_secs(3600));
+    config.limits.farewell = Duration::from_secs(3600);
+    let mut lab = Lab::with(export.clone(), config);
+    let mut holds = lab.raw().agreed();
+    (0..3).for_each(|cookie| holds.request(Kind::Read as u16, cookie, MIB, MIB as u32));
+    lab.eventually("taken", |_| export.submitted.load(Ordering::SeqCst) == 3);
+    drop(holds);
+    lab.eventually("gone", |s| s.counters().connections == 0);
+    let mut waits = lab.raw().agreed();
+    waits.request(Kind::Read as u16, 9, MIB, MIB as u32);
+    std::thread::sleep(Duration::from_millis(50));
+    let server = lab.server.take().unwrap();
+    let (sender, stopped) = std::sync::mpsc::channel();
+    let stopper = std::thread::spawn(move || {
+        server.stop();
+        let _ = sender.send(());
+    });
+    stopped.recv_timeout(Duration::from_secs(20)).expect("it stops");
+    stopper.join().unwrap();
+    assert!(waits.is_closed());
+    assert_eq!(export.submitted.load(Ordering::SeqCst), 3);
+    export.forget();
+}

@@ -3,7 +3,10 @@
 
 mod samples;
 
-use iodyno_measure::Evidence;
+use iodyno_measure::{Evidence, Level};
+use iodyno_method::MethodSource;
+use iodyno_notebook::Status;
+use iodyno_report::Standing;
 use iodyno_report::json::{Options, SCHEMA_LIST, SCHEMA_RUN, document, list};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
@@ -204,4 +207,21 @@ fn lists_are_in_the_order_given() {
     assert_eq!(doc["runs"][1]["cells"], 2);
     let failed = list(&[samples::listed(&samples::hostile())]);
     assert_eq!(failed["runs"][0]["reason"], "\u{7}the device\nis gone");
+}
+
+/// What still goes on was not left undone, and what was left undone has not failed.
+#[test]
+fn a_method_that_goes_on_is_not_unfinished() {
+    let text = "schema = 1\n[[stages]]\ndo = \"cells\"\ntime = \"1s\"\n".to_owned();
+    let source = MethodSource { name: "m".to_owned(), text, ..MethodSource::default() };
+    let mut run = samples::four_corners();
+    run.cells.clear();
+    run.head.plan = json!({ "method": source });
+    run.status = Status::Running;
+    assert_eq!(Standing::of(&run), Standing::default());
+    run.status = Status::Interrupted;
+    let standing = Standing::of(&run);
+    assert_eq!(standing.level, Some(Level::Warning));
+    assert_eq!(standing.verdicts[0].code, "UNFINISHED");
+    assert!(!standing.has_failed());
 }

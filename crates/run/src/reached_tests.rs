@@ -88,6 +88,16 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         let shares = foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(300))]);
         assert_eq!(rounded(&shares), [None, Some(0)]);
     }
+    for direct in [Some(false), None] {
+        let mut buffered = cell(300);
+        buffered.evidence.direct = direct;
+        let shares = foreign_shares(&all[..1], &[buffered.clone()], &[Some(stats(800))]);
+        assert_eq!(rounded(&shares), [None], "{direct:?}");
+        let moved = [Some(stats(800)), Some(stats(300))];
+        let above = [target("8:0", 2), target("7:0", 3)];
+        let shares = foreign_shares(&above, &[cell(100), buffered], &moved);
+        assert_eq!(shares[0].is_none(), direct == Some(false), "{direct:?}");
+    }
 }
 
 /// What the window did not count was moved as well; and simple stacks take their bytes first.
@@ -115,6 +125,21 @@ fn what_reached_a_device_is_shared_out() {
     other.stack.as_mut().unwrap().passes = vec![dev("8:16")];
     let both = reached(&[other, all[1].clone()], &cells, &[counted(0, 400), counted(0, 90)]);
     assert_eq!(both[0].unwrap().device_read_bytes, 400 * MIB);
+    // A server may have its storage on any disk: what a file had there is not the server's, and what went to
+    // memory was never there.
+    let mut server = target("7:0", 1);
+    let stack = server.stack.as_mut().unwrap();
+    (stack.anywhere, stack.lowest, stack.passes) = (true, Vec::new(), Vec::new());
+    let found =
+        storage(&[server.clone(), all[1].clone()], &cells, &[counted(5, 91), counted(5, 91)]);
+    let [served, file] = [0, 1].map(|i| found[i].as_ref().unwrap());
+    assert_eq!(served.reached.unwrap().device_read_bytes, MIB);
+    assert_eq!(served.device_written_bytes, None, "nobody knows of which device");
+    assert_eq!(file.device_written_bytes, Some(5 * MIB));
+    let mut memory = target("7:0", 1);
+    memory.stack.as_mut().unwrap().end = End::Memory;
+    let both = reached(&[server, memory], &[cell(120), cell(400)], &[counted(0, 90), (None, None)]);
+    assert_eq!(both[0].unwrap().device_read_bytes, 90 * MIB);
     // Nothing of memory reaches a device; what can't be counted is not known.
     let mut memory = target("7:0", 1);
     let stack = memory.stack.as_mut().unwrap();
@@ -122,4 +147,23 @@ fn what_reached_a_device_is_shared_out() {
     let found = reached(&[memory], &[cell(120)], &[(None, None)])[0].unwrap();
     assert_eq!((found.issued_read_bytes, found.device_read_bytes), (90 * MIB, 0));
     assert_eq!(reached(&[target("8:0", 2)], &[cell(120)], &[(None, None)]), [None]);
+}
+
+/// Of several disks one that turns decides; to stand still all must be known to.
+#[test]
+fn one_disk_that_turns_decides() {
+    for (disks, expected) in [
+        ([Some(false), Some(true)], Some(true)),
+        ([Some(true), None], Some(true)),
+        ([None, Some(true)], Some(true)),
+        ([Some(false), Some(false)], Some(false)),
+        ([Some(false), None], None),
+    ] {
+        let mut found = target("8:0", 2);
+        let lowest = &mut found.stack.as_mut().unwrap().lowest;
+        lowest.push(lowest[0].clone());
+        lowest.iter_mut().zip(disks).for_each(|(disk, turns)| disk.rotational = turns);
+        let storage = storage(&[found], &[cell(120)], &[(None, None)]).remove(0).unwrap();
+        assert_eq!(storage.rotational, expected, "{disks:?}");
+    }
 }

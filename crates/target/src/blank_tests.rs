@@ -61,6 +61,23 @@ fn blank_space_and_own_content_are_no_data() {
     let mut over = own(1 << 20, 9);
     over[2048..2560].copy_from_slice(&own(512, 10));
     assert_eq!(look(1 << 20, &[(0, over)], 1).foreign, 0);
+    // So does a piece that reaches into a window at random from what lies before, be it the first window.
+    let mut headed = random(4096, 4);
+    headed[..16].copy_from_slice(PURGE_PROOF);
+    for start in [WINDOW_BYTES, 9 * WINDOW_BYTES] {
+        let mut read = |at: u64, to: &mut [u8]| {
+            to.fill(0);
+            // Ends are read in larger pieces: they hold nothing here.
+            if to.len() as u64 == WINDOW_BYTES && at + WINDOW_BYTES == start {
+                to[WINDOW_BYTES as usize - 2048..].copy_from_slice(&headed[..2048]);
+            } else if to.len() as u64 == WINDOW_BYTES && at == start {
+                to[..2048].copy_from_slice(&headed[2048..]);
+            }
+            Ok(())
+        };
+        let found = sample(GIB, &[(start, WINDOW_BYTES)], Depth::AGAIN, 1, &mut read).unwrap();
+        assert_eq!((found.own, found.foreign), (32, 0), "{start}");
+    }
     // Verifiable content proves its place; elsewhere it is data that was copied.
     let mut unit = random(512, 3);
     unit[..8].copy_from_slice(b"iodynoV1");
@@ -108,6 +125,36 @@ fn what_was_found_is_said_in_clean_words() {
     assert!(escape.ends_with("\"abcd\")") && !escape.contains('\x1b'), "{escape}");
     let mut fails = |_: u64, _: &mut [u8]| Err(io::Error::other("medium"));
     assert!(sample(GIB, &[(0, GIB)], Depth::FULL, 1, &mut fails).is_err());
+}
+
+/// What can't be looked at in time may hold anything: neither a small target nor the windows of a large one
+/// pass for blank.
+#[test]
+fn a_target_that_is_too_slow_to_be_looked_at_is_not_blank() {
+    let timed_out = |found: io::Result<Sampled>| {
+        assert_eq!(found.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    };
+    let at_once = Depth { at_most: Duration::ZERO, ..Depth::FULL };
+    for size in [1 << 20, GIB] {
+        let mut slow = |_: u64, to: &mut [u8]| {
+            std::thread::sleep(Duration::from_millis(1));
+            to.fill(0);
+            Ok(())
+        };
+        timed_out(sample(size, &[(0, size)], at_once, 1, &mut slow));
+    }
+    // The ends and the places of backups answer; the first place at random takes all the time there is.
+    let depth = Depth { at_most: Duration::from_millis(400), passes: 1, ..Depth::FULL };
+    let mut windows = 0;
+    let mut stalls = |_: u64, to: &mut [u8]| {
+        windows += u32::from(to.len() as u64 == WINDOW_BYTES);
+        if windows == BACKUPS.len() as u32 + 4 {
+            std::thread::sleep(depth.at_most);
+        }
+        to.fill(0);
+        Ok(())
+    };
+    timed_out(sample(GIB << 10, &[(0, GIB << 10)], depth, 1, &mut stalls));
 }
 
 proptest! {

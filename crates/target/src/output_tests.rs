@@ -50,7 +50,8 @@ fn what_is_no_text_file_is_kept() {
     assert!(problem(&at("dangling")).contains("symbolic link"));
     fs::write(at("image"), b"SQLite format 3\0").unwrap();
     symlink("image", at("to-image")).unwrap();
-    for name in ["image", "to-image"] {
+    fs::write(at("late"), [vec![b' '; 60 << 10], vec![0]].concat()).unwrap();
+    for name in ["image", "to-image", "late"] {
         assert!(problem(&at(name)).contains("not a text file"));
     }
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
@@ -106,7 +107,9 @@ fn only_the_very_file_is_removed() {
 fn what_was_begun_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("record");
-    for (content, stays) in [("iodyno record 1\n{}", false), ("", false), ("precious", true)] {
+    for (content, stays) in
+        [("iodyno record 1\n{}", false), ("", false), ("iodyno notes", true), ("precious", true)]
+    {
         fs::write(&path, content).unwrap();
         remove_begun(&path, b"iodyno record 1");
         assert_eq!(path.exists(), stays, "{content}");

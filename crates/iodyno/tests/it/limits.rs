@@ -7,6 +7,7 @@ use crate::serve::{Served, flash};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
@@ -118,6 +119,10 @@ fn a_full_disk_leaves_the_run_elsewhere() {
     let words = again.unwrap_or_else(|| panic!("{told:?}")).strip_prefix("iodyno ").unwrap();
     let shown = place.iodyno(words).succeeds().stdout.clone();
     assert_eq!(shown, told.stdout);
+    // Whoever else uses the machine does not get to see it.
+    let kept = Path::new(words.split_whitespace().nth(1).unwrap());
+    let folder = std::fs::metadata(kept.parent().unwrap()).unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
 }
 
 /// Nobody gets the result: the exit code says so, and the report is written all the same.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::inspect::fake::Tree;
 use crate::inspect::{BlockDevice, Identity, inspect};
+use crate::marker::Marker;
 use crate::name::TargetName;
 use crate::signature::{Signature, SignatureKind};
 use crate::sysroot::DevNo;
@@ -208,6 +209,17 @@ fn a_loop_device_on_a_device_that_is_in_use() {
 }
 
 #[test]
+fn a_loop_device_on_a_swap_file() {
+    let tree = partitioned();
+    tree.disk("virtual/block/loop3", "7:3", 8192);
+    tree.file("sys/devices/virtual/block/loop3/loop/backing_file", "/swapfile\n");
+    tree.file("swapfile", "");
+    assert_eq!(codes(&tree, "7:3"), []);
+    tree.swaps(&["/swapfile"]);
+    assert_eq!(codes(&tree, "7:3"), [RefusalCode::Swap]);
+}
+
+#[test]
 fn content_and_read_only_devices() {
     let tree = partitioned();
     let mut inspection = block(&tree, "8:0");
@@ -286,5 +298,46 @@ fn only_the_device_s_own_names_confirm() {
         "--destroy S3R14L",
     ] {
         assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn what_could_not_be_read_may_hold_anything() {
+    let tree = Tree::new();
+    let mut file = inspect(&TargetName::Null { size_bytes: 4096 }).unwrap();
+    (file.kind, file.exists) = (Kind::File, true);
+    (file.whole_bytes, file.marker) = (Some(4096), Some(Marker::LaidOut(4096)));
+    file.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
+    file.sampled = Some(Sampled { whole: true, ..Sampled::default() });
+    let codes = |inspection: &Inspection| -> Vec<RefusalCode> {
+        check_writable(inspection, &tree.root()).iter().map(|refusal| refusal.code).collect()
+    };
+    assert_eq!(codes(&file), []);
+    // The mark of a file of ours says nothing of what it holds by now.
+    (file.content, file.sampled) = (None, None);
+    assert_eq!(codes(&file), [RefusalCode::UnknownContent]);
+
+    // Nor does an export whose signatures were read, and which could not be sampled.
+    let mut export = file;
+    export.kind = Kind::Nbd;
+    assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
+    export.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
+    assert_eq!(codes(&export), [RefusalCode::HoldsData]);
+}
+
+/// To a purge, what looks blank is not: it takes what no sample found, too.
+#[test]
+fn a_device_or_an_export_is_purged_by_its_name_alone() {
+    let disk = block(&partitioned(), "8:0");
+    let mut export = inspect(&TargetName::Null { size_bytes: 4096 }).unwrap();
+    export.kind = Kind::Nbd;
+    export.name = TargetName::parse("nbd://localhost/disk").unwrap();
+    for (target, name) in [(disk, "sda"), (export, "nbd://localhost/disk")] {
+        for given in [vec![], vec!["disk".to_owned()]] {
+            let refused = allow_purge(&target, Vec::new(), &Confirm(given));
+            assert!(matches!(refused, Err(TargetError::Refused(_))), "{name}");
+        }
+        let lifted = allow_purge(&target, Vec::new(), &Confirm(vec![name.to_owned()])).unwrap();
+        assert_eq!(lifted[0].code, RefusalCode::Purge);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fs::OpenOptions as FileOptions;
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -232,6 +233,47 @@ fn a_device_that_is_open_elsewhere() {
     let held = FileOptions::new().read(true).custom_flags(O_EXCL).open(&disk.node).unwrap();
     is_refused(open_inspected(inspection, &OpenOptions::read_write()), RefusalCode::OpenElsewhere);
     drop(held);
+}
+
+/// Who writes to a file the kernel tells only its owner; others see whom `/proc` shows them.
+#[test]
+#[ignore = "needs root"]
+fn a_file_of_somebody_else_that_is_open_for_writing() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shared");
+    std::fs::write(&path, [0; 4096]).unwrap();
+    for (path, mode) in [(dir.path(), 0o755), (&*path, 0o666)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let nobody = 65_534;
+    let codes_for_nobody = || {
+        let seen = std::thread::scope(|scope| {
+            let look = scope.spawn(|| {
+                // Of this thread alone.
+                let uid = rustix::process::Uid::from_raw(nobody);
+                rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+                codes(path.to_str().unwrap())
+            });
+            look.join()
+        });
+        seen.unwrap()
+    };
+    let open_by = |redirection: &str| {
+        let script = format!("exec 3{redirection}{}; echo; exec sleep 1000", path.display());
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).uid(nobody).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        Ended(child)
+    };
+    let reader = open_by("<");
+    assert_eq!(codes_for_nobody(), [RefusalCode::ForeignFile]);
+    drop(reader);
+    let _writer = open_by("<>");
+    let both = [RefusalCode::OpenElsewhere, RefusalCode::ForeignFile];
+    assert!(codes_for_nobody().iter().all(|code| both.contains(code)));
+    assert!(codes_for_nobody().contains(&RefusalCode::OpenElsewhere));
 }
 
 #[test]
