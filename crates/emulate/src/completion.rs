@@ -1,5 +1,7 @@
 //! How a host operation ended: when, for which worker, and why it failed if it did.
 
+use iodyno_units::IoError;
+
 /// One operation that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -12,16 +14,5 @@ pub struct Completion {
     /// Which worker submitted it.
     pub worker: u32,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
-}
-
-/// Why an operation failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The medium could not give the data back.
-    Medium,
-    /// Beyond the end of the volume.
-    OutOfRange,
-    /// The device is gone.
-    Lost,
+    pub failure: Option<IoError>,
 }

@@ -2,10 +2,11 @@
 //! cores and driver threads, and what is done and not yet collected.
 
 use crate::change::Change;
-use crate::completion::{Completion, Failure};
+use crate::completion::Completion;
 use crate::event::Queue;
 use crate::request::{NIL, Slab, State};
 use crate::server::Server;
+use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
 use std::collections::VecDeque;
 
@@ -92,7 +93,7 @@ impl Core {
 
     /// A host request is done: now.
     #[inline(always)]
-    pub(crate) fn complete(&mut self, slot: u32, failure: Option<Failure>) {
+    pub(crate) fn complete(&mut self, slot: u32, failure: Option<IoError>) {
         let request = &self.slab[slot];
         debug_assert!(request.parent == NIL && !request.internal);
         self.done.push_back(Completion {

@@ -6,10 +6,10 @@
 //! flash are in `flash/recovery`, where parity may rebuild them.)
 
 use crate::change::UNIT_BYTES;
-use crate::completion::Failure;
 use crate::core::Core;
 use crate::ranges::Ranges;
 use crate::request::{Slab, State};
+use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ impl FaultStates {
         let illness = &mut self.volumes[request.volume as usize];
         if illness.state.lost && request.host {
             self.put_off.remove(&slot);
-            core.complete(slot, Some(Failure::Lost));
+            core.complete(slot, Some(IoError::Gone));
             return Verdict::Handled;
         }
         if !ends(&core.slab, slot) {
@@ -120,7 +120,7 @@ impl FaultStates {
             return Verdict::Handled;
         }
         if !illness.unreadable.is_empty() && touches_unreadable(illness, core, slot) {
-            core.complete(slot, Some(Failure::Medium));
+            core.complete(slot, Some(IoError::Io));
             return Verdict::Handled;
         }
         Verdict::Happens
@@ -166,7 +166,7 @@ impl FaultStates {
         core.queue.retain(|slot| !gone.contains(&slot));
         for slot in gone {
             if core.slab[slot].host {
-                core.complete(slot, Some(Failure::Lost));
+                core.complete(slot, Some(IoError::Gone));
             } else {
                 core.slab.remove(slot);
             }

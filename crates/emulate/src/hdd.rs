@@ -4,12 +4,12 @@
 mod content;
 
 use crate::change::Change;
-use crate::completion::Failure;
 use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
 use crate::request::State;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;
+use iodyno_units::IoError;
 use iodyno_units::{Op, OpKind};
 
 /// See the module.
@@ -37,7 +37,7 @@ impl Hdd {
                 let request = &core.slab[slot];
                 let end = request.at + u64::from(request.len);
                 if request.kind != OpKind::Flush && end > self.disk.capacity_bytes() {
-                    core.complete(slot, Some(Failure::OutOfRange));
+                    core.complete(slot, Some(IoError::OutOfRange));
                     return;
                 }
                 let op = Op {

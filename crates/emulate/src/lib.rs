@@ -36,7 +36,7 @@ pub mod usage;
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
 pub use change::{Change, UNIT_BYTES};
-pub use completion::{Completion, Failure};
+pub use completion::Completion;
 pub use fault::Fault;
 pub use fault_state::FaultState;
 pub use machine::Machine;

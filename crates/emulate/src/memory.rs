@@ -5,12 +5,12 @@
 use crate::calendar::Calendar;
 use crate::change::Change;
 use crate::change::UNIT_BYTES;
-use crate::completion::Failure;
 use crate::core::Core;
 use crate::request::State;
 use crate::server::{ticks, transfer_ticks, whole_ns};
 use crate::spec::{Host, Memory};
 use crate::usage::{Of, Phase, Resource};
+use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ impl MemoryDevice {
                 OpKind::Read | OpKind::Flush => {}
             }
         }
-        core.complete(slot, failed.then_some(Failure::OutOfRange));
+        core.complete(slot, failed.then_some(IoError::OutOfRange));
     }
 
     /// Keeps from now on what is written.

@@ -5,8 +5,8 @@ mod common;
 
 use common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};
-use iodyno_emulate::{Completion, Failure, Fault, Machine};
-use iodyno_units::{Op, OpKind};
+use iodyno_emulate::{Completion, Fault, Machine};
+use iodyno_units::{IoError, Op, OpKind};
 
 fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
     Op { offset_bytes, len_bytes, kind, fua: false }
@@ -38,7 +38,7 @@ fn machine(kind: &Kind) -> Machine {
 }
 
 /// One operation alone: how long it took, and how it ended.
-fn alone(m: &mut Machine, volume: u32, op: &Op) -> (u64, Option<Failure>) {
+fn alone(m: &mut Machine, volume: u32, op: &Op) -> (u64, Option<IoError>) {
     let from = m.submit(m.now_ns(), volume, volume, op, 77);
     let done = m.next_completion(u64::MAX).expect("it completes");
     assert_eq!((done.token, done.volume), (77, volume));
@@ -187,7 +187,7 @@ fn a_lost_device_fails_everything_until_it_is_back() {
                 others.push((done.token, done.failure));
                 continue;
             }
-            assert_eq!(done.failure, Some(Failure::Lost), "{name}");
+            assert_eq!(done.failure, Some(IoError::Gone), "{name}");
             // Memory's submitter copies first, and finds out then.
             assert!(is_memory || done.at_ns == lost_ns, "{name}: {done:?}");
             lost.push(done.token);
@@ -197,14 +197,14 @@ fn a_lost_device_fails_everything_until_it_is_back() {
         assert_eq!(m.check(), Ok(()), "{name}");
         for o in [op(OpKind::Read, 0, 4096), op(OpKind::Write, 8192, 4096), Op::FLUSH] {
             let (took_ns, failure) = alone(&mut m, 0, &o);
-            assert_eq!(failure, Some(Failure::Lost), "{name}");
+            assert_eq!(failure, Some(IoError::Gone), "{name}");
             assert!(is_memory || took_ns == 0, "{name}");
         }
         // A second loss, and the power, change nothing about that.
         m.inject(0, Fault::Lose { volume: 0 });
         m.inject(0, Fault::PowerCut);
         assert_eq!(m.next_completion(m.now_ns()), None);
-        assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, Some(Failure::Lost));
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, Some(IoError::Gone));
         m.inject(m.now_ns() + 1, Fault::Clear { volume: 0 });
         all_done(&mut m);
         assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None, "{name} is back");
@@ -235,7 +235,7 @@ fn a_latent_range_fails_reads_until_it_is_written() {
             assert_eq!(got, want, "{name}: {offset} {len}");
             assert_eq!(alone(m, 1, &op(OpKind::Read, offset, len)).1, None);
         };
-        let bad = Some(Failure::Medium);
+        let bad = Some(IoError::Io);
         // Units 10, 11 and 12 are touched.
         read(&mut m, 36_864, 4096, None);
         read(&mut m, 53_248, 65_536, None);

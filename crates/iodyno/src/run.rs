@@ -109,7 +109,11 @@ pub(crate) fn carry_out(
     }
     Ok(if outcome.interrupted {
         ExitCode::from(INTERRUPTED)
-    } else if outcome.too_many_errors || outcome.wrong_content() {
+    } else if outcome.too_many_errors
+        || outcome.wrong_content()
+        // A pass of verification goes on to its end whatever fails, and has failed then.
+        || request.errors_max == u64::MAX && outcome.has_failed_operations()
+    {
         ExitCode::from(TARGET_FAILED)
     } else if Standing::of(&outcome.run).has_failed() {
         // Before thresholds: figures of a method that failed hold none.

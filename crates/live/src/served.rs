@@ -25,7 +25,7 @@ use crate::record::Recorder;
 use crate::store::Store;
 use crate::transport::{Followed, Transport};
 use iodyno_emulate::{Fault, Machine};
-use iodyno_units::Op;
+use iodyno_units::{IoError, Op};
 use limits::Limits;
 use operations::{Inner, Told};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,39 +38,13 @@ pub type Now = fn() -> u64;
 /// Nothing happens by itself.
 pub const NEVER: u64 = u64::MAX;
 
-/// Why an operation failed, as doors tell it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Errno {
-    /// The medium could not give the data back, or the power failed.
-    Io,
-    /// Beyond the end.
-    Range,
-    /// The backing file or the memory that holds the bytes is full.
-    NoSpace,
-    /// The device is gone.
-    Gone,
-}
-
-impl Errno {
-    /// Its number on Linux, above 0.
-    pub fn number(self) -> i32 {
-        let errno = match self {
-            Self::Io => rustix::io::Errno::IO,
-            Self::Range => rustix::io::Errno::INVAL,
-            Self::NoSpace => rustix::io::Errno::NOSPC,
-            Self::Gone => rustix::io::Errno::NODEV,
-        };
-        errno.raw_os_error()
-    }
-}
-
 /// Who waits for an operation.
 pub trait Sink: Send {
     /// It is done. Called with no lock held, in the order of completion.
-    fn done(self, result: Result<(), Errno>);
+    fn done(self, result: Result<(), IoError>);
 
     /// Several are done.
-    fn all_done(told: Vec<(Self, Result<(), Errno>)>)
+    fn all_done(told: Vec<(Self, Result<(), IoError>)>)
     where
         Self: Sized,
     {
@@ -226,11 +200,11 @@ impl<S: Sink> Live<S> {
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut told);
         let refused = self.refuses(&inner, volume, op);
-        if let Some(errno) = refused.or_else(|| inner.backing_refuses(volume, op)) {
+        if let Some(error) = refused.or_else(|| inner.backing_refuses(volume, op)) {
             inner.counts[volume as usize].errors[op.kind.index()] += 1;
             self.plan(&mut inner);
             drop(inner);
-            told.push((sink, Err(errno)));
+            told.push((sink, Err(error)));
             deliver(told);
             return now_ns;
         }
@@ -362,7 +336,7 @@ impl<S: Sink> Live<S> {
         }
         inner.settle();
         if cuts {
-            inner.fail_all(Errno::Io, &mut told);
+            inner.fail_all(IoError::Io, &mut told);
         }
         self.plan(&mut inner);
         drop(inner);

@@ -9,9 +9,9 @@ use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Fault, Machine};
 use iodyno_live::counts::Looks;
 use iodyno_live::record::Recorder;
-use iodyno_live::served::{Errno, Live, NEVER, Options, Payload, Sink};
+use iodyno_live::served::{Live, NEVER, Options, Payload, Sink};
 use iodyno_live::store::{self, Store};
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ const UNIT: u64 = 4096;
 const MEMORY_BYTES: u64 = 2 << 20;
 const FILLED: u64 = 128 << 20;
 
-type Told = Arc<Mutex<Vec<(u32, Result<(), Errno>)>>>;
+type Told = Arc<Mutex<Vec<(u32, Result<(), IoError>)>>>;
 
 struct Client {
     live: Live<Waiter>,
@@ -31,7 +31,7 @@ struct Client {
 struct Waiter(u32, Told);
 
 impl Sink for Waiter {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         self.1.lock().unwrap().push((self.0, result));
     }
 }
@@ -65,7 +65,7 @@ impl Client {
     }
 
     /// Waits until at most so many operations are under way; gives what was told, in order of number.
-    fn wait(&mut self, under_way: u32) -> Vec<Result<(), Errno>> {
+    fn wait(&mut self, under_way: u32) -> Vec<Result<(), IoError>> {
         while self.told.lock().unwrap().len() + (under_way as usize) < self.sent as usize {
             let next_ns = self.live.next_ns();
             assert_ne!(next_ns, NEVER);
@@ -77,7 +77,7 @@ impl Client {
         told.into_iter().map(|t| t.1).collect()
     }
 
-    fn ask(&mut self, op: Op) -> Result<(), Errno> {
+    fn ask(&mut self, op: Op) -> Result<(), IoError> {
         self.send(op, 0);
         *self.wait(0).last().unwrap()
     }
@@ -112,7 +112,7 @@ fn what_a_flush_has_confirmed_survives_a_power_cut() {
             client.send(op(OpKind::Write, unit * UNIT, UNIT, true), b'2');
         }
         let told = client.wait(0);
-        assert!(told.contains(&Err(Errno::NoSpace)), "{told:?}");
+        assert!(told.contains(&Err(IoError::NoSpace)), "{told:?}");
         assert_eq!(client.ask(op(OpKind::WriteZeroes, FILLED, 1 << 20, false)), Ok(()));
         assert_eq!(client.ask(Op::FLUSH), Ok(()));
         let before = client.read(0, 8 * UNIT);
@@ -142,7 +142,7 @@ fn zeroes_that_were_acknowledged_are_there() {
         client.send(op(OpKind::WriteZeroes, from, len, false), 0);
         client.send(op(OpKind::Write, 0, 15 * UNIT, false), b'B');
         let told = client.wait(0);
-        assert_eq!(told[2], Err(Errno::NoSpace));
+        assert_eq!(told[2], Err(IoError::NoSpace));
         if told[1].is_ok() {
             acknowledged += 1;
             assert!(!client.read(from, len).contains(&b'A'), "{from} + {len}");

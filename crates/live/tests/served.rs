@@ -9,16 +9,16 @@ use iodyno_emulate::Machine;
 use iodyno_emulate::spec::{Attach, Kind, Written};
 use iodyno_live::pace::Lead;
 use iodyno_live::record::Recorder;
-use iodyno_live::served::{Errno, Live, Options, Payload, Sink};
+use iodyno_live::served::{Live, Options, Payload, Sink};
 use iodyno_live::transport::Transport;
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::sync::Arc;
 
 struct Nobody;
 
 impl Sink for Nobody {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         result.expect("a read of an idle device");
     }
 }

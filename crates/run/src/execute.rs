@@ -370,7 +370,7 @@ pub(crate) fn run_cell(
         }
         for (prop, done) in props.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
-            prop.testify(done);
+            prop.testify(spec, done);
             if spec.issues(OpKind::Read) && !hangs {
                 prop.sample(task.seed, spec, &mut done.evidence);
             }

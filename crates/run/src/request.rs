@@ -161,6 +161,11 @@ impl Outcome {
         let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
         verified.any(|v| v.wrong_reads() > 0)
     }
+
+    /// Whether operations failed, however many the request allows.
+    pub fn has_failed_operations(&self) -> bool {
+        self.run.cells.iter().any(|cell| cell.total().errors().total() > 0)
+    }
 }
 
 /// Why a run could not be made. Cells that were finished before are in the notebook.

@@ -97,9 +97,13 @@ impl Prop {
     }
 
     /// Puts what is known of the target into a cell's evidence.
-    pub(crate) fn testify(&self, cell: &mut Cell) {
+    pub(crate) fn testify(&self, spec: &Spec, cell: &mut Cell) {
         let evidence = &mut cell.evidence;
-        evidence.written_share = self.written_share;
+        let capacity_bytes = self.medium.capacity_bytes();
+        let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
+        // The share of the whole target says of a part of it only whether all or nothing was written.
+        let says = |share: &f64| is_whole || *share <= 0.0 || *share >= 1.0;
+        evidence.written_share = self.written_share.filter(says);
         evidence.why_not_direct.clone_from(&self.why_not_direct);
         if evidence.direct == Some(false) && !self.page_cache {
             // Nothing is cached in front of /dev/zero and its kin.
@@ -373,6 +377,7 @@ pub(crate) fn lay_all_out(
                 prop.written_share = Some(1.0);
                 let unit_bytes = fill.verifiable.map(|(unit_bytes, _)| unit_bytes);
                 prop.verified.laid_out = unit_bytes.filter(|_| whole);
+                prop.verified.is_laid_out_otherwise = whole && unit_bytes.is_none();
             }
             _ => {}
         }

@@ -39,6 +39,8 @@ pub(crate) struct Verified {
     pub(crate) stamp: u64,
     /// The unit in which the target was laid out with verifiable content, if it was.
     pub(crate) laid_out: Option<u32>,
+    /// The target was laid out anew with other content: what an earlier run wrote there is gone.
+    pub(crate) is_laid_out_otherwise: bool,
     /// What content is checked against; made before the first cell that verifies.
     pub(crate) map: Option<Arc<VerifyMap>>,
     before: Option<Arc<Written>>,
@@ -149,6 +151,12 @@ pub(crate) fn announce(
 ) -> Result<(), RunError> {
     let Some(notebook) = notebook else { return Ok(()) };
     for prop in props {
+        if prop.verified.is_laid_out_otherwise {
+            prop.verified.before = None;
+            if let Some(key) = written_key(&prop.inspection) {
+                notebook.forget_written(&key)?;
+            }
+        }
         let verified = &prop.verified;
         let writes = changes_content(request) && request.cells.iter().any(|c| verifies(&c.spec));
         let capacity_bytes = prop.medium.capacity_bytes();

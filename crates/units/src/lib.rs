@@ -10,6 +10,7 @@
 
 mod distance;
 pub mod human;
+mod io_error;
 pub mod mark;
 pub mod op;
 pub mod parse;
@@ -18,6 +19,7 @@ pub mod text;
 pub mod verifiable;
 
 pub use distance::nearest;
+pub use io_error::IoError;
 pub use op::{Op, OpKind};
 pub use parse::{
     ParseUnitError, parse_bandwidth_bytes_per_s, parse_duration_ns, parse_percent, parse_rate_iops,

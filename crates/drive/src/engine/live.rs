@@ -7,8 +7,8 @@
 use super::{Engine, Wait};
 use crate::memory::Buffers;
 use iodyno_live::counts::Looks;
-use iodyno_live::served::{Errno, Live, NEVER, Payload, Sink};
-use iodyno_units::{Op, OpKind};
+use iodyno_live::served::{Live, NEVER, Payload, Sink};
+use iodyno_units::{IoError, Op, OpKind};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,10 +35,10 @@ pub struct Slip {
 }
 
 impl Sink for Slip {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         let result = match result {
             Ok(()) => self.len_bytes as i32,
-            Err(errno) => -errno.number(),
+            Err(error) => -error.errno(),
         };
         self.to.done.lock().unwrap_or_else(PoisonError::into_inner).push((self.slot, result));
         self.to.count.fetch_add(1, Ordering::Release);

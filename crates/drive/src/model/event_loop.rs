@@ -13,11 +13,10 @@ use crate::plan::CellPlan;
 use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::team::Done;
 use crate::worker::{Control, failure_of, note_failure};
-use iodyno_emulate::Failure;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
-use iodyno_units::Op;
+use iodyno_units::{IoError, Op};
 use iodyno_workload::{Outcome, Source};
 use std::io;
 use std::sync::Arc;
@@ -247,8 +246,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
     }
 
     #[cold]
-    fn failed(&mut self, failure: Failure, index: usize, op: Op) {
-        let (kind, errno) = failure_of(negative_errno(failure));
+    fn failed(&mut self, failure: IoError, index: usize, op: Op) {
+        let (kind, errno) = failure_of(-failure.errno());
         let worker = &mut self.workers[index];
         worker.failed(self.measuring);
         let recorder = &mut self.recorders[worker.target];
@@ -327,15 +326,6 @@ impl<'a, S: Source> EventLoop<'a, S> {
     }
 }
 
-/// A failure as a real engine's completion has it.
-const fn negative_errno(failure: Failure) -> i32 {
-    match failure {
-        Failure::Medium => -libc::EIO,
-        Failure::OutOfRange => -libc::EINVAL,
-        Failure::Lost => -libc::ENODEV,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,8 +363,7 @@ mod tests {
         events.go_on(0);
         let (mut cells, mut observer) = (Vec::new(), crate::Unobserved);
         let mut gathering = Gathering::new(&mut cells, &mut observer);
-        let failures =
-            [None, Some(Failure::Medium), Some(Failure::OutOfRange), Some(Failure::Lost)];
+        let failures = [None, Some(IoError::Io), Some(IoError::OutOfRange), Some(IoError::Gone)];
         for (i, failure) in failures.into_iter().enumerate() {
             events.look_after = 1;
             assert_eq!(events.look(&intervals, &mut gathering), None);

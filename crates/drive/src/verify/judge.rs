@@ -92,7 +92,18 @@ impl VerifyMap {
             };
         }
         let Some(before) = self.before.as_deref() else { return unknown(read) };
-        let Some(latest) = before.latest(unit) else { return unknown(read) };
+        let Some(latest) = before.latest(unit) else {
+            return match read {
+                // A write of a run that did not come to its end may have been in flight then.
+                Err(flaw @ Flaw::Torn { head, tail, .. })
+                    if before.unfinished.is_some()
+                        && head.max(tail).map(|(writer, _)| writer) >= before.unfinished =>
+                {
+                    Judged::Found(Finding::Unflushed, What::Flaw(flaw))
+                }
+                read => unknown(read),
+            };
+        };
         let durable = before.durable(unit);
         match read {
             // A run that did not come to its end may have written there since.
@@ -107,10 +118,10 @@ impl VerifyMap {
                 let finding = if is_kept { Finding::Stale } else { Finding::Unflushed };
                 Judged::Found(finding, What::Stale(mark, latest))
             }
-            Err(Flaw::PartOfLonger { mark }) if rank(&mark) > latest => {
+            Err(Flaw::OtherLength { mark }) if rank(&mark) > latest => {
                 Judged::Unverified { zeroes: false }
             }
-            Err(flaw @ Flaw::PartOfLonger { mark }) => {
+            Err(flaw @ Flaw::OtherLength { mark }) => {
                 let is_kept = durable.is_some_and(|durable| rank(&mark) < durable);
                 let finding = if is_kept { Finding::Stale } else { Finding::Unflushed };
                 Judged::Found(finding, What::Flaw(flaw))
@@ -153,7 +164,7 @@ fn unknown(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),
         Err(Flaw::Zeroed) => Judged::Unverified { zeroes: true },
-        Err(Flaw::Foreign { .. } | Flaw::PartOfLonger { .. }) => {
+        Err(Flaw::Foreign { .. } | Flaw::OtherLength { .. }) => {
             Judged::Unverified { zeroes: false }
         }
         Err(flaw) => wrong(flaw),
@@ -167,8 +178,8 @@ fn wrong(flaw: Flaw) -> Judged {
         Flaw::Misdirected { .. } => Finding::Misdirected,
         Flaw::Torn { .. } => Finding::Torn,
         Flaw::Damaged { .. } => Finding::Damaged,
-        // The unit was written since in this length: what is there is older.
-        Flaw::PartOfLonger { .. } => Finding::Stale,
+        // The unit was written since in this length: what is there is of another write.
+        Flaw::OtherLength { .. } => Finding::Stale,
     };
     Judged::Found(finding, What::Flaw(flaw))
 }

@@ -120,6 +120,20 @@ fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
     assert_eq!([called(&later, &old), called(&later, &new)], ["stale", "unverified"]);
 }
 
+/// The first run on a target was cut off: what it had in flight may be torn.
+#[test]
+fn what_an_unfinished_first_run_had_in_flight_may_be_torn() {
+    let first = map(200, None);
+    let [a, b] = [write(&first, 0), write(&first, 0)];
+    let torn = [&a[..1024], &b[1024..]].concat();
+    let mut kept = Written::nothing(4096, 16);
+    kept.unfinished = Some(200);
+    assert_eq!(called(&map(300, Some(kept.clone())), 0, &torn), "unflushed");
+    // Of a run that had come to its end before, it is not.
+    kept.unfinished = Some(250);
+    assert_eq!(called(&map(300, Some(kept)), 0, &torn), "torn");
+}
+
 /// A run that left units alone that an unfinished run may have overwritten does not make them current.
 #[test]
 fn what_an_unfinished_run_left_in_doubt_stays_so() {

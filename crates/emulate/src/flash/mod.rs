@@ -19,7 +19,6 @@ mod write;
 
 use crate::bug_injection::InjectedBug;
 use crate::change::UNIT_BYTES;
-use crate::completion::Failure;
 use crate::core::Core;
 use crate::ftl::{self, Ftl};
 use crate::gauge::Gauge;
@@ -29,6 +28,7 @@ use crate::spec;
 pub(crate) use construct::{Site, shape};
 pub use counts::Counts;
 pub(crate) use fork::LANES_MAX;
+use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 use std::collections::VecDeque;
@@ -296,7 +296,7 @@ impl FlashDevice {
         let beyond = request.at + u64::from(request.len) > self.capacity_bytes;
         let moves_data = matches!(request.kind, OpKind::Read | OpKind::Write);
         if beyond && request.kind != OpKind::Flush {
-            core.complete(slot, Some(Failure::OutOfRange));
+            core.complete(slot, Some(IoError::OutOfRange));
             return;
         }
         debug_assert!(!moves_data || request.len > 0);
@@ -387,7 +387,7 @@ impl FlashDevice {
 
     /// A host request is done.
     #[inline(always)]
-    fn done(&mut self, core: &mut Core, slot: u32, failure: Option<Failure>) {
+    fn done(&mut self, core: &mut Core, slot: u32, failure: Option<IoError>) {
         match core.slab[slot].kind {
             OpKind::Write => self.phases.accept_ns += core.now - core.slab[slot].entered_ns,
             OpKind::Read => {

@@ -236,7 +236,7 @@ impl FlashDevice {
         let request = &core.slab[slot];
         self.phases.deliver_ns += core.now - request.entered_ns;
         let failed = request.failed;
-        self.done(core, slot, failed.then_some(crate::completion::Failure::Medium));
+        self.done(core, slot, failed.then_some(iodyno_units::IoError::Io));
     }
 }
 

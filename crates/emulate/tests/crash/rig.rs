@@ -3,8 +3,8 @@
 use crate::common::system;
 use crate::oracle::{Oracle, Promise, UNIT};
 use iodyno_emulate::spec::{Kind, Volume, Written};
-use iodyno_emulate::{Failure, Fault, InjectedBug, Machine};
-use iodyno_units::{Op, OpKind};
+use iodyno_emulate::{Fault, InjectedBug, Machine};
+use iodyno_units::{IoError, Op, OpKind};
 
 /// More events than a machine has that was left alone.
 const EVENTS_MAX: u64 = 1_000_000;
@@ -70,7 +70,7 @@ impl Rig {
         while let Some(done) = self.machine.completed() {
             let oracle = &mut self.oracles[done.volume as usize];
             match done.failure {
-                Some(Failure::Lost) if self.lost == Some(done.volume) => {
+                Some(IoError::Gone) if self.lost == Some(done.volume) => {
                     oracle.fail(done.token)?;
                     continue;
                 }

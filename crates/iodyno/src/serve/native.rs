@@ -4,10 +4,11 @@
 use iodyno_emulate::Fault;
 use iodyno_emulate::spec::{Device, Kind as DeviceKind};
 use iodyno_live::control::Answer as ControlAnswer;
-use iodyno_live::door::nbd::described;
-use iodyno_live::store::{ReadError, Store, WriteError};
+use iodyno_live::door::nbd::{described, failed};
+use iodyno_live::store::Store;
 use iodyno_live::words::{self, Ask};
-use iodyno_nbd::{Answer, Errno, Export, Info, Io, Kind, Peer, Session};
+use iodyno_nbd::{Answer, Export, Info, Io, Kind, Peer, Session};
+use iodyno_units::IoError;
 use serde_json::json;
 use std::io;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ impl Session for Client {
                 self.buffer.resize(len as usize, 0);
                 match self.store.read(at, &mut self.buffer) {
                     Ok(()) => io.answer(&Answer::Data(&self.buffer)),
-                    Err(e) => io.answer(&Answer::Failed(read_errno(&e))),
+                    Err(e) => io.answer(&failed(IoError::from(&e))),
                 }
                 return;
             }
@@ -72,23 +73,8 @@ impl Session for Client {
         };
         match done {
             Ok(()) => io.answer(&Answer::Done),
-            Err(e) => io.answer(&Answer::Failed(write_errno(&e))),
+            Err(e) => io.answer(&failed(IoError::from(&e))),
         }
-    }
-}
-
-fn read_errno(error: &ReadError) -> Errno {
-    match error {
-        ReadError::OutOfRange { .. } => Errno::Inval,
-        ReadError::Corrupt { .. } | ReadError::Io { .. } => Errno::Io,
-    }
-}
-
-fn write_errno(error: &WriteError) -> Errno {
-    match error {
-        e if e.is_no_space() => Errno::NoSpace,
-        WriteError::OutOfRange { .. } => Errno::NoSpace,
-        _ => Errno::Io,
     }
 }
 

@@ -177,9 +177,10 @@ fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
     let mut taken = 0;
     for _ in 0..4 {
         let words = format!("run random-write {write} --time 1m --max-errors 0 --block 4KiB");
+        let writes = || whole(&server.status()["volumes"][0]["operations"]["write"]["operations"]);
+        let before = writes();
         let mut running = place.start(&words);
-        place.wait_for_cells(&mut running, 1);
-        std::thread::sleep(Duration::from_millis(50));
+        running.wait_until("it writes", || writes() > before + 32);
         // What is in flight fails, so that the run knows, and ends.
         server.fault("hang");
         std::thread::sleep(Duration::from_millis(20));
@@ -192,5 +193,33 @@ fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
         taken += unflushed;
     }
     assert!(taken > 0, "four power cuts took nothing");
+    server.stop();
+}
+
+/// iodyno itself lays a file out anew: what an earlier run wrote there is not expected any more.
+#[test]
+fn a_file_that_is_made_anew_has_no_map() {
+    let place = Place::new();
+    let write = "run random-write --content verifiable --on f?size=4MiB --ops 512 --ramp 0s -q";
+    place.iodyno(write).succeeds();
+    fs::remove_file(place.path("f")).unwrap();
+    place.iodyno("run random-read --on f?size=4MiB --ops 64 --ramp 0s -q").succeeds();
+    let (found, cell) = verified(&place, "run --verify-only --on f", 0);
+    assert_eq!(found["kept_map"], "none", "{found}");
+    assert!(!codes(&cell).contains(&"WRONG_CONTENT"), "{cell}");
+}
+
+/// A pass goes on to its end whatever fails, and then says that it failed.
+#[test]
+fn a_pass_over_a_failing_target_fails() {
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let words = format!("--on {URI} --destroy {URI} --active 0..1MiB --ramp 0s -q --no-notebook");
+    place.iodyno(&format!("run seq-write {words} --ops 8 --block 128KiB")).succeeds();
+    server.fault("latent 0..+64KiB");
+    let pass = format!("run --verify-only --on {URI} --active 0..1MiB --no-notebook");
+    let (_, cell) = verified(&place, &pass, 4);
+    assert!(codes(&cell).contains(&"ERRORS"), "{cell}");
     server.stop();
 }

@@ -11,7 +11,7 @@
 use super::nbd::WORKERS;
 use super::{Served, Waiter};
 use crate::metrics;
-use crate::served::{Errno, Payload, Sink};
+use crate::served::{Payload, Sink};
 use crate::store::UNIT_BYTES;
 use fuser::{
     BackgroundSession, Config, Errno as Code, FileAttr, FileHandle, FileType, Filesystem,
@@ -19,7 +19,7 @@ use fuser::{
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub enum Reply {
 #[derive(Debug)]
 pub struct Pieces {
     reply: Mutex<Option<ReplyEmpty>>,
-    failed: Mutex<Option<Errno>>,
+    failed: Mutex<Option<IoError>>,
 }
 
 impl Drop for Pieces {
@@ -68,28 +68,28 @@ impl Drop for Pieces {
         if let Some(reply) = self.reply.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             match failed {
                 None => reply.ok(),
-                Some(errno) => reply.error(code(errno)),
+                Some(error) => reply.error(code(error)),
             }
         }
     }
 }
 
-fn code(errno: Errno) -> Code {
-    Code::from_i32(errno.number())
+fn code(error: IoError) -> Code {
+    Code::from_i32(error.errno())
 }
 
 impl Sink for Reply {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         match (self, result) {
             (Self::Read(reply, bytes), Ok(())) => reply.data(&bytes),
-            (Self::Read(reply, _), Err(errno)) => reply.error(code(errno)),
+            (Self::Read(reply, _), Err(error)) => reply.error(code(error)),
             (Self::Written(reply, len_bytes), Ok(())) => reply.written(len_bytes),
-            (Self::Written(reply, _), Err(errno)) => reply.error(code(errno)),
+            (Self::Written(reply, _), Err(error)) => reply.error(code(error)),
             (Self::Done(reply), Ok(())) => reply.ok(),
-            (Self::Done(reply), Err(errno)) => reply.error(code(errno)),
+            (Self::Done(reply), Err(error)) => reply.error(code(error)),
             (Self::Piece(pieces), result) => {
-                if let Err(errno) = result {
-                    *pieces.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(errno);
+                if let Err(error) = result {
+                    *pieces.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 }
             }
         }

@@ -12,7 +12,8 @@ pub mod nbd;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 
-use crate::served::{Errno, Live, Sink};
+use crate::served::{Live, Sink};
+use iodyno_units::IoError;
 
 /// A machine that is served through doors.
 pub type Served = Live<Waiter>;
@@ -31,7 +32,7 @@ pub enum Waiter {
 }
 
 impl Sink for Waiter {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         match self {
             Self::Nbd(reply) => reply.done(result),
             #[cfg(feature = "fuse")]
@@ -42,7 +43,7 @@ impl Sink for Waiter {
     }
 
     /// Answers of one connection go in one piece.
-    fn all_done(told: Vec<(Self, Result<(), Errno>)>) {
+    fn all_done(told: Vec<(Self, Result<(), IoError>)>) {
         let mut batch = iodyno_nbd::Batch::new();
         for (waiter, result) in told {
             match waiter {

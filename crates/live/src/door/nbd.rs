@@ -6,13 +6,13 @@
 use super::{Served, Waiter};
 use crate::counts::Looks;
 use crate::pace::Lead;
-use crate::served::{Errno, Payload, Sink};
+use crate::served::{Payload, Sink};
 use crate::store::Store;
 use iodyno_emulate::UNIT_BYTES;
 use iodyno_emulate::spec::Kind as DeviceKind;
 use iodyno_nbd::{Answer, Batch, Export, Info, Io, Later, Peer, Session};
-use iodyno_nbd::{Errno as NbdErrno, Kind};
-use iodyno_units::{Op, OpKind};
+use iodyno_nbd::{Errno, Kind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,24 +32,24 @@ pub enum Reply {
     Done(Later),
 }
 
-/// The protocol's own errors: a device that is gone is to it a server that shuts down.
-fn failed(errno: Errno) -> Answer<'static> {
-    Answer::Failed(match errno {
-        Errno::Io => NbdErrno::Io,
-        Errno::Range => NbdErrno::Inval,
-        Errno::NoSpace => NbdErrno::NoSpace,
-        Errno::Gone => NbdErrno::Shutdown,
+/// The protocol's answer to an error. It calls a device that is gone a server that shuts down.
+pub fn failed(error: IoError) -> Answer<'static> {
+    Answer::Failed(match error {
+        IoError::Io => Errno::Io,
+        IoError::OutOfRange => Errno::Inval,
+        IoError::NoSpace => Errno::NoSpace,
+        IoError::Gone => Errno::Shutdown,
     })
 }
 
 impl Reply {
     /// As [`Sink::done`], but sent with the others of the batch.
-    pub(super) fn done_with(self, result: Result<(), Errno>, batch: &mut Batch) {
+    pub(super) fn done_with(self, result: Result<(), IoError>, batch: &mut Batch) {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
             (Self::Done(later), Ok(())) => batch.answer(later, &Answer::Done),
-            (Self::Read(later, _) | Self::Done(later), Err(errno)) => {
-                batch.answer(later, &failed(errno));
+            (Self::Read(later, _) | Self::Done(later), Err(error)) => {
+                batch.answer(later, &failed(error));
             }
         }
     }
@@ -63,11 +63,11 @@ impl core::fmt::Debug for Reply {
 }
 
 impl Sink for Reply {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => later.answer(&Answer::Data(&bytes)),
             (Self::Done(later), Ok(())) => later.answer(&Answer::Done),
-            (Self::Read(later, _) | Self::Done(later), Err(errno)) => later.answer(&failed(errno)),
+            (Self::Read(later, _) | Self::Done(later), Err(error)) => later.answer(&failed(error)),
         }
     }
 

@@ -21,8 +21,9 @@ mod queue;
 
 use super::Served;
 use super::nbd::WORKERS;
-use crate::served::{Errno, Sink};
+use crate::served::Sink;
 use control::Device;
+use iodyno_units::IoError;
 pub(crate) use queue::Mailbox;
 use std::io;
 use std::path::PathBuf;
@@ -40,10 +41,10 @@ pub struct Reply {
 }
 
 impl Sink for Reply {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         let result = match result {
             Ok(()) => self.len_bytes as i32,
-            Err(errno) => -errno.number(),
+            Err(error) => -error.errno(),
         };
         self.to.put(self.tag, result, self.bytes);
     }

@@ -3,9 +3,9 @@
 //! thin one runs out, without it.
 
 use super::operations::Inner;
-use super::{Errno, Live, Sink};
+use super::{Live, Sink};
 use crate::store::Store;
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Of one volume.
@@ -47,16 +47,16 @@ impl<S: Sink> Live<S> {
     }
 
     /// Why an operation is refused.
-    pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<Errno> {
+    pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<IoError> {
         let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
         if end_bytes > self.size_bytes(volume) {
             // As NBD has it: a write beyond the end found no space there.
             let writes = matches!(op.kind, OpKind::Write | OpKind::WriteZeroes);
-            return Some(if writes { Errno::NoSpace } else { Errno::Range });
+            return Some(if writes { IoError::NoSpace } else { IoError::OutOfRange });
         }
         let needs_room = op.kind == OpKind::Write && self.is_full(volume);
         let store = needs_room.then(|| inner.stores.get(volume as usize)).flatten()?;
-        (!has_data(store, op.offset_bytes, op.len_bytes)).then_some(Errno::NoSpace)
+        (!has_data(store, op.offset_bytes, op.len_bytes)).then_some(IoError::NoSpace)
     }
 }
 

@@ -1,13 +1,13 @@
 //! The operations in the machine, and what becomes of their bytes: taken in when they are submitted, moved as
 //! the machine moves what they stand for, and told of at the end. Knows the machine's time and no other.
 
-use super::{Errno, Payload, Sink};
+use super::{Payload, Sink};
 use crate::counts::{Counts, Late};
 use crate::record::Recorder;
-use crate::store::{ReadError, Store, UNIT_BYTES, WriteError};
+use crate::store::{ReadError, Store, UNIT_BYTES};
 use iodyno_emulate::spec::{Kind, Volume};
-use iodyno_emulate::{Change, Completion, Failure, Fault, Machine};
-use iodyno_units::{Op, OpKind};
+use iodyno_emulate::{Change, Completion, Fault, Machine};
+use iodyno_units::{IoError, Op, OpKind};
 
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
 /// ago), over the number of its place.
@@ -33,7 +33,7 @@ struct Waiting<S> {
     /// The payload is in the store, until the end.
     holds: bool,
     /// What its bytes met.
-    failed: Option<Errno>,
+    failed: Option<IoError>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) struct Inner<S> {
 }
 
 /// Done, and not told yet.
-pub(super) type Told<S> = Vec<(S, Result<(), Errno>)>;
+pub(super) type Told<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
     /// None yet. Panics with stores of another number than the machine has volumes, but none.
@@ -126,7 +126,7 @@ impl<S: Sink> Inner<S> {
             };
             holds = matches!(begun, Some(Ok(())));
             if let Some(Err(error)) = begun {
-                failed = Some(write_errno(&error));
+                failed = Some(IoError::from(&error));
             }
         }
         self.waiting[number as usize] = Some(Waiting {
@@ -149,14 +149,13 @@ impl<S: Sink> Inner<S> {
 
     /// The bytes of a read, as they are now. What the sums find wrong is what the device's own code
     /// finds: a read error there, which it recovers from its stripe or reports.
-    fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<Errno> {
+    fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<IoError> {
         let mut healed = None;
         loop {
             let unit = match self.stores[volume as usize].read(op.offset_bytes, into) {
                 Ok(()) => return None,
-                Err(ReadError::OutOfRange { .. }) => return Some(Errno::Range),
                 Err(ReadError::Corrupt { unit }) => unit,
-                Err(ReadError::Io { .. }) => return Some(Errno::Io),
+                Err(other) => return Some(IoError::from(&other)),
             };
             self.counts[volume as usize].corruptions_found += 1;
             let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
@@ -166,7 +165,7 @@ impl<S: Sink> Inner<S> {
             }
             self.machine.inject(at_ns, fault);
             if !self.parities[volume as usize] || healed == Some(unit) {
-                return Some(Errno::Io);
+                return Some(IoError::Io);
             }
             self.stores[volume as usize].heal(unit);
             healed = Some(unit);
@@ -186,12 +185,12 @@ impl<S: Sink> Inner<S> {
     }
 
     /// Why an operation can't be taken: the host refuses what the volume holds already.
-    pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<Errno> {
+    pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let volume = volume as usize;
         let store = self.stores.get_mut(volume)?;
         let refused = store.refuses(op, self.stranded_bytes_max[volume]);
         note_refusals(store, &mut self.counts[volume], &mut self.trouble);
-        refused.map(|why| write_errno(&why))
+        refused.map(|why| IoError::from(&why))
     }
 
     pub(super) fn completed(&mut self, done: &Completion, late: Late, told: &mut Told<S>) {
@@ -199,7 +198,7 @@ impl<S: Sink> Inner<S> {
         let Some(waiting) = self.waiting[number as usize].take() else { return };
         self.free.push(number);
         let volume = waiting.volume as usize;
-        let mut failed = done.failure.map(errno).or(waiting.failed);
+        let mut failed = done.failure.or(waiting.failed);
         if let Some(store) = self.stores.get_mut(volume) {
             let kept = match (waiting.holds, failed, waiting.kind) {
                 (true, Some(_), _) => {
@@ -221,7 +220,7 @@ impl<S: Sink> Inner<S> {
             };
             note_refusals(store, &mut self.counts[volume], &mut self.trouble);
             if let Err(error) = kept {
-                failed = Some(write_errno(&error));
+                failed = Some(IoError::from(&error));
                 self.trouble.get_or_insert_with(|| error.to_string());
             }
         }
@@ -237,7 +236,7 @@ impl<S: Sink> Inner<S> {
     }
 
     /// What is in flight will not be completed.
-    pub(super) fn fail_all(&mut self, errno: Errno, told: &mut Told<S>) {
+    pub(super) fn fail_all(&mut self, error: IoError, told: &mut Told<S>) {
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };
             self.free.push(number);
@@ -246,7 +245,7 @@ impl<S: Sink> Inner<S> {
                 self.stores[volume].cancel_write(waiting.token);
             }
             self.counts[volume].errors[waiting.kind.index()] += 1;
-            told.push((waiting.sink, Err(errno)));
+            told.push((waiting.sink, Err(error)));
         }
     }
 }
@@ -259,21 +258,5 @@ fn note_refusals(store: &mut Store, counts: &mut Counts, trouble: &mut Option<St
         counts.backing_errors += refusals;
         let why = store.trouble().map(ToString::to_string);
         *trouble = trouble.take().or(why);
-    }
-}
-
-fn write_errno(error: &WriteError) -> Errno {
-    match error {
-        WriteError::OutOfRange { .. } => Errno::Range,
-        e if e.is_no_space() => Errno::NoSpace,
-        _ => Errno::Io,
-    }
-}
-
-fn errno(failure: Failure) -> Errno {
-    match failure {
-        Failure::Medium => Errno::Io,
-        Failure::OutOfRange => Errno::Range,
-        Failure::Lost => Errno::Gone,
     }
 }

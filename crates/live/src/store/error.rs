@@ -1,5 +1,6 @@
 //! What can go wrong with the bytes of a volume, by kind, so that a door can choose its error code.
 
+use iodyno_units::IoError;
 use std::io;
 use std::path::PathBuf;
 
@@ -92,6 +93,25 @@ impl WriteError {
         match e.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { doing },
             _ => Self::Io { doing, errno: e.raw_os_error().unwrap_or(5) },
+        }
+    }
+}
+
+impl From<&ReadError> for IoError {
+    fn from(error: &ReadError) -> Self {
+        match error {
+            ReadError::OutOfRange { .. } => Self::OutOfRange,
+            ReadError::Corrupt { .. } | ReadError::Io { .. } => Self::Io,
+        }
+    }
+}
+
+impl From<&WriteError> for IoError {
+    fn from(error: &WriteError) -> Self {
+        match error {
+            WriteError::OutOfRange { .. } => Self::OutOfRange,
+            e if e.is_no_space() => Self::NoSpace,
+            _ => Self::Io,
         }
     }
 }

@@ -17,10 +17,10 @@ use crate::rig::{Device, devices};
 use iodyno_emulate::spec::Kind;
 use iodyno_emulate::{Fault, Machine};
 use iodyno_live::counts::Looks;
-use iodyno_live::served::{Errno, Live, NEVER, Options, Payload, Sink};
+use iodyno_live::served::{Live, NEVER, Options, Payload, Sink};
 use iodyno_live::store::{HostFaults, Store};
 use iodyno_units::rng::{Generator, below, stream};
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -36,7 +36,7 @@ thread_local! {
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-type Told = Arc<Mutex<Vec<(u64, Result<(), Errno>)>>>;
+type Told = Arc<Mutex<Vec<(u64, Result<(), IoError>)>>>;
 
 struct Waiter {
     token: u64,
@@ -44,7 +44,7 @@ struct Waiter {
 }
 
 impl Sink for Waiter {
-    fn done(self, result: Result<(), Errno>) {
+    fn done(self, result: Result<(), IoError>) {
         self.told.lock().unwrap().push((self.token, result));
     }
 }

@@ -43,9 +43,10 @@ pub enum Flaw {
         /// How many differ.
         bytes: usize,
     },
-    /// It begins with a header of a longer unit: such content is checked as a whole or not at all.
-    PartOfLonger {
-        /// What that unit says of itself.
+    /// It holds content in units of another length, in part: the beginning of a longer unit, or whole shorter ones
+    /// that were written over a part of it. The rest can't be checked.
+    OtherLength {
+        /// What that unit says of itself; of several shorter ones, the latest.
         mark: Mark,
     },
 }
@@ -86,9 +87,9 @@ impl fmt::Display for Flaw {
                 "damaged: {bytes} {} differ, the first is byte {first_byte} of the unit",
                 if *bytes == 1 { "byte" } else { "bytes" }
             ),
-            Self::PartOfLonger { mark } => write!(
+            Self::OtherLength { mark } => write!(
                 f,
-                "a part of a unit of {} bytes (generation {}), which can't be checked alone",
+                "a part is content in units of {} bytes (generation {}): the rest can't be checked",
                 mark.len_bytes, mark.generation
             ),
         }
@@ -134,7 +135,7 @@ pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
     }
     let is_longer = len_bytes > unit.len() && len_bytes.is_multiple_of(SECTOR_BYTES);
     if is_longer && mark.offset_bytes == offset_bytes {
-        return Err(Flaw::PartOfLonger { mark });
+        return Err(Flaw::OtherLength { mark });
     }
     Err(diagnose(unit, offset_bytes))
 }
@@ -147,6 +148,9 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     }
     let mut first_bytes = [0; 8];
     first_bytes.copy_from_slice(&unit[..8]);
+    if let Some(mark) = latest_shorter(unit, offset_bytes) {
+        return Flaw::OtherLength { mark };
+    }
     let writes = possible_writes(unit, offset_bytes);
     if writes.is_empty() {
         return shifted(unit, offset_bytes).unwrap_or(Flaw::Foreign { first_bytes });
@@ -246,6 +250,23 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
         }
     }
     writes
+}
+
+/// The latest of the whole shorter units that lie within a unit, each at its own address.
+fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
+    let at = (0..unit.len()).step_by(SECTOR_BYTES);
+    let marks = at.filter_map(|at| {
+        let mark = Mark::read(&unit[at..])?;
+        let len_bytes = mark.len_bytes as usize;
+        let fits = len_bytes.is_multiple_of(SECTOR_BYTES)
+            && (SECTOR_BYTES..unit.len()).contains(&len_bytes)
+            && at + len_bytes <= unit.len();
+        let is_here = mark.offset_bytes == offset_bytes + at as u64;
+        (fits && is_here && is_whole(&unit[at..at + len_bytes])).then_some(mark)
+    });
+    // The writer of version 1 is a seed, and older than any stamp.
+    let rank = |m: &Mark| (m.version, if m.version == 1 { 0 } else { m.writer }, m.generation);
+    marks.max_by_key(rank)
 }
 
 /// A header for another address at the start of some sector: content that was written elsewhere, or that

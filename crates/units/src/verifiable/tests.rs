@@ -42,7 +42,7 @@ fn every_flipped_bit_is_found_at_its_byte() {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let damaged = Flaw::Damaged { first_byte: bit / 8, bytes: 1 };
-            let longer = matches!(check(&flipped, 8192), Err(Flaw::PartOfLonger { .. }));
+            let longer = matches!(check(&flipped, 8192), Err(Flaw::OtherLength { .. }));
             assert!(longer || check(&flipped, 8192) == Err(damaged), "bit {bit} of {len}");
         }
     }
@@ -56,7 +56,7 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     assert_eq!(check(&short, 8192), Err(Flaw::Damaged { first_byte: 3000 - 2048, bytes: 1 }));
     let long = unit(4096, 8192, 3, 9);
     let part = check(&long[..512], 8192);
-    assert!(matches!(part, Err(Flaw::PartOfLonger { mark }) if mark.len_bytes == 4096), "{part:?}");
+    assert!(matches!(part, Err(Flaw::OtherLength { mark }) if mark.len_bytes == 4096), "{part:?}");
     assert!(is_written_here(&long, 8192) && !is_written_here(&long, 4096));
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
 }
@@ -81,6 +81,27 @@ fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     mixed[3072 + 700] ^= 1;
     let found = check(&mixed, 8192);
     assert_eq!(found, Err(Flaw::Damaged { first_byte: 700, bytes: 1 }));
+}
+
+/// What short writes left over a part of a long unit is not damage: the short ones are whole, each at its address.
+#[test]
+fn shorter_units_over_a_part_of_a_longer_one_are_not_damage() {
+    for sector in 1..8 {
+        let mut long = unit(4096, 8192, 3, 9);
+        let short = unit(512, 8192 + sector * 512, 5, 2);
+        long[sector as usize * 512..][..512].copy_from_slice(&short);
+        let found = check(&long, 8192);
+        assert!(
+            matches!(found, Err(Flaw::OtherLength { mark }) if (mark.len_bytes, mark.writer) == (512, 5)),
+            "{found:?}"
+        );
+        // One of them in the wrong place is.
+        let mut long = unit(4096, 8192, 3, 9);
+        let short = unit(512, 512, 5, 2);
+        long[sector as usize * 512..][..512].copy_from_slice(&short);
+        let found = check(&long, 8192);
+        assert!(matches!(found, Err(Flaw::Damaged { .. } | Flaw::Torn { .. })), "{found:?}");
+    }
 }
 
 fn random(len: usize, key: u64) -> Vec<u8> {

@@ -1,0 +1,27 @@
+//! Why an operation failed: the same for the emulator, for what serves it, and for a cell in virtual time. Each
+//! protocol has numbers of its own for it.
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IoError {
+    /// The medium could not give the data back, or the power failed.
+    Io,
+    /// Beyond the end of the device.
+    OutOfRange,
+    /// There is no room for the data: the backing file, or the memory that holds the bytes, is full.
+    NoSpace,
+    /// The device is gone.
+    Gone,
+}
+
+impl IoError {
+    /// Its number on Linux, above 0: EIO, EINVAL, ENOSPC, ENODEV.
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Io => 5,
+            Self::OutOfRange => 22,
+            Self::NoSpace => 28,
+            Self::Gone => 19,
+        }
+    }
+}
