@@ -17,16 +17,15 @@ use super::error::{OpenError, ReadError, WriteError};
 use super::generation::Generations;
 use super::guard::Guard;
 use super::host::{Faults, Host, HostFile};
-use super::made::{Made, open_plain};
+use super::made::{Made, lock_plain};
 use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, UNIT, UNIT_BYTES, covered, ends, sum};
 use super::{Run, Soundness};
 use mend::write_generations;
-use rustix::fs::SeekFrom;
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::TryLockError;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -94,58 +93,17 @@ impl File {
         faults: Faults,
     ) -> Result<Self, OpenError> {
         let mut made = Made::default();
-        match Self::open_making(path, capacity_bytes, faults, &mut made) {
-            Ok(file) => {
-                *held(&file.made) = made;
-                Ok(file)
-            }
-            Err(why) => {
-                made.remove();
-                Err(why)
-            }
-        }
-    }
-
-    fn open_making(
-        path: &Path,
-        capacity_bytes: u64,
-        faults: Faults,
-        made: &mut Made,
-    ) -> Result<Self, OpenError> {
-        let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-        let data = open_plain(path, made)?;
-        match data.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Locked { path: path.to_owned() });
-            }
-            Err(TryLockError::Error(e)) => return Err(failed("locking it", e)),
-        }
-        let found_bytes = data.metadata().map_err(|e| failed("looking at it", e))?.len();
-        if found_bytes != 0 && found_bytes != capacity_bytes {
-            let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
-            return Err(OpenError::Size { path, found_bytes, wanted_bytes });
-        }
-        if found_bytes == 0 {
-            data.set_len(capacity_bytes).map_err(|source| match source.kind() {
-                io::ErrorKind::FileTooLarge => {
-                    OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes }
+        let data = lock_plain(path, &mut made)?;
+        let (sums, generations) =
+            match open_sums(path, &data, capacity_bytes, faults.clone(), &mut made) {
+                Ok(opened) => opened,
+                Err(why) => {
+                    // The lock is held until they are gone: no other server has them.
+                    made.remove();
+                    let _ = data.unlock();
+                    return Err(why);
                 }
-                _ => failed("giving it its size", source),
-            })?;
-        }
-        let opened =
-            Sums::open(&sums_path(path), capacity_bytes, found_bytes == 0, faults.clone(), made);
-        let (sums, mut generations) = opened.inspect_err(|_| {
-            // An image that was empty is empty again.
-            if found_bytes == 0 {
-                let _ = data.set_len(0);
-            }
-        })?;
-        generations.open();
-        write_generations(&sums, &generations)
-            .and_then(|()| sums.host().sync())
-            .map_err(|e| failed("writing its sums' generation", e))?;
+            };
         let locks = (0..LOCKS).map(|_| RwLock::new(())).collect();
         Ok(Self {
             data: Host::new(data, HostFile::Data, faults),
@@ -159,7 +117,7 @@ impl File {
             doubtful: Mutex::default(),
             doubts: AtomicUsize::new(0),
             closing: Mutex::default(),
-            made: Mutex::default(),
+            made: Mutex::new(made),
         })
     }
 
@@ -431,6 +389,42 @@ impl File {
         self.close_generation(ended)?;
         self.sums.host().sync().map_err(|e| WriteError::io("syncing the volume's sums", &e))
     }
+}
+
+/// Opens the sums of a file that is locked, and gives that its size if it is new: last, so that a server which
+/// is killed meanwhile leaves no image of that size beside the sums of a former one.
+fn open_sums(
+    path: &Path,
+    data: &std::fs::File,
+    capacity_bytes: u64,
+    faults: Faults,
+    made: &mut Made,
+) -> Result<(Sums, Generations), OpenError> {
+    let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
+    let too_large = || OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes };
+    let found_bytes = data.metadata().map_err(|e| failed("looking at it", e))?.len();
+    let is_new = found_bytes == 0;
+    if !is_new && found_bytes != capacity_bytes {
+        let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
+        return Err(OpenError::Size { path, found_bytes, wanted_bytes });
+    }
+    // A file can't be sought in beyond what its file system holds.
+    if is_new && seek(data, SeekFrom::Start(capacity_bytes)).is_err() {
+        return Err(too_large());
+    }
+    let (sums, mut generations) =
+        Sums::open(&sums_path(path), capacity_bytes, is_new, faults, made)?;
+    generations.open();
+    write_generations(&sums, &generations)
+        .and_then(|()| sums.host().sync())
+        .map_err(|e| failed("writing its sums' generation", e))?;
+    if is_new {
+        data.set_len(capacity_bytes).map_err(|source| match source.kind() {
+            io::ErrorKind::FileTooLarge => too_large(),
+            _ => failed("giving it its size", source),
+        })?;
+    }
+    Ok((sums, generations))
 }
 
 /// A range cut at the ends of stripes: where each piece begins on the volume, and its place in the
