@@ -7,9 +7,11 @@
 //! change under one.
 //!
 //! A write that the host refuses leaves of each 512-byte sector what was there, or what was to be
-//! written, and its sum is made that of what is there. If the sums can't be written either, the unit
-//! is *doubtful*: this server reads it without a sum, and mends it before it closes a generation; if it
-//! is killed before, the unit may read as corrupt.
+//! written, and its sum is made that of what is there. (What was corrupt, and is left as it was, stays
+//! corrupt. A unit within which the host cut the write gets its sum in any case: the store can't tell any
+//! more whether the rest of it was corrupt.) If the sums can't be written either, the unit is *doubtful*: this
+//! server reads it with either sum, or, where the write was cut within it, without; and it gives it its sum
+//! before it closes a generation. If it is killed before, the unit may read as corrupt.
 
 mod mend;
 
@@ -21,10 +23,10 @@ use super::made::{Made, lock_plain};
 use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, UNIT, UNIT_BYTES, covered, ends, sum};
 use super::{Run, Soundness};
-use mend::write_generations;
+use mend::{Doubt, write_generations};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
@@ -58,7 +60,7 @@ pub(super) struct File {
     /// Something was written in it.
     is_dirty: AtomicBool,
     /// Units whose data may not have the sum that they should.
-    doubtful: Mutex<BTreeSet<u64>>,
+    doubtful: Mutex<BTreeMap<u64, Doubt>>,
     /// How many there are.
     doubts: AtomicUsize,
     /// One closes a generation at a time.
@@ -138,16 +140,16 @@ impl File {
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    #[inline]
-    fn is_doubtful(&self, unit: u64) -> bool {
-        self.doubts.load(Ordering::Relaxed) > 0 && held(&self.doubtful).contains(&unit)
-    }
-
     /// The sums that a unit's data may have; none: any.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
-        if sums == [0, 0] || self.is_doubtful(unit) {
+        if sums == [0, 0] {
             return (sums, 0);
+        }
+        match self.doubt_of(unit) {
+            None => {}
+            Some(Doubt::Torn) => return (sums, 0),
+            Some(Doubt::Either(sums)) => return (sums, 2),
         }
         let is_in_doubt =
             entry.generation <= self.opened.closed && self.opened.is_in_doubt(entry.generation);
@@ -237,7 +239,8 @@ impl File {
         if !whole.is_empty() {
             let from = (whole.start * UNIT_BYTES - offset) as usize;
             let count = (whole.end - whole.start) as usize;
-            self.write_units(&whole, &data[from..from + count * UNIT], guard)?;
+            self.write_units(&whole, &data[from..from + count * UNIT])?;
+            guard.lift(&whole);
         }
         for part in ends(offset, data.len() as u64) {
             self.change_part(part, guard, |bytes| bytes.copy_from_slice(&data[part.range()]))?;
@@ -255,16 +258,13 @@ impl File {
         let mut bytes = [0; UNIT];
         self.read_sound(part.unit, &mut bytes, |u, b, s| guard.passes_always(u, b, s))?;
         change(&mut bytes[part.from..part.to]);
-        self.write_units(&(part.unit..part.unit + 1), &bytes, guard)
+        self.write_units(&(part.unit..part.unit + 1), &bytes)?;
+        guard.lift(&(part.unit..part.unit + 1));
+        Ok(())
     }
 
     /// Whole units of one stripe, under its lock.
-    fn write_units(
-        &self,
-        units: &Range<u64>,
-        data: &[u8],
-        guard: &Guard,
-    ) -> Result<(), WriteError> {
+    fn write_units(&self, units: &Range<u64>, data: &[u8]) -> Result<(), WriteError> {
         let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let mut buffer = [0; ENTRIES];
         let count = (units.end - units.start) as usize;
@@ -289,19 +289,18 @@ impl File {
         let len = self.bytes_of(units);
         let written = match self.sums.write(units.start, entries) {
             Ok(()) => {
-                let written = self.data.write(&data[..len], units.start * UNIT_BYTES);
-                written.map_err(|e| WriteError::io(WRITING, &e))
+                let written = self.data.write_counted(&data[..len], units.start * UNIT_BYTES);
+                written.map_err(|r| (r.written_bytes, WriteError::io(WRITING, &r.error)))
             }
-            Err(e) => Err(WriteError::io(WRITING_SUMS, &e)),
+            Err(e) => Err((0, WriteError::io(WRITING_SUMS, &e))),
         };
-        if let Err(why) = written {
-            self.resume(units, data, entries);
+        if let Err((written_bytes, why)) = written {
+            self.resume(units, written_bytes, entries);
             return Err(why);
         }
         if self.doubts.load(Ordering::Relaxed) > 0 {
             self.trust(units);
         }
-        guard.lift(units);
         Ok(())
     }
 
@@ -315,7 +314,9 @@ impl File {
             return Ok(());
         }
         bytes[part.from..part.to].fill(0);
-        self.write_units(&(part.unit..part.unit + 1), &bytes, guard)
+        self.write_units(&(part.unit..part.unit + 1), &bytes)?;
+        guard.lift(&(part.unit..part.unit + 1));
+        Ok(())
     }
 
     /// These units are given up: holes, without sums.
