@@ -263,6 +263,27 @@ impl File {
         Ok(())
     }
 
+    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt: its sum is its own only if
+    /// it was before (then it was damaged on purpose, and the damage stays).
+    #[cold]
+    pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
+        let lock = self.lock(part.unit).write();
+        let _lock = lock.unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = [0; UNIT];
+        let is_own = |_, bytes: &[u8], sums: &[u32]| sums.is_empty() || sums.contains(&sum(bytes));
+        match self.read_sound(part.unit, &mut bytes, is_own) {
+            Ok(()) => {
+                bytes[part.from..part.to].copy_from_slice(data);
+                self.write_units(&(part.unit..part.unit + 1), &bytes)
+            }
+            Err(ReadError::Corrupt { .. }) => {
+                let written = self.data.write(data, part.offset_bytes());
+                written.map_err(|e| WriteError::io(WRITING, &e))
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
     /// Whole units of one stripe, under its lock.
     fn write_units(&self, units: &Range<u64>, data: &[u8]) -> Result<(), WriteError> {
         let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;

@@ -1,7 +1,12 @@
 //! A host that fails on command, and one that tears.
 
+use crate::rig::devices;
+use iodyno_live::counts::Looks;
+use iodyno_live::served::{self, Errno, Live, Payload, Sink};
 use iodyno_live::store::{HostCall, HostFault, HostFaults, HostFile, Options, Store, WriteError};
 use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{Op, OpKind};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -294,4 +299,58 @@ fn an_image_gets_its_size_last() {
     store.read(0, &mut [0; 4096]).unwrap();
     drop(store);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 20);
+}
+
+thread_local! {
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn done(self, _: Result<(), Errno>) {}
+}
+
+/// A stop syncs and closes what the host takes, and says what it does not.
+#[test]
+fn a_stop_keeps_what_the_host_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let syncs = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&syncs);
+    let faults: Arc<dyn HostFaults> = Arc::new(Hook(move |file, call, at| {
+        if call == HostCall::Sync {
+            heard.lock().unwrap().push(file);
+        }
+        let is_refused = file == HostFile::Data && call == HostCall::Write && at == 4096;
+        is_refused.then_some(HostFault { errno: ENOSPC, after_bytes: 0 })
+    }));
+    let device = devices().into_iter().find(|d| d.name == "a volatile buffer").unwrap();
+    let mut machine = device.machine(1);
+    machine.add_worker(0);
+    let capacity = machine.capacity_bytes(0);
+    let open = |faults| Store::in_file_with_faults(&path, capacity, device.options(), faults);
+    let store = open(faults).unwrap();
+    let live = Live::new(machine, vec![store], &served::Options::default(), || NOW_NS.get());
+    for unit in 0..3 {
+        let op = Op { offset_bytes: unit * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
+        live.submit(0, 0, &op, Payload::Write(&[7; 4096]), Nobody);
+    }
+    NOW_NS.set(1_000_000_000);
+    live.poll(Looks::default());
+    syncs.lock().unwrap().clear();
+    let troubles = live.end(|_| 0).unwrap_err();
+    assert_eq!(*syncs.lock().unwrap(), [HostFile::Data, HostFile::Sums]);
+    assert!(troubles.contains("no space is left") && troubles.contains("is lost"), "{troubles}");
+    drop(live);
+    // An older version of the rest is refused.
+    let image = std::fs::File::options().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&image, &[0; 4096], 0).unwrap();
+    let store = Store::in_file(&path, capacity, device.options()).unwrap();
+    let read = |unit: u64| {
+        let mut into = [1; 4096];
+        store.read(unit * 4096, &mut into).map(|()| into[0])
+    };
+    let corrupt = Err(iodyno_live::store::ReadError::Corrupt { unit: 0 });
+    assert_eq!([read(0), read(1), read(2)], [corrupt, Ok(0), Ok(7)]);
 }
