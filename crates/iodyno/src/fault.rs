@@ -129,7 +129,7 @@ fn in_words(status: &Value) -> String {
             ("corruptions_found", "corrupt units found"),
             ("pages_recovered", "pages rebuilt from parity"),
             ("pages_lost", "pages lost"),
-            ("backing_errors", "writes that could not be kept"),
+            ("backing_errors", "failed attempts to write bytes to the backing"),
         ] {
             if let Some(n @ 1..) = volume[key].as_u64() {
                 let _ = writeln!(text, "  !             {n} {words}");

@@ -52,8 +52,8 @@ pub struct Counts {
     pub late_away: u64,
     /// Units whose sum was wrong when they were read.
     pub corruptions_found: u64,
-    /// How often the backing file or memory has refused bytes: it is full, or fails. Counted when it happens,
-    /// and again when it is tried again.
+    /// How often the backing file or memory has refused bytes: it is full, or fails; or a part was written of a
+    /// unit that is corrupt. Counted when it happens, and again when it is tried again.
     pub backing_errors: u64,
 }
 

@@ -247,7 +247,7 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     family(
         "backing_errors_total",
         "counter",
-        "Bytes that could not be kept.",
+        "Attempts to write bytes that failed: the host refused them (retries included), or a unit was corrupt.",
         &each(&|v| Some(v.counts.backing_errors as f64)),
     );
     let mut busy = Vec::new();

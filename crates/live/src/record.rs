@@ -3,7 +3,7 @@
 //!
 //! A text file. The first line says what it is, the second describes the machine in JSON, for whoever
 //! can build it again; then a line an input, in the order in which they came; the last line says how it
-//! ended. A record that was cut off replays as far as it goes.
+//! ended. A record that was cut off replays as far as it goes: up to its last line that has a line feed.
 //!
 //! ```text
 //! iodyno record 1
@@ -148,7 +148,8 @@ impl Ended {
     }
 }
 
-/// The next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record.
+/// The next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record. A last line
+/// without a line feed was cut off, and does not count: what is left of it may say something else.
 fn take_line<'a>(
     from: &mut impl BufRead,
     number: usize,
@@ -160,13 +161,12 @@ fn take_line<'a>(
         .take(LINE_BYTES_MAX)
         .read_until(b'\n', line)
         .map_err(|e| wrong(&e.to_string()))?;
-    if line.is_empty() {
-        return Ok(None);
-    }
     if line.last() == Some(&b'\n') {
         line.pop();
     } else if line.len() as u64 == LINE_BYTES_MAX {
         return Err(wrong("is longer than any line of a record"));
+    } else {
+        return Ok(None);
     }
     let text = std::str::from_utf8(line).map_err(|_| wrong("is no text"))?;
     Ok(Some(text))

@@ -65,9 +65,19 @@ impl<S: Sink> Live<S> {
                 ));
             }
         }
-        for store in &mut inner.stores {
-            let kept = store.settle().and_then(|()| store.end());
-            troubles.extend(kept.err().map(|e| e.to_string()));
+        for (volume, store) in inner.stores.iter_mut().enumerate() {
+            // What the host refuses of it keeps nothing else from the disk.
+            let (settled, ended) = (store.settle(), store.end());
+            troubles.extend(settled.as_ref().err().map(ToString::to_string));
+            troubles.extend(
+                ended.err().filter(|e| settled.as_ref().err() != Some(e)).map(|e| e.to_string()),
+            );
+            let lost_bytes = store.stranded_bytes();
+            if lost_bytes > 0 {
+                troubles.push(format!(
+                    "volume {volume}: what could not be written (about {lost_bytes} bytes) is lost"
+                ));
+            }
         }
         if let Some(recorder) = inner.recorder.take() {
             let (now_ns, hash) = (inner.machine.now_ns(), inner.machine.event_hash());

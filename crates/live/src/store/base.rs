@@ -96,6 +96,18 @@ impl Base {
         }
     }
 
+    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt. So the bytes are there if
+    /// its damage is lifted, and nothing of it is served before it is written whole.
+    pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
+        match &self.medium {
+            Medium::Memory(m) => {
+                m.write_beneath(part, data);
+                Ok(())
+            }
+            Medium::File(f) => f.write_beneath(part, data),
+        }
+    }
+
     /// Zeroes over whole units, which are given up.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let units = units.start..units.end.min(self.units());

@@ -3,8 +3,13 @@
 //!
 //! A write that the host refuses is *stranded*: its bytes stay in memory over the base, are read as if they
 //! were there, and are written when [`Durable::settle`] succeeds. So the machine and the bytes never disagree,
-//! whatever the host does. A stranded unit is kept whole; only where the rest of it can't be read (the base
-//! is corrupt there) it is known in part. Zeroes are stranded as ranges: a long one takes no memory.
+//! whatever the host does. A stranded unit is kept whole; only where the rest of it can't be read it is known
+//! in part. Zeroes are stranded as ranges: a long one takes no memory.
+//!
+//! A unit that is corrupt is not stranded: a part of it is written beneath the damage, and the unit stays
+//! corrupt ([`Base::write_beneath`]). So it takes no memory, and keeps nothing else from being written. The
+//! write that did so is answered with the error; if it was acknowledged before, the next flush is
+//! ([`Durable::take_late`]).
 
 use super::base::Base;
 use super::error::{ReadError, WriteError};
@@ -64,13 +69,15 @@ pub(super) struct Durable {
     units: BTreeMap<u64, Stranded>,
     /// Units that hold zeroes, below `units`: start → (end, why). No two overlap.
     zeroes: BTreeMap<u64, (u64, WriteError)>,
-    /// How often the host has refused something.
+    /// How often the host has refused something, or a unit was corrupt.
     refusals: u64,
+    /// Bytes of an acknowledged write lie in a unit that is corrupt, and no flush has said so.
+    late: Option<WriteError>,
 }
 
 impl Durable {
     pub(super) fn over(base: Base) -> Self {
-        Self { base, units: BTreeMap::new(), zeroes: BTreeMap::new(), refusals: 0 }
+        Self { base, units: BTreeMap::new(), zeroes: BTreeMap::new(), refusals: 0, late: None }
     }
 
     /// Nothing is stranded.
@@ -100,10 +107,14 @@ impl Durable {
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
     }
 
-    /// Why the host itself refuses something: full or failing, not a corrupt unit.
-    pub(super) fn host_trouble(&self) -> Option<&WriteError> {
-        let all = self.zeroes.values().map(|z| &z.1).chain(self.units.values().map(|s| &s.why));
-        all.into_iter().find(|why| !matches!(why, WriteError::Corrupt { .. }))
+    /// What an acknowledged write met later, for the next flush.
+    pub(super) fn note_late(&mut self, why: WriteError) {
+        self.late.get_or_insert(why);
+    }
+
+    /// The same, once.
+    pub(super) fn take_late(&mut self) -> Result<(), WriteError> {
+        self.late.take().map_or(Ok(()), Err)
     }
 
     /// The units that are stranded, but for zeroes, in order.
@@ -156,13 +167,15 @@ impl Durable {
         Ok(())
     }
 
-    /// Writes. What the host refuses is stranded, and told.
+    /// Writes. What the host refuses is stranded, and the error given.
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         let mut refused = None;
         if self.is_clear() {
             match self.base.write(offset_bytes, data) {
                 Ok(()) => return Ok(()),
                 Err(why @ WriteError::OutOfRange { .. }) => return Err(why),
+                // The rest of it can be written.
+                Err(WriteError::Corrupt { .. }) => {}
                 Err(why) => refused = Some(why),
             }
         }
@@ -170,7 +183,7 @@ impl Durable {
         for part in parts(offset_bytes, data.len() as u64) {
             let bytes = &data[part.range()];
             let written = match &refused {
-                Some(why) => Err(self.strand(part, bytes, why.clone())),
+                Some(why) => Err(self.refused(part, bytes, why.clone())),
                 None => self.write_part(part, bytes),
             };
             outcome = outcome.and(written);
@@ -185,12 +198,12 @@ impl Durable {
                     self.forget(&(part.unit..part.unit + 1));
                     Ok(())
                 }
-                Err(why) => Err(self.strand(part, bytes, why)),
+                Err(why) => Err(self.refused(part, bytes, why)),
             };
         }
-        let why = self.trouble_in(&(part.unit..part.unit + 1)).cloned();
-        let why = why.unwrap_or(WriteError::Corrupt { unit: part.unit });
-        self.put(part, bytes, why);
+        if let Some(why) = self.trouble_in(&(part.unit..part.unit + 1)).cloned() {
+            self.put(part, bytes, why);
+        }
         self.land(part.unit)
     }
 
@@ -203,7 +216,7 @@ impl Durable {
         if self.is_stranded(part.unit) {
             return self.write_part(part, zeroes);
         }
-        self.base.zero_part(part).map_err(|why| self.strand(part, zeroes, why))
+        self.base.zero_part(part).map_err(|why| self.refused(part, zeroes, why))
     }
 
     /// Zeroes over whole units, which are given up.
@@ -230,9 +243,16 @@ impl Durable {
         })
     }
 
-    /// What the host has refused is read from memory from now on.
-    fn strand(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
+    /// What the host has refused is read from memory from now on; what a corrupt unit has, lies beneath.
+    fn refused(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
         self.refusals += 1;
+        let why = match why {
+            WriteError::Corrupt { .. } => match self.base.write_beneath(part, bytes) {
+                Ok(()) => return why,
+                Err(why) => why,
+            },
+            why => why,
+        };
         self.put(part, bytes, why.clone());
         why
     }
@@ -282,7 +302,8 @@ impl Durable {
         }
     }
 
-    /// Tries to write a stranded unit.
+    /// Tries to write a stranded unit. Where it is corrupt by now, its bytes lie beneath, and that is the error:
+    /// here, and at the next flush.
     fn land(&mut self, unit: u64) -> Result<(), WriteError> {
         let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
         let all = self.bytes_of(unit);
@@ -290,14 +311,25 @@ impl Durable {
             None => std::iter::once(0..all).collect(),
             Some(_) => stranded.runs(all),
         };
+        let mut corrupt = None;
         let write = |run: Range<usize>| {
             let bytes = &stranded.bytes[run.clone()];
-            self.base.write(unit * UNIT_BYTES + run.start as u64, bytes)
+            let part = Part { unit, from: run.start, to: run.end, at: 0 };
+            match self.base.write(part.offset_bytes(), bytes) {
+                Err(why @ WriteError::Corrupt { .. }) => {
+                    corrupt = Some(why);
+                    self.base.write_beneath(part, bytes)
+                }
+                written => written,
+            }
         };
         match runs.into_iter().try_for_each(write) {
             Ok(()) => {
                 self.forget(&(unit..unit + 1));
-                Ok(())
+                let Some(why) = corrupt else { return Ok(()) };
+                self.refusals += 1;
+                self.note_late(why.clone());
+                Err(why)
             }
             Err(why) => {
                 self.refusals += 1;
@@ -310,7 +342,8 @@ impl Durable {
     }
 
     /// Tries to write what is stranded in a range of units: all of it, however much is refused. (Zeroes go in
-    /// whole ranges, so some beyond it may go too.)
+    /// whole ranges, so some beyond it may go too.) Of several errors, that of a corrupt unit comes
+    /// first: nothing of it is left to be tried again.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         if self.is_clear() {
             return Ok(());
@@ -334,10 +367,14 @@ impl Durable {
             }
         }
         let stranded: Vec<u64> = self.units.range(units.clone()).map(|(&unit, _)| unit).collect();
+        let mut corrupt = Ok(());
         for unit in stranded {
-            outcome = outcome.and(self.land(unit));
+            match self.land(unit) {
+                Err(why @ WriteError::Corrupt { .. }) => corrupt = corrupt.and(Err(why)),
+                landed => outcome = outcome.and(landed),
+            }
         }
-        outcome
+        corrupt.and(outcome)
     }
 
     /// The same until the host refuses something; true: it refused nothing.
@@ -355,7 +392,7 @@ impl Durable {
 
     /// The power fails in memory that needs it: nothing is left.
     pub(super) fn empty(&mut self) -> Result<(), WriteError> {
-        (self.units, self.zeroes) = (BTreeMap::new(), BTreeMap::new());
+        (self.units, self.zeroes, self.late) = (BTreeMap::new(), BTreeMap::new(), None);
         self.drop_units(&(0..self.base.units()))
     }
 

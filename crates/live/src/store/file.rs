@@ -7,9 +7,11 @@
 //! change under one.
 //!
 //! A write that the host refuses leaves of each 512-byte sector what was there, or what was to be
-//! written, and its sum is made that of what is there. If the sums can't be written either, the unit
-//! is *doubtful*: this server reads it without a sum, and mends it before it closes a generation; if it
-//! is killed before, the unit may read as corrupt.
+//! written, and its sum is made that of what is there. (What was corrupt, and is left as it was, stays
+//! corrupt. A unit within which the host cut the write gets its sum in any case: the store can't tell any
+//! more whether the rest of it was corrupt.) If the sums can't be written either, the unit is *doubtful*: this
+//! server reads it with either sum, or, where the write was cut within it, without; and it gives it its sum
+//! before it closes a generation. If it is killed before, the unit may read as corrupt.
 
 mod mend;
 
@@ -17,16 +19,15 @@ use super::error::{OpenError, ReadError, WriteError};
 use super::generation::Generations;
 use super::guard::Guard;
 use super::host::{Faults, Host, HostFile};
-use super::made::{Made, open_plain};
+use super::made::{Made, lock_plain};
 use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, UNIT, UNIT_BYTES, covered, ends, sum};
 use super::{Run, Soundness};
-use mend::write_generations;
-use rustix::fs::SeekFrom;
+use mend::{Doubt, write_generations};
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::TryLockError;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ pub(super) struct File {
     /// Something was written in it.
     is_dirty: AtomicBool,
     /// Units whose data may not have the sum that they should.
-    doubtful: Mutex<BTreeSet<u64>>,
+    doubtful: Mutex<BTreeMap<u64, Doubt>>,
     /// How many there are.
     doubts: AtomicUsize,
     /// One closes a generation at a time.
@@ -94,58 +95,17 @@ impl File {
         faults: Faults,
     ) -> Result<Self, OpenError> {
         let mut made = Made::default();
-        match Self::open_making(path, capacity_bytes, faults, &mut made) {
-            Ok(file) => {
-                *held(&file.made) = made;
-                Ok(file)
-            }
-            Err(why) => {
-                made.remove();
-                Err(why)
-            }
-        }
-    }
-
-    fn open_making(
-        path: &Path,
-        capacity_bytes: u64,
-        faults: Faults,
-        made: &mut Made,
-    ) -> Result<Self, OpenError> {
-        let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-        let data = open_plain(path, made)?;
-        match data.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Locked { path: path.to_owned() });
-            }
-            Err(TryLockError::Error(e)) => return Err(failed("locking it", e)),
-        }
-        let found_bytes = data.metadata().map_err(|e| failed("looking at it", e))?.len();
-        if found_bytes != 0 && found_bytes != capacity_bytes {
-            let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
-            return Err(OpenError::Size { path, found_bytes, wanted_bytes });
-        }
-        if found_bytes == 0 {
-            data.set_len(capacity_bytes).map_err(|source| match source.kind() {
-                io::ErrorKind::FileTooLarge => {
-                    OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes }
+        let data = lock_plain(path, &mut made)?;
+        let (sums, generations) =
+            match open_sums(path, &data, capacity_bytes, faults.clone(), &mut made) {
+                Ok(opened) => opened,
+                Err(why) => {
+                    // The lock is held until they are gone: no other server has them.
+                    made.remove();
+                    let _ = data.unlock();
+                    return Err(why);
                 }
-                _ => failed("giving it its size", source),
-            })?;
-        }
-        let opened =
-            Sums::open(&sums_path(path), capacity_bytes, found_bytes == 0, faults.clone(), made);
-        let (sums, mut generations) = opened.inspect_err(|_| {
-            // An image that was empty is empty again.
-            if found_bytes == 0 {
-                let _ = data.set_len(0);
-            }
-        })?;
-        generations.open();
-        write_generations(&sums, &generations)
-            .and_then(|()| sums.host().sync())
-            .map_err(|e| failed("writing its sums' generation", e))?;
+            };
         let locks = (0..LOCKS).map(|_| RwLock::new(())).collect();
         Ok(Self {
             data: Host::new(data, HostFile::Data, faults),
@@ -159,7 +119,7 @@ impl File {
             doubtful: Mutex::default(),
             doubts: AtomicUsize::new(0),
             closing: Mutex::default(),
-            made: Mutex::default(),
+            made: Mutex::new(made),
         })
     }
 
@@ -180,16 +140,16 @@ impl File {
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    #[inline]
-    fn is_doubtful(&self, unit: u64) -> bool {
-        self.doubts.load(Ordering::Relaxed) > 0 && held(&self.doubtful).contains(&unit)
-    }
-
     /// The sums that a unit's data may have; none: any.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
-        if sums == [0, 0] || self.is_doubtful(unit) {
+        if sums == [0, 0] {
             return (sums, 0);
+        }
+        match self.doubt_of(unit) {
+            None => {}
+            Some(Doubt::Torn) => return (sums, 0),
+            Some(Doubt::Either(sums)) => return (sums, 2),
         }
         let is_in_doubt =
             entry.generation <= self.opened.closed && self.opened.is_in_doubt(entry.generation);
@@ -279,7 +239,8 @@ impl File {
         if !whole.is_empty() {
             let from = (whole.start * UNIT_BYTES - offset) as usize;
             let count = (whole.end - whole.start) as usize;
-            self.write_units(&whole, &data[from..from + count * UNIT], guard)?;
+            self.write_units(&whole, &data[from..from + count * UNIT])?;
+            guard.lift(&whole);
         }
         for part in ends(offset, data.len() as u64) {
             self.change_part(part, guard, |bytes| bytes.copy_from_slice(&data[part.range()]))?;
@@ -297,16 +258,34 @@ impl File {
         let mut bytes = [0; UNIT];
         self.read_sound(part.unit, &mut bytes, |u, b, s| guard.passes_always(u, b, s))?;
         change(&mut bytes[part.from..part.to]);
-        self.write_units(&(part.unit..part.unit + 1), &bytes, guard)
+        self.write_units(&(part.unit..part.unit + 1), &bytes)?;
+        guard.lift(&(part.unit..part.unit + 1));
+        Ok(())
+    }
+
+    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt: its sum is its own only if
+    /// it was before (then it was damaged on purpose, and the damage stays).
+    #[cold]
+    pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
+        let lock = self.lock(part.unit).write();
+        let _lock = lock.unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = [0; UNIT];
+        let is_own = |_, bytes: &[u8], sums: &[u32]| sums.is_empty() || sums.contains(&sum(bytes));
+        match self.read_sound(part.unit, &mut bytes, is_own) {
+            Ok(()) => {
+                bytes[part.from..part.to].copy_from_slice(data);
+                self.write_units(&(part.unit..part.unit + 1), &bytes)
+            }
+            Err(ReadError::Corrupt { .. }) => {
+                let written = self.data.write(data, part.offset_bytes());
+                written.map_err(|e| WriteError::io(WRITING, &e))
+            }
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Whole units of one stripe, under its lock.
-    fn write_units(
-        &self,
-        units: &Range<u64>,
-        data: &[u8],
-        guard: &Guard,
-    ) -> Result<(), WriteError> {
+    fn write_units(&self, units: &Range<u64>, data: &[u8]) -> Result<(), WriteError> {
         let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let mut buffer = [0; ENTRIES];
         let count = (units.end - units.start) as usize;
@@ -331,19 +310,18 @@ impl File {
         let len = self.bytes_of(units);
         let written = match self.sums.write(units.start, entries) {
             Ok(()) => {
-                let written = self.data.write(&data[..len], units.start * UNIT_BYTES);
-                written.map_err(|e| WriteError::io(WRITING, &e))
+                let written = self.data.write_counted(&data[..len], units.start * UNIT_BYTES);
+                written.map_err(|r| (r.written_bytes, WriteError::io(WRITING, &r.error)))
             }
-            Err(e) => Err(WriteError::io(WRITING_SUMS, &e)),
+            Err(e) => Err((0, WriteError::io(WRITING_SUMS, &e))),
         };
-        if let Err(why) = written {
-            self.resume(units, data, entries);
+        if let Err((written_bytes, why)) = written {
+            self.resume(units, written_bytes, entries);
             return Err(why);
         }
         if self.doubts.load(Ordering::Relaxed) > 0 {
             self.trust(units);
         }
-        guard.lift(units);
         Ok(())
     }
 
@@ -357,7 +335,9 @@ impl File {
             return Ok(());
         }
         bytes[part.from..part.to].fill(0);
-        self.write_units(&(part.unit..part.unit + 1), &bytes, guard)
+        self.write_units(&(part.unit..part.unit + 1), &bytes)?;
+        guard.lift(&(part.unit..part.unit + 1));
+        Ok(())
     }
 
     /// These units are given up: holes, without sums.
@@ -431,6 +411,42 @@ impl File {
         self.close_generation(ended)?;
         self.sums.host().sync().map_err(|e| WriteError::io("syncing the volume's sums", &e))
     }
+}
+
+/// Opens the sums of a file that is locked, and gives that its size if it is new: last, so that a server which
+/// is killed meanwhile leaves no image of that size beside the sums of a former one.
+fn open_sums(
+    path: &Path,
+    data: &std::fs::File,
+    capacity_bytes: u64,
+    faults: Faults,
+    made: &mut Made,
+) -> Result<(Sums, Generations), OpenError> {
+    let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
+    let too_large = || OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes };
+    let found_bytes = data.metadata().map_err(|e| failed("looking at it", e))?.len();
+    let is_new = found_bytes == 0;
+    if !is_new && found_bytes != capacity_bytes {
+        let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
+        return Err(OpenError::Size { path, found_bytes, wanted_bytes });
+    }
+    // A file can't be sought in beyond what its file system holds.
+    if is_new && seek(data, SeekFrom::Start(capacity_bytes)).is_err() {
+        return Err(too_large());
+    }
+    let (sums, mut generations) =
+        Sums::open(&sums_path(path), capacity_bytes, is_new, faults, made)?;
+    generations.open();
+    write_generations(&sums, &generations)
+        .and_then(|()| sums.host().sync())
+        .map_err(|e| failed("writing its sums' generation", e))?;
+    if is_new {
+        data.set_len(capacity_bytes).map_err(|source| match source.kind() {
+            io::ErrorKind::FileTooLarge => too_large(),
+            _ => failed("giving it its size", source),
+        })?;
+    }
+    Ok((sums, generations))
 }
 
 /// A range cut at the ends of stripes: where each piece begins on the volume, and its place in the

@@ -73,8 +73,9 @@ impl Store {
     /// The machine has completed the write, and its changes up to then were passed on.
     ///
     /// # Errors
-    /// What the host has refused of it: the write has failed, whatever the machine says. (What was only
-    /// accepted, and is refused when it lands later, is told by [`Self::settle`].)
+    /// What the host has refused of it, or a unit is corrupt of which it covers a part: the write has failed,
+    /// whatever the machine says. (What was only accepted, and meets that when it lands later, is an error of
+    /// [`Self::settle`].)
     pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
         let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
         let payload = self.overlay.payload(slot);
@@ -250,6 +251,12 @@ impl Store {
             for slot in slots {
                 outcome = outcome.and(put(&mut self.durable, self.overlay.payload(slot), unit));
             }
+            if let Err(why @ WriteError::Corrupt { .. }) = &outcome {
+                // Nothing is stranded: for a write that is over, only the next flush can answer the error.
+                if !self.overlay.fail_until(unit, until, why) {
+                    self.durable.note_late(why.clone());
+                }
+            }
             return outcome;
         };
         if let Some(slot) = last {
@@ -310,13 +317,16 @@ impl Store {
 
     /// Writes what is on the medium and the host refused then: after room was made, say. Nothing of it
     /// was lost, a read gives it; but a server that is killed would lose it. To be called for a
-    /// flush, and before the server ends. After it a version older than what is there is refused.
+    /// flush, and before the server ends. After it a version older than what is there is refused, whatever
+    /// else failed.
     ///
     /// # Errors
-    /// The host still refuses.
+    /// The host still refuses. Or, once: a part of a unit was written and acknowledged, and as it landed the
+    /// rest of the unit was corrupt. It reads as corrupt until it is written whole.
     pub fn settle(&mut self) -> Result<(), WriteError> {
-        self.durable.settle(&(0..u64::MAX))?;
-        self.base().close_generation()
+        let settled = self.durable.settle(&(0..u64::MAX));
+        let late = self.durable.take_late();
+        settled.and(late).and(self.base().close_generation())
     }
 
     /// The same for a range: what an operation that is durable must know of its own units before it is
@@ -330,7 +340,12 @@ impl Store {
         }
         let units = touched(offset_bytes, len_bytes);
         let settled = self.durable.settle(&units);
-        self.durable.trouble_in(&units).map_or(Ok(()), |why| settled.and(Err(why.clone())))
+        match settled {
+            Err(WriteError::Corrupt { .. }) => settled,
+            _ => {
+                self.durable.trouble_in(&units).map_or(Ok(()), |why| settled.and(Err(why.clone())))
+            }
+        }
     }
 
     /// Why something that is on the medium could not be written; None: all is well.
@@ -355,7 +370,6 @@ impl Store {
         if self.durable.is_clear() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
         }
-        self.durable.host_trouble()?;
         if self.durable.settle_some() {
             return None;
         }
@@ -367,7 +381,7 @@ impl Store {
             // They make room. Refused, they take little memory.
             _ => self.stranded_bytes() < 2 * memory_bytes_max,
         };
-        if is_taken { None } else { self.durable.host_trouble().cloned() }
+        if is_taken { None } else { self.trouble().cloned() }
     }
 }
 

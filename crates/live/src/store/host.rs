@@ -75,6 +75,14 @@ pub(super) const NO_FAULTS: Faults = None;
 #[cfg(not(feature = "host-faults"))]
 pub(super) const NO_FAULTS: Faults = Faults;
 
+/// A write that the host did not do to its end.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub error: io::Error,
+    /// So much of it is written.
+    pub written_bytes: usize,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Host {
@@ -123,11 +131,21 @@ impl Host {
 
     #[inline]
     pub(super) fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_counted(bytes, at).map_err(|refused| refused.error)
+    }
+
+    /// The same; an error says how much the host had written before it.
+    #[inline]
+    pub(super) fn write_counted(&self, bytes: &[u8], at: u64) -> Result<(), Refused> {
         if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {
-            self.file.write_all_at(&bytes[..fault.after_bytes.min(bytes.len())], at)?;
-            return Err(io::Error::from_raw_os_error(fault.errno));
+            let written_bytes = fault.after_bytes.min(bytes.len());
+            write_all(&self.file, &bytes[..written_bytes], at)?;
+            return Err(Refused {
+                error: io::Error::from_raw_os_error(fault.errno),
+                written_bytes,
+            });
         }
-        self.file.write_all_at(bytes, at)
+        write_all(&self.file, bytes, at)
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
@@ -158,6 +176,20 @@ impl Host {
     pub(super) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&self.file, to)
     }
+}
+
+#[inline]
+fn write_all(file: &File, bytes: &[u8], at: u64) -> Result<(), Refused> {
+    let mut written_bytes = 0;
+    while written_bytes < bytes.len() {
+        match file.write_at(&bytes[written_bytes..], at + written_bytes as u64) {
+            Ok(0) => return Err(Refused { error: io::ErrorKind::WriteZero.into(), written_bytes }),
+            Ok(len) => written_bytes += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Refused { error, written_bytes }),
+        }
+    }
+    Ok(())
 }
 
 fn write_zeroes(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {

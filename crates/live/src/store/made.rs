@@ -2,7 +2,7 @@
 
 use super::error::OpenError;
 use rustix::fs::{Mode, OFlags};
-use std::fs::File;
+use std::fs::{File, Metadata, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,13 @@ impl Made {
         self.0.drain(..).for_each(|(path, inode)| remove(&path, inode));
     }
 
+    /// Notes one that this process made.
+    pub(super) fn note(&mut self, path: &Path, file: &File) {
+        if let Ok(metadata) = file.metadata() {
+            self.0.push((path.to_owned(), inode(&metadata)));
+        }
+    }
+
     /// That one has another name now.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.retain(|(made, _)| made != path);
@@ -26,19 +33,70 @@ impl Made {
 /// Removes a file that this process made, where the name is still its own.
 pub(crate) fn remove_made(path: &Path, file: &File) {
     if let Ok(metadata) = file.metadata() {
-        remove(path, (metadata.dev(), metadata.ino()));
+        remove(path, inode(&metadata));
     }
 }
 
-fn remove(path: &Path, inode: (u64, u64)) {
-    let found = std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()));
-    if found.is_ok_and(|found| found == inode) {
+fn inode(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn remove(path: &Path, made: (u64, u64)) {
+    let found = std::fs::symlink_metadata(path);
+    if found.is_ok_and(|found| inode(&found) == made) {
         let _ = std::fs::remove_file(path);
     }
 }
 
+/// How often a file is opened again that another server removes meanwhile.
+const ATTEMPTS: u32 = 16;
+
+/// Opens and locks the file of a volume, as [`open_plain`] does. `made` knows it only once it is locked: until
+/// then another server may have it. Until the lock is given up, the name is that of this file.
+pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
+    let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
+    let locked = || OpenError::Locked { path: path.to_owned() };
+    let mut refused = locked();
+    for _ in 0..ATTEMPTS {
+        let (file, is_new) = match open_or_make(path) {
+            Ok(opened) => opened,
+            // It may have come or gone between two of the steps.
+            Err(why @ OpenError::Io { .. }) => {
+                refused = why;
+                continue;
+            }
+            Err(why) => return Err(why),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(locked()),
+            Err(TryLockError::Error(e)) => return Err(failed("locking it", e)),
+        }
+        // A server that made it, and did not come about, may have removed it before it gave up its lock.
+        let metadata = file.metadata().map_err(|e| failed("looking at it", e))?;
+        let named = std::fs::symlink_metadata(path);
+        if named.is_ok_and(|named| inode(&named) == inode(&metadata)) {
+            if is_new {
+                made.note(path, &file);
+            }
+            return Ok(file);
+        }
+        refused = locked();
+    }
+    Err(refused)
+}
+
 /// Opens for reading and writing what is a plain file, or made; then `made` knows it.
 pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
+    let (file, is_new) = open_or_make(path)?;
+    if is_new {
+        made.note(path, &file);
+    }
+    Ok(file)
+}
+
+/// Gives the file, and whether it was made.
+fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     // Asked before it is opened: opening a device can have effects.
     let is_there = match std::fs::symlink_metadata(path) {
@@ -65,8 +123,5 @@ pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     if !metadata.is_file() {
         return Err(OpenError::NotAFile { path: path.to_owned(), what: "something else by now" });
     }
-    if !is_there {
-        made.0.push((path.to_owned(), (metadata.dev(), metadata.ino())));
-    }
-    Ok(file)
+    Ok((file, !is_there))
 }

@@ -154,6 +154,21 @@ impl Memory {
         Ok(())
     }
 
+    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt: its sum is its own only if
+    /// it was before (then it was damaged on purpose, and the damage stays).
+    #[cold]
+    pub(super) fn write_beneath(&self, part: Part, data: &[u8]) {
+        let Some(chunk) = self.chunk(part.unit) else { return };
+        let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(slots) = chunk.as_deref_mut() else { return };
+        let Some(held) = &mut slots[(part.unit % CHUNK_UNITS) as usize] else { return };
+        let is_own = held.sum == sum(&held.bytes[..]);
+        held.bytes[part.from..part.to].copy_from_slice(data);
+        if is_own {
+            held.sum = sum(&held.bytes[..]);
+        }
+    }
+
     /// Zeroes over a part of a unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let held = self.chunk(part.unit).is_some_and(|chunk| {

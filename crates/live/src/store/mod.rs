@@ -18,11 +18,15 @@
 //! memory** (`durable.rs`: a stranded unit). So machine and bytes never disagree, whatever fails, and
 //! - the operation whose bytes the host refuses answers the error. Each of its sectors may hold the old or the
 //!   new bytes after a kill, and holds the new ones until then; once a flush has succeeded it keeps them;
+//! - so does an operation that covers a part of a unit which is corrupt. Its bytes lie beneath the damage, in the
+//!   base, and the unit reads as corrupt until it is written whole or its damage is lifted: nothing of it
+//!   is stranded. If the operation was acknowledged before its bytes landed, the next flush answers the error, once;
 //! - an operation whose acknowledgement promises that it is durable (a forced write, a write to a protected
 //!   device, zeroes, a trim, a flush) succeeds only when nothing is stranded in its range;
 //! - what is stranded is written again at each of these, and before an operation is refused;
 //! - meanwhile the volume takes no operation that needs new room on the host or more memory than the modelled
 //!   cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and what was in flight;
+//! - at the end of a server what is still stranded is lost, and the server says so; all else is synced;
 //! - a unit keeps a sum that is its own: `file.rs` says what a write that was cut short leaves.
 //!
 //! A server that is killed leaves what was durable, or newer. A version older than what was flushed is refused

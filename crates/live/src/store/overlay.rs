@@ -288,6 +288,18 @@ impl Overlay {
         self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload).collect()
     }
 
+    /// The writes under way that have versions up to number `until` of a unit have failed. True: all that have
+    /// are under way.
+    pub(super) fn fail_until(&mut self, unit: u64, until: u64, why: &WriteError) -> bool {
+        let mut all = true;
+        for slot in self.payloads_until(unit, until) {
+            let payload = self.payload_mut(slot);
+            all &= payload.open;
+            payload.failure.get_or_insert_with(|| why.clone());
+        }
+        all
+    }
+
     fn put_back(&mut self, unit: u64, chain: Chain) {
         if chain.first == NIL {
             self.chains.remove(&unit);

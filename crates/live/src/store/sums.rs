@@ -115,7 +115,7 @@ impl Sums {
                     return Err(refuse("it is damaged".to_owned()));
                 }
                 if version == 1 {
-                    file = convert(path, &file, capacity_bytes, made)?;
+                    file = convert(path, &file, capacity_bytes, wanted_bytes, made)?;
                     generations = Generations::converted();
                 } else {
                     generations = Generations::read(&found)
@@ -165,6 +165,7 @@ fn convert(
     path: &Path,
     old: &File,
     capacity_bytes: u64,
+    wanted_bytes: u64,
     made: &mut Made,
 ) -> Result<File, OpenError> {
     let mut name = path.as_os_str().to_owned();
@@ -207,6 +208,8 @@ fn convert(
         file.write_all_at(&entries, Sums::offset_bytes(unit)).map_err(failed)?;
         at += len as u64;
     }
+    // It is whole before it has the name.
+    file.set_len(wanted_bytes).map_err(failed)?;
     file.sync_data().map_err(failed)?;
     std::fs::rename(beside, path).map_err(failed)?;
     made.forget(beside);

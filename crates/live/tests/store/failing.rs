@@ -1,7 +1,12 @@
 //! A host that fails on command, and one that tears.
 
+use crate::rig::devices;
+use iodyno_live::counts::Looks;
+use iodyno_live::served::{self, Errno, Live, Payload, Sink};
 use iodyno_live::store::{HostCall, HostFault, HostFaults, HostFile, Options, Store, WriteError};
 use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{Op, OpKind};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -169,4 +174,183 @@ fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     let store = open().unwrap();
     store.read(4096, &mut into).unwrap();
     assert!(into == wanted);
+}
+
+/// A host that does what a function says.
+struct Hook<F>(F);
+
+impl<F> std::fmt::Debug for Hook<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+impl<F> HostFaults for Hook<F>
+where
+    F: Fn(HostFile, HostCall, u64) -> Option<HostFault> + Send + Sync,
+{
+    fn fault(&self, file: HostFile, call: HostCall, at: u64, _: u64) -> Option<HostFault> {
+        self.0(file, call, at)
+    }
+}
+
+const REFUSED: Option<HostFault> = Some(HostFault { errno: EIO, after_bytes: 0 });
+
+/// What was corrupt stays so, if the host refuses to write it anew: also where what was to be written begins as
+/// what is there does, where its sum is refused, and where it can't be read at that moment.
+#[test]
+fn a_refused_write_leaves_a_corrupt_unit_corrupt() {
+    use HostCall::{Read, Write};
+    use HostFile::{Data, Sums};
+    for refused in [&[(Data, Write)][..], &[(Sums, Write)], &[(Data, Write), (Data, Read)]] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let is_on = Arc::new(AtomicBool::new(false));
+        let on = Arc::clone(&is_on);
+        let faults: Arc<dyn HostFaults> = Arc::new(Hook(move |file, call, _| {
+            let is_refused = on.load(Ordering::Relaxed) && refused.contains(&(file, call));
+            if is_refused { REFUSED } else { None }
+        }));
+        let open =
+            || Store::in_file_with_faults(&path, 1 << 20, Options::default(), faults.clone());
+        let store = open().unwrap();
+        store.write_now(0, &[1; 3 * 4096]).unwrap();
+        store.flush_now().unwrap();
+        let image = std::fs::File::options().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&image, &[9], 4096 + 3000).unwrap();
+        let mut into = [0; 4096];
+        let corrupt = Err(iodyno_live::store::ReadError::Corrupt { unit: 1 });
+        assert_eq!(store.read(4096, &mut into), corrupt);
+
+        is_on.store(true, Ordering::Relaxed);
+        let wanted = [[1; 512].as_slice(), &[2; 3584]].concat().repeat(3);
+        assert!(store.write_now(0, &wanted).is_err());
+        is_on.store(false, Ordering::Relaxed);
+        assert_eq!(store.read(4096, &mut into), corrupt, "{refused:?}");
+        assert_eq!(store.flush_now(), Ok(()));
+        drop(store);
+        let store = open().unwrap();
+        assert_eq!(store.read(4096, &mut into), corrupt, "{refused:?}");
+        for unit in [0, 2] {
+            assert_eq!(store.read(unit * 4096, &mut into), Ok(()));
+            assert_eq!(into, [1; 4096]);
+        }
+    }
+}
+
+/// A flush does not succeed while another one is about to fail to write the generation down.
+#[test]
+fn a_flush_waits_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let (sent, heard) = std::sync::mpsc::channel();
+    let over = Arc::new((Mutex::new(false), std::sync::Condvar::new()));
+    let is_on = Arc::new(AtomicBool::new(false));
+    let (on, other) = (Arc::clone(&is_on), Arc::clone(&over));
+    let faults: Arc<dyn HostFaults> = Arc::new(Hook(move |file, call, at| {
+        if file != HostFile::Sums
+            || call != HostCall::Write
+            || at >= 4096
+            || !on.load(Ordering::SeqCst)
+        {
+            return None;
+        }
+        let _ = sent.send(());
+        // Until the other flush is over, or has had its time.
+        let is_over = other.0.lock().unwrap();
+        let patience = std::time::Duration::from_millis(500);
+        drop(other.1.wait_timeout_while(is_over, patience, |is_over| !*is_over).unwrap());
+        REFUSED
+    }));
+    let store = Store::in_file_with_faults(&path, 1 << 20, Options::default(), faults).unwrap();
+    store.write_now(0, &[1; 4096]).unwrap();
+    is_on.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| store.flush_now());
+        heard.recv().unwrap();
+        let second = store.flush_now();
+        *over.0.lock().unwrap() = true;
+        over.1.notify_all();
+        assert!(second.is_err(), "nothing was written down");
+        assert!(first.join().unwrap().is_err());
+    });
+    is_on.store(false, Ordering::SeqCst);
+    assert_eq!(store.flush_now(), Ok(()));
+}
+
+/// An image gets its size when the sums of a former one are gone from the disk: a server that is killed in between
+/// leaves none that reads as corrupt.
+#[test]
+fn an_image_gets_its_size_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    Store::in_file(&path, 1 << 20, Options::default()).unwrap().write_now(0, &[1; 4096]).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let lengths = Arc::new(Mutex::new(Vec::new()));
+    let (found, image) = (Arc::clone(&lengths), path.clone());
+    let faults: Arc<dyn HostFaults> = Arc::new(Hook(move |_, call, _| {
+        if call == HostCall::Sync {
+            found.lock().unwrap().push(std::fs::metadata(&image).unwrap().len());
+        }
+        None
+    }));
+    let store = Store::in_file_with_faults(&path, 1 << 20, Options::default(), faults).unwrap();
+    assert_eq!(*lengths.lock().unwrap(), [0]);
+    store.read(0, &mut [0; 4096]).unwrap();
+    drop(store);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 20);
+}
+
+thread_local! {
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn done(self, _: Result<(), Errno>) {}
+}
+
+/// A stop syncs and closes what the host takes, and says what it does not.
+#[test]
+fn a_stop_keeps_what_the_host_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let syncs = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&syncs);
+    let faults: Arc<dyn HostFaults> = Arc::new(Hook(move |file, call, at| {
+        if call == HostCall::Sync {
+            heard.lock().unwrap().push(file);
+        }
+        let is_refused = file == HostFile::Data && call == HostCall::Write && at == 4096;
+        is_refused.then_some(HostFault { errno: ENOSPC, after_bytes: 0 })
+    }));
+    let device = devices().into_iter().find(|d| d.name == "a volatile buffer").unwrap();
+    let mut machine = device.machine(1);
+    machine.add_worker(0);
+    let capacity = machine.capacity_bytes(0);
+    let open = |faults| Store::in_file_with_faults(&path, capacity, device.options(), faults);
+    let store = open(faults).unwrap();
+    let live = Live::new(machine, vec![store], &served::Options::default(), || NOW_NS.get());
+    for unit in 0..3 {
+        let op = Op { offset_bytes: unit * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
+        live.submit(0, 0, &op, Payload::Write(&[7; 4096]), Nobody);
+    }
+    NOW_NS.set(1_000_000_000);
+    live.poll(Looks::default());
+    syncs.lock().unwrap().clear();
+    let troubles = live.end(|_| 0).unwrap_err();
+    assert_eq!(*syncs.lock().unwrap(), [HostFile::Data, HostFile::Sums]);
+    assert!(troubles.contains("no space is left") && troubles.contains("is lost"), "{troubles}");
+    drop(live);
+    // An older version of the rest is refused.
+    let image = std::fs::File::options().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&image, &[0; 4096], 0).unwrap();
+    let store = Store::in_file(&path, capacity, device.options()).unwrap();
+    let read = |unit: u64| {
+        let mut into = [1; 4096];
+        store.read(unit * 4096, &mut into).map(|()| into[0])
+    };
+    let corrupt = Err(iodyno_live::store::ReadError::Corrupt { unit: 0 });
+    assert_eq!([read(0), read(1), read(2)], [corrupt, Ok(0), Ok(7)]);
 }

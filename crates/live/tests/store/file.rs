@@ -4,10 +4,13 @@
 use iodyno_live::store::{OpenError, Options, ReadError, Store, WriteError};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
 
 const CAPACITY: u64 = 64 << 20;
+/// Set for a child: the image.
+const VARIABLE: &str = "IODYNO_TEST_CONVERTED_STORE";
 
 fn open(path: &Path) -> Result<Store, OpenError> {
     Store::in_file(path, CAPACITY, Options::default())
@@ -217,12 +220,8 @@ fn what_a_killed_server_left_is_readable_ever_after() {
     assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Err(ReadError::Corrupt { unit: 0 }));
 }
 
-/// Sums of version 1 are converted: both of their sums count until a unit is written anew.
-#[test]
-fn sums_of_version_1_are_converted() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, sums_path) = (folder.path().join("image"), folder.path().join("image.sums"));
-    let sum = |byte: u8| crc_fast::crc32_iscsi(&[byte; 4096]);
+/// The file of sums of version 1, without a sum.
+fn sums_of_version_1() -> Vec<u8> {
     let mut sums = b"iodyno sums\n\0\0\0\0".to_vec();
     for word in [1, 4096] {
         sums.extend(u32::to_le_bytes(word));
@@ -230,6 +229,51 @@ fn sums_of_version_1_are_converted() {
     sums.extend(CAPACITY.to_le_bytes());
     sums.extend(crc_fast::crc32_iscsi(&sums).to_le_bytes());
     sums.resize(4096 + (CAPACITY / 4096 * 8) as usize, 0);
+    sums
+}
+
+/// Opens the image that the environment names. Run by the test below, never on its own.
+#[test]
+#[ignore = "the child of another test"]
+fn child_that_converts() {
+    let Ok(path) = std::env::var(VARIABLE) else { return };
+    drop(open(Path::new(&path)));
+}
+
+/// A server that is killed as the new sums get their length leaves the old ones: here by the system, since no file
+/// may be that long.
+#[test]
+fn a_conversion_that_is_killed_leaves_the_old_sums() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, sums_path) = (folder.path().join("image"), folder.path().join("image.sums"));
+    fs::File::create_new(&path).unwrap().set_len(CAPACITY).unwrap();
+    let old = fs::File::create_new(&sums_path).unwrap();
+    let sums = sums_of_version_1();
+    old.write_all_at(&sums[..36], 0).unwrap();
+    old.set_len(sums.len() as u64).unwrap();
+    let child = std::env::current_exe().unwrap();
+    // 64 blocks of 512 or 1024 bytes: the header, but not all the sums.
+    let killed = Command::new("sh")
+        .args(["-c", "ulimit -c 0; ulimit -f 64; exec \"$0\" \"$@\""])
+        .arg(&child)
+        .args(["--exact", "file::child_that_converts", "--ignored"])
+        .env(VARIABLE, &path)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(killed.signal().is_some(), "{killed}");
+    assert!(fs::read(&sums_path).unwrap() == sums);
+    open(&path).unwrap().write_now(0, &[1]).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+/// Sums of version 1 are converted: both of their sums count until a unit is written anew.
+#[test]
+fn sums_of_version_1_are_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, sums_path) = (folder.path().join("image"), folder.path().join("image.sums"));
+    let sum = |byte: u8| crc_fast::crc32_iscsi(&[byte; 4096]);
+    let mut sums = sums_of_version_1();
     // Written; written, and killed before the data; damaged; in the last chunk.
     let units = [(0, 1, [1, 9]), (1, 2, [3, 2]), (2, 4, [5, 6]), (CAPACITY / 4096 - 1, 7, [7, 7])];
     let image = fs::File::options().create_new(true).write(true).open(&path).unwrap();
@@ -281,6 +325,51 @@ fn what_could_not_be_opened_leaves_nothing() {
     fs::write(folder.path().join("image.sums"), b"mine").unwrap();
     assert!(open(&path).is_err());
     assert_eq!(left(), 1);
+}
+
+/// Of servers that are started on one new image at the same time one has it, and those that have not leave it
+/// where it is.
+#[test]
+fn servers_that_do_not_get_an_image_leave_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut held = 0;
+    for round in 0..400 {
+        let path = folder.path().join(format!("image{round}"));
+        let start = std::sync::Barrier::new(4);
+        let stores: Vec<_> = std::thread::scope(|scope| {
+            let servers: Vec<_> = (0..4)
+                .map(|n| {
+                    let (path, start) = (&path, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        // Half of them find that it is too large, once they have it.
+                        let capacity = if n % 2 == 0 { CAPACITY } else { 1 << 63 };
+                        Store::in_file(path, capacity, Options::default())
+                    })
+                })
+                .collect();
+            servers.into_iter().map(|server| server.join().unwrap()).collect()
+        });
+        let stores: Vec<Store> = stores.into_iter().filter_map(Result::ok).collect();
+        assert!(stores.len() <= 1);
+        for store in stores {
+            held += 1;
+            store.write_now(0, &[7; 4096]).unwrap();
+            let image = fs::File::open(&path).expect("the image that is served is there");
+            let mut found = [0; 4096];
+            image.read_exact_at(&mut found, 0).unwrap();
+            assert_eq!(found, [7; 4096]);
+            assert!(folder.path().join(format!("image{round}.sums")).exists());
+        }
+        // One that is too large for its server may be another's: it is left, and empty.
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        let is_empty = || fs::metadata(&path).unwrap().len() == 0;
+        assert!(left == 0 || left == 2 || is_empty(), "{left} files");
+        for file in fs::read_dir(folder.path()).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+    }
+    assert!(held > 50, "{held}");
 }
 
 /// The same for a unit that this server has dropped before.

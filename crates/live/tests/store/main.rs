@@ -3,6 +3,7 @@
 #[path = "../../../emulate/tests/common/mod.rs"]
 mod common;
 
+mod corrupt;
 mod direct;
 #[cfg(feature = "host-faults")]
 mod errors;

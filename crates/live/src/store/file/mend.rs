@@ -11,68 +11,86 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// A write that has begun to change a unit has changed so much of it at least.
-const SECTOR_BYTES: usize = 512;
+/// What a unit may hold whose sum may not be its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doubt {
+    /// The host cut the write within it.
+    Torn,
+    /// One of these sums is its own; with any other it was corrupt before, and stays so.
+    Either([u32; 2]),
+}
+
+impl Doubt {
+    fn permits(self, found: u32) -> bool {
+        match self {
+            Self::Torn => true,
+            Self::Either(sums) => sums.contains(&found),
+        }
+    }
+}
 
 impl File {
-    /// A write of these units has failed, under their lock: each gets the sum of what is there. `entries`
-    /// are those that were to be written.
+    /// A write of these units has failed, under their lock: each gets the sum of what is there, unless that
+    /// was corrupt before. `entries` are those that were to be written, `written_bytes` of the data are.
     #[cold]
-    pub(super) fn resume(&self, units: &Range<u64>, data: &[u8], entries: &[u8]) {
+    pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {
         for (i, unit) in units.clone().enumerate() {
             let entry = sums::entry(entries, i);
-            let mut bytes = [0; UNIT];
-            let is_read = self.read_unit(unit, &mut bytes).is_ok();
-            let wanted = &data[i * UNIT..(i + 1) * UNIT];
-            let found = sum(&bytes);
-            let is_whole = [entry.sum, entry.former].contains(&found);
-            // What was corrupt before, and was not touched, stays so.
-            let is_touched = || bytes[..SECTOR_BYTES] == wanted[..SECTOR_BYTES];
-            if is_read && !is_whole && !is_touched() {
-                continue;
-            }
-            self.doubt(unit);
-            if is_read {
-                self.mend(unit, found, entry.generation);
-            }
+            let is_torn = (i * UNIT + 1..(i + 1) * UNIT).contains(&written_bytes);
+            let either = Doubt::Either([entry.sum, entry.former]);
+            self.doubt(unit, if is_torn { Doubt::Torn } else { either });
+            self.resolve(unit, entry.generation);
         }
     }
 
     #[cold]
-    fn doubt(&self, unit: u64) {
+    fn doubt(&self, unit: u64, doubt: Doubt) {
         let mut doubtful = held(&self.doubtful);
-        doubtful.insert(unit);
+        doubtful.insert(unit, doubt);
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
+    }
+
+    /// What may be in a unit, if that is doubtful.
+    #[inline]
+    pub(super) fn doubt_of(&self, unit: u64) -> Option<Doubt> {
+        if self.doubts.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        held(&self.doubtful).get(&unit).copied()
     }
 
     /// Nothing is doubtful about these units.
     #[cold]
     pub(super) fn trust(&self, units: &Range<u64>) {
         let mut doubtful = held(&self.doubtful);
-        doubtful.retain(|unit| !units.contains(unit));
+        doubtful.retain(|unit, _| !units.contains(unit));
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Gives a doubtful unit the sum of what it holds, under its lock.
+    /// Gives a doubtful unit the sum of what it holds, under its lock, if the host lets it. What was corrupt
+    /// keeps a sum that is not its own.
     #[cold]
-    fn mend(&self, unit: u64, sum: u32, generation: u64) {
+    fn resolve(&self, unit: u64, generation: u64) {
+        let mut bytes = [0; UNIT];
+        let Some(doubt) = self.doubt_of(unit) else { return };
+        if self.read_unit(unit, &mut bytes).is_err() {
+            return;
+        }
+        let sum = sum(&bytes);
         let mut entry = [0; ENTRY_BYTES];
         sums::set_entry(&mut entry, 0, Entry { sum, former: 0, generation });
-        if self.sums.write(unit, &entry).is_ok() {
+        if !doubt.permits(sum) || self.sums.write(unit, &entry).is_ok() {
             self.trust(&(unit..unit + 1));
         }
     }
 
     #[cold]
-    fn mend_all(&self) {
-        let doubtful: Vec<u64> = held(&self.doubtful).iter().copied().collect();
+    fn resolve_all(&self) {
+        let doubtful: Vec<u64> = held(&self.doubtful).keys().copied().collect();
         for unit in doubtful {
             let lock = self.lock(unit).write();
             let _lock = lock.unwrap_or_else(PoisonError::into_inner);
-            let mut bytes = [0; UNIT];
-            if self.is_doubtful(unit) && self.read_unit(unit, &mut bytes).is_ok() {
-                self.mend(unit, sum(&bytes), self.generation.load(Ordering::Relaxed));
-            }
+            self.resolve(unit, self.generation.load(Ordering::Relaxed));
         }
     }
 
@@ -97,10 +115,11 @@ impl File {
     /// Every write that has ended is what its first sum says: a version older than that is refused from now
     /// on, also by a server that opens the file later. `ended`: nothing more will be written.
     pub(in super::super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
+        // Locked before the test: while another flush closes one, this one must not take it for closed.
+        let _closing = held(&self.closing);
         if !self.is_dirty.load(Ordering::SeqCst) && !ended {
             return Ok(());
         }
-        let _closing = held(&self.closing);
         self.is_dirty.store(false, Ordering::SeqCst);
         let generation = self.generation.fetch_add(1, Ordering::SeqCst);
         // What was begun in it has ended once each lock was free.
@@ -108,7 +127,7 @@ impl File {
             drop(lock.read().unwrap_or_else(PoisonError::into_inner));
         }
         if self.doubts.load(Ordering::Relaxed) > 0 {
-            self.mend_all();
+            self.resolve_all();
         }
         let closed = if self.doubts.load(Ordering::Relaxed) > 0 {
             Err(Errno::IO.into())
