@@ -28,6 +28,11 @@ const WAKE_AFTER_NS: u64 = 300_000_000;
 /// up, ns: it is stuck in a system call. Longer than a worker that can look takes to give its target up.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
+/// The workers begin so long after they were woken, ns, ...
+const START_AFTER_NS: u64 = 1_000_000;
+/// ... and this for each of them, since they wake one after the other.
+const WAKE_NS: u64 = 20_000;
+
 /// How often the observer hears, at least.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
@@ -43,12 +48,19 @@ pub fn drive_cell(
     }
     let team = spawn_workers(plan, stop)?;
     let mut cells = empty_cells(plan);
-    wait_until_ready(plan, &team)?;
+    let is_ready = wait_until_ready(plan, &team)?;
     observer.ready(&cells);
+    if !is_ready {
+        team.threads.into_iter().for_each(|t| drop(t.join()));
+        for cell in &mut cells {
+            cell.ended = Ended::Interrupted;
+        }
+        return Ok(cells);
+    }
 
     let from = plan.clock.both_ns();
-    let start_ns = plan.clock.now_ns() + 1_000_000;
-    team.control.start_ns.store(start_ns, Ordering::Release);
+    let start_ns = plan.clock.now_ns() + START_AFTER_NS + team.threads.len() as u64 * WAKE_NS;
+    team.control.start(start_ns);
     let Collected { done, end_ns } = collect(plan, &team, start_ns, &mut cells, observer);
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
@@ -137,7 +149,7 @@ fn collect(
     let mut done: Vec<Done> = Vec::new();
     // Known once the end is asked for, by the time or by a stop.
     let mut end_ns = None;
-    let (mut last_tick_ns, mut woken_ns) = (0, 0);
+    let (mut last_tick_ns, mut woken_ns, mut running_ns) = (0, 0, 0);
     while done.len() < team.threads.len() {
         match team.intervals.recv_timeout(TICK) {
             Ok(message) => gathering.take(&message),
@@ -154,9 +166,13 @@ fn collect(
             end_ns = over_ns.or(team.control.stop.load(Ordering::Relaxed).then_some(now_ns));
         }
         if let Some(end_ns) = end_ns.filter(|&end_ns| now_ns > end_ns + WAKE_AFTER_NS) {
-            let alive_ns = team.control.drained_ns.load(Ordering::Relaxed).max(end_ns);
-            if now_ns > alive_ns + GIVE_UP_AFTER_NS {
-                break;
+            let drained_ns = team.control.drained_ns.load(Ordering::Relaxed);
+            if now_ns > drained_ns.max(end_ns).max(running_ns) + GIVE_UP_AFTER_NS {
+                // Workers that have too few processors, or much to count, are late and not stuck.
+                if !team.is_any_running() {
+                    break;
+                }
+                running_ns = now_ns - GIVE_UP_AFTER_NS + TICK.as_nanos() as u64;
             }
             if now_ns >= woken_ns + TICK.as_nanos() as u64 {
                 woken_ns = now_ns;

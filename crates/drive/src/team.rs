@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::thread::JoinHandleExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -47,6 +47,8 @@ pub(crate) struct Done {
 }
 
 pub(crate) struct Team {
+    /// The system's number of each worker's thread, once it runs.
+    numbers: Vec<Arc<AtomicI32>>,
     pub(crate) intervals: Receiver<IntervalMessage>,
     pub(crate) messages: Receiver<WorkerMessage>,
     pub(crate) threads: Vec<JoinHandle<()>>,
@@ -58,18 +60,11 @@ pub(crate) fn spawn_workers(
     plan: &CellPlan<'_>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Team, DriveError> {
-    let control = Arc::new(Control {
-        stop: Arc::clone(stop),
-        start_ns: AtomicU64::new(0),
-        errors: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        errors_max: plan.errors_max,
-        drained_ns: AtomicU64::new(0),
-    });
+    let control = Arc::new(Control::new(Arc::clone(stop), plan.errors_max));
     let (interval_sender, intervals) = channel();
     let (message_sender, messages) = channel();
     let workers = plan.spec.threads();
-    let mut threads = Vec::new();
+    let (mut threads, mut numbers) = (Vec::new(), Vec::new());
     for (index, target) in plan.targets.iter().enumerate() {
         let shared = shared(plan, target, plan.seed)?;
         if let Some(map) = &target.verify {
@@ -87,7 +82,13 @@ pub(crate) fn spawn_workers(
             };
             let worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
             let name = format!("worker-{index}-{number}");
-            let thread = std::thread::Builder::new().name(name).spawn(move || setup.work(worker));
+            let of_thread = Arc::new(AtomicI32::new(0));
+            numbers.push(Arc::clone(&of_thread));
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                // SAFETY: it only asks for this thread's number.
+                of_thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+                setup.work(worker);
+            });
             threads.push(thread.map_err(|source| DriveError::SetUp {
                 target: target.name.clone(),
                 engine: target.engine.name(),
@@ -96,7 +97,7 @@ pub(crate) fn spawn_workers(
             })?);
         }
     }
-    Ok(Team { intervals, messages, threads, control })
+    Ok(Team { numbers, intervals, messages, threads, control })
 }
 
 /// What the workers of a target have in common.
@@ -378,6 +379,18 @@ fn linger<E: Engine>(engine: &mut E, mut left: usize) {
 }
 
 impl Team {
+    /// Whether a worker has a processor or waits for one: it is late and not stuck.
+    pub(crate) fn is_any_running(&self) -> bool {
+        self.numbers.iter().zip(&self.threads).filter(|(_, thread)| !thread.is_finished()).any(
+            |(number, _)| {
+                let path = format!("/proc/self/task/{}/stat", number.load(Ordering::Relaxed));
+                let stat = std::fs::read_to_string(path).unwrap_or_default();
+                // The state follows the name, which ends with the last bracket.
+                stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
+            },
+        )
+    }
+
     /// Makes workers that wait for a completion look whether they shall end. Those of engines that wait in the
     /// operation itself are left alone: it could fail by that.
     pub(crate) fn wake(&self, plan: &CellPlan<'_>) {
@@ -421,22 +434,32 @@ fn panicked(panic: &(dyn Any + Send)) -> io::Error {
     ))
 }
 
-pub(crate) fn wait_until_ready(plan: &CellPlan<'_>, team: &Team) -> Result<(), DriveError> {
-    for _ in 0..team.threads.len() {
+/// Waits until every worker is set up; false: the cell was stopped before.
+pub(crate) fn wait_until_ready(plan: &CellPlan<'_>, team: &Team) -> Result<bool, DriveError> {
+    let mut ready = 0;
+    while ready < team.threads.len() {
         let (target, source) = match team.messages.recv() {
+            Ok(WorkerMessage::Ready) => {
+                ready += 1;
+                continue;
+            }
+            // It was ready, and saw the stop.
+            Ok(WorkerMessage::Done(done)) if done.report.ended == Ended::Interrupted => {
+                return Ok(false);
+            }
             Ok(WorkerMessage::SetUpFailed { target, source }) => (target, source),
             // It panicked before it was ready.
             Ok(WorkerMessage::Done(done)) => {
                 let why = || io::Error::other("a worker ended before it began");
                 (done.target, done.report.engine_error.unwrap_or_else(why))
             }
-            Ok(WorkerMessage::Ready) | Err(_) => continue,
+            Err(_) => return Ok(false),
         };
         // The others are waiting for a start that won't come.
         team.control.stop.store(true, Ordering::Relaxed);
         return Err(set_up_error(plan, target, source));
     }
-    Ok(())
+    Ok(true)
 }
 
 fn set_up_error(plan: &CellPlan<'_>, target: usize, source: io::Error) -> DriveError {

@@ -15,12 +15,15 @@ use iodyno_measure::{
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Source};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 use worker_loop::WorkerLoop;
 
 /// A sleeping worker looks this often whether it shall stop.
 const SLEEP_MAX_NS: u64 = 50_000_000;
+/// A worker that waits for the start looks so often whether the cell was stopped.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 
 /// What all workers of a cell share.
 #[derive(Debug)]
@@ -38,6 +41,47 @@ pub(crate) struct Control {
     /// When something last completed after its worker's end, ns: targets that are slow to complete what is
     /// in flight are waited for.
     pub(crate) drained_ns: AtomicU64,
+    /// Wakes the workers that wait for the start.
+    started: (Mutex<()>, Condvar),
+}
+
+impl Control {
+    /// Of a cell that has not begun.
+    pub(crate) fn new(stop: Arc<AtomicBool>, errors_max: u64) -> Self {
+        Self {
+            stop,
+            start_ns: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            errors_max,
+            failed: AtomicBool::new(false),
+            drained_ns: AtomicU64::new(0),
+            started: (Mutex::default(), Condvar::new()),
+        }
+    }
+
+    /// The workers begin at this time, ns.
+    pub(crate) fn start(&self, start_ns: u64) {
+        let _lock = self.started.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.start_ns.store(start_ns, Ordering::Release);
+        self.started.1.notify_all();
+    }
+
+    /// When the worker begins, ns, once that is known; None: the cell was stopped before.
+    fn wait_for_start(&self) -> Option<u64> {
+        let mut lock = self.started.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            match self.start_ns.load(Ordering::Acquire) {
+                0 => {
+                    let wait = self.started.1.wait_timeout(lock, STOP_LOOK);
+                    lock = wait.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                start_ns => return Some(start_ns),
+            }
+        }
+    }
 }
 
 /// When a worker ends.
@@ -138,19 +182,20 @@ impl<S: Source> Worker<S> {
     ) -> WorkerReport {
         // SAFETY: sets this thread's timer slack only: sleeps end as near to their time as can be.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        while self.control.start_ns.load(Ordering::Acquire) == 0 {
-            if self.control.stop.load(Ordering::Relaxed) {
-                return WorkerReport {
-                    cpu_ns: Some((0, 0)),
-                    ended: Ended::Interrupted,
-                    ..WorkerReport::default()
-                };
+        let Some(start_ns) = self.control.wait_for_start() else {
+            return WorkerReport {
+                cpu_ns: Some((0, 0)),
+                ended: Ended::Interrupted,
+                ..WorkerReport::default()
+            };
+        };
+        loop {
+            match start_ns.saturating_sub(self.clock.now_ns()) {
+                0 => break,
+                // Many workers do not hold the processors until then.
+                left_ns @ 200_000.. => sleep_ns(left_ns - 100_000),
+                _ => std::hint::spin_loop(),
             }
-            sleep_ns(20_000);
-        }
-        let start_ns = self.control.start_ns.load(Ordering::Acquire);
-        while self.clock.now_ns() < start_ns {
-            std::hint::spin_loop();
         }
         self.source.start(start_ns);
         let mut state = WorkerLoop::new(self.slots, engine.batch_max(), start_ns, &self.limits);

@@ -11,7 +11,7 @@ use iodyno_emulate::System;
 use iodyno_emulate::spec::{
     Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
 };
-use iodyno_measure::verdict::judge;
+use iodyno_measure::verdict::{Level, Verdict, judge};
 use iodyno_measure::{Cell, Ended, Interval};
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
@@ -130,7 +130,8 @@ fn assert_balanced(cell: &Cell) {
     assert!(cell.evidence.virtual_time && !cell.evidence.in_process);
     assert!(r.cpu_user_ns.is_empty() && cell.evidence.clock_error_ppm.is_none());
     let verdicts = judge(cell);
-    assert!(verdicts.iter().any(|v| v.code == "VALID"), "{verdicts:?}");
+    let doubts = |v: &Verdict| v.level >= Level::Warning && v.code != "FEW_OPERATIONS";
+    assert!(!verdicts.iter().any(doubts), "{verdicts:?}");
 }
 
 /// A worker that has one I/O in flight is bound by latency and by what the generator spends: its

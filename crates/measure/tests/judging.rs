@@ -147,6 +147,16 @@ fn each_rule_fires_on_its_own_evidence() {
         ("INTERRUPTED", Level::Warning, |c| c.ended = Ended::Interrupted),
         ("CRASHED", Level::Warning, |c| c.ended = Ended::Crashed),
         ("CLOCK", Level::Warning, |c| c.evidence.clock_error_ppm = Some(-2000.0)),
+        ("WINDOW_TOO_SHORT", Level::Warning, |c| {
+            // As many in flight at the end, and with them as much time.
+            let carried_ns = c.resources.outstanding_area_ns / 5;
+            c.resources.outstanding_area_ns += carried_ns;
+            c.resources.carried_out_ns += carried_ns as i128;
+        }),
+        ("FEW_OPERATIONS", Level::Warning, |c| {
+            c.ended = Ended::Ops;
+            (c.key.threads, c.key.depth) = (1, 100_000);
+        }),
         ("RATE_MISSED", Level::Warning, |c| c.key.offered_iops = Some(12_000.0)),
         ("RATE_MET", Level::Note, |c| {
             c.key.offered_iops = Some(10_100.0);

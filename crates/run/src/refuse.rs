@@ -8,6 +8,8 @@ use crate::stage::Prop;
 use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
 };
+use iodyno_target::SysRoot;
+use iodyno_target::memory_available_bytes;
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, Geometry, Percent, Shared};
 
@@ -66,6 +68,7 @@ fn interval(request: &Request) -> Result<(), RunError> {
 
 /// What does not fit the targets, as they were found.
 pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError> {
+    memory(request, props)?;
     for prop in props {
         engine(request, prop)?;
         // What does not fit of a method is left out and shown so; none of it would be a mistake.
@@ -114,6 +117,28 @@ pub(crate) fn misfit(
 }
 
 /// An engine that was asked for and is none for this kind of target.
+/// The buffers of a cell's workers on all real targets must fit the memory that is free now.
+fn memory(request: &Request, props: &[Prop]) -> Result<(), RunError> {
+    let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
+    let with_buffers = |p: &&Prop| !matches!(p.medium, Medium::Null(_) | Medium::Model { .. });
+    let targets = props.iter().filter(with_buffers).count() as u64;
+    for cell in &request.cells {
+        let spec = &cell.spec;
+        let buffers = targets * u64::from(spec.threads()) * u64::from(spec.depth());
+        let bytes = buffers.saturating_mul(u64::from(spec.max_data_bytes()));
+        if bytes > available_bytes / 10 * 9 {
+            return Err(RunError::Impossible(format!(
+                "{}: {buffers} operations in flight of up to {} need {} for their buffers, and {} are available: use a smaller --depth, --threads or --block",
+                cell.name,
+                human::size(u64::from(spec.max_data_bytes())),
+                human::size(bytes),
+                human::size(available_bytes)
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
     if !matches!(prop.medium, Medium::File(_)) && (request.options.poll || request.options.plain) {
         let flag = if request.options.poll { "--poll" } else { "--plain-ring" };

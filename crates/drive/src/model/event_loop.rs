@@ -20,7 +20,7 @@ use iodyno_units::{IoError, Op};
 use iodyno_workload::{Outcome, Source};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
 /// Events between two looks at the stop flag and at the observer's clock.
@@ -75,14 +75,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             stop,
             machine,
             due_queue: DueQueue::new(workers.len()),
-            control: Control {
-                failed: AtomicBool::new(false),
-                stop: Arc::new(AtomicBool::new(false)),
-                start_ns: AtomicU64::new(start_ns),
-                errors: AtomicU64::new(0),
-                errors_max: plan.errors_max,
-                drained_ns: AtomicU64::new(0),
-            },
+            control: Control::new(Arc::new(AtomicBool::new(false)), plan.errors_max),
             working: workers.len(),
             workers,
             recorders,

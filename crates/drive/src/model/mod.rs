@@ -49,6 +49,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use worker::Worker;
 
+/// Operations in flight on an emulated system. A machine takes somewhat more; at some hundred bytes each, these take
+/// a gigabyte.
+const SLOTS_MAX: u64 = 1 << 22;
+
 /// What a cell on emulated storage gave.
 #[derive(Debug)]
 pub struct Modelled {
@@ -103,6 +107,7 @@ fn drive_on(
     observer: &mut dyn Observer,
 ) -> Result<Ran, DriveError> {
     let start_ns = carried.now_ns;
+    check_slots(plan)?;
     let mut workers = Vec::new();
     let mut recorders = Vec::new();
     let (sender, intervals) = channel();
@@ -186,6 +191,21 @@ pub fn drive_carried(
         }
     }
     Ok(ran.cells)
+}
+
+/// A machine numbers the operations in it with 24 bits, its own included.
+fn check_slots(plan: &CellPlan<'_>) -> Result<(), DriveError> {
+    let of_one = u64::from(plan.spec.threads()) * u64::from(plan.spec.depth());
+    let slots = of_one * plan.targets.len() as u64;
+    if slots <= SLOTS_MAX {
+        return Ok(());
+    }
+    Err(DriveError::DoesNotFit {
+        target: plan.name.clone(),
+        why: format!(
+            "{slots} operations in flight on all targets, and an emulated system takes {SLOTS_MAX}: use a smaller --depth, or fewer --threads"
+        ),
+    })
 }
 
 /// The system that all targets are volumes of.

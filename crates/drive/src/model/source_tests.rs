@@ -15,7 +15,7 @@ use iodyno_measure::Ended;
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Issue, Next, Outcome, Source, Spec};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
@@ -53,14 +53,8 @@ fn in_virtual_time<S: Source>(sources: Vec<S>, slots: u32) -> (Vec<WorkerReport>
 /// Each source on a thread of its own, in real time, until all are done.
 fn in_real_time<S: Source + 'static>(sources: Vec<S>, slots: u32) -> Vec<WorkerReport> {
     let clock = Clock::new();
-    let control = Arc::new(Control {
-        stop: Arc::new(AtomicBool::new(false)),
-        start_ns: AtomicU64::new(clock.now_ns() + 1_000_000),
-        errors: AtomicU64::new(0),
-        errors_max: 0,
-        failed: AtomicBool::new(false),
-        drained_ns: AtomicU64::new(0),
-    });
+    let control = Arc::new(Control::new(Arc::new(AtomicBool::new(false)), 0));
+    control.start(clock.now_ns() + 1_000_000);
     let (sender, _intervals) = channel();
     let threads = sources.into_iter().map(|source| {
         let worker = Worker {

@@ -177,10 +177,12 @@ impl<S: Source> WorkerLoop<S> {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
-        let mut give_up_ns = w.clock.now_ns().min(self.window_end_ns) + GIVE_UP_NS;
+        let mut give_up_ns = w.clock.now_ns() + GIVE_UP_NS;
+        let mut has_looked = false;
         while self.in_flight.len() > 0 {
             let now_ns = w.clock.now_ns();
-            if now_ns >= give_up_ns {
+            // A worker that had no processor meanwhile looks once more.
+            if now_ns >= give_up_ns && has_looked {
                 let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
                 let oldest_ns = now_ns.saturating_sub(submitted_ns.min().unwrap_or(now_ns));
                 let ops = self.in_flight.len() as u64;
@@ -196,6 +198,7 @@ impl<S: Source> WorkerLoop<S> {
                 });
                 return Ok(());
             }
+            has_looked = now_ns >= give_up_ns;
             engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
             let before = self.in_flight.len();
             let (in_flight, moved) = (&mut self.in_flight, &mut self.moved_bytes);

@@ -3,6 +3,7 @@
 use super::{Level, Say};
 use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
+use iodyno_units::human;
 
 /// Little's law may be off by this share before it is called broken. It is an identity of what was
 /// counted, so only a fault can break it.
@@ -12,6 +13,61 @@ const LITTLE_TOLERANCE: f64 = 0.001;
 const CLOCK_PPM_MAX: f64 = 500.0;
 /// ... or by this long, ns: between the readings of two clocks an interrupt may fall.
 const CLOCK_NS_MAX: f64 = 50_000.0;
+
+/// Of the time that operations spent in flight in the window, this share may be of operations that had not completed
+/// at its end. It is half the latency over the window's length where operations complete in their order.
+const CARRIED_SHARE_MAX: f64 = 0.1;
+/// A cell that ends by its count of operations has so many for each that can be in flight at once.
+const OPS_FOR_EACH_SLOT: u64 = 10;
+
+/// Do the figures leave out what is slow, or are they of a queue that fills and empties?
+fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
+    let resources = &cell.resources;
+    let share = resources.carried_out_ns as f64 / resources.outstanding_area_ns.max(1) as f64;
+    if cell.ended == Ended::Time && total.ops() > 0 && share > CARRIED_SHARE_MAX {
+        say(
+            "WINDOW_TOO_SHORT",
+            Level::Warning,
+            format!(
+                "operations that had not completed at the end were {:.0} % of the time in flight, and are in no latency: the figures are of those that came back first; measure for at least {}, with a ramp of {}, or at a smaller depth",
+                share * 100.0,
+                human::duration_ns(round_up_s(10.0 * latency_ns(cell, total))),
+                human::duration_ns(round_up_s(2.0 * latency_ns(cell, total)))
+            ),
+        );
+    }
+    let slots = u64::from(cell.key.threads) * u64::from(cell.key.depth);
+    let is_a_pass = cell.evidence.fill.is_some() || cell.evidence.verification.is_some();
+    if matches!(cell.ended, Ended::Ops | Ended::Bytes)
+        && (1..OPS_FOR_EACH_SLOT * slots.max(3)).contains(&total.ops())
+        && cell.key.offered_iops.is_none()
+        && !is_a_pass
+    {
+        say(
+            "FEW_OPERATIONS",
+            Level::Warning,
+            format!(
+                "{} and up to {slots} in flight at once: the rate is that of a queue that fills and empties; use --time, or at least --ops {}",
+                if total.ops() == 1 {
+                    "1 operation".to_owned()
+                } else {
+                    format!("{} operations", total.ops())
+                },
+                OPS_FOR_EACH_SLOT * slots.max(3)
+            ),
+        );
+    }
+}
+
+/// A latency that all operations together would have, ns: those in flight, by how many complete.
+fn latency_ns(cell: &Cell, total: &Interval) -> f64 {
+    cell.resources.outstanding_area_ns as f64 / total.ops().max(1) as f64
+}
+
+/// In whole seconds, ns.
+fn round_up_s(ns: f64) -> u64 {
+    (ns / 1e9).ceil() as u64 * 1_000_000_000
+}
 
 /// Do the numbers agree with each other?
 pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
@@ -34,6 +90,7 @@ pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
             );
         }
     }
+    censored(cell, total, say);
     if let Some(ppm) = cell.evidence.clock_error_ppm
         && ppm.abs() > CLOCK_PPM_MAX
         && ppm.abs() / 1e6 * cell.window_ns as f64 > CLOCK_NS_MAX

@@ -23,7 +23,10 @@ const STAMP_SHARE_MAX: f64 = 0.1;
 /// Was it the storage that was measured, or iodyno?
 pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     let iops = cell.per_second(total.ops() as f64);
-    if let Some(offered) = cell.key.offered_iops {
+    if let Some(offered) = cell.key.offered_iops
+        // Where not one operation was due, no rate was met or missed.
+        && offered * cell.seconds() >= 1.0
+    {
         let response = total.iter().find_map(|(_, c)| c.response.as_ref());
         if iops < RATE_SHARE_MIN * offered {
             say(
