@@ -331,6 +331,27 @@ fn no_name_lifts_what_a_loop_device_on_a_loop_device_carries() {
     assert_eq!(codes(image.to_str().unwrap())[0], RefusalCode::Member);
 }
 
+/// Loop devices on one file are the same storage only where they show the same range of it.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn loop_devices_are_identified_by_what_they_show() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let image = blank(dir.path(), "img");
+    let id =
+        |flags: &[&str]| look(&Loop::on(&image, flags).node).device.unwrap().lasting_id.unwrap();
+    let whole = id(&[]);
+    assert_eq!(whole, id(&[]), "attached anew it is the same");
+    assert_ne!(whole, id(&["--offset", "1MiB"]));
+    assert_ne!(whole, id(&["--sizelimit", "1MiB"]));
+    let disk = Loop::on(&image, &[]);
+    let first = Partition::on(&disk, 2048, 32_768);
+    assert_eq!(
+        look(&first.node()).device.unwrap().lasting_id.unwrap(),
+        format!("{whole} partition 1 from sector 2048")
+    );
+}
+
 /// The device that this machine runs from, if `/` is on one: never allowed, whatever is confirmed.
 /// Only looked at, never opened for writing.
 #[test]
