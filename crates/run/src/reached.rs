@@ -9,7 +9,7 @@ use iodyno_units::OpKind;
 const MOVED_BYTES_MIN: u64 = 64 << 20;
 
 /// By target, the bytes that its device moved beyond those of this run, as a share of the run's. A device may carry
-/// other targets of the run too, directly or at the bottom of their stacks. None where that can't be told apart:
+/// other targets of the run too, directly or at the bottom of their stacks. None where these can't be kept apart:
 /// what a page cache holds back comes later, and what a server does is not known.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
@@ -62,6 +62,8 @@ pub(crate) fn storage(
     let issued: Vec<Counted> = cells.iter().map(issued).collect();
     let moved: Vec<Option<Counted>> =
         counted.iter().map(|(before, after)| Some((*after)?.since(&(*before)?))).collect();
+    let taken: Vec<Option<Counted>> =
+        (0..cells.len()).map(|j| taken(stacks[j]?, &cells[j], issued[j], moved[j])).collect();
     let one = |i: usize| {
         let stack = stacks[i]?;
         let mut found = described(stack);
@@ -69,7 +71,7 @@ pub(crate) fn storage(
             found.device_written_bytes = counted[i].0.map(|before| before.written_bytes);
         }
         let of_memory = || (stack.end == End::Memory).then(Counted::default);
-        let reached = share_of(i, &stacks, &issued, &moved).or_else(of_memory);
+        let reached = share_of(i, &stacks, &taken, &moved).or_else(of_memory);
         found.reached = reached.map(|reached| Reached {
             issued_read_bytes: issued[i].read_bytes,
             device_read_bytes: reached.read_bytes,
@@ -130,31 +132,57 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
+/// What a target's own I/O moved at the bottom of its stack, for sure: nothing where a page cache, a server or an
+/// emulated device may have answered, and no more than was counted there. None: that is not known.
+fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
+    if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
+        return None;
+    }
+    match stack.end {
+        End::Device if !stack.lowest.is_empty() => Some(Counted {
+            read_bytes: issued.read_bytes.min(moved?.read_bytes),
+            written_bytes: issued.written_bytes.min(moved?.written_bytes),
+        }),
+        // All of it comes over the network, which is counted with the disks.
+        End::Remote => Some(issued),
+        _ => None,
+    }
+}
+
 /// Of what the bottom of target `i` moved, what can be its own: all but what the run's other targets with simpler
-/// stacks issued to the same devices. What others did there counts for the target: it may hide that memory
+/// stacks took of it for sure. What others did there counts for the target: it may hide that memory
 /// answered, and never makes an honest target a doubtful one.
 fn share_of(
     i: usize,
     stacks: &[Option<&Stack>],
-    issued: &[Counted],
+    taken: &[Option<Counted>],
     moved: &[Option<Counted>],
 ) -> Option<Counted> {
     let (mine, mut left) = (stacks[i]?, moved[i]?);
     let depth =
         |j: usize| stacks[j].map(|s| (s.anywhere, !s.page_cache.is_empty(), s.layers.len()));
     for (j, other) in stacks.iter().enumerate() {
-        let Some(other) = other.filter(|other| j != i && shares(mine, other)) else { continue };
-        if other.end != End::Memory && (depth(j), j) < (depth(i), i) {
-            left.read_bytes = left.read_bytes.saturating_sub(issued[j].read_bytes);
-            left.written_bytes = left.written_bytes.saturating_sub(issued[j].written_bytes);
+        let is_before = j != i && (depth(j), j) < (depth(i), i);
+        if is_before
+            && other.is_some_and(|other| is_counted_for(mine, other))
+            && let Some(taken) = taken[j]
+        {
+            left.read_bytes = left.read_bytes.saturating_sub(taken.read_bytes);
+            left.written_bytes = left.written_bytes.saturating_sub(taken.written_bytes);
         }
     }
     Some(left)
 }
 
-/// Whether the bytes of two stacks can be counted on one device.
-fn shares(a: &Stack, b: &Stack) -> bool {
-    a.anywhere || b.anywhere || a.lowest.iter().any(|lowest| b.passes(lowest.dev))
+/// Whether all bytes that `other` moves at its bottom are among those that are counted for `mine`.
+fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
+    match other.lowest.as_slice() {
+        _ if mine.anywhere => true,
+        // A partition's bytes are its disk's, too.
+        [_] => mine.lowest.iter().any(|lowest| other.passes(lowest.dev)),
+        [] => false,
+        all => all.iter().all(|theirs| mine.lowest.iter().any(|lowest| lowest.dev == theirs.dev)),
+    }
 }
 
 #[cfg(test)]
