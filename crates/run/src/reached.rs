@@ -2,15 +2,19 @@
 
 use crate::surroundings::device_number;
 use iodyno_measure::{Cell, Reached, Storage, StorageEnd, StorageLayer};
-use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, LayerKind, Stack};
+use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
 /// Below this much of our own I/O, what others did is not compared with it.
 const MOVED_BYTES_MIN: u64 = 64 << 20;
 
+/// File systems that write each block to a new place, and where it is to a tree or a table.
+const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
+
 /// By target, the bytes that its device moved beyond those of this run, as a share of the run's. A device may carry
 /// other targets of the run too, directly or at the bottom of their stacks. None where these can't be kept apart:
-/// what a page cache holds back comes later, and what a server does is not known.
+/// what a page cache holds back comes later, what a server does is not known, and a copy-on-write file system reads
+/// and writes metadata of its own with each small I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -20,7 +24,9 @@ pub(crate) fn foreign_shares(
     let one = |(i, cell): (usize, &Cell)| {
         let dev = device_number(&inspections[i])?;
         let all = all_bytes(moved[i].as_ref()?);
-        if cell.evidence.direct != Some(true) {
+        let of_file = inspections[i].file_system.as_ref();
+        let copies = of_file.is_some_and(|fs| COPY_ON_WRITE.contains(&fs.fs_type.as_str()));
+        if cell.evidence.direct != Some(true) || copies {
             return None;
         }
         let mut ours = 0;
@@ -34,7 +40,11 @@ pub(crate) fn foreign_shares(
                 continue;
             };
             let is_held_back = cells[j].evidence.direct == Some(false);
-            if is_held_back || stack.anywhere || !stack.page_cache.is_empty() {
+            if is_held_back
+                || stack.anywhere
+                || !stack.page_cache.is_empty()
+                || stack.layers.iter().any(is_copy_on_write)
+            {
                 return None;
             }
             // Its own device tells what its file system added.
@@ -45,6 +55,12 @@ pub(crate) fn foreign_shares(
         (own >= MOVED_BYTES_MIN).then(|| all.saturating_sub(ours) as f64 / ours.max(1) as f64)
     };
     cells.iter().enumerate().map(one).collect()
+}
+
+/// Whether a layer of a stack is such a file system: its name begins with the type.
+fn is_copy_on_write(layer: &Layer) -> bool {
+    let fs_type = layer.name.split(' ').next().unwrap_or_default();
+    layer.kind == LayerKind::FileSystem && COPY_ON_WRITE.contains(&fs_type)
 }
 
 /// Whether I/O through this stack may be I/O of the device.
@@ -89,8 +105,7 @@ fn described(stack: &Stack) -> Storage {
         let word = serde_json::to_value(kind).ok();
         word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
     };
-    let layer =
-        |l: &iodyno_target::Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
+    let layer = |l: &Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
     let sizes = stack.lowest.iter().map(|lowest| lowest.size_bytes);
     let turns = stack.lowest.iter().map(|lowest| lowest.rotational);
     Storage {

@@ -2,7 +2,7 @@
 
 use super::*;
 use iodyno_measure::Interval;
-use iodyno_target::{BlockDevice, Layer, LayerKind, Lowest, TargetName, inspect};
+use iodyno_target::{BlockDevice, FileSystem, Lowest, TargetName, inspect};
 use serde_json::json;
 
 const MIB: u64 = 1 << 20;
@@ -87,6 +87,20 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         change(all[1].stack.as_mut().unwrap());
         let shares = foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(300))]);
         assert_eq!(rounded(&shares), [None, Some(0)]);
+    }
+    // Nor can what a copy-on-write file system does for itself: for a file on it, and for what is beneath.
+    let mut all = [target("8:0", 2), target("7:0", 3)];
+    let layer = |name: &str| Layer { kind: LayerKind::FileSystem, name: name.to_owned() };
+    all[1].stack.as_mut().unwrap().layers[1] = layer("btrfs at /b");
+    let moved = [Some(stats(800)), Some(stats(300))];
+    assert_eq!(rounded(&foreign_shares(&all, &cells, &moved)), [None, Some(0)]);
+    all[1].stack.as_mut().unwrap().layers[1] = layer("ext4 at /e");
+    assert_eq!(rounded(&foreign_shares(&all, &cells, &moved)), [Some(100), Some(0)]);
+    for (fs_type, share) in [("btrfs", None), ("f2fs", None), ("ext4", Some(100))] {
+        let file_system: FileSystem =
+            serde_json::from_value(json!({ "fs_type": fs_type })).unwrap();
+        all[0].file_system = Some(file_system);
+        assert_eq!(rounded(&foreign_shares(&all, &cells, &moved)), [share, Some(0)], "{fs_type}");
     }
 }
 

@@ -270,14 +270,14 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     match &inspection.content {
         Some(content) if !content.signatures.is_empty() => check_content(content, refusals),
         Some(_) if holds_data == Some(false) => {}
-        Some(_) => refusals.push(Refusal {
+        Some(_) if holds_data == Some(true) => refusals.push(Refusal {
             code: RefusalCode::HoldsData,
             found: "It holds data, and who uses an export can't be seen from its clients."
                 .to_owned(),
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),
         }),
-        None => unreadable(inspection, refusals),
+        _ => unreadable(inspection, refusals),
     }
 }
 

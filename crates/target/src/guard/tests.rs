@@ -299,6 +299,21 @@ fn content_and_read_only_devices() {
     assert_eq!(found.last().unwrap().code, RefusalCode::UnknownContent);
 }
 
+/// Samples of an export that failed say nothing of what it holds.
+#[test]
+fn an_export_that_could_not_be_sampled() {
+    let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();
+    inspection.kind = Kind::Nbd;
+    inspection.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
+    inspection.unreadable = Some("Input/output error".to_owned());
+    let found = check_writable(&inspection, &Tree::new().root());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].code, RefusalCode::UnknownContent);
+    assert!(
+        found[0].found.contains("could not be read") && found[0].found.contains("Input/output")
+    );
+}
+
 #[test]
 fn only_the_device_s_own_names_confirm() {
     let tree = partitioned();

@@ -177,7 +177,7 @@ fn counters_show_the_io_of_others() {
     tree.file(&format!("sys/devices/{NVME}/inflight"), "0 0\n");
     let quiet = DiskStats::read(&tree.root(), dev).unwrap();
     assert!(quiet.since(&before).is_idle());
-    // One flush by somebody else is enough.
+    // One flush by another program is enough.
     tree.file(&format!("sys/devices/{NVME}/stat"), "10 1 80 5 20 2 160 7 0 9 12 3 0 24 1 5 2\n");
     let after = DiskStats::read(&tree.root(), dev).unwrap();
     assert!(!after.since(&quiet).is_idle());

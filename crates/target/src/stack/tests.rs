@@ -387,7 +387,7 @@ fn every_stack_ends_in_what_stores_its_bytes() {
 
 /// The layers come in order, with the disks that a device's I/O is counted on too.
 #[test]
-fn layers_are_told_from_the_top() {
+fn layers_are_listed_from_the_top() {
     let tree = machine();
     looped(&tree, 0, "/img", 0);
     raid(&tree, &["virtual/block/loop0", SDB]);
@@ -513,7 +513,7 @@ fn stacks_that_are_known_in_part_are_not_counted() {
 
 /// A server that says that it emulates is taken at its word; one beside us is watched; another's is not known.
 #[test]
-fn servers_are_told_apart() {
+fn servers_are_distinguished() {
     let tree = machine();
     for (uri, says, end) in [
         ("nbd+unix:///?socket=/run/s", "", End::Served),
