@@ -108,12 +108,13 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
 /// another one moved.
 #[test]
 fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
+    type Change = fn(&mut Stack, &mut Cell);
     let counted = |mib: u64| {
         let at = |n: u64| Some(Counted { read_bytes: n * MIB, written_bytes: n * MIB });
         (at(0), at(mib))
     };
     // Of 120 MiB, 90 are read; the first of two has the simpler stack, and the device moved those of the second.
-    let second = |change: fn(&mut Stack, &mut Cell), own: &Inspection| {
+    let second = |change: Change, own: &Inspection| {
         let mut first = target("8:0", 2);
         let mut cells = [cell(120), cell(120)];
         change(first.stack.as_mut().unwrap(), &mut cells[0]);
@@ -126,7 +127,7 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
     (stack.end, stack.anywhere) = (End::Served, true);
     stack.lowest.clear();
     assert_eq!(second(|_, _| {}, &file), 0, "direct and on the device, it takes all");
-    let cases: [(&str, fn(&mut Stack, &mut Cell)); 6] = [
+    let cases: [(&str, Change); 6] = [
         ("buffered", |_, cell| cell.evidence.direct = Some(false)),
         ("a page cache beneath", |stack, _| stack.page_cache.push("ext4 at /m".to_owned())),
         ("emulated", |stack, _| stack.end = End::Emulated),

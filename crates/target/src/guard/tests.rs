@@ -210,6 +210,7 @@ fn a_loop_device_on_a_device_that_is_in_use() {
 /// What lies on a loop device on the target is walked as what lies on the target: no name lifts its mounts.
 #[test]
 fn what_a_loop_device_on_it_carries_is_in_use() {
+    type Change = fn(&Tree);
     const LOOP: &str = "virtual/block/loop3";
     let tree = || {
         let tree = partitioned();
@@ -228,7 +229,6 @@ fn what_a_loop_device_on_it_carries_is_in_use() {
     };
     let idle = [RefusalCode::Member; 3];
     assert_eq!(codes(&tree(), "8:1"), idle);
-    type Change = fn(&Tree);
     let cases: [(&str, Change, RefusalCode); 6] = [
         ("its partition", |t| t.mounts(&[("259:3", "/m", "ext4", "-")]), RefusalCode::Mounted),
         ("a loop device on it", |t| t.mounts(&[("7:4", "/m", "xfs", "-")]), RefusalCode::Mounted),

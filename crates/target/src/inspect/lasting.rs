@@ -31,12 +31,11 @@ fn of(root: &SysRoot, node: &BlockNode, depth: u32) -> Option<String> {
     }
     if node.is_loop() {
         let file = node.attr("loop/backing_file")?;
-        let below = match device_of_path(root, &file) {
-            Some(dev) => of(root, &BlockNode::by_number(root, dev)?, depth + 1)?,
-            None => {
-                let meta = fs::metadata(root.path(file.strip_prefix('/')?)).ok()?;
-                format!("{file} inode {}", meta.ino())
-            }
+        let below = if let Some(dev) = device_of_path(root, &file) {
+            of(root, &BlockNode::by_number(root, dev)?, depth + 1)?
+        } else {
+            let meta = fs::metadata(root.path(file.strip_prefix('/')?)).ok()?;
+            format!("{file} inode {}", meta.ino())
         };
         let (offset, limit) = (node.attr_u64("loop/offset")?, node.attr_u64("loop/sizelimit")?);
         return Some(format!("loop at {offset} limit {limit} on {below}"));
