@@ -2,15 +2,19 @@
 
 use crate::surroundings::device_number;
 use iodyno_measure::{Cell, Reached, Storage, StorageEnd, StorageLayer};
-use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, LayerKind, Stack};
+use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
 /// Below this much of our own I/O, what others did is not compared with it.
 const MOVED_BYTES_MIN: u64 = 64 << 20;
 
+/// File systems that write each block to a new place, and where it is to a tree or a table.
+const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
+
 /// By target, the bytes that its device moved beyond those of this run, as a share of the run's. A device may carry
-/// other targets of the run too, directly or at the bottom of their stacks. None where that can't be told apart:
-/// what a page cache holds back comes later, and what a server does is not known.
+/// other targets of the run too, directly or at the bottom of their stacks. None where these can't be kept apart:
+/// what a page cache holds back comes later, what a server does is not known, and a copy-on-write file system reads
+/// and writes metadata of its own with each small I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -20,7 +24,9 @@ pub(crate) fn foreign_shares(
     let one = |(i, cell): (usize, &Cell)| {
         let dev = device_number(&inspections[i])?;
         let all = all_bytes(moved[i].as_ref()?);
-        if cell.evidence.direct != Some(true) {
+        let of_file = inspections[i].file_system.as_ref();
+        let copies = of_file.is_some_and(|fs| COPY_ON_WRITE.contains(&fs.fs_type.as_str()));
+        if cell.evidence.direct != Some(true) || copies {
             return None;
         }
         let mut ours = 0;
@@ -34,7 +40,11 @@ pub(crate) fn foreign_shares(
                 continue;
             };
             let is_held_back = cells[j].evidence.direct == Some(false);
-            if is_held_back || stack.anywhere || !stack.page_cache.is_empty() {
+            if is_held_back
+                || stack.anywhere
+                || !stack.page_cache.is_empty()
+                || stack.layers.iter().any(is_copy_on_write)
+            {
                 return None;
             }
             // Its own device tells what its file system added.
@@ -45,6 +55,12 @@ pub(crate) fn foreign_shares(
         (own >= MOVED_BYTES_MIN).then(|| all.saturating_sub(ours) as f64 / ours.max(1) as f64)
     };
     cells.iter().enumerate().map(one).collect()
+}
+
+/// Whether a layer of a stack is such a file system: its name begins with the type.
+fn is_copy_on_write(layer: &Layer) -> bool {
+    let fs_type = layer.name.split(' ').next().unwrap_or_default();
+    layer.kind == LayerKind::FileSystem && COPY_ON_WRITE.contains(&fs_type)
 }
 
 /// Whether I/O through this stack may be I/O of the device.
@@ -62,6 +78,8 @@ pub(crate) fn storage(
     let issued: Vec<Counted> = cells.iter().map(issued).collect();
     let moved: Vec<Option<Counted>> =
         counted.iter().map(|(before, after)| Some((*after)?.since(&(*before)?))).collect();
+    let taken: Vec<Option<Counted>> =
+        (0..cells.len()).map(|j| taken(stacks[j]?, &cells[j], issued[j], moved[j])).collect();
     let one = |i: usize| {
         let stack = stacks[i]?;
         let mut found = described(stack);
@@ -69,7 +87,7 @@ pub(crate) fn storage(
             found.device_written_bytes = counted[i].0.map(|before| before.written_bytes);
         }
         let of_memory = || (stack.end == End::Memory).then(Counted::default);
-        let reached = share_of(i, &stacks, &issued, &moved).or_else(of_memory);
+        let reached = share_of(i, &stacks, &taken, &moved).or_else(of_memory);
         found.reached = reached.map(|reached| Reached {
             issued_read_bytes: issued[i].read_bytes,
             device_read_bytes: reached.read_bytes,
@@ -87,8 +105,7 @@ fn described(stack: &Stack) -> Storage {
         let word = serde_json::to_value(kind).ok();
         word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
     };
-    let layer =
-        |l: &iodyno_target::Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
+    let layer = |l: &Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
     let sizes = stack.lowest.iter().map(|lowest| lowest.size_bytes);
     let turns = stack.lowest.iter().map(|lowest| lowest.rotational);
     Storage {
@@ -130,31 +147,57 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
+/// What a target's own I/O moved at the bottom of its stack, for sure: nothing where a page cache, a server or an
+/// emulated device may have answered, and no more than was counted there. None: that is not known.
+fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
+    if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
+        return None;
+    }
+    match stack.end {
+        End::Device if !stack.lowest.is_empty() => Some(Counted {
+            read_bytes: issued.read_bytes.min(moved?.read_bytes),
+            written_bytes: issued.written_bytes.min(moved?.written_bytes),
+        }),
+        // All of it comes over the network, which is counted with the disks.
+        End::Remote => Some(issued),
+        _ => None,
+    }
+}
+
 /// Of what the bottom of target `i` moved, what can be its own: all but what the run's other targets with simpler
-/// stacks issued to the same devices. What others did there counts for the target: it may hide that memory
+/// stacks took of it for sure. What others did there counts for the target: it may hide that memory
 /// answered, and never makes an honest target a doubtful one.
 fn share_of(
     i: usize,
     stacks: &[Option<&Stack>],
-    issued: &[Counted],
+    taken: &[Option<Counted>],
     moved: &[Option<Counted>],
 ) -> Option<Counted> {
     let (mine, mut left) = (stacks[i]?, moved[i]?);
     let depth =
         |j: usize| stacks[j].map(|s| (s.anywhere, !s.page_cache.is_empty(), s.layers.len()));
     for (j, other) in stacks.iter().enumerate() {
-        let Some(other) = other.filter(|other| j != i && shares(mine, other)) else { continue };
-        if other.end != End::Memory && (depth(j), j) < (depth(i), i) {
-            left.read_bytes = left.read_bytes.saturating_sub(issued[j].read_bytes);
-            left.written_bytes = left.written_bytes.saturating_sub(issued[j].written_bytes);
+        let is_before = j != i && (depth(j), j) < (depth(i), i);
+        if is_before
+            && other.is_some_and(|other| is_counted_for(mine, other))
+            && let Some(taken) = taken[j]
+        {
+            left.read_bytes = left.read_bytes.saturating_sub(taken.read_bytes);
+            left.written_bytes = left.written_bytes.saturating_sub(taken.written_bytes);
         }
     }
     Some(left)
 }
 
-/// Whether the bytes of two stacks can be counted on one device.
-fn shares(a: &Stack, b: &Stack) -> bool {
-    a.anywhere || b.anywhere || a.lowest.iter().any(|lowest| b.passes(lowest.dev))
+/// Whether all bytes that `other` moves at its bottom are among those that are counted for `mine`.
+fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
+    match other.lowest.as_slice() {
+        _ if mine.anywhere => true,
+        // A partition's bytes are its disk's, too.
+        [_] => mine.lowest.iter().any(|lowest| other.passes(lowest.dev)),
+        [] => false,
+        all => all.iter().all(|theirs| mine.lowest.iter().any(|lowest| lowest.dev == theirs.dev)),
+    }
 }
 
 #[cfg(test)]

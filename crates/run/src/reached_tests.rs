@@ -2,7 +2,7 @@
 
 use super::*;
 use iodyno_measure::Interval;
-use iodyno_target::{BlockDevice, Layer, LayerKind, Lowest, TargetName, inspect};
+use iodyno_target::{BlockDevice, FileSystem, Lowest, TargetName, inspect};
 use serde_json::json;
 
 const MIB: u64 = 1 << 20;
@@ -98,6 +98,72 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         let shares = foreign_shares(&above, &[cell(100), buffered], &moved);
         assert_eq!(shares[0].is_none(), direct == Some(false), "{direct:?}");
     }
+    // Nor can what a copy-on-write file system does for itself: for a file on it, and for what is beneath.
+    let mut all = [target("8:0", 2), target("7:0", 3)];
+    let layer = |name: &str| Layer { kind: LayerKind::FileSystem, name: name.to_owned() };
+    all[1].stack.as_mut().unwrap().layers[1] = layer("btrfs at /b");
+    let moved = [Some(stats(800)), Some(stats(300))];
+    assert_eq!(rounded(&foreign_shares(&all, &cells, &moved)), [None, Some(0)]);
+    all[1].stack.as_mut().unwrap().layers[1] = layer("ext4 at /e");
+    assert_eq!(rounded(&foreign_shares(&all, &cells, &moved)), [Some(100), Some(0)]);
+    for (fs_type, share) in [("btrfs", None), ("f2fs", None), ("ext4", Some(100))] {
+        let file_system: FileSystem =
+            serde_json::from_value(json!({ "fs_type": fs_type })).unwrap();
+        all[0].file_system = Some(file_system);
+        assert_eq!(rounded(&foreign_shares(&all, &cells, &moved)), [share, Some(0)], "{fs_type}");
+    }
+}
+
+/// What a page cache, a server or an emulated device may have answered for one target is not taken from what
+/// another one moved.
+#[test]
+fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
+    type Change = fn(&mut Stack, &mut Cell);
+    let counted = |mib: u64| {
+        let at = |n: u64| Some(Counted { read_bytes: n * MIB, written_bytes: n * MIB });
+        (at(0), at(mib))
+    };
+    // Of 120 MiB, 90 are read; the first of two has the simpler stack, and the device moved those of the second.
+    let second = |change: Change, own: &Inspection| {
+        let mut first = target("8:0", 2);
+        let mut cells = [cell(120), cell(120)];
+        change(first.stack.as_mut().unwrap(), &mut cells[0]);
+        let found = storage(&[first, own.clone()], &cells, &[counted(90), counted(90)]);
+        found[1].as_ref().unwrap().reached.unwrap().device_read_bytes / MIB
+    };
+    let file = target("8:0", 2);
+    let mut served = target("43:0", 1);
+    let stack = served.stack.as_mut().unwrap();
+    (stack.end, stack.anywhere) = (End::Served, true);
+    stack.lowest.clear();
+    assert_eq!(second(|_, _| {}, &file), 0, "direct and on the device, it takes all");
+    let cases: [(&str, Change); 6] = [
+        ("buffered", |_, cell| cell.evidence.direct = Some(false)),
+        ("a page cache beneath", |stack, _| stack.page_cache.push("ext4 at /m".to_owned())),
+        ("emulated", |stack, _| stack.end = End::Emulated),
+        ("served", |stack, _| stack.end = End::Served),
+        ("memory in part", |stack, _| stack.end = End::Memory),
+        ("on no device that is counted", |stack, _| stack.lowest.clear()),
+    ];
+    for (what, change) in cases {
+        assert_eq!(second(change, &file), 90, "{what}");
+        assert_eq!(second(change, &served), 90, "{what}, beside a server");
+    }
+    // What comes over the network is counted with a server's bytes, and not with a disk's.
+    let remote = |stack: &mut Stack, _: &mut Cell| {
+        stack.end = End::Remote;
+        stack.lowest.clear();
+    };
+    assert_eq!((second(remote, &served), second(remote, &file)), (0, 90));
+    // Of two members of a set, one is not the other target's.
+    let two = |stack: &mut Stack, _: &mut Cell| {
+        stack.lowest.push(Lowest { dev: dev("8:16"), ..stack.lowest[0].clone() });
+    };
+    assert_eq!(second(two, &target("8:0", 3)), 90);
+    // No more than it moved itself.
+    let cells = [cell(120), cell(120)];
+    let found = storage(&[file, served], &cells, &[counted(10), counted(95)]);
+    assert_eq!(found[1].as_ref().unwrap().reached.unwrap().device_read_bytes, 85 * MIB);
 }
 
 /// What the window did not count was moved as well; and simple stacks take their bytes first.

@@ -13,10 +13,10 @@ use iodyno_drive::Medium;
 use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};
 use iodyno_method::Budget;
-use iodyno_nbd::client::Blocking;
+use iodyno_nbd::client::{Address, Blocking, Uri};
 use iodyno_nbd::{CmdFlags, Kind as NbdKind};
 use iodyno_notebook::{Notebook, Timestamp};
-use iodyno_target::{Inspection, Kind};
+use iodyno_target::{Inspection, Kind, TargetName};
 use iodyno_units::{OpKind, verifiable};
 use iodyno_workload::{Content, Percent, Spec};
 use std::os::fd::AsRawFd as _;
@@ -64,30 +64,29 @@ impl Verified {
 }
 
 /// By what name the notebook knows what was written to a target: a device by what identifies it after a
-/// reboot, a file and an export by their place. None for what does not last.
+/// reboot, a file and an export by their place. None for what does not last, and for a device of which nothing
+/// is known that would tell it from others then.
 pub fn written_key(inspection: &Inspection) -> Option<String> {
     if inspection.is_scratch() {
         return None;
     }
-    let path = inspection.canonical_path.as_ref();
     match inspection.kind {
-        Kind::File => path.map(|path| format!("file:{path}")),
+        Kind::File => inspection.canonical_path.as_ref().map(|path| format!("file:{path}")),
         Kind::Block => {
-            let device = inspection.device.as_ref()?;
-            if let Some(file) = &device.loop_backing_file {
-                return Some(format!("loop:{file}"));
-            }
-            match (&device.wwid, &device.serial) {
-                (Some(id), _) | (None, Some(id)) if device.partition_of.is_none() => {
-                    Some(format!("device:{id}"))
-                }
-                _ => path.map(|path| format!("device:{path}")),
-            }
+            let id = inspection.device.as_ref()?.lasting_id.as_ref()?;
+            Some(format!("device:{id}"))
         }
-        Kind::Nbd => inspection
-            .nbd
-            .as_ref()
-            .map(|export| format!("nbd:{}/{}", export.address, export.export)),
+        Kind::Nbd => {
+            let export = inspection.nbd.as_ref()?;
+            let address = match &inspection.name {
+                // In another folder the same words name another socket.
+                TargetName::Nbd(Uri { address: Address::Unix(path), .. }) => {
+                    std::path::absolute(path).ok()?.display().to_string()
+                }
+                _ => export.address.clone(),
+            };
+            Some(format!("nbd:{address}/{}", export.export))
+        }
         _ => None,
     }
 }

@@ -338,7 +338,7 @@ pub(crate) fn sample(
     Ok(look.found)
 }
 
-/// A seed that nobody chose: other places are looked at each time.
+/// A random seed: each look takes other places.
 pub(crate) fn any_seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish()

@@ -2,7 +2,7 @@
 //! can choose an exit code without reading prose.
 //!
 //! Every message says what is wrong, with what, and how to mend it. A [`Refusal`] is one reason
-//! not to write; a target can have several, and all are told at once. Deciding which refusals hold
+//! not to write; a target can have several, and the message lists all. Deciding which refusals hold
 //! is the `guard`'s work, not this file's.
 
 use core::fmt;
@@ -146,7 +146,7 @@ pub enum TargetError {
     /// Writing to it would destroy something, or can't work.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
-    /// Nobody answers there, or not as a server should.
+    /// No server answers there, or it does not answer as a server should.
     #[error("{target}: {problem}\n  help: {help}")]
     Unreachable {
         /// The target.

@@ -1,6 +1,6 @@
 //! Decides whether a target may be written, and says every reason why not.
 //!
-//! The rule of the house: nothing is destroyed by surprise. A block device is refused when it, a
+//! Nothing is destroyed by surprise. A block device is refused when it, a
 //! partition of it, the disk around it, or anything built on any of these is in use or holds
 //! something; a file when iodyno did not make it. A refusal is lifted only by the target's own
 //! name ([`Confirm`]), and a few never are: the disk that the system runs from, what is mounted or in
@@ -9,8 +9,8 @@
 //! What a device or a file of iodyno's holds is judged by its signatures and by samples of all of it
 //! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may go.
 //!
-//! Who uses an NBD export, nobody can see from here: no mount of it is ours, and no exclusive opening
-//! keeps others out. So an export that holds anything at all is refused, recognised or not.
+//! Who uses an NBD export can't be seen from its clients: this machine has no mount of it, and an
+//! exclusive opening does not keep other clients out. So an export that holds anything at all is refused, recognised or not.
 //!
 //! Relations come from sysfs and device numbers, never from comparing names, so that links,
 //! mapper aliases and partitions can't hide a mount. Exclusive opening by the kernel catches what
@@ -19,8 +19,8 @@
 mod elsewhere;
 mod erase;
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::blank::Sampled;
@@ -29,7 +29,7 @@ use crate::inspect::topology::{self, BlockNode, Relation, Relative};
 use crate::inspect::{Inspection, Kind, mounts};
 use crate::name::TargetName;
 use crate::signature::Content;
-use crate::sysroot::SysRoot;
+use crate::sysroot::{DevNo, SysRoot};
 
 pub(crate) use erase::allow_purge;
 
@@ -206,9 +206,8 @@ fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusa
             });
         }
     }
-    for loop_device in loops_on(root, inspection) {
-        refusals.push(member(&loop_device, "It", root));
-    }
+    let is_it = |file: &str| is_same(root, inspection, file);
+    check_loops_on_file(root, &is_it, &BTreeSet::new(), refusals);
 }
 
 /// A file may be written when its mark says that iodyno made it, and its length still fits.
@@ -271,14 +270,14 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     match &inspection.content {
         Some(content) if !content.signatures.is_empty() => check_content(content, refusals),
         Some(_) if holds_data == Some(false) => {}
-        Some(_) => refusals.push(Refusal {
+        Some(_) if holds_data == Some(true) => refusals.push(Refusal {
             code: RefusalCode::HoldsData,
             found: "It holds data, and who uses an export can't be seen from its clients."
                 .to_owned(),
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),
         }),
-        None => unreadable(inspection, refusals),
+        _ => unreadable(inspection, refusals),
     }
 }
 
@@ -327,11 +326,9 @@ fn check_block(
         return;
     };
     let relatives = topology::relatives(root, &target);
-    check_use(root, &relatives, refusals);
-    for loop_device in loops_on(root, inspection) {
-        refusals.push(member(&loop_device, "It", root));
-    }
-    check_loop_backing(root, &target, refusals);
+    check_use(root, &relatives, &BTreeSet::new(), refusals);
+    let mut known = relatives.iter().map(|relative| relative.node.dev).collect();
+    check_beneath(root, &target, &mut known, refusals);
     if look_elsewhere && root.is_real() {
         let already_explained = refusals.iter().any(|refusal| {
             matches!(
@@ -360,8 +357,14 @@ fn subject(relative: &Relative) -> String {
     }
 }
 
-/// Mounts, swap and layers, on the target and everything that shares data with it.
-fn check_use(root: &SysRoot, relatives: &[Relative], refusals: &mut Vec<Refusal>) {
+/// Mounts, swap and layers, on the target and everything that shares data with it. Layers that are
+/// known already are left out.
+fn check_use(
+    root: &SysRoot,
+    relatives: &[Relative],
+    known: &BTreeSet<DevNo>,
+    refusals: &mut Vec<Refusal>,
+) {
     let mounts = mounts::mounts(root);
     let members = mounts::multi_device_members(root);
     let swap_devices: Vec<_> = mounts::swaps(root)
@@ -412,17 +415,19 @@ fn check_use(root: &SysRoot, relatives: &[Relative], refusals: &mut Vec<Refusal>
                 mend: format!("Release it with `swapoff {}`.", node.node_path()),
             });
         }
-        for holder in node.holders(root) {
-            refusals.push(member(&holder, &who, root));
+        for holder in topology::built_on(root, node) {
+            if !known.contains(&holder.dev) {
+                refusals.push(member(&holder, &who, root));
+            }
         }
     }
 }
 
-/// A refusal for something that another device is built on.
+/// A refusal for something that another device is built on. What that one carries is a refusal of its own.
 fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
     let points: Vec<String> = mounts::mounts(root)
         .iter()
-        .filter(|mount| mount.dev == holder.dev)
+        .filter(|mount| mount.devices(root).contains(&holder.dev))
         .map(|mount| mount.point.clone())
         .collect();
     let mounted = if points.is_empty() {
@@ -430,23 +435,16 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
     } else {
         format!(", mounted at {}", points.join(" and "))
     };
-    let kind = if holder.name.starts_with("loop") { "the loop device " } else { "" };
-    // A loop device's mount shows nowhere else: what else is built on it is looked at by itself.
-    let code = if points.is_empty() || kind.is_empty() {
-        RefusalCode::Member
-    } else {
-        RefusalCode::Mounted
-    };
     Refusal {
-        code,
-        found: format!("{who} is in use below {kind}{}{mounted}.", holder.describe()),
-        mend: if kind.is_empty() {
-            format!("Stop {} first, or measure that device itself.", holder.name)
-        } else {
+        code: RefusalCode::Member,
+        found: format!("{who} is in use below {}{mounted}.", holder.describe()),
+        mend: if holder.is_loop() {
             format!(
                 "Detach it with `losetup -d {}`, or measure that device itself.",
                 holder.node_path()
             )
+        } else {
+            format!("Stop {} first, or measure that device itself.", holder.name)
         },
     }
 }
@@ -462,58 +460,65 @@ fn is_same(root: &SysRoot, inspection: &Inspection, path: &str) -> bool {
     if identity.device.is_some() { identity.device == other.device } else { identity == other }
 }
 
-/// The loop devices whose blocks lie in the inspected file or device.
-fn loops_on(root: &SysRoot, inspection: &Inspection) -> Vec<BlockNode> {
-    let names = root.list("sys/class/block");
-    let loops = names.iter().filter(|name| name.starts_with("loop"));
-    let nodes = loops.filter_map(|name| BlockNode::by_name(root, name));
-    nodes
-        .filter(|node| {
-            node.attr("loop/backing_file").is_some_and(|file| is_same(root, inspection, &file))
-        })
-        .collect()
+/// The loop devices on a file, and the use of all that is built on them. `is_it` knows the file by a path.
+fn check_loops_on_file(
+    root: &SysRoot,
+    is_it: &dyn Fn(&str) -> bool,
+    known: &BTreeSet<DevNo>,
+    refusals: &mut Vec<Refusal>,
+) {
+    let on_it = |(node, file): &(BlockNode, String)| !known.contains(&node.dev) && is_it(file);
+    let loops = topology::loop_devices(root).into_iter().filter(on_it);
+    let loops: Vec<BlockNode> = loops.map(|(node, _)| node).collect();
+    for node in &loops {
+        refusals.push(member(node, "It", root));
+    }
+    check_use(root, &topology::relatives_on_file(root, loops, known), known, refusals);
 }
 
-/// A loop device writes into its file or device: whoever else uses that would be hit.
-fn check_loop_backing(root: &SysRoot, target: &BlockNode, refusals: &mut Vec<Refusal>) {
-    let Some(file) = target.attr("loop/backing_file") else { return };
-    let Some(meta) = file.strip_prefix('/').and_then(|path| fs::metadata(root.path(path)).ok())
-    else {
-        return;
-    };
-    if rustix::fs::FileType::from_raw_mode(meta.mode()).is_block_device() {
-        let dev = crate::sysroot::DevNo::from_packed(meta.rdev());
-        if let Some(below) = BlockNode::by_number(root, dev) {
-            let mut on_backing = Vec::new();
-            check_use(root, &topology::relatives(root, &below), &mut on_backing);
-            for refusal in &mut on_backing {
-                refusal.found =
-                    format!("Its blocks lie in {file}, for which holds: {}", refusal.found);
-            }
-            refusals.append(&mut on_backing);
+/// A device that lies on others writes into the file or device below each loop device among these:
+/// what else uses that file or device would be hit. `known` are the devices that were looked at.
+fn check_beneath(
+    root: &SysRoot,
+    node: &BlockNode,
+    known: &mut BTreeSet<DevNo>,
+    refusals: &mut Vec<Refusal>,
+) {
+    for below in node.whole_disk().into_iter().chain(node.slaves(root)) {
+        // Of a disk whose partition is the target, and of members, only what is beneath counts.
+        if known.insert(below.dev) || node.is_partition() {
+            check_beneath(root, &below, known, refusals);
         }
     }
-    let backing = crate::inspect::Identity::of(&meta);
-    let same_file = |path: &str| {
-        let other = path.strip_prefix('/').and_then(|path| fs::metadata(root.path(path)).ok());
-        other.is_some_and(|other| crate::inspect::Identity::of(&other) == backing)
-    };
-    for name in root.list("sys/class/block").iter().filter(|name| name.starts_with("loop")) {
-        let Some(other) = BlockNode::by_name(root, name).filter(|other| other.dev != target.dev)
-        else {
-            continue;
+    let Some(file) = node.attr("loop/backing_file") else { return };
+    let mut found = Vec::new();
+    if let Some(dev) = mounts::device_of_path(root, &file) {
+        let below = BlockNode::by_number(root, dev).filter(|_| !known.contains(&dev));
+        let Some(below) = below else { return };
+        let relatives = topology::relatives_but(root, &below, known);
+        check_use(root, &relatives, known, &mut found);
+        known.extend(relatives.iter().map(|relative| relative.node.dev));
+        check_beneath(root, &below, known, &mut found);
+    } else {
+        let identity = |path: &str| {
+            let meta = fs::metadata(root.path(path.strip_prefix('/')?)).ok()?;
+            Some(crate::inspect::Identity::of(&meta))
         };
-        if other.attr("loop/backing_file").is_some_and(|path| same_file(&path)) {
-            refusals.push(member(&other, &format!("The file that it is backed by, {file},"), root));
+        let backing = identity(&file);
+        let is_it = |path: &str| path == file || backing.is_some() && identity(path) == backing;
+        if mounts::swaps(root).iter().any(|swap| is_it(&swap.path)) {
+            found.push(Refusal {
+                code: RefusalCode::Swap,
+                found: "It is in use as swap space.".to_owned(),
+                mend: format!("Release it with `swapoff {file}`."),
+            });
         }
+        check_loops_on_file(root, &is_it, known, &mut found);
     }
-    if mounts::swaps(root).iter().any(|swap| same_file(&swap.path)) {
-        refusals.push(Refusal {
-            code: RefusalCode::Swap,
-            found: format!("The file that it is backed by, {file}, is in use as swap space."),
-            mend: format!("Release it with `swapoff {file}`."),
-        });
+    for refusal in &mut found {
+        refusal.found = format!("Its blocks lie in {file}, for which holds: {}", refusal.found);
     }
+    refusals.append(&mut found);
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The room that names, inspects and guards what is real, and the only one that may open anything
-//! for writing.
+//! Names, inspects and guards real targets. No other crate of the workspace opens a target for writing.
 //!
 //! A target goes one way through here: [`TargetName::parse`], [`inspect`](inspect()),
 //! [`check_writable`], [`open`](open()), [`lay_out`](lay_out()). Each step takes plain data from
@@ -7,11 +6,11 @@
 //! and what was found goes into the notebook as it is.
 //!
 //! A target can be purged on the way ([`purge`]), and what had ever been written to it can be
-//! remembered ([`writes_seen`]), so that a later run knows whether anybody wrote since.
+//! remembered ([`writes_seen`]), so that a later run knows whether another program wrote since.
 //!
 //! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. A refusal to
 //! write is lifted only by the target's own name; one to purge what is in use, by nothing. Unsafe code is in `ioctl` alone. `/proc` and
-//! `/sys` are read through a [`SysRoot`], so that machines that nobody here has can be tested.
+//! `/sys` are read through a [`SysRoot`], so that tests can build the trees of other machines.
 
 mod aligned;
 mod blank;

@@ -1,8 +1,8 @@
 //! How a file says that iodyno made it, so that a later run may write to it unasked.
 //!
 //! The mark is the extended attribute `user.iodyno`; where the file system has none, a small file
-//! `PATH.iodyno` beside it. The second names the inode and its birth, so that it does not vouch
-//! for another file that took the name. The mark also holds the length: a file that somebody has
+//! `PATH.iodyno` beside it. The second names the inode and its birth, so that it does not count
+//! for another file that took the name. The mark also holds the length: a file that was
 //! replaced in place (`cp image.img ours`) keeps its attributes, and is no longer ours once its
 //! length differs.
 //!

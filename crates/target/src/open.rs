@@ -338,7 +338,8 @@ fn open_block(
             if lifted.is_empty() {
                 let refusal = Refusal {
                     code: RefusalCode::OpenElsewhere,
-                    found: "It is held open exclusively by somebody else.".to_owned(),
+                    found: "It is held open exclusively by another process or the kernel."
+                        .to_owned(),
                     mend: format!("Find the holder with `lsof {}` and end it.", path.display()),
                 };
                 lifted = guard::confirm(&inspection, vec![refusal], &options.confirm)?;

@@ -1,6 +1,6 @@
 //! How much had ever been written to a target: a fingerprint, taken after our last write, by which a
-//! later run knows whether anybody wrote since. Preconditioning takes hours, and is good only as long
-//! as nobody has.
+//! later run knows whether another program wrote since. Preconditioning takes hours, and is good only
+//! as long as none did.
 //!
 //! A device is judged by the kernel's counter of sectors written and discarded, which is exact but
 //! begins anew at each start of the machine, and by the device's own counter, which outlives that but
@@ -78,13 +78,13 @@ pub struct WritesSeen {
     pub below: Vec<DeviceWrites>,
 }
 
-/// Why it can't be said that nobody wrote.
+/// Why it is not certain that nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrittenSince {
     /// It is another target, or another size of it.
     #[error("it is not the same target as before: {0}")]
     Other(String),
-    /// Somebody wrote.
+    /// Another program wrote.
     #[error("{who}: {} were written or discarded since, by {by}", human::size(*.bytes))]
     Written {
         /// Which device.
@@ -97,8 +97,8 @@ pub enum WrittenSince {
     /// The file's times are later.
     #[error("the file was changed since")]
     FileChanged,
-    /// Nobody can know.
-    #[error("{who}: nobody can know: {why}")]
+    /// There is no count to judge by.
+    #[error("{who}: whether it was written to since is not known: {why}")]
     Unknown {
         /// Which device.
         who: String,
@@ -107,8 +107,8 @@ pub enum WrittenSince {
     },
 }
 
-/// Takes the fingerprint of a target of this system, as it is now; `None` for what nobody counts the
-/// writes of: memory, scratch files, character devices, emulated storage, exports of a server.
+/// Takes the fingerprint of a target of this system, as it is now; `None` for what has no count
+/// of its writes: memory, scratch files, character devices, emulated storage, exports of a server.
 pub fn writes_seen(inspection: &Inspection) -> Option<WritesSeen> {
     writes_seen_in(inspection, &SysRoot::real())
 }
@@ -180,7 +180,7 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
     }
 }
 
-/// Says that nobody wrote to a target between two fingerprints of it.
+/// Checks that nothing was written to a target between two fingerprints of it.
 ///
 /// # Errors
 /// Why that can't be said.
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_wrote_to() {
+    fn a_file_that_was_written_to() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
         fs::write(&path, vec![1; 1 << 16]).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_nobody_counts_there_is_no_fingerprint() {
+    fn of_what_is_not_counted_there_is_no_fingerprint() {
         for name in ["ram:1MiB", "null:", "scratch:64MiB", "/dev/zero?size=1MiB"] {
             let inspection = inspect(&TargetName::parse(name).unwrap()).unwrap();
             assert_eq!(writes_seen(&inspection), None, "{name}");

@@ -174,6 +174,23 @@ fn what_holds_data_is_not_written_by_surprise() {
     assert!(server.image() != image);
 }
 
+/// An export whose ends can be read and whose middle can't: it is not said to hold data.
+#[test]
+fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
+    let place = Place::new();
+    let pread = "pread=[ $4 -lt 6000000 ] || [ $4 -ge 9000000 ] || { echo EIO >&2; exit 1; }; \
+                 head -c $3 /dev/zero";
+    let server = Server::start(|socket, _| {
+        let mut command = Command::new("nbdkit");
+        command.args(["-f", "-U", socket, "eval", "get_size=echo 16777216", pread]);
+        command
+    });
+    let told = place.iodyno(&format!("check {}", server.uri("")));
+    let said = &told.exits(3).stdout;
+    assert!(said.contains("It could not be read, so what it holds is unknown"), "{said}");
+    assert!(!said.contains("holds data"), "{said}");
+}
+
 /// Without block status, and where block status tells nothing, samples say that it is empty.
 #[test]
 fn an_export_is_empty_where_it_says_so_or_reads_so() {

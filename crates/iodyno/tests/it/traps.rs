@@ -310,3 +310,17 @@ fn a_run_s_own_io_through_a_stack_is_not_foreign() {
     });
     assert!(is_ours, "{all:?}");
 }
+
+/// What the page cache gives to one target is not taken from what the device gave to another.
+#[test]
+#[ignore = "needs a disk for itself"]
+fn an_honest_target_beside_a_buffered_one_is_no_trap() {
+    let _alone = alone();
+    let place = Place::new();
+    place.write("mixed.toml", WORKLOAD);
+    let words = "run mixed.toml --ramp 0s --on scratch:16MiB?direct=no --on scratch:16MiB";
+    let document = place.document(words);
+    let found: Vec<Vec<&str>> = cells(&document).iter().map(|cell| codes(cell)).collect();
+    assert!(found[0].contains(&"PAGE_CACHE"), "{found:?}");
+    assert!(!found[1].contains(&"PAGE_CACHE"), "{found:?}: {}", cells(&document)[1]["evidence"]);
+}

@@ -19,15 +19,15 @@ use crate::inspect::{Inspection, open_path};
 use crate::ioctl;
 use crate::sysroot::DevNo;
 
-/// Somebody must be found at every one of these looks: what scans devices (udev, losetup, blkid)
-/// has each open for a moment only.
+/// A device counts as open elsewhere if every one of these looks finds it open: what scans devices (udev,
+/// losetup, blkid) has each open for a moment only.
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// As often for a file, 1 s in all.
 const FILE_LOOKS: u32 = 20;
 
-/// Adds refusals for the target and its partitions. Exclusive holders are only told where nothing
-/// else explains them: a mount is one, too.
+/// Adds refusals for the target and its partitions. An exclusive holder is a refusal only where nothing else
+/// explains it: a mount is one, too.
 pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &mut Vec<Refusal>) {
     let mut found = look(relatives, already_explained);
     for _ in 1..LOOKS {
@@ -59,7 +59,7 @@ fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
         };
         refusals.push(Refusal {
             code: RefusalCode::OpenElsewhere,
-            found: format!("{who} is held open exclusively by somebody else."),
+            found: format!("{who} is held open exclusively by another process or the kernel."),
             mend: format!(
                 "Find the holder with `lsof {}` and end it; a mount in another namespace shows \
                  nowhere else.",

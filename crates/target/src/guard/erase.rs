@@ -1,9 +1,9 @@
 //! What is asked of a target before it is purged, beyond what is asked before a write.
 //!
-//! A write may go to a device that looks empty; a purge also takes what nobody recognises, and on some
+//! A write may go to a device that looks empty; a purge also takes data of unknown kinds, and on some
 //! devices what lies outside the range that was named. So a device or an export is purged only
-//! when it was named, whatever it holds. And to erase what somebody has mounted or holds open is
-//! never what was meant: no name lifts that, since unmounting is easy.
+//! when it was named, whatever it holds. And what is mounted or held open is never
+//! erased: no name lifts that, since unmounting is easy.
 
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::guard::{Confirm, confirm, shown};
@@ -33,7 +33,7 @@ pub(crate) fn allow_purge(
     if matches!(inspection.kind, Kind::Block | Kind::Nbd) {
         refusals.push(Refusal {
             code: RefusalCode::Purge,
-            found: "A purge erases all that it holds, also what nobody recognises.".to_owned(),
+            found: "A purge erases all that it holds, also data of unknown kinds.".to_owned(),
             mend: "Make sure that it is the right one.".to_owned(),
         });
     }

@@ -208,6 +208,70 @@ fn a_loop_device_on_a_device_that_is_in_use() {
     assert_eq!(codes(&tree, "7:3"), []);
 }
 
+/// What lies on a loop device on the target is walked as what lies on the target: no name lifts its mounts.
+#[test]
+fn what_a_loop_device_on_it_carries_is_in_use() {
+    type Change = fn(&Tree);
+    const LOOP: &str = "virtual/block/loop3";
+    let tree = || {
+        let tree = partitioned();
+        for (name, dev, file) in [("loop3", "7:3", "/dev/sda1"), ("loop4", "7:4", "/dev/loop3")] {
+            tree.disk(&format!("virtual/block/{name}"), dev, 8192);
+            tree.file(
+                &format!("sys/devices/virtual/block/{name}/loop/backing_file"),
+                format!("{file}\n"),
+            );
+        }
+        tree.partition(&format!("{LOOP}/loop3p1"), "259:3", 1);
+        tree.disk("virtual/block/dm-0", "252:0", 4096);
+        tree.file("sys/devices/virtual/block/dm-0/dm/uuid", "CRYPT-LUKS2-1234-luks\n");
+        tree.stack("virtual/block/dm-0", "virtual/block/loop4");
+        tree
+    };
+    let idle = [RefusalCode::Member; 3];
+    assert_eq!(codes(&tree(), "8:1"), idle);
+    let cases: [(&str, Change, RefusalCode); 6] = [
+        ("its partition", |t| t.mounts(&[("259:3", "/m", "ext4", "-")]), RefusalCode::Mounted),
+        ("a loop device on it", |t| t.mounts(&[("7:4", "/m", "xfs", "-")]), RefusalCode::Mounted),
+        ("LUKS", |t| t.mounts(&[("252:0", "/m", "xfs", "-")]), RefusalCode::Mounted),
+        (
+            "btrfs, by an anonymous number",
+            |t| t.mounts(&[("0:45", "/m", "btrfs", "/dev/loop4")]),
+            RefusalCode::Mounted,
+        ),
+        ("swap", |t| t.swaps(&["/dev/loop4"]), RefusalCode::Swap),
+        ("the system", |t| t.mounts(&[("7:4", "/usr", "erofs", "-")]), RefusalCode::SystemDisk),
+    ];
+    for (what, change, code) in cases {
+        let tree = tree();
+        change(&tree);
+        // The partition that carries it, the disk around that, and a loop device in between.
+        for dev in ["8:1", "8:0", "7:3"] {
+            let inspection = block(&tree, dev);
+            let found = check_writable(&inspection, &tree.root());
+            assert_eq!(found[0].code, code, "{what} on {dev}: {found:?}");
+            let name = inspection.device.as_ref().unwrap().kernel_name.clone();
+            assert!(confirm(&inspection, found, &Confirm(vec![name])).is_err(), "{what} on {dev}");
+        }
+        assert_eq!(codes(&tree, "8:2"), [], "{what}");
+    }
+    let tree = tree();
+    tree.mounts(&[("7:4", "/m", "xfs", "-")]);
+    let found = refusals(&tree, "8:1");
+    assert_eq!(
+        found[0].1,
+        "What is built on it, the loop device loop4 (on loop3), is mounted at /m."
+    );
+    assert_eq!(found[1].1, "It is in use below the loop device loop3.");
+    // From above: what else lies on the partition, and not the target itself.
+    assert_eq!(codes(&tree, "252:0"), []);
+    tree.mounts(&[("8:1", "/m", "ext4", "-")]);
+    let found = refusals(&tree, "7:4");
+    let text = "Its blocks lie in /dev/loop3, for which holds: Its blocks lie in /dev/sda1, for which \
+                holds: It is mounted at /m.";
+    assert_eq!(found[0], (RefusalCode::Mounted, text.to_owned()));
+}
+
 #[test]
 fn a_loop_device_on_a_swap_file() {
     let tree = partitioned();
@@ -245,6 +309,21 @@ fn content_and_read_only_devices() {
     inspection.identity.as_mut().unwrap().device = Some(DevNo { major: 99, minor: 0 });
     let found = check_writable(&inspection, &tree.root());
     assert_eq!(found.last().unwrap().code, RefusalCode::UnknownContent);
+}
+
+/// Samples of an export that failed say nothing of what it holds.
+#[test]
+fn an_export_that_could_not_be_sampled() {
+    let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();
+    inspection.kind = Kind::Nbd;
+    inspection.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
+    inspection.unreadable = Some("Input/output error".to_owned());
+    let found = check_writable(&inspection, &Tree::new().root());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].code, RefusalCode::UnknownContent);
+    assert!(
+        found[0].found.contains("could not be read") && found[0].found.contains("Input/output")
+    );
 }
 
 #[test]

@@ -154,6 +154,8 @@ pub struct BlockDevice {
     pub serial: Option<String>,
     /// World-wide name.
     pub wwid: Option<String>,
+    /// What identifies exactly this device, partition or volume beyond a restart; `None` where nothing does.
+    pub lasting_id: Option<String>,
     /// Firmware revision.
     pub firmware: Option<String>,
     /// A disk that turns.
@@ -304,7 +306,7 @@ fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
 }
 
 /// Page 80h of a SCSI device's vital product data: 4 bytes of header, then the serial number.
-fn scsi_serial(disk: &BlockNode) -> Option<String> {
+pub(super) fn scsi_serial(disk: &BlockNode) -> Option<String> {
     let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -344,6 +346,7 @@ impl BlockDevice {
             vendor: first(&["device/vendor"]).filter(|vendor| !vendor.starts_with("0x")),
             serial: first(&["serial", "device/serial"]).or_else(|| scsi_serial(disk)),
             wwid: first(&["wwid", "device/wwid"]),
+            lasting_id: super::lasting::lasting_id(root, node),
             firmware: first(&["device/firmware_rev", "device/rev", "device/fwrev"]),
             rotational: flag("queue/rotational"),
             removable: flag("removable"),

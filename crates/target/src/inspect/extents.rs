@@ -24,7 +24,7 @@ const EXTENTS_MAX: u64 = 4_000_000;
 pub struct Extents {
     /// Share of the range that is allocated and written, 0 to 1.
     pub written_share: f64,
-    /// Pieces that the range lies in; `None` where only data and holes can be told apart.
+    /// Pieces that the range lies in; `None` where only data and holes are known.
     pub count: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Machines that nobody here has, as trees of `/proc` and `/sys` in a temporary folder.
+//! Machines of other kinds than this one, as trees of `/proc` and `/sys` in a temporary folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;

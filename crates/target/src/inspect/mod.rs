@@ -8,6 +8,7 @@ mod alignment;
 mod device;
 mod extents;
 pub(crate) mod file_system;
+mod lasting;
 pub(crate) mod mounts;
 mod nbd;
 pub(crate) mod path;

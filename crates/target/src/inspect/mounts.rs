@@ -29,7 +29,7 @@ pub(crate) struct Swap {
 }
 
 /// Undoes the kernel's octal escapes (`\040` for a space).
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;

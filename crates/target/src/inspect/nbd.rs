@@ -115,7 +115,11 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
             let mut read = |at: u64, to: &mut [u8]| look.read(at, to);
             let seed = blank::any_seed();
             let found = blank::sample(size_bytes, data, Depth::REMOTE, seed, &mut read);
-            inspection.sampled = found.ok();
+            match found {
+                Ok(found) => inspection.sampled = Some(found),
+                // What could not be sampled may hold anything, and is not known to hold data.
+                Err(error) => inspection.unreadable = Some(error.to_string()),
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(silent(name)),
         Err(error) => inspection.unreadable = Some(error.to_string()),
@@ -236,7 +240,9 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
         ClientError::Connect(..) => unreachable("is the server running, and is this its address?"),
         ClientError::Dial(_, DialError::Refused { .. }) => match offered(uri) {
             Some(names) => bad(problem, &format!("the server has {names}.")),
-            None => bad(problem, "ask whoever runs the server which exports it has, and how."),
+            None => {
+                bad(problem, "ask the administrator of the server which exports it has, and how.")
+            }
         },
         ClientError::Uri(_)
         | ClientError::Tls(_)

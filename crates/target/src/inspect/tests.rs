@@ -91,6 +91,67 @@ fn an_nvme_drive_is_read_whole() {
     assert_eq!(partition.model, device.model);
 }
 
+/// Different storage has different identities, and what has a name only of this boot has none.
+#[test]
+fn what_lasts_identifies_a_device() {
+    let tree = nvme();
+    let attr = |place: &str, name: &str, text: &str| {
+        tree.file(&format!("sys/devices/{place}/{name}"), format!("{text}\n"));
+    };
+    attr(NVME, "wwid", "eui.0025385b71b0a5f4");
+    attr(&format!("{NVME}/nvme0n1p1"), "start", "2048");
+    tree.partition(&format!("{NVME}/nvme0n1p2"), "259:2", 2);
+    attr(&format!("{NVME}/nvme0n1p2"), "start", "6144");
+    tree.file("srv/img", "");
+    let looped = |name: &str, dev: &str, file: &str, offset: &str, limit: &str| {
+        let place = format!("virtual/block/{name}");
+        tree.disk(&place, dev, 8192);
+        for (attribute, text) in [("backing_file", file), ("offset", offset), ("sizelimit", limit)]
+        {
+            attr(&place, &format!("loop/{attribute}"), text);
+        }
+    };
+    looped("loop0", "7:0", "/srv/img", "0", "0");
+    looped("loop1", "7:1", "/srv/img", "1048576", "0");
+    looped("loop2", "7:2", "/srv/img", "0", "4096");
+    looped("loop3", "7:3", "/dev/nvme0n1p2", "0", "0");
+    looped("loop4", "7:4", "/srv/gone (deleted)", "0", "0");
+    looped("loop5", "7:5", "/dev/sdz", "0", "0");
+    tree.partition("virtual/block/loop0/loop0p1", "259:8", 1);
+    attr("virtual/block/loop0/loop0p1", "start", "2048");
+    for (name, dev, attribute, text) in [
+        ("dm-0", "252:0", "dm/uuid", "LVM-GtZ1Oq"),
+        ("dm-1", "252:1", "dm/uuid", "CRYPT-LUKS2-0123456789abcdef0123456789abcdef-a"),
+        ("dm-2", "252:2", "dm/uuid", "CRYPT-PLAIN-a"),
+        ("dm-3", "252:3", "dm/name", "a"),
+        ("md0", "9:0", "md/uuid", "1e7a5c9e-0b9f-4f9c-9f0e-2d0f3b1c7a55"),
+        ("md1", "9:1", "md/uuid", "00000000-0000-0000-0000-000000000000"),
+        ("sdz", "65:144", "size", "8192"),
+        ("sdy", "65:128", "serial", "0000000000"),
+    ] {
+        tree.disk(&format!("virtual/block/{name}"), dev, 8192);
+        attr(&format!("virtual/block/{name}"), attribute, text);
+    }
+    let id = |dev: &str| BlockDevice::read(&tree.root(), dev.parse().unwrap()).unwrap().lasting_id;
+    let with =
+        ["259:0", "259:1", "259:2", "7:0", "7:1", "7:2", "7:3", "259:8", "252:0", "252:1", "9:0"];
+    let known: Vec<String> =
+        with.iter().map(|dev| id(dev).unwrap_or_else(|| panic!("{dev} has none"))).collect();
+    let different: std::collections::BTreeSet<&String> = known.iter().collect();
+    assert_eq!(different.len(), with.len(), "{known:#?}");
+    assert_eq!(known[0], "eui.0025385b71b0a5f4");
+    assert_eq!(known[2], "eui.0025385b71b0a5f4 partition 2 from sector 6144");
+    assert_eq!(known[6], format!("loop at 0 limit 0 on {}", known[2]));
+    assert_eq!(known[8], "dm LVM-GtZ1Oq");
+    for dev in ["7:4", "7:5", "252:2", "252:3", "9:1", "65:144", "65:128"] {
+        assert_eq!(id(dev), None, "{dev}");
+    }
+    // Another file of the same name is another device.
+    std::fs::rename(tree.path("srv/img"), tree.path("srv/old")).unwrap();
+    tree.file("srv/img", "");
+    assert_ne!(id("7:0").as_ref(), Some(&known[3]));
+}
+
 #[test]
 fn counters_show_the_io_of_others() {
     let tree = nvme();
@@ -116,7 +177,7 @@ fn counters_show_the_io_of_others() {
     tree.file(&format!("sys/devices/{NVME}/inflight"), "0 0\n");
     let quiet = DiskStats::read(&tree.root(), dev).unwrap();
     assert!(quiet.since(&before).is_idle());
-    // One flush by somebody else is enough.
+    // One flush by another program is enough.
     tree.file(&format!("sys/devices/{NVME}/stat"), "10 1 80 5 20 2 160 7 0 9 12 3 0 24 1 5 2\n");
     let after = DiskStats::read(&tree.root(), dev).unwrap();
     assert!(!after.since(&quiet).is_idle());

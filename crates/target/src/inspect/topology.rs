@@ -1,11 +1,12 @@
 //! How block devices lie on each other: partitions of disks, holders (dm, md, bcache) on members,
-//! and the physical devices at the bottom.
+//! loop devices on what backs them, and the physical devices at the bottom.
 //!
 //! Only sysfs is read. What the relations mean for safety is the guard's to say.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::mounts::device_of_path;
 use crate::sysroot::{self, DevNo, SysRoot};
 
 /// A block device, or a partition of one, as sysfs has it.
@@ -141,21 +142,67 @@ impl BlockNode {
         if name.starts_with("bcache") {
             return format!("the bcache device {name}");
         }
+        if self.is_loop() {
+            return format!("the loop device {name}");
+        }
         name.clone()
+    }
+
+    /// True for a loop device, and not for a partition of one.
+    pub(crate) fn is_loop(&self) -> bool {
+        self.name.strip_prefix("loop").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
     }
 }
 
+/// The loop devices in use, each with the path of the file or device that its blocks lie in.
+pub(crate) fn loop_devices(root: &SysRoot) -> Vec<(BlockNode, String)> {
+    let names = root.list("sys/class/block");
+    let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
+    let loops = nodes.filter(BlockNode::is_loop);
+    loops.filter_map(|node| node.attr("loop/backing_file").map(|file| (node, file))).collect()
+}
+
+/// What is built directly on this device: its holders, and the loop devices whose blocks lie in it.
+pub(crate) fn built_on(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
+    let loops = loop_devices(root).into_iter();
+    let on_it = loops.filter(|(_, file)| device_of_path(root, file) == Some(node.dev));
+    node.holders(root).into_iter().chain(on_it.map(|(upper, _)| upper)).collect()
+}
+
 /// Every device that shares data with `target`, itself first: its partitions, the disk that it is
-/// a partition of, and whatever is built on any of these, up to the top.
+/// a partition of, and what is built on any of these, up to the top.
 pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
-    let mut seen = BTreeSet::from([target.dev]);
+    relatives_but(root, target, &BTreeSet::new())
+}
+
+/// The same, without these devices and what only they lead to.
+pub(crate) fn relatives_but(
+    root: &SysRoot,
+    target: &BlockNode,
+    known: &BTreeSet<DevNo>,
+) -> Vec<Relative> {
     let mut found = vec![Relative { node: target.clone(), relation: Relation::Itself, on: None }];
     // The disk's other partitions don't overlap with this one, so only the disk itself counts.
-    if let Some(disk) = target.whole_disk()
-        && seen.insert(disk.dev)
-    {
+    if let Some(disk) = target.whole_disk() {
         found.push(Relative { node: disk, relation: Relation::WholeDisk, on: None });
     }
+    up_from(root, found, known)
+}
+
+/// These devices, whose blocks lie in one file, and what is built on them.
+pub(crate) fn relatives_on_file(
+    root: &SysRoot,
+    loops: Vec<BlockNode>,
+    known: &BTreeSet<DevNo>,
+) -> Vec<Relative> {
+    let found =
+        loops.into_iter().map(|node| Relative { node, relation: Relation::Holder, on: None });
+    up_from(root, found.collect(), known)
+}
+
+fn up_from(root: &SysRoot, mut found: Vec<Relative>, known: &BTreeSet<DevNo>) -> Vec<Relative> {
+    let mut seen = known.clone();
+    found.retain(|relative| seen.insert(relative.node.dev));
     let mut next = 0;
     while next < found.len() {
         let Relative { node, relation, .. } = found[next].clone();
@@ -172,7 +219,7 @@ pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
                 }
             }
         }
-        for holder in node.holders(root) {
+        for holder in built_on(root, &node) {
             if seen.insert(holder.dev) {
                 let on = Some(node.name.clone());
                 found.push(Relative { node: holder, relation: Relation::Holder, on });

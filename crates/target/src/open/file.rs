@@ -139,7 +139,7 @@ fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), Target
             };
             guard::confirm(inspection, vec![refusal], &Confirm::default()).map(|_| ())
         }
-        // Some network file systems have no locks; then nobody can be warned.
+        // Some network file systems have no locks; then two runs do not see each other.
         _ => Ok(()),
     }
 }
@@ -154,7 +154,7 @@ pub(super) fn create(
         Err(Errno::EXIST) => {
             return Err(TargetError::Changed {
                 path: path.display().to_string(),
-                problem: "somebody made a file of that name".to_owned(),
+                problem: "another process made a file of that name".to_owned(),
             });
         }
         result => result.map_err(|errno| TargetError::from_errno("make it", &path, errno))?,

@@ -1,5 +1,6 @@
 //! Reads how many bytes the bottom of a stack has moved: the sectors of its devices' counters.
 
+use super::walk::{is_multipath_head, is_served, memory_device};
 use super::{End, Stack};
 use crate::inspect::DiskStats;
 use crate::inspect::topology::BlockNode;
@@ -34,14 +35,23 @@ impl Stack {
     /// Reads the counters. `None` where they can't show this target's bytes: the storage is another machine's or
     /// memory, or a device keeps no counters.
     pub fn count(&self, root: &SysRoot) -> Option<Counted> {
-        if !matches!(self.end, End::Device | End::Served | End::Memory) {
+        if !matches!(self.end, End::Device | End::Served | End::Memory) || self.uncounted {
             return None;
         }
         let mut devices: Vec<DevNo> = self.lowest.iter().map(|lowest| lowest.dev).collect();
         let mut sum = Counted::default();
         if self.anywhere {
             sum = network(root)?;
-            devices.extend(disks(root));
+            for disk in disks(root) {
+                // A driver that does not count hides bytes. A disk without a medium has none.
+                if is_without_counts(root, disk.dev)?
+                    && disk.attr_u64("size") != Some(0)
+                    && disk.attr_u64("removable") != Some(1)
+                {
+                    return None;
+                }
+                devices.push(disk.dev);
+            }
             devices.sort_unstable();
             devices.dedup();
         }
@@ -55,28 +65,44 @@ impl Stack {
     }
 }
 
+fn is_without_counts(root: &SysRoot, dev: DevNo) -> Option<bool> {
+    counters(root, dev).map(|(_, does_count)| !does_count)
+}
+
 /// The counters of one device, and whether it keeps any: looking for partitions alone reads, so that a disk that
-/// never did anything does not count. `None` where the kernel was asked not to count, and where the device is gone.
+/// never did anything does not count. `None` where the kernel was asked not to count, where the device is gone, and
+/// where a disk counts and a partition of it does not.
 fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     let node = BlockNode::by_number(root, dev)?;
     let disk = node.whole_disk().unwrap_or_else(|| node.clone());
     if disk.attr("queue/iostats").as_deref() == Some("0") {
         return None;
     }
-    let stats = DiskStats::read(root, dev)?;
     let whole = DiskStats::read(root, disk.dev)?;
+    // The kernel counts all I/O of a head under its disk, and none under its partitions.
+    let stats = if is_multipath_head(&disk) { whole } else { DiskStats::read(root, dev)? };
+    let is_used = |stats: &DiskStats| stats.reads + stats.writes > 0;
+    if is_used(&whole) && !is_used(&stats) {
+        return None;
+    }
     let counted = Counted { read_bytes: stats.read_bytes, written_bytes: stats.written_bytes };
-    Some((counted, whole.reads + whole.writes > 0))
+    Some((counted, is_used(&whole)))
 }
 
-/// Every disk of the machine that is not made of others, nor of memory or by a process.
-fn disks(root: &SysRoot) -> Vec<DevNo> {
+/// Every disk of the machine that is not made of others, nor of memory, by a process or by the kernel's own target.
+fn disks(root: &SysRoot) -> Vec<BlockNode> {
     let names = root.list("sys/class/block");
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
     let is_disk = |node: &BlockNode| {
-        !node.is_partition() && !node.is_virtual() && node.slaves(root).is_empty()
+        // A path of a head is hidden: what goes through it is counted there.
+        !node.is_partition()
+            && !node.is_virtual()
+            && node.attr_u64("hidden") != Some(1)
+            && memory_device(node).is_none()
+            && !is_served(node)
+            && node.slaves(root).is_empty()
     };
-    nodes.filter(is_disk).map(|node| node.dev).collect()
+    nodes.filter(is_disk).collect()
 }
 
 /// Bytes that came and went over the machine's network: a process may serve what another machine keeps. `None`

@@ -118,6 +118,9 @@ pub struct Stack {
     pub passes: Vec<DevNo>,
     /// The bytes may be on any disk of this machine, or come over its network.
     pub anywhere: bool,
+    /// Bytes may be on further devices, which are not known or keep no counters.
+    #[serde(default)]
+    pub uncounted: bool,
 }
 
 impl Stack {

@@ -25,7 +25,8 @@ fn machine() -> Tree {
 
 /// The counters of a device, in sectors.
 fn moved(tree: &Tree, place: &str, read: u64, written: u64) {
-    let text = format!("9 0 {read} 0 9 0 {written} 0 0 0 0 0 0 0 0 0 0\n");
+    let (reads, writes) = (read.min(9), written.min(9));
+    let text = format!("{reads} 0 {read} 0 {writes} 0 {written} 0 0 0 0 0 0 0 0 0 0\n");
     tree.file(&format!("sys/devices/{place}/stat"), text);
 }
 
@@ -59,8 +60,8 @@ fn of(tree: &Tree, device: &str) -> Stack {
     walk.stack
 }
 
-/// What is said of a stack: what it ends in, the page caches on the way, the devices at its bottom, and whether
-/// the machine's other disks are asked too.
+/// What is said of a stack: what it ends in, the page caches on the way, the devices at its bottom, whether
+/// the machine's other disks are asked too, and whether some of its bytes can't be counted.
 fn said(tree: &Tree, target: &str) -> String {
     let stack = of(tree, target);
     let end = serde_json::to_value(stack.end).unwrap();
@@ -71,6 +72,9 @@ fn said(tree: &Tree, target: &str) -> String {
     }
     if !stack.page_cache.is_empty() {
         words.push(format!("cached {}", stack.page_cache.len()));
+    }
+    if stack.uncounted {
+        words.push("uncounted".to_owned());
     }
     words.join(" ")
 }
@@ -266,12 +270,94 @@ const TRAPS: &[Trap] = &[
         "served anywhere",
     ),
     (
-        "a driver that nobody has heard of",
+        "a target of another machine, over an adapter",
+        |t| {
+            let place = "pci0000:00/0000:00:03.0/host8/block/sdd";
+            t.disk(place, "8:48", 8192);
+            t.file(&format!("sys/devices/{place}/device/vendor"), "LIO-ORG\n");
+        },
+        "sdd",
+        "device sdd",
+    ),
+    ("a head of NVMe paths", |t| head(t, "pcie"), "nvme0n1p1", "device nvme0n1p1"),
+    (
+        "a head of paths to the kernel's own NVMe target",
+        |t| head(t, "loop"),
+        "nvme0n1",
+        "served anywhere",
+    ),
+    (
+        "a cache of persistent memory above a disk",
+        |t| {
+            t.disk(PMEM, "259:20", 8192);
+            mapped(t, "dm-0", "252:0", &[SDB, PMEM]);
+        },
+        "dm-0",
+        "device sdb uncounted",
+    ),
+    (
+        "a partition of persistent memory",
+        |t| {
+            t.disk(PMEM, "259:20", 8192);
+            t.partition(&format!("{PMEM}/pmem0p1"), "259:21", 1);
+        },
+        "pmem0p1",
+        "device uncounted",
+    ),
+    (
+        "ext4 that journals its data",
+        |t| mounts(t, &[("8:16", "/j", "ext4", "/dev/sdb", "rw,data=journal")]),
+        "/j/t",
+        "device sdb cached 1",
+    ),
+    (
+        "overlay with a word for each layer",
+        |t| {
+            let options = "rw,lowerdir+=/l1,lowerdir+=/up/l\\0402,upperdir=/up/u,workdir=/up/w";
+            mounts(
+                t,
+                &[("0:30", "/up", "tmpfs", "t", "rw"), ("0:41", "/o", "overlay", "o", options)],
+            );
+            t.file("l1/other", "");
+            t.file("up/l 2/t", "");
+        },
+        "/o/t",
+        "memory",
+    ),
+    (
+        "overlay whose data have other names",
+        |t| {
+            mounts(t, &[("0:41", "/o", "overlay", "o", "rw,lowerdir+=/l1,datadir+=/l2")]);
+            t.file("l1/t", "");
+        },
+        "/o/t",
+        "served anywhere",
+    ),
+    (
+        "a driver that is not known",
         |t| t.disk("virtual/block/magic0", "251:0", 8192),
         "magic0",
         "served anywhere",
     ),
 ];
+
+const PMEM: &str = "LNXSYSTM:00/ACPI0012:00/ndbus0/region0/namespace0.0/block/pmem0";
+const SUBSYSTEM: &str = "virtual/nvme-subsystem/nvme-subsys0";
+
+/// An NVMe namespace under native multipath, with a partition: its head, the controller that leads to it, and the
+/// path, which is hidden.
+fn head(tree: &Tree, transport: &str) {
+    let place = format!("{SUBSYSTEM}/nvme0n1");
+    tree.disk(&place, "259:0", 8192);
+    tree.partition(&format!("{place}/nvme0n1p1"), "259:1", 1);
+    tree.file(&format!("sys/devices/{place}/device/nvme0/transport"), format!("{transport}\n"));
+    let path = "pci0000:00/0000:00:04.0/nvme/nvme0/nvme0c0n1";
+    tree.disk(path, "259:2", 8192);
+    tree.file(&format!("sys/devices/{path}/hidden"), "1\n");
+    moved(tree, path, 9000, 9000);
+    moved(tree, &place, 0, 0);
+    moved(tree, &format!("{place}/nvme0n1p1"), 0, 0);
+}
 
 fn mapped(tree: &Tree, name: &str, dev: &str, members: &[&str]) {
     let place = format!("virtual/block/{name}");
@@ -301,7 +387,7 @@ fn every_stack_ends_in_what_stores_its_bytes() {
 
 /// The layers come in order, with the disks that a device's I/O is counted on too.
 #[test]
-fn layers_are_told_from_the_top() {
+fn layers_are_listed_from_the_top() {
     let tree = machine();
     looped(&tree, 0, "/img", 0);
     raid(&tree, &["virtual/block/loop0", SDB]);
@@ -360,9 +446,74 @@ fn bytes_are_counted_at_the_bottom() {
     assert_eq!(of(&tree, "sdb").count(&tree.root()), None);
 }
 
+/// The kernel counts all I/O of a multipath head under its disk, and before Linux 6.2 none.
+#[test]
+fn a_multipath_head_is_counted_whole() {
+    let tree = machine();
+    head(&tree, "pcie");
+    tree.disk("virtual/block/nbd0", "43:0", 8192);
+    let count = |target: &str| of(&tree, target).count(&tree.root());
+    let sectors = |n: u64| Some(Counted { read_bytes: n * 512, written_bytes: n * 512 });
+    assert_eq!((count("nvme0n1p1"), count("nvme0n1"), count("nbd0")), (None, None, None));
+    moved(&tree, &format!("{SUBSYSTEM}/nvme0n1"), 500, 500);
+    assert_eq!(count("nvme0n1p1"), sectors(500));
+    assert_eq!(count("nvme0n1"), sectors(500));
+    // The path is hidden: its bytes are the head's.
+    assert_eq!(count("nbd0"), sectors(2500));
+    // A partition of another disk that counts nothing may be one that was not used, or a driver's that counts
+    // under the disk alone.
+    moved(&tree, &format!("{SDA}/sda1"), 0, 0);
+    assert_eq!((count("sda1"), count("sda")), (None, sectors(1000)));
+    // A drive without a medium hides no bytes.
+    tree.disk("pci0000:00/0000:00:1f.2/ata3/host2/block/sr0", "11:0", 8192);
+    tree.file("sys/devices/pci0000:00/0000:00:1f.2/ata3/host2/block/sr0/removable", "1\n");
+    moved(&tree, "pci0000:00/0000:00:1f.2/ata3/host2/block/sr0", 0, 0);
+    assert_eq!(count("nbd0"), sectors(2500));
+}
+
+/// What the kernel's own targets and test devices move is no device's.
+#[test]
+fn served_disks_are_not_counted_on_themselves() {
+    let tree = machine();
+    let lio = "pseudo_1/host8/block/sdd";
+    tree.disk(lio, "8:48", 8192);
+    tree.file(&format!("sys/devices/{lio}/device/vendor"), "LIO-ORG\n");
+    let test = "pseudo_0/adapter0/host9/block/sdc";
+    tree.disk(test, "8:32", 8192);
+    tree.file(&format!("sys/devices/{test}/device/model"), "scsi_debug\n");
+    head(&tree, "loop");
+    for place in [lio, test, &format!("{SUBSYSTEM}/nvme0n1")] {
+        moved(&tree, place, 7777, 7777);
+    }
+    let disks = Some(Counted { read_bytes: 2000 * 512, written_bytes: 2000 * 512 });
+    for target in ["sdd", "nvme0n1"] {
+        assert_eq!(of(&tree, target).count(&tree.root()), disks, "{target}");
+    }
+}
+
+/// What lies in part on a device that is not known, or keeps no counters, is not counted.
+#[test]
+fn stacks_that_are_known_in_part_are_not_counted() {
+    let tree = machine();
+    tree.disk(PMEM, "259:20", 8192);
+    mapped(&tree, "dm-0", "252:0", &[SDB, PMEM]);
+    assert_eq!(of(&tree, "dm-0").count(&tree.root()), None);
+    // f2fs names its first device alone; sdb has 512 MiB.
+    mounts(&tree, &[("8:16", "/f", "f2fs", "/dev/sdb", "rw")]);
+    let root = tree.root();
+    for (total_mib, is_counted) in [(510, true), (1020, false)] {
+        let mount = crate::inspect::mounts::mounts(&root).pop().unwrap();
+        let mut fs = crate::inspect::file_system::of_mount(&root, mount);
+        fs.total_bytes = Some(total_mib << 20);
+        let mut walk = Walk::new(&root);
+        walk.on(Path::new("/f/t"), &fs, 0);
+        assert_eq!(walk.stack.count(&root).is_some(), is_counted, "{total_mib} MiB");
+    }
+}
+
 /// A server that says that it emulates is taken at its word; one beside us is watched; another's is not known.
 #[test]
-fn servers_are_told_apart() {
+fn servers_are_distinguished() {
     let tree = machine();
     for (uri, says, end) in [
         ("nbd+unix:///?socket=/run/s", "", End::Served),

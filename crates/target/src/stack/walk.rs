@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What lies at `path`, on this file system.
-    fn on(&mut self, path: &Path, fs: &FileSystem, depth: u32) {
+    pub(super) fn on(&mut self, path: &Path, fs: &FileSystem, depth: u32) {
         let fs_type = fs.fs_type.as_str();
         let name = match &fs.mount_point {
             Some(point) => format!("{fs_type} at {point}"),
@@ -121,7 +121,11 @@ impl<'a> Walk<'a> {
                     self.layer(LayerKind::UnknownFileSystem, name);
                     self.served();
                 } else {
+                    if let Some(words) = journalled(fs) {
+                        self.stack.page_cache.push(format!("{name} {words}"));
+                    }
                     self.layer(LayerKind::FileSystem, name);
+                    self.stack.uncounted |= has_more_devices(fs, &nodes);
                     for node in &nodes {
                         self.node(node, depth + 1);
                     }
@@ -195,6 +199,7 @@ impl<'a> Walk<'a> {
             // With direct access by load and store nothing is counted.
             self.layer(LayerKind::PersistentMemory, name);
             self.end(End::Device);
+            self.stack.uncounted = true;
         } else if is_served(node) {
             self.layer(LayerKind::ServedDevice, name);
             self.served();
@@ -208,6 +213,7 @@ impl<'a> Walk<'a> {
 
     fn is_disk(&self, node: &BlockNode) -> bool {
         memory_device(node).is_none()
+            && !is_numbered(&node.name, "pmem")
             && !is_served(node)
             && !node.is_virtual()
             && node.slaves(self.root).is_empty()
@@ -265,7 +271,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 }
 
 /// Devices whose medium is memory, or that store nothing.
-fn memory_device(node: &BlockNode) -> Option<LayerKind> {
+pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     let name = node.name.as_str();
     if is_numbered(name, "zram") {
         Some(LayerKind::Zram)
@@ -281,11 +287,45 @@ fn memory_device(node: &BlockNode) -> Option<LayerKind> {
 }
 
 /// Devices behind which is a process or another machine: the kernel's own target may serve them from a file.
-fn is_served(node: &BlockNode) -> bool {
+pub(super) fn is_served(node: &BlockNode) -> bool {
+    // Behind an adapter it is the target of another machine, or of the hypervisor's.
+    let is_lio = || {
+        node.attr("device/vendor").as_deref() == Some("LIO-ORG")
+            && !node.dir.to_string_lossy().contains("/pci")
+    };
+    // A head's device is the subsystem, which holds the controllers that lead to it.
+    let is_looped_head = || {
+        let controllers = crate::sysroot::list(&node.dir.join("device"));
+        is_multipath_head(node)
+            && controllers.iter().any(|name| {
+                is_numbered(name, "nvme")
+                    && node.attr(&format!("device/{name}/transport")).as_deref() == Some("loop")
+            })
+    };
     is_numbered(&node.name, "nbd")
         || is_numbered(&node.name, "ublkb")
-        || node.attr("device/vendor").as_deref() == Some("LIO-ORG")
         || node.attr("device/transport").as_deref() == Some("loop")
+        || is_lio()
+        || is_looped_head()
+}
+
+/// The one device that stands for all paths to an NVMe namespace.
+pub(super) fn is_multipath_head(node: &BlockNode) -> bool {
+    node.dir.to_string_lossy().contains("/nvme-subsystem/")
+}
+
+/// What a file system that keeps its files' data in its journal does with direct I/O, in words.
+fn journalled(fs: &FileSystem) -> Option<&'static str> {
+    let mode = option(fs.super_options.as_deref()?, "data")?;
+    (matches!(fs.fs_type.as_str(), "ext3" | "ext4") && mode == "journal")
+        .then_some("buffers direct I/O (data=journal; a mount with data=ordered mends it)")
+}
+
+/// Whether an f2fs is larger than the one device that its mount names. Its other devices are in its superblock alone.
+fn has_more_devices(fs: &FileSystem, nodes: &[BlockNode]) -> bool {
+    let sectors: Option<u64> = nodes.iter().map(|node| node.attr_u64("size")).sum();
+    let is_larger = |bytes: u64| sectors.is_none_or(|sectors| bytes > sectors * 512);
+    fs.fs_type == "f2fs" && fs.total_bytes.is_none_or(is_larger)
 }
 
 /// The value of `key=value` in a mount's options.
@@ -306,16 +346,26 @@ fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
 /// Where an overlay keeps what is at `path`: the uppermost folder that has it, else the one that is written to.
 fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathBuf> {
     let options = fs.super_options.as_deref()?;
-    let upper = option(options, "upperdir");
-    let lower = option(options, "lowerdir").unwrap_or_default();
+    let all_of = |key: &str| {
+        let words = options.split(',').filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        words.map(mounts::unescape).collect::<Vec<String>>()
+    };
+    // What is in such a folder has its name in another one.
+    if !all_of("datadir+").is_empty() {
+        return None;
+    }
+    let upper = all_of("upperdir").into_iter().next();
+    // One word for all layers below, or since Linux 6.8 one for each.
+    let below = all_of("lowerdir");
+    let below = below.iter().flat_map(|layers| layers.split(':')).map(str::to_owned);
+    let below = below.chain(all_of("lowerdir+")).filter(|folder| !folder.is_empty());
     let inside = path.strip_prefix(fs.mount_point.as_deref()?).ok()?;
-    let at = |folder: &str| Path::new(folder).join(inside);
     let is_there =
         |path: &PathBuf| path.strip_prefix("/").is_ok_and(|relative| root.path(relative).exists());
-    let all = upper.into_iter().chain(lower.split(':').filter(|folder| !folder.is_empty()));
+    let all = upper.iter().cloned().chain(below).map(|folder| Path::new(&folder).join(inside));
     // What is not there yet is made above; a folder that can't be seen from here says nothing.
-    let folder = upper.map(PathBuf::from).filter(|folder| is_there(folder));
-    all.map(at).find(is_there).or(folder)
+    let folder = upper.as_ref().map(PathBuf::from).filter(|folder| is_there(folder));
+    all.into_iter().find(|path| is_there(path)).or(folder)
 }
 
 /// Whether the server of a network file system is this machine.

@@ -328,13 +328,70 @@ fn a_file_below_a_loop_device_and_its_twin() {
     let found = refusals(&twin.node);
     assert_eq!(
         found.iter().map(|r| r.code).collect::<Vec<_>>(),
-        [RefusalCode::Mounted, RefusalCode::Signature]
+        [RefusalCode::Mounted, RefusalCode::Member, RefusalCode::Signature]
     );
     assert!(found[0].found.contains("mounted at"), "{found:?}");
     // A loop device on the device.
     let upper = Loop::on(Path::new(&disk.node), &[]);
     assert!(codes(&disk.node).contains(&RefusalCode::Member));
     assert_eq!(codes(&upper.node)[0], RefusalCode::Mounted);
+}
+
+/// A file that carries a loop device that carries another one, or a partition, that is mounted or swap space.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn no_name_lifts_what_a_loop_device_on_a_loop_device_carries() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let image = blank(dir.path(), "img");
+    let lower = Loop::on(&image, &[]);
+    let upper = Loop::on(Path::new(&lower.node), &[]);
+    let all = |code| {
+        let lower = (lower.node.as_str(), lower.kernel_name().to_owned());
+        for (target, own) in [lower, (image.to_str().unwrap(), "img".to_owned())] {
+            assert_eq!(codes(target)[0], code, "{target}: {:?}", refusals(target));
+            is_refused(open(&name(target), &destroy(&own)), code);
+        }
+    };
+    run("mkfs.ext4", &["-q", &upper.node]);
+    let mount = Mount::at(dir.path().join("m"), &[&upper.node]);
+    all(RefusalCode::Mounted);
+    drop(mount);
+    run("mkswap", &[&upper.node]);
+    run("swapon", &[&upper.node]);
+    let found = [codes(image.to_str().unwrap())[0], codes(&lower.node)[0]];
+    run("swapoff", &[&upper.node]);
+    assert_eq!(found, [RefusalCode::Swap; 2]);
+    let first = Partition::on(&upper, 2048, 32_768);
+    run("mkfs.ext4", &["-q", &first.node()]);
+    let mount = Mount::at(dir.path().join("m"), &[&first.node()]);
+    all(RefusalCode::Mounted);
+    // A second loop device on the file writes below that mount.
+    let twin = Loop::on(&image, &[]);
+    assert_eq!(codes(&twin.node)[0], RefusalCode::Mounted);
+    drop(mount);
+    assert_eq!(codes(image.to_str().unwrap())[0], RefusalCode::Member);
+}
+
+/// Loop devices on one file are the same storage only where they show the same range of it.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn loop_devices_are_identified_by_what_they_show() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let image = blank(dir.path(), "img");
+    let id =
+        |flags: &[&str]| look(&Loop::on(&image, flags).node).device.unwrap().lasting_id.unwrap();
+    let whole = id(&[]);
+    assert_eq!(whole, id(&[]), "attached anew it is the same");
+    assert_ne!(whole, id(&["--offset", "1MiB"]));
+    assert_ne!(whole, id(&["--sizelimit", "1MiB"]));
+    let disk = Loop::on(&image, &[]);
+    let first = Partition::on(&disk, 2048, 32_768);
+    assert_eq!(
+        look(&first.node()).device.unwrap().lasting_id.unwrap(),
+        format!("{whole} partition 1 from sector 2048")
+    );
 }
 
 /// The device that this machine runs from, if `/` is on one: never allowed, whatever is confirmed.

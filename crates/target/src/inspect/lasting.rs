@@ -1,0 +1,73 @@
+//! What identifies a block device beyond a restart of the machine, whatever number or name the kernel gives it then.
+//!
+//! Names such as `sdb1` and `dm-3` are given out anew at each boot, so they identify nothing. No two devices
+//! share an identity while each is unique in itself: a partition has its disk's with its place, a loop
+//! device that of its file or device with the range that it shows.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::device::scsi_serial;
+use super::mounts::device_of_path;
+use super::topology::BlockNode;
+use crate::sysroot::SysRoot;
+
+/// Devices are followed so far; one that lies deeper has no identity.
+const DEPTH_MAX: u32 = 32;
+
+/// The identity of a device; `None` where nothing lasting is known of it.
+pub(super) fn lasting_id(root: &SysRoot, node: &BlockNode) -> Option<String> {
+    of(root, node, 0)
+}
+
+fn of(root: &SysRoot, node: &BlockNode, depth: u32) -> Option<String> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
+    if node.is_partition() {
+        let disk = of(root, &node.whole_disk()?, depth + 1)?;
+        let (number, start) = (node.attr_u64("partition")?, node.attr_u64("start")?);
+        return Some(format!("{disk} partition {number} from sector {start}"));
+    }
+    if node.is_loop() {
+        let file = node.attr("loop/backing_file")?;
+        let below = if let Some(dev) = device_of_path(root, &file) {
+            of(root, &BlockNode::by_number(root, dev)?, depth + 1)?
+        } else {
+            let meta = fs::metadata(root.path(file.strip_prefix('/')?)).ok()?;
+            format!("{file} inode {}", meta.ino())
+        };
+        let (offset, limit) = (node.attr_u64("loop/offset")?, node.attr_u64("loop/sizelimit")?);
+        return Some(format!("loop at {offset} limit {limit} on {below}"));
+    }
+    if node.dir.join("dm").exists() {
+        return node
+            .attr("dm/uuid")
+            .filter(|uuid| is_unique(uuid))
+            .map(|uuid| format!("dm {uuid}"));
+    }
+    if node.dir.join("md").exists() {
+        return node
+            .attr("md/uuid")
+            .filter(|uuid| says_anything(uuid))
+            .map(|id| format!("md {id}"));
+    }
+    let names = ["wwid", "device/wwid", "serial", "device/serial"];
+    let known = names.iter().find_map(|name| node.attr(name)).or_else(|| scsi_serial(node));
+    known.filter(|id| says_anything(id))
+}
+
+/// cryptsetup gives devices without a header, such as those of plain dm-crypt, a uuid that has only the name
+/// that the user chose: `CRYPT-PLAIN-name`, beside `CRYPT-LUKS2-(32 digits)-name`.
+fn is_unique(dm_uuid: &str) -> bool {
+    let mut parts = dm_uuid.split('-');
+    parts.next() != Some("CRYPT")
+        || parts
+            .nth(1)
+            .is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Some devices have a serial number of zeroes alone.
+fn says_anything(id: &str) -> bool {
+    id.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0')
+}
