@@ -123,10 +123,10 @@ pub enum Error {
         /// What differs.
         what: String,
     },
-    /// A run takes more memory than any that was measured.
+    /// A run takes more memory than a reader gives it.
     #[error(
-        "run {run} in the notebook `{}` is larger than a run that iodyno measures can be; it was not read",
-        path.display()
+        "run {run} in the notebook `{}` was not read: it takes more memory than iodyno gives to a run (a run of \
+         up to {cells} cells has enough)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
         /// The file.
