@@ -123,6 +123,19 @@ pub enum Error {
         /// What differs.
         what: String,
     },
+    /// What was to be written has a value that no row takes.
+    #[error(
+        "the notebook `{}` takes no value of more than {most}, and {doing} needs a larger one: nothing of it was \
+         written", path.display()
+    )]
+    TooBig {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The most that a row takes, in words.
+        most: String,
+    },
     /// A run takes more memory than a reader gives it.
     #[error(
         "run {run} in the notebook `{}` was not read: it takes more memory than iodyno gives to a run (a run of \

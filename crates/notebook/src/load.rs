@@ -23,9 +23,13 @@ use std::path::Path;
 const LIST_BYTES_MAX: u64 = 96 << 20;
 /// Memory that what belongs to no cell of a run may take, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
-/// Memory that the cells of a run may take, bytes. Where their series take more than the rest leaves,
-/// neighbours are merged.
-const CELLS_BYTES_MAX: u64 = 352 << 20;
+/// Memory that the cells of a run may take, their series included, bytes.
+pub(crate) const CELLS_BYTES_MAX: u64 = 352 << 20;
+/// The same of a run that is read together with others, bytes.
+pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
+/// Memory that series may take, bytes. Longer ones are read with neighbours merged; where that leaves each cell
+/// one interval, they may take all that the cells leave.
+const SERIES_BYTES_MAX: u64 = 224 << 20;
 /// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
 const INTERVALS_MAX: u64 = 1_000_000;
 /// How many times as many neighbours are merged where a series was too long.
@@ -204,6 +208,7 @@ pub(crate) fn run(
     path: &Path,
     number: i64,
     intervals_max: Option<u64>,
+    cells_bytes_max: u64,
 ) -> Result<Run, Error> {
     let read = || -> Result<Run, OfRun> {
         let whole = |e: rusqlite::Error| ("?".to_owned(), Fault::from(e));
@@ -222,13 +227,14 @@ pub(crate) fn run(
         let mut head = head(row, &room).map_err(of)?;
         head.targets = targets(&tx, number, &room).map_err(of)?;
         head.workloads = workloads(&tx, number, &room).map_err(of)?;
-        let room = Room::new(CELLS_BYTES_MAX);
+        let room = Room::new(cells_bytes_max);
         let rows = cell_rows(&tx, number, &room).map_err(of)?;
         let mut merge = merged(&rows, intervals_max);
         // With one interval a cell, merging more makes nothing smaller.
         let longest = rows.iter().map(|row| row.intervals as u64).max().unwrap_or(0);
         let cells = loop {
-            let room = Room::new(room.left());
+            let most = if merge < longest { SERIES_BYTES_MAX } else { u64::MAX };
+            let room = Room::new(room.left().min(most));
             match cells(&tx, path, &rows, &standing.status, merge, &room) {
                 Err(Fault::NoRoom) if merge < longest => merge *= MERGE_MORE,
                 done => break done.map_err(of)?,

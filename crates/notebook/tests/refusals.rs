@@ -244,6 +244,24 @@ fn a_series_that_unfolds_is_merged() {
     assert_eq!(read.total(), cell.total());
 }
 
+/// A value that no row takes is refused when it is written, and the file is not called altered.
+#[test]
+fn a_value_that_is_too_large_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    let notebook = Notebook::open(&path).unwrap();
+    let head = RunHead { command: vec!["x".repeat(9 << 20)], ..RunHead::default() };
+    let error = notebook.begin(&head).unwrap_err();
+    assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
+    assert!(error.to_string().contains("no value of more than 8 MiB, and beginning a run"));
+    assert!(notebook.list().unwrap().is_empty());
+    // The same value in a file is not as this program makes notebooks.
+    notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
+    let change = "UPDATE runs SET command = ?1";
+    Connection::open(&path).unwrap().execute(change, ["x".repeat(9 << 20)]).unwrap();
+    assert!(matches!(notebook.load("last").unwrap_err(), Error::Altered { .. }));
+}
+
 /// What a report carries may have been made by anybody.
 #[test]
 fn a_text_that_holds_no_run_is_told() {
