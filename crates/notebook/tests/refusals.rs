@@ -153,6 +153,8 @@ fn a_damaged_run_says_so() {
         "UPDATE cells SET cell = json_set(cell, '$.interval_ns', 0)",
         "UPDATE cells SET cell = json_set(cell, '$.window_ns', 9000000000000000000)",
         "UPDATE cells SET cell = json_set(cell, '$.backlog_ops', 9000000000000000000)",
+        "UPDATE cells SET cell = json_set(cell, '$.resources.carried_in_ns', json('-170141183460469231731687303715884105728'))",
+        "UPDATE cells SET cell = json_set(cell, '$.series', json('[{\"classes\":[null,null,null,null,null]}]'))",
     ]
     .iter()
     .enumerate()
