@@ -190,8 +190,10 @@ mod tests {
         assert_eq!(again.written("a", map.len()).unwrap(), None);
 
         // Bytes that can't be packed fit their rows; a shorter map leaves no part behind.
-        let noise = &mut map[..PART_BYTES + 1];
-        noise.iter_mut().for_each(|byte| *byte = rng::below(&mut random, 256) as u8);
+        let noise = &mut map[..=PART_BYTES];
+        for byte in noise.iter_mut() {
+            *byte = rng::below(&mut random, 256) as u8;
+        }
         notebook.keep_written("a", noise).unwrap();
         assert!(again.written("a", noise.len()).unwrap().as_deref() == Some(&*noise));
         assert_eq!(count("SELECT count(*) FROM written_parts"), 2);

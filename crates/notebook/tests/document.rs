@@ -11,7 +11,7 @@ fn every_column_is_described() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notebook.sqlite");
     // The tables of written blocks are made by the first run that verifies a large target.
-    Notebook::open(&path).unwrap().keep_written("target", &[1; 5 << 20]).unwrap();
+    Notebook::open(&path).unwrap().keep_written("target", &vec![1; 5 << 20]).unwrap();
     let db = Connection::open(&path).unwrap();
     let names = |sql: &str| -> Vec<String> {
         let mut query = db.prepare(sql).unwrap();

@@ -132,8 +132,8 @@ fn a_run_that_cannot_be_read_back_is_kept() {
 #[test]
 fn more_cells_than_the_notebook_reads_back_are_refused() {
     let place = Place::new();
-    let on: String = (0..20).map(|i| format!(" --on {i}.img?size=64KiB")).collect();
-    let words = format!("run random-read{on} --repeat 500 --ops 1 --ramp 0s -q");
+    let on: Vec<String> = (0..20).map(|i| format!("--on {i}.img?size=64KiB")).collect();
+    let words = format!("run random-read {} --repeat 500 --ops 1 --ramp 0s -q", on.join(" "));
     let told = place.iodyno(&words);
     told.exits(2).says(&["a run of 10500 cells (each step gives 21)", "reads 10000 back"]);
     assert!(!place.notebook().exists(), "nothing was kept");
