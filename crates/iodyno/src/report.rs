@@ -32,10 +32,11 @@ pub(crate) fn made_by() -> String {
 
 pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let alone = flags.runs.len() == 1;
     let sides: Vec<Vec<Run>> = flags
         .runs
         .iter()
-        .map(|selector| notebook.load_several_merged(selector, Some(INTERVALS_MAX)))
+        .map(|selector| notebook.load_several_merged(selector, Some(INTERVALS_MAX), alone))
         .collect::<Result<_, _>>()?;
     let options = Options {
         made_by: made_by(),

@@ -76,10 +76,13 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
-    /// The writer's stamp: when its run began, ns since 1970; of content of layout version 1, its seed.
+    /// The writer's stamp: when its run began, ns since 1970; of content of layout version 1, its seed. On a
+    /// target that is new in each cell it is no time.
     pub stamp: u64,
     /// Units read.
     pub reads: u64,
+    /// Version of the content's layout, 1 or 2; 0 in runs that did not keep it.
+    pub layout: u8,
 }
 
 /// What was known before of the units that were read.
@@ -139,25 +142,27 @@ impl Verification {
         }
     }
 
-    /// Counts a whole unit by `stamp`; `current` says that no later write of it is known, by a map.
+    /// Counts a whole unit by `stamp` in a version of the layout; `current` says that no later write of it is
+    /// known, by a map.
     #[inline]
-    pub fn add_whole(&mut self, stamp: u64, current: bool) {
+    pub fn add_whole(&mut self, (stamp, layout): (u64, u8), current: bool) {
         self.checked += 1;
         if current {
             self.current += 1;
         } else {
             self.whole += 1;
         }
-        self.add_writer(stamp, 1);
+        self.add_writer(Writer { stamp, reads: 1, layout });
     }
 
-    fn add_writer(&mut self, stamp: u64, reads: u64) {
-        if let Some(writer) = self.writers.iter_mut().find(|w| w.stamp == stamp) {
-            writer.reads += reads;
+    fn add_writer(&mut self, one: Writer) {
+        let same = |w: &&mut Writer| (w.stamp, w.layout) == (one.stamp, one.layout);
+        if let Some(writer) = self.writers.iter_mut().find(same) {
+            writer.reads += one.reads;
         } else if self.writers.len() < WRITERS_MAX {
-            self.writers.push(Writer { stamp, reads });
+            self.writers.push(one);
         } else {
-            self.other_writers += reads;
+            self.other_writers += one.reads;
         }
     }
 
@@ -181,7 +186,7 @@ impl Verification {
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         self.found.retain(|_, found| found.reads > 0);
-        self.writers.sort_unstable_by_key(|w| w.stamp);
+        self.writers.sort_unstable_by_key(|w| (w.stamp, w.layout));
         self
     }
 
@@ -226,7 +231,7 @@ impl Verification {
             theirs.first_bytes.iter().for_each(|&at| mine.add_place(at));
         }
         for writer in &other.writers {
-            self.add_writer(writer.stamp, writer.reads);
+            self.add_writer(*writer);
         }
         self.other_writers += other.other_writers;
         self.read_share = match (self.read_share, other.read_share) {
@@ -262,7 +267,7 @@ mod tests {
                     i * 13 % 11 * 4096 + from,
                     i < 9,
                 );
-                part.add_whole(from % 3 + 1, i % 2 == 0);
+                part.add_whole((from % 3 + 1, 2), i % 2 == 0);
                 part.add_unverified(i % 3 == 0);
             }
             part

@@ -23,9 +23,9 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
 
 /// Reads a column of JSON text; what it takes of memory is taken of `room`.
 pub(crate) fn parse(text: &str, what: &str, room: &Room) -> Result<Value, Fault> {
-    let value = serde_json::from_str(text).map_err(|e| format!("{what} is not JSON: {e}"))?;
-    room.take(sane::weight(&value))?;
-    Ok(value)
+    let not = |e| format!("{what} is not JSON: {e}");
+    room.take(sane::Look::at(text).map_err(not)?.value_bytes)?;
+    Ok(serde_json::from_str(text).map_err(not)?)
 }
 
 /// The name of a level in a row.
@@ -245,8 +245,8 @@ pub(crate) struct Series {
     pub(crate) ops: Vec<u64>,
 }
 
-/// The series of a cell that has `count` intervals, `merge` neighbours made one. What it takes of memory
-/// is taken of `room`.
+/// The series of a cell that has `count` intervals, `merge` neighbours made one. What the intervals take of
+/// memory is taken of `room`; the caller has room for [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
@@ -255,7 +255,7 @@ pub(crate) fn read_series(
     room: &Room,
 ) -> Result<Series, Fault> {
     let merged = count.div_ceil(merge);
-    room.take((count * size_of::<u64>() + merged * size_of::<Interval>()) as u64)?;
+    room.take((merged * size_of::<Interval>()) as u64)?;
     let mut ops = vec![0_u64; count];
     let mut intervals: Vec<Interval> = Vec::new();
     intervals.resize_with(merged, Interval::default);

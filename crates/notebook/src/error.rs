@@ -123,10 +123,23 @@ pub enum Error {
         /// What differs.
         what: String,
     },
-    /// A run takes more memory than any that was measured.
+    /// What was to be written has a value that no row takes.
     #[error(
-        "run {run} in the notebook `{}` is larger than a run that iodyno measures can be; it was not read",
-        path.display()
+        "the notebook `{}` takes no value of more than {most}, and {doing} needs a larger one: nothing of it was \
+         written", path.display()
+    )]
+    TooBig {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The most that a row takes, in words.
+        most: String,
+    },
+    /// A run takes more memory than a reader gives it.
+    #[error(
+        "run {run} in the notebook `{}` was not read: it takes more memory than iodyno gives to a run (a run of \
+         up to {cells} cells has enough)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
         /// The file.

@@ -43,4 +43,9 @@ impl Room {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.map(|_| ()).map_err(|_| Fault::NoRoom)
     }
+
+    /// How many bytes are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }

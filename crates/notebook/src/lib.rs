@@ -32,6 +32,10 @@ mod strict;
 mod writer;
 mod written;
 
+/// The most cells of a run that a reader has memory for whatever they are: cells that read and write, with
+/// latencies over 14 octaves. Runs of more are not planned; those that there are, are read where they fit.
+pub const CELLS_PLANNED_MAX: usize = 10_000;
+
 pub use error::Error;
 pub use jiff::Timestamp;
 pub use model::{

@@ -10,7 +10,7 @@ use crate::codec::{self, Series};
 use crate::fault::{Fault, Room};
 use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
-use crate::sane::{self, Totals};
+use crate::sane::{self, Look, Totals};
 use crate::strict::QUOTE_CHARS;
 use crate::{Error, Timestamp, id, schema};
 use iodyno_measure::{Cell, Ended, Histogram, Recorded, verdict};
@@ -21,18 +21,19 @@ use std::path::Path;
 
 /// Memory that the runs of a list may take, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
-/// Memory that the rows of a run's cells may take, without their series, bytes.
-const ROWS_BYTES_MAX: u64 = 128 << 20;
 /// Memory that what belongs to no cell of a run may take, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
-/// Memory that the series of a run may take, bytes. Longer ones are read with neighbours merged.
+/// Memory that the cells of a run may take, their series included, bytes.
+pub(crate) const CELLS_BYTES_MAX: u64 = 352 << 20;
+/// The same of a run that is read together with others, bytes.
+pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
+/// Memory that series may take, bytes. Longer ones are read with neighbours merged; where that leaves each cell
+/// one interval, they may take all that the cells leave.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
 /// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
 const INTERVALS_MAX: u64 = 1_000_000;
 /// How many times as many neighbours are merged where a series was too long.
 const MERGE_MORE: u64 = 4;
-/// Most neighbours that are merged.
-const MERGE_MAX: u64 = 1 << 24;
 
 /// The columns that say how a run stands, for [`standing`].
 const STANDING: &str = "id, started, ended, status, reason,
@@ -207,6 +208,7 @@ pub(crate) fn run(
     path: &Path,
     number: i64,
     intervals_max: Option<u64>,
+    cells_bytes_max: u64,
 ) -> Result<Run, Error> {
     let read = || -> Result<Run, OfRun> {
         let whole = |e: rusqlite::Error| ("?".to_owned(), Fault::from(e));
@@ -225,11 +227,16 @@ pub(crate) fn run(
         let mut head = head(row, &room).map_err(of)?;
         head.targets = targets(&tx, number, &room).map_err(of)?;
         head.workloads = workloads(&tx, number, &room).map_err(of)?;
-        let rows = cell_rows(&tx, number, &Room::new(ROWS_BYTES_MAX)).map_err(of)?;
+        let room = Room::new(cells_bytes_max);
+        let rows = cell_rows(&tx, number, &room).map_err(of)?;
         let mut merge = merged(&rows, intervals_max);
+        // With one interval a cell, merging more makes nothing smaller.
+        let longest = rows.iter().map(|row| row.intervals as u64).max().unwrap_or(0);
         let cells = loop {
-            match cells(&tx, path, &rows, &standing.status, merge) {
-                Err(Fault::NoRoom) if merge < MERGE_MAX => merge *= MERGE_MORE,
+            let most = if merge < longest { SERIES_BYTES_MAX } else { u64::MAX };
+            let room = Room::new(room.left().min(most));
+            match cells(&tx, path, &rows, &standing.status, merge, &room) {
+                Err(Fault::NoRoom) if merge < longest => merge *= MERGE_MORE,
                 done => break done.map_err(of)?,
             }
         };
@@ -318,15 +325,15 @@ fn merged(rows: &[CellRow], intervals_max: Option<u64>) -> u64 {
     all.div_ceil(most).max(1)
 }
 
-/// A row of the table of cells.
+/// A row of the table of cells, without what it holds as text and blob.
 struct CellRow {
     number: i64,
     finished: bool,
     intervals: usize,
-    text: String,
-    lateness: Option<Vec<u8>>,
 }
 
+/// The rows of a run's cells. What the cells take of memory is taken of `room`, but for what depends on how
+/// many neighbouring intervals are merged.
 fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
@@ -336,39 +343,46 @@ fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fau
     let mut list = Vec::new();
     while let Some(row) = rows.next()? {
         let (text, lateness): (String, Option<Vec<u8>>) = (row.get(3)?, row.get(4)?);
-        room.take((text.len() + lateness.as_ref().map_or(0, Vec::len)) as u64)?;
+        let look = Look::at(&text).map_err(|e| format!("a cell: {e}"))?;
+        if let Some(what) = look.wrong {
+            return Err(format!("a cell: {what}").into());
+        }
+        let intervals = sane::number(row, "cells", "intervals", u32::MAX.into())??;
+        let lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
+        let lateness_bytes = lateness.as_ref().map_or(0, Histogram::heap_bytes) as u64;
+        let ops_bytes = intervals * size_of::<u64>() as u64;
+        room.take(sane::CELL_BYTES + look.cell_bytes + lateness_bytes + ops_bytes)?;
         list.push(CellRow {
             number: row.get(0)?,
             finished: sane::number(row, "cells", "finished", 1)?? == 1,
-            intervals: sane::number(row, "cells", "intervals", u32::MAX.into())?? as usize,
-            text,
-            lateness,
+            intervals: intervals as usize,
         });
         at_most(list.len(), sane::CELLS_MAX, "cells")?;
     }
     Ok(list)
 }
 
+/// The cells of these rows. What their series take of memory is taken of `room`.
 fn cells(
     db: &Connection,
     path: &Path,
     rows: &[CellRow],
     status: &Status,
     merge: u64,
+    room: &Room,
 ) -> Result<Vec<Cell>, Fault> {
-    let room = Room::new(SERIES_BYTES_MAX);
     let read = &|db: &Connection, row: &CellRow| -> Result<Cell, Fault> {
-        let value: Value = serde_json::from_str(&row.text).map_err(|e| format!("a cell: {e}"))?;
-        sane::numbers(&value, "").map_err(|what| format!("a cell: {what}, beyond any measure"))?;
-        room.take(sane::weight(&value))?;
-        drop(value);
-        let mut cell: Cell = serde_json::from_str(&row.text)
+        // One text at a time: those of all cells take as much memory as the cells.
+        let mut query = db.prepare_cached("SELECT cell, lateness FROM cells WHERE number = ?1")?;
+        let (text, lateness): (String, Option<Vec<u8>>) =
+            query.query_row([row.number], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let mut cell: Cell = serde_json::from_str(&text)
             .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
+        drop(text);
         let Series { intervals, ops } =
-            codec::read_series(db, row.number, row.intervals, merge as usize, &room)?;
+            codec::read_series(db, row.number, row.intervals, merge as usize, room)?;
         cell.series = intervals;
-        cell.lateness = row.lateness.as_deref().map(Histogram::from_bytes).transpose()?;
-        room.take(cell.lateness.as_ref().map_or(0, Histogram::heap_bytes) as u64)?;
+        cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         sane::cell(&cell)?;
         let interval_ns = cell.interval_ns;
         if merge > 1 {

@@ -44,7 +44,7 @@ impl Notebook {
     }
 
     /// Takes up run `id`, which was cut short: its first `keep` cells stay, what else there is of it is
-    /// measured again. Whoever calls has seen that no living process writes it.
+    /// measured again. The caller has seen that no living process writes it.
     pub fn resume(&self, id: &str, keep: usize) -> Result<RunWriter, Error> {
         RunWriter::resume(&self.path, id, keep)
     }
@@ -58,15 +58,17 @@ impl Notebook {
     /// which stands for all runs of that name. A name goes before an id that it might begin. Each run
     /// comes once, in the order in which they began.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
-        self.load_several_merged(list, None)
+        self.load_several_merged(list, None, false)
     }
 
     /// As [`Self::load_several`], but where a run has more intervals than `intervals_max`, as many
-    /// neighbours are merged as it takes; its cells' `interval_ns` says so.
+    /// neighbours are merged as it takes; its cells' `interval_ns` says so. `alone` says that the caller
+    /// holds no other runs: then a single one may take as much memory as [`Self::load`] gives it.
     pub fn load_several_merged(
         &self,
         list: &str,
         intervals_max: Option<u64>,
+        alone: bool,
     ) -> Result<Vec<Run>, Error> {
         let failed = |e| schema::explain(&self.path, "looking for runs", e);
         let mut numbers: Vec<i64> = Vec::new();
@@ -89,7 +91,11 @@ impl Notebook {
         }
         numbers.sort_unstable();
         numbers.dedup();
-        let load = |number| load::run(&self.db, &self.path, number, intervals_max);
+        let bytes_max = match numbers.len() {
+            1 if alone => load::CELLS_BYTES_MAX,
+            _ => load::CELLS_OF_SEVERAL_BYTES_MAX,
+        };
+        let load = |number| load::run(&self.db, &self.path, number, intervals_max, bytes_max);
         numbers.into_iter().map(load).collect()
     }
 
@@ -103,6 +109,7 @@ impl Notebook {
             .optional()
             .map_err(failed)?;
         if there.is_none() {
+            let failed = |e| schema::explain_writing(&self.path, "taking in a run", e);
             portable::put(&mut self.db, run).map_err(failed)?;
         }
         Ok(there.is_none())
@@ -111,7 +118,7 @@ impl Notebook {
     /// One run: by its id, the beginning of its id, `last`, or `last~1` for the one before.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
-        load::run(&self.db, &self.path, number, None)
+        load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
     }
 
     /// The row number of the run that a person named.

@@ -4,7 +4,7 @@
 //! same version, so that what opens old notebooks opens old reports. It is compressed (zlib) and
 //! written in base64.
 //!
-//! What comes from a file that somebody sent is not trusted: its size is limited, no view or trigger of
+//! What comes from a file of unknown origin is not trusted: its size is limited, no view or trigger of
 //! its schema is executed, and everything in it is parsed as a notebook's content always is.
 
 use crate::{Error, Run, Status, codec, load, schema, strict, writer};
@@ -30,7 +30,7 @@ const PLACE: &str = "the embedded run";
 /// The run as a text that [`from_text`] reads. What runs now is written as it stands.
 pub fn to_text(run: &Run) -> Result<String, Error> {
     let place = Path::new(PLACE);
-    let failed = |e| schema::explain(place, "writing a run out", e);
+    let failed = |e| schema::explain_writing(place, "writing a run out", e);
     let write = || -> rusqlite::Result<Vec<u8>> {
         let mut db = Connection::open_in_memory()?;
         schema::create_tables(&db)?;
@@ -97,7 +97,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let numbers: Vec<i64> =
         numbers.query_map([], |r| r.get(0)).and_then(Iterator::collect).map_err(failed)?;
     match numbers.as_slice() {
-        [number] => load::run(&db, origin, *number, None),
+        [number] => load::run(&db, origin, *number, None, load::CELLS_BYTES_MAX),
         [] => Err(not("damaged: it holds a notebook without a run")),
         _ => Err(not("damaged: it holds a notebook of several runs where one belongs")),
     }
@@ -106,7 +106,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
 /// Puts a run into a notebook, as it is.
 pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Whoever reads it elsewhere can't ask whether its writer is alive.
+    // A reader on another machine can't ask whether its writer is alive.
     let (status, reason) = match &run.status {
         Status::Running | Status::Crashed => ("crashed", None),
         Status::Failed(reason) => ("failed", Some(reason)),

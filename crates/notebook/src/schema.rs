@@ -140,6 +140,18 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     }
 }
 
+/// As [`explain`], of what this process writes: a value that is too large is its own.
+pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::TooBig) => Error::TooBig {
+            path: path.to_owned(),
+            doing,
+            most: human::size(strict::VALUE_BYTES_MAX as u64),
+        },
+        _ => explain(path, doing, source),
+    }
+}
+
 /// What is said of a value that is not of the type that its column has.
 fn odd_value(source: &rusqlite::Error) -> Option<String> {
     use rusqlite::Error as E;
@@ -287,7 +299,7 @@ fn has_log(path: &Path) -> bool {
     std::fs::metadata(Path::new(&log)).is_ok_and(|m| m.len() > 0)
 }
 
-/// The last resort on read-only media: nobody can be writing there, so no locks are needed.
+/// The last resort on read-only media: no process can write there, so no locks are needed.
 fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
@@ -324,8 +336,8 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     if is_empty {
         return Ok(false);
     }
-    // Whoever makes the tables sets the id in the same transaction. It may have come between the
-    // two looks above: tables that were seen have their id by now.
+    // A process that makes the tables sets the id in the same transaction, and may do so between the two
+    // queries above: tables that the second one saw have their id by now.
     if number("PRAGMA application_id")? == APPLICATION_ID {
         let found = number("PRAGMA user_version")?;
         if found > VERSION {

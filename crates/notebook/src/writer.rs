@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Pages of 4 KiB that the write-ahead log may hold before it is folded into the file.
 const LOG_PAGES_MAX: i64 = 16_384;
 
-/// The hand that writes one run. Dropping it before [`Self::finish`] leaves a crashed run.
+/// Writes one run. Dropping it before [`Self::finish`] leaves a crashed run.
 #[derive(Debug)]
 pub struct RunWriter {
     db: Connection,
@@ -42,7 +42,7 @@ pub(crate) fn time_text(time: Timestamp) -> String {
 impl RunWriter {
     pub(crate) fn begin(path: &Path, head: &RunHead) -> Result<Self, Error> {
         let mut db = schema::open_for_writing(path)?;
-        let failed = |e| schema::explain(path, "beginning a run", e);
+        let failed = |e| schema::explain_writing(path, "beginning a run", e);
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
         let (id, run) = begin_run(&mut db, head).map_err(failed)?;
         Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
@@ -51,7 +51,7 @@ impl RunWriter {
     /// Takes up a run that was cut short: its first `keep` cells stay, what else there is of it goes.
     pub(crate) fn resume(path: &Path, id: &str, keep: usize) -> Result<Self, Error> {
         let mut db = schema::open_for_writing(path)?;
-        let failed = |e| schema::explain(path, "taking up a run", e);
+        let failed = |e| schema::explain_writing(path, "taking up a run", e);
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
         let run = take_up(&mut db, id, keep).map_err(failed)?;
         let cells = BTreeMap::new();
@@ -118,8 +118,8 @@ impl RunWriter {
             Ok(number)
         })?;
         self.cells.insert(index, number);
-        // Between cells an fsync disturbs nobody. A reader may be in the way; then the next one
-        // folds more.
+        // Between cells an fsync disturbs no measurement. While another connection reads, SQLite folds less,
+        // and the next checkpoint folds the rest.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         Ok(())
     }
@@ -166,7 +166,7 @@ impl RunWriter {
             tx.commit()?;
             Ok(value)
         })();
-        result.map_err(|e| schema::explain(&self.path, doing, e))
+        result.map_err(|e| schema::explain_writing(&self.path, doing, e))
     }
 }
 

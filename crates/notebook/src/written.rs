@@ -1,15 +1,23 @@
 //! What verified runs left on their targets, as maps that the next run checks against: one row a target.
 //! The notebook does not look into a map; it packs and unpacks it.
 //!
-//! The table is made with the first map. A notebook without it holds none.
+//! A value of a row has a limit, and a map of a large target has not: one of more than [`PART_BYTES`] lies in the
+//! rows of a second table, each part packed by itself, and its row in the first table holds an empty blob. An
+//! iodyno that does not know the second table finds no map there, and what it writes to the first table stands
+//! in place of the parts.
+//!
+//! Each table is made with the first map that needs it. A notebook without them holds none.
 
 use crate::{Error, Notebook, schema};
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 /// Compression: 1 of 9. Maps are large and made while a run ends, and most of their bytes are zero.
 const COMPRESSION: u8 = 1;
+
+/// Bytes of a map in one row, before they are packed. Bytes that can't be packed still fit a row.
+const PART_BYTES: usize = 4 << 20;
 
 const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS written (
@@ -17,55 +25,120 @@ CREATE TABLE IF NOT EXISTS written (
     map BLOB NOT NULL
 ) WITHOUT ROWID";
 
+const PARTS_TABLE: &str = "
+CREATE TABLE IF NOT EXISTS written_parts (
+    target TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    part BLOB NOT NULL,
+    PRIMARY KEY (target, position)
+)";
+
 impl Notebook {
     /// Keeps the map of a target in place of the one before.
     pub fn keep_written(&self, target: &str, map: &[u8]) -> Result<(), Error> {
-        let failed = |e| schema::explain(self.path(), "keeping what was written", e);
-        let packed = compress_to_vec_zlib(map, COMPRESSION);
-        self.db().execute_batch(TABLE).map_err(failed)?;
-        let put = "INSERT OR REPLACE INTO written (target, map) VALUES (?1, ?2)";
-        self.db().execute(put, params![target, packed]).map_err(failed)?;
-        Ok(())
+        let failed = |e| schema::explain_writing(self.path(), "keeping what was written", e);
+        keep(self.db(), target, map).map_err(failed)
     }
 
     /// The map of a target; None where none is kept, and where it is damaged or has over `bytes_max` bytes.
     pub fn written(&self, target: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let failed = |e| schema::explain(self.path(), "reading what was written", e);
-        if !has_table(self.db()).map_err(failed)? {
-            return Ok(None);
-        }
-        // What is longer than deflate makes of random bytes is no map of this length.
-        let packed_max = (bytes_max + bytes_max / 512 + 1024) as i64;
-        let packed: Option<Vec<u8>> = self
-            .db()
-            .query_row(
-                "SELECT map FROM written WHERE target = ?1 AND length(map) <= ?2",
-                params![target, packed_max],
-                |r| r.get(0),
-            )
-            .optional()
-            .map_err(failed)?;
-        Ok(packed.and_then(|p| decompress_to_vec_zlib_with_limit(&p, bytes_max).ok()))
+        read(self.db(), target, bytes_max).map_err(failed)
     }
 
     /// Forgets the map of a target: something else was written there.
     pub fn forget_written(&self, target: &str) -> Result<(), Error> {
         let failed = |e| schema::explain(self.path(), "forgetting what was written", e);
-        if has_table(self.db()).map_err(failed)? {
-            self.db().execute("DELETE FROM written WHERE target = ?1", [target]).map_err(failed)?;
+        let forget = || -> rusqlite::Result<()> {
+            let tx = Transaction::new_unchecked(self.db(), TransactionBehavior::Immediate)?;
+            forget(&tx, target)?;
+            tx.commit()
+        };
+        if has_table(self.db(), "written").map_err(failed)? {
+            forget().map_err(failed)?;
         }
         Ok(())
     }
 }
 
-fn has_table(db: &Connection) -> rusqlite::Result<bool> {
-    let look = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'written'";
-    db.query_row(look, [], |r| r.get::<_, i64>(0)).map(|n| n > 0)
+fn keep(db: &Connection, target: &str, map: &[u8]) -> rusqlite::Result<()> {
+    let pack = |part| compress_to_vec_zlib(part, COMPRESSION);
+    let is_whole = map.len() <= PART_BYTES;
+    let tx = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    tx.execute_batch(TABLE)?;
+    forget(&tx, target)?;
+    let row = if is_whole { pack(map) } else { Vec::new() };
+    tx.execute("INSERT INTO written (target, map) VALUES (?1, ?2)", params![target, row])?;
+    if !is_whole {
+        tx.execute_batch(PARTS_TABLE)?;
+        let put = "INSERT INTO written_parts (target, position, part) VALUES (?1, ?2, ?3)";
+        let mut put = tx.prepare(put)?;
+        for (position, part) in map.chunks(PART_BYTES).enumerate() {
+            put.execute(params![target, position as i64, pack(part)])?;
+        }
+    }
+    tx.commit()
+}
+
+fn read(db: &Connection, target: &str, bytes_max: usize) -> rusqlite::Result<Option<Vec<u8>>> {
+    // One transaction: row and parts are of the same map.
+    let tx = db.unchecked_transaction()?;
+    if !has_table(&tx, "written")? {
+        return Ok(None);
+    }
+    // Longer than deflate makes of random bytes, it is no map of this length.
+    let packed_max = |bytes: usize| (bytes + bytes / 512 + 1024) as i64;
+    let packed: Option<Vec<u8>> = tx
+        .query_row(
+            "SELECT map FROM written WHERE target = ?1 AND length(map) <= ?2",
+            params![target, packed_max(bytes_max)],
+            |r| r.get(0),
+        )
+        .optional()?;
+    let Some(packed) = packed else { return Ok(None) };
+    if !packed.is_empty() {
+        return Ok(decompress_to_vec_zlib_with_limit(&packed, bytes_max).ok());
+    }
+    if !has_table(&tx, "written_parts")? {
+        return Ok(None);
+    }
+    let mut query = tx.prepare(
+        "SELECT position, part FROM written_parts WHERE target = ?1 AND length(part) <= ?2
+         ORDER BY position",
+    )?;
+    let mut rows = query.query(params![target, packed_max(PART_BYTES)])?;
+    let (mut map, mut position) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let packed: Vec<u8> = row.get(1)?;
+        let most = PART_BYTES.min(bytes_max - map.len());
+        match decompress_to_vec_zlib_with_limit(&packed, most) {
+            Ok(part) if !part.is_empty() && row.get::<_, i64>(0)? == position => {
+                map.extend_from_slice(&part);
+            }
+            _ => return Ok(None),
+        }
+        position += 1;
+    }
+    Ok(Some(map).filter(|map| !map.is_empty()))
+}
+
+fn forget(tx: &Transaction, target: &str) -> rusqlite::Result<()> {
+    tx.execute("DELETE FROM written WHERE target = ?1", [target])?;
+    if has_table(tx, "written_parts")? {
+        tx.execute("DELETE FROM written_parts WHERE target = ?1", [target])?;
+    }
+    Ok(())
+}
+
+fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let look = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    db.query_row(look, [name], |r| r.get::<_, i64>(0)).map(|n| n > 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_units::rng;
 
     #[test]
     fn a_map_is_kept_until_another_or_none_is() {
@@ -84,5 +157,55 @@ mod tests {
         notebook.forget_written("a").unwrap();
         assert_eq!(notebook.written("a", 100).unwrap(), None);
         assert_eq!(notebook.written("b", 100).unwrap(), Some(vec![8; 10]));
+    }
+
+    /// The map of 2²⁵ units after random writes once over the range: one writer, generations in any order.
+    #[test]
+    fn a_map_of_a_large_target_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notebook.sqlite");
+        let notebook = Notebook::open(&path).unwrap();
+        let mut random = rng::stream(1, "map", 0);
+        let units = 1 << 25;
+        let mut map = vec![1; units];
+        while map.len() < 2 * units {
+            let word = rng::below(&mut random, u64::MAX);
+            map.extend((0..21).map(|i| (word >> (3 * i)) as u8 & 7));
+        }
+        map.truncate(2 * units);
+        map.resize(5 * units, 0);
+        notebook.keep_written("a", &map).unwrap();
+        let again = Notebook::open_existing(&path).unwrap();
+        assert!(again.written("a", map.len()).unwrap().as_ref() == Some(&map));
+        assert_eq!(again.written("a", map.len() - 1).unwrap(), None, "more than was asked for");
+        let count = |sql: &str| again.db().query_row(sql, [], |r| r.get::<_, i64>(0)).unwrap();
+        let packed = count("SELECT sum(length(part)) FROM written_parts");
+        assert!(packed > 12 << 20, "{packed}");
+
+        // What an iodyno without the second table keeps or forgets stands in place of the parts.
+        let old = compress_to_vec_zlib(&[5; 100], COMPRESSION);
+        notebook.db().execute("REPLACE INTO written VALUES ('a', ?1)", [old]).unwrap();
+        assert_eq!(again.written("a", 100).unwrap(), Some(vec![5; 100]));
+        notebook.db().execute("DELETE FROM written", []).unwrap();
+        assert_eq!(again.written("a", map.len()).unwrap(), None);
+
+        // Bytes that can't be packed fit their rows; a shorter map leaves no part behind.
+        let noise = &mut map[..=PART_BYTES];
+        for byte in noise.iter_mut() {
+            *byte = rng::below(&mut random, 256) as u8;
+        }
+        notebook.keep_written("a", noise).unwrap();
+        assert!(again.written("a", noise.len()).unwrap().as_deref() == Some(&*noise));
+        assert_eq!(count("SELECT count(*) FROM written_parts"), 2);
+        for damage in [
+            "UPDATE written_parts SET part = x'00' WHERE position = 1",
+            "DELETE FROM written_parts WHERE position = 0",
+        ] {
+            notebook.db().execute(damage, []).unwrap();
+            assert_eq!(again.written("a", noise.len()).unwrap(), None, "{damage}");
+        }
+        notebook.keep_written("a", &[1; 10]).unwrap();
+        assert_eq!(count("SELECT count(*) FROM written_parts"), 0);
+        assert_eq!(again.written("a", 10).unwrap(), Some(vec![1; 10]));
     }
 }

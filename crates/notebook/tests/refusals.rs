@@ -153,6 +153,8 @@ fn a_damaged_run_says_so() {
         "UPDATE cells SET cell = json_set(cell, '$.interval_ns', 0)",
         "UPDATE cells SET cell = json_set(cell, '$.window_ns', 9000000000000000000)",
         "UPDATE cells SET cell = json_set(cell, '$.backlog_ops', 9000000000000000000)",
+        "UPDATE cells SET cell = json_set(cell, '$.resources.carried_in_ns', json('-170141183460469231731687303715884105728'))",
+        "UPDATE cells SET cell = json_set(cell, '$.series', json('[{\"classes\":[null,null,null,null,null]}]'))",
     ]
     .iter()
     .enumerate()
@@ -242,6 +244,24 @@ fn a_series_that_unfolds_is_merged() {
     let read = &notebook.load("last").unwrap().cells[0];
     assert_eq!((read.interval_ns, read.series.len()), (4 * length_ns, 2_500));
     assert_eq!(read.total(), cell.total());
+}
+
+/// A value that no row takes is refused when it is written, and the file is not called altered.
+#[test]
+fn a_value_that_is_too_large_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    let notebook = Notebook::open(&path).unwrap();
+    let head = RunHead { command: vec!["x".repeat(9 << 20)], ..RunHead::default() };
+    let error = notebook.begin(&head).unwrap_err();
+    assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
+    assert!(error.to_string().contains("no value of more than 8 MiB, and beginning a run"));
+    assert!(notebook.list().unwrap().is_empty());
+    // The same value in a file is not as this program makes notebooks.
+    notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
+    let change = "UPDATE runs SET command = ?1";
+    Connection::open(&path).unwrap().execute(change, ["x".repeat(9 << 20)]).unwrap();
+    assert!(matches!(notebook.load("last").unwrap_err(), Error::Altered { .. }));
 }
 
 /// What a report carries may have been made by anybody.

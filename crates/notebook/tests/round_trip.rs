@@ -253,7 +253,7 @@ proptest! {
         // Neighbours made one: fewer intervals, nothing lost.
         let most = 2;
         for (merged, whole) in notebook
-            .load_several_merged(&id, Some(most)).unwrap()[0].cells.iter().zip(&run.cells)
+            .load_several_merged(&id, Some(most), true).unwrap()[0].cells.iter().zip(&run.cells)
         {
             let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
             let factor = all.div_ceil(most as usize).max(1);

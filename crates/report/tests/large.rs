@@ -70,7 +70,7 @@ fn a_large_run_becomes_a_page() {
     writer.finish(&Outcome::Finished, &[]).unwrap();
 
     let started = Instant::now();
-    let run = notebook.load_several_merged("last", Some(INTERVALS_MAX)).unwrap().remove(0);
+    let run = notebook.load_several_merged("last", Some(INTERVALS_MAX), true).unwrap().remove(0);
     let loaded = started.elapsed();
     let intervals: usize = run.cells.iter().map(|c| c.series.len()).sum();
     let document = page::document(&run, &Options::default());

@@ -58,6 +58,7 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let capacities: Vec<u64> = props.iter().map(|p| p.medium.capacity_bytes()).collect();
     let lay_out_bytes = stage::lay_out_bytes(&props);
     let plan = Plan::new(request, &inspections, &health, &capacities, &lay_out_bytes);
+    refuse::too_many_cells(request, &plan, props.len(), watch)?;
     watch.planned(&plan);
 
     let head = head(request, &props, &plan);
@@ -106,21 +107,18 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let health_after: Vec<Option<Value>> =
         props.iter().map(|prop| if hangs { None } else { condition_after(prop) }).collect();
     let (cells, kept) = books.finish(&ending, &health_after, watch);
-    let loaded = match &notebook {
-        Some(notebook) => kept.and_then(|()| notebook.load(&id)).map(Some),
-        None => Ok(None),
-    };
-    let (run, not_kept) = match loaded {
-        Ok(Some(run)) => {
+    let (run, not_kept) = match kept {
+        Ok(()) => {
             result?;
+            let measured = unkept(head, started, &ending, health_after, cells);
+            let run = match &notebook {
+                Some(notebook) => read_back(notebook, &id, measured, watch),
+                None => measured,
+            };
             (run, None)
         }
-        Ok(None) => {
-            result?;
-            (unkept(head, started, &ending, health_after, cells), None)
-        }
         Err(why) => {
-            // What was measured is told all the same, also where something else failed too.
+            // What was measured is shown all the same, also where something else failed too.
             if cells.is_empty() {
                 result?;
                 return Err(why.into());
@@ -229,6 +227,17 @@ fn unkept(
         cells,
         notebook: std::path::PathBuf::new(),
     }
+}
+
+/// The run as the notebook has it. Where the notebook took all of it and can't read it, what this process still
+/// has of it: its series are coarser.
+fn read_back(notebook: &Notebook, id: &str, measured: Run, watch: &mut dyn Watch) -> Run {
+    notebook.load(id).unwrap_or_else(|why| {
+        watch.warn(&format!(
+            "the notebook took all of run {id} and could not read it back: {why}; what is shown comes from memory"
+        ));
+        Run { id: id.to_owned(), notebook: notebook.path().to_owned(), ..measured }
+    })
 }
 
 /// How far a run came.

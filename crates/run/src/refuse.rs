@@ -1,15 +1,16 @@
 //! What can't be together: engine and depth, engine and target, workload and target, workload and what an
 //! NBD server promises. All of it is
-//! known before a byte is written or the notebook is touched, and is said then: who laid out
-//! 100 GiB only to hear that the engine does not work there would rightly be angry.
+//! known before a byte is written or the notebook is touched, and is said then, not after a file of 100 GiB
+//! was laid out.
 
-use crate::request::{CellRequest, Request, RunError};
+use crate::plan::Plan;
+use crate::request::{CellRequest, Request, RunError, Watch};
 use crate::stage::Prop;
 use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
 };
-use iodyno_target::SysRoot;
-use iodyno_target::memory_available_bytes;
+use iodyno_notebook::CELLS_PLANNED_MAX;
+use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, Geometry, Percent, Shared};
 
@@ -62,6 +63,43 @@ fn interval(request: &Request) -> Result<(), RunError> {
             words(ns),
             words(longest_ns.div_ceil(INTERVALS_MAX).next_multiple_of(INTERVAL_NS_MIN))
         )));
+    }
+    Ok(())
+}
+
+/// More cells than the notebook has memory to read back. A method that goes on until a steady state is refused
+/// where the least that it takes is too much, and noted where the most is.
+pub(crate) fn too_many_cells(
+    request: &Request,
+    plan: &Plan,
+    targets: usize,
+    watch: &mut dyn Watch,
+) -> Result<(), RunError> {
+    if request.notebook.is_none() {
+        return Ok(());
+    }
+    // A step gives a cell of each target, and of several the merged one.
+    let of_a_step = if targets > 1 { targets as u64 + 1 } else { 1 };
+    let (least, most) = match (&request.method, &plan.budget) {
+        (Some(of), Some(budget)) => {
+            let of_a_step = if of.each { targets as u64 } else { of_a_step };
+            (budget.cells_min.saturating_mul(of_a_step), budget.cells_max.saturating_mul(of_a_step))
+        }
+        _ => (plan.cells as u64 * of_a_step, plan.cells as u64 * of_a_step),
+    };
+    let words = |cells: u64| {
+        format!(
+            "a run of {cells} cells (each step gives {of_a_step}), and iodyno reads {CELLS_PLANNED_MAX} back from the notebook for certain"
+        )
+    };
+    if least > CELLS_PLANNED_MAX as u64 {
+        return Err(RunError::Impossible(format!(
+            "this is {}: make several runs with fewer targets, steps or repeats each, or give --no-notebook and take the results with --json",
+            words(least)
+        )));
+    }
+    if most > CELLS_PLANNED_MAX as u64 {
+        watch.advise(&format!("this may become {}", words(most)));
     }
     Ok(())
 }

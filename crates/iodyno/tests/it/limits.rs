@@ -94,6 +94,52 @@ fn a_disk_with_room_again_gets_all() {
     assert_eq!(document, place.iodyno("show last --json").succeeds().json());
 }
 
+/// A notebook that took a run and can't read it back has it: the run is shown from memory, and no second
+/// notebook is made.
+#[test]
+fn a_run_that_cannot_be_read_back_is_kept() {
+    for form in ["-q", "-q --json"] {
+        let place = Place::new();
+        std::fs::create_dir(place.path("tmp")).unwrap();
+        let cell = "schema = 1\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1200ms\"\nramp = \"0s\"\n";
+        place.write("cell.toml", cell);
+        let mut command = place.command(&format!("run cell.toml --repeat 2 --on ram:1MiB {form}"));
+        command.env("TMPDIR", place.path("tmp")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running::of(&mut command);
+        place.wait_for_cells(&mut running, 2);
+        let db = rusqlite::Connection::open(place.notebook()).unwrap();
+        db.busy_timeout(A_MOMENT * 100).unwrap();
+        db.execute("UPDATE cells SET cell = '{' WHERE position = 0", []).unwrap();
+        let told = running.finish();
+        told.succeeds().says(&["warning: the notebook took all of run", "could not read it back"]);
+        assert!(!told.stderr.contains("error: "), "{told:?}");
+        assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
+        if form == "-q" {
+            assert!(told.stdout.contains("\ncell #2 "), "{told:?}");
+        } else {
+            let document = told.json();
+            assert_eq!(document["run"]["status"], "finished");
+            let id: String = db.query_row("SELECT id FROM runs", [], |r| r.get(0)).unwrap();
+            assert_eq!(document["run"]["id"], id);
+            assert_eq!(cells(&document).len(), 2);
+        }
+        let status = db.query_row("SELECT status FROM runs", [], |r| r.get::<_, String>(0));
+        assert_eq!(status.unwrap(), "finished");
+    }
+}
+
+/// More cells than can be read back for certain are refused before anything is measured, where a notebook is to
+/// have them.
+#[test]
+fn more_cells_than_the_notebook_reads_back_are_refused() {
+    let place = Place::new();
+    let on: Vec<String> = (0..20).map(|i| format!("--on {i}.img?size=64KiB")).collect();
+    let words = format!("run random-read {} --repeat 500 --ops 1 --ramp 0s -q", on.join(" "));
+    let told = place.iodyno(&words);
+    told.exits(2).says(&["a run of 10500 cells (each step gives 21)", "reads 10000 back"]);
+    assert!(!place.notebook().exists(), "nothing was kept");
+}
+
 /// A disk that is really full: the run is in a notebook among the temporary files.
 #[test]
 #[ignore = "needs root and a tmpfs"]

@@ -56,6 +56,10 @@ fn what_is_written_live_is_read_back() {
         assert!(whole(&cell[kind]["ops"]) > 1000, "{cell}");
     }
     assert!(cell["evidence"]["first_corruption"].is_null());
+    let verdicts = cell["verdicts"].as_array().unwrap();
+    let verified = verdicts.iter().find(|v| v["code"] == "VERIFIED").unwrap();
+    let text = verified["text"].as_str().unwrap();
+    assert!(text.contains("were whole, of this cell, and each"), "{text}");
 }
 
 /// No read is faster than the model has it, to the histogram's resolution.

@@ -47,11 +47,12 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
         );
     }
     if v.verified() > 0 {
-        say("VERIFIED", Level::Note, verified(v));
+        say("VERIFIED", Level::Note, verified(v, cell.evidence.emulated_live));
     }
 }
 
-fn verified(v: &Verification) -> String {
+/// `is_new` says that the target was new in this cell, with nothing on it.
+fn verified(v: &Verification, is_new: bool) -> String {
     let latest = if v.whole == 0 {
         ", and each of the latest write".to_owned()
     } else {
@@ -62,7 +63,7 @@ fn verified(v: &Verification) -> String {
         };
         format!("; whether {} of them are of the latest write can't be told: {why}", v.whole)
     };
-    let writers = writers(&v.writers, v.other_writers);
+    let writers = writers(&v.writers, v.other_writers, is_new);
     format!("{} of {} blocks read were whole, of {writers}{latest}", v.verified(), v.checked)
 }
 
@@ -91,12 +92,16 @@ fn findings(v: &Verification, which: impl Fn(Finding) -> bool) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn writers(writers: &[Writer], others: u64) -> String {
+fn writers(writers: &[Writer], others: u64, is_new: bool) -> String {
     let mut latest: Vec<&Writer> = writers.iter().collect();
     latest.sort_unstable_by_key(|w| core::cmp::Reverse(w.stamp));
-    let shown = latest.iter().take(WRITERS_SHOWN).map(|w| match began(w.stamp) {
-        Some(time) => format!("the run of {time}"),
-        None => format!("a run with seed {} (layout 1)", w.stamp),
+    let shown = latest.iter().take(WRITERS_SHOWN).map(|w| match (w.layout, began(w.stamp)) {
+        // A target that is new in each cell gives its content a stamp that is no time.
+        (0 | 2, None) if is_new => "this cell".to_owned(),
+        (0 | 2, Some(time)) => format!("the run of {time}"),
+        (1, _) => format!("a run with seed {} (layout 1)", w.stamp),
+        (2, None) => format!("a run whose clock was not set (stamp {})", w.stamp),
+        _ => format!("a run with stamp or seed {}", w.stamp),
     });
     let mut words: Vec<String> = shown.collect();
     let more = latest.len().saturating_sub(WRITERS_SHOWN);
@@ -141,5 +146,18 @@ mod tests {
         assert_eq!(seconds(951_868_800).as_deref(), Some("2000-03-01 00:00:00 UTC"));
         assert_eq!(seconds(1_795_373_105).as_deref(), Some("2026-11-22 18:45:05 UTC"));
         assert_eq!(began(1), None);
+    }
+
+    #[test]
+    fn a_stamp_that_is_no_time_names_its_layout() {
+        let words =
+            |stamp, layout, is_new| writers(&[Writer { stamp, reads: 1, layout }], 0, is_new);
+        assert_eq!(words(1, 1, false), "a run with seed 1 (layout 1)");
+        assert_eq!(words(1, 2, true), "this cell");
+        assert_eq!(words(1, 2, false), "a run whose clock was not set (stamp 1)");
+        assert_eq!(words(1, 0, false), "a run with stamp or seed 1");
+        let time = 1_795_373_105 * 1_000_000_000;
+        assert_eq!(words(time, 2, false), "the run of 2026-11-22 18:45:05 UTC");
+        assert_eq!(words(time, 1, false), format!("a run with seed {time} (layout 1)"));
     }
 }

@@ -1,0 +1,147 @@
+//! A run of as many cells as may be planned is read back, in the memory that a reader may take.
+
+use iodyno_measure::{
+    Cell, CellKey, Conditions, Evidence, Interval, Level, Storage, StorageLayer, Verdict,
+};
+use iodyno_notebook::{CELLS_PLANNED_MAX, Error, Notebook, Outcome, RunHead};
+use iodyno_units::OpKind;
+use rusqlite::Connection;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a reader may hold at once: a run, and beside it what belongs to no cell.
+const HEAP_BYTES_MAX: usize = 416 << 20;
+
+/// Counts what is allocated.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+/// One test at a time: they share the counts.
+static ALONE: Mutex<()> = Mutex::new(());
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A cell as it is measured on a disk: its text has 3 KB.
+fn measured(intervals: usize) -> Cell {
+    let words = |n: usize| "what a check found and what it means ".repeat(n);
+    let mut interval = Interval::default();
+    for kind in [OpKind::Read, OpKind::Write] {
+        // 14 octaves: 20 µs to 327 ms.
+        let service = &mut interval.class_mut(kind).service;
+        service.record(20_000);
+        service.record(20_000 << 14);
+    }
+    interval.trim();
+    let layer = |kind: &str| StorageLayer { kind: kind.to_owned(), name: "nvme0n1".to_owned() };
+    let conditions =
+        Conditions { governor: Some("performance".to_owned()), ..Conditions::default() };
+    Cell {
+        key: CellKey {
+            name: "before round 25 of 25".to_owned(),
+            target: "/dev/disk/by-id/nvme-Example_9_S3RIALNUMB3R".to_owned(),
+            workload: "random-65-35".to_owned(),
+            engine: "uring".to_owned(),
+            blocks: vec![(4096, 0.5), (8192, 0.5)],
+            ..CellKey::default()
+        },
+        window_ns: 60_000_000_000,
+        interval_ns: 15_000_000_000,
+        series: vec![interval; intervals],
+        evidence: Evidence {
+            storage: Some(Storage {
+                layers: vec![layer("file_system"), layer("raid"), layer("disk")],
+                lowest: vec!["nvme0n1".to_owned()],
+                ..Storage::default()
+            }),
+            conditions: Some(conditions),
+            ..Evidence::default()
+        },
+        facts: (0..8).map(|i| (format!("uring.fact.{i}"), words(1))).collect(),
+        verdicts: (0..5)
+            .map(|_| Verdict { code: "CODE".to_owned(), level: Level::Note, text: words(3) })
+            .collect(),
+        ..Cell::default()
+    }
+}
+
+/// A notebook with a run of so many cells, each as this one.
+fn with_cells(path: &Path, cell: &Cell, count: usize) -> Notebook {
+    let notebook = Notebook::open(path).unwrap();
+    let mut writer = notebook.begin(&RunHead::default()).unwrap();
+    writer.finish_cell(0, cell).unwrap();
+    writer.finish(&Outcome::Finished, &[]).unwrap();
+    let db = Connection::open(path).unwrap();
+    let names = |table: &str, without: &[&str]| -> String {
+        let mut query = db.prepare("SELECT name FROM pragma_table_info(?1)").unwrap();
+        let names = query.query_map([table], |r| r.get::<_, String>(0)).unwrap();
+        let names = names.map(Result::unwrap).filter(|name| !without.contains(&name.as_str()));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let cells = names("cells", &["number", "position"]);
+    let rows = names("intervals", &["cell"]);
+    db.execute_batch(&format!(
+        "WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c WHERE x < {count})
+         INSERT INTO cells (number, position, {cells}) SELECT x, x - 1, {cells} FROM c, cells;
+         WITH c AS (SELECT number AS cell FROM cells WHERE number > 1)
+         INSERT INTO intervals (cell, {rows}) SELECT c.cell, {rows} FROM c, (SELECT {rows} FROM intervals)"
+    ))
+    .unwrap();
+    notebook
+}
+
+#[test]
+fn as_many_cells_as_may_be_planned_are_read() {
+    let _alone = ALONE.lock().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let cell = measured(4);
+    let notebook = with_cells(&folder.path().join("n.sqlite"), &cell, CELLS_PLANNED_MAX);
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let run = notebook.load("last").unwrap();
+    let most = MOST.load(Ordering::Relaxed) - before;
+    println!(
+        "{} MiB at most, {} MiB in the end",
+        most >> 20,
+        (NOW.load(Ordering::Relaxed) - before) >> 20
+    );
+    assert_eq!(run.cells.len(), CELLS_PLANNED_MAX);
+    let (first, last) = (&run.cells[0], run.cells.last().unwrap());
+    assert_eq!((&last.key, &last.verdicts), (&cell.key, &cell.verdicts));
+    assert_eq!(first.total(), cell.total());
+    assert!(most < HEAP_BYTES_MAX, "{} MiB", most >> 20);
+}
+
+/// Where even one interval a cell is too much, the reader says so, and took no more memory to find out.
+#[test]
+fn more_cells_than_fit_are_not_read() {
+    let _alone = ALONE.lock().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let notebook = with_cells(&folder.path().join("n.sqlite"), &measured(1), 3 * CELLS_PLANNED_MAX);
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let error = notebook.load("last").unwrap_err();
+    let most = MOST.load(Ordering::Relaxed) - before;
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+    assert!(error.to_string().contains("10000 cells"), "{error}");
+    assert!(most < HEAP_BYTES_MAX, "{} MiB", most >> 20);
+}
