@@ -1,17 +1,16 @@
-//! The house rules that no compiler checks: crates import downward only, and the README's commands
-//! work.
+//! Rules of the workspace that no compiler checks: crates import lower layers only, and only `target`
+//! writes files.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Floors as ARCHITECTURE.md has them.
-const FLOORS: &[(&str, u32)] = &[
+/// Layers as ARCHITECTURE.md has them.
+const LAYERS: &[(&str, u32)] = &[
     ("units", 0),
     ("nbd", 0),
     ("catalog", 1),
@@ -30,7 +29,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("iodyno", 6),
 ];
 
-/// What the floors alone would allow and the design does not.
+/// What the layers alone would allow and the design does not.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("target", &["workload", "measure", "catalog"]),
     ("drive", &["notebook", "catalog", "target"]),
@@ -40,8 +39,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn crates_import_downward_only() {
-    let floors: BTreeMap<&str, u32> = FLOORS.iter().copied().collect();
+fn crates_import_lower_layers_only() {
+    let layers: BTreeMap<&str, u32> = LAYERS.iter().copied().collect();
     let mut seen = 0;
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let path = entry.unwrap().path().join("Cargo.toml");
@@ -54,10 +53,10 @@ fn crates_import_downward_only() {
             assert!(ours.is_empty(), "bench runs the program; it links nothing of it");
             continue;
         }
-        let floor = *floors.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no floor"));
+        let layer = *layers.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no layer"));
         for dependency in ours {
             assert!(
-                floors[dependency] < floor,
+                layers[dependency] < layer,
                 "{name} imports {dependency}, which is not below it"
             );
             let forbidden = FORBIDDEN.iter().any(|(n, f)| *n == name && f.contains(&dependency));
@@ -65,7 +64,7 @@ fn crates_import_downward_only() {
         }
         seen += 1;
     }
-    assert_eq!(seen, FLOORS.len());
+    assert_eq!(seen, LAYERS.len());
 }
 
 /// Calls that make, write, cut, rename or remove files.
@@ -145,58 +144,4 @@ fn only_target_writes_files() {
     }
     let idle: Vec<_> = WRITERS.iter().filter(|(place, _)| !used.contains(place)).collect();
     assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
-}
-
-/// Every command of the README's blocks marked `block`. A comment `# exit N` gives the exit code.
-fn readme_commands(block: &str) -> Vec<(String, i32)> {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let mut commands = Vec::new();
-    let mut inside = false;
-    for line in readme.lines() {
-        if let Some(info) = line.strip_prefix("```") {
-            inside = info == block;
-        } else if inside && !line.trim().is_empty() {
-            let (command, comment) = line.split_once(" # ").unwrap_or((line, ""));
-            let code = comment.trim().strip_prefix("exit ").map_or(0, |c| c.parse().unwrap());
-            commands.push((command.trim().to_owned(), code));
-        }
-    }
-    commands
-}
-
-/// Runs them in a new folder, one after the other.
-fn run_readme(block: &str) {
-    let commands = readme_commands(block);
-    assert!(!commands.is_empty(), "the README has no `{block}` block");
-    let folder = tempfile::tempdir().unwrap();
-    let program = Path::new(env!("CARGO_BIN_EXE_iodyno"));
-    let path =
-        format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    for (command, code) in commands {
-        if command == "./test" {
-            continue;
-        }
-        // From the checkout it is cargo that runs the program; here it is built already.
-        let command = command.replace("cargo run --release --", "iodyno");
-        let output = Command::new("bash")
-            .args(["-c", &command])
-            .current_dir(folder.path())
-            .env("PATH", &path)
-            .env("XDG_DATA_HOME", folder.path().join("data"))
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "`{command}`: {errors}");
-    }
-}
-
-#[test]
-fn the_readmes_commands_work() {
-    run_readme("sh");
-}
-
-#[test]
-#[ignore = "needs root and loop devices"]
-fn the_readmes_commands_for_root_work() {
-    run_readme("sh root");
 }
