@@ -2,10 +2,10 @@
 
 use crate::rig::devices;
 use iodyno_live::counts::Looks;
-use iodyno_live::served::{self, Errno, Live, Payload, Sink};
+use iodyno_live::served::{self, Live, Payload, Sink};
 use iodyno_live::store::{HostCall, HostFault, HostFaults, HostFile, Options, Store, WriteError};
 use iodyno_units::rng::{Generator, below, stream};
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -308,7 +308,7 @@ thread_local! {
 struct Nobody;
 
 impl Sink for Nobody {
-    fn done(self, _: Result<(), Errno>) {}
+    fn done(self, _: Result<(), IoError>) {}
 }
 
 /// A stop syncs and closes what the host takes, and says what it does not.
