@@ -282,10 +282,12 @@ impl Connection<'_> {
             // SAFETY: the place is as in `take_payload`; the room is a slice of our own, which is not
             // used until the call is over.
             let received = unsafe { sys::receive(self.fd(), &mut spans, true) }?;
-            let n = received.unwrap_or_default();
-            if n == 0 {
-                return Err(End::Gone);
-            }
+            let n = match received {
+                Some(0) => return Err(End::Gone),
+                Some(n) => n,
+                // A signal ended the wait.
+                None => continue,
+            };
             let placed = n.min(len);
             self.input.end += n - placed;
             start = start.wrapping_add(placed);
