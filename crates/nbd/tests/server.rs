@@ -529,6 +529,21 @@ fn a_client_that_says_goodbye_gets_its_answers() {
     assert_eq!(*export.written.lock().unwrap(), b"bytes");
 }
 
+/// The last answer may be under way, by another thread, when the connection's own finds nothing left to wait for.
+#[test]
+fn a_client_that_says_goodbye_gets_what_is_being_sent() {
+    const LEN: usize = 200 << 10;
+    let lab = Lab::new(Delayed::new(Manner::Each));
+    for round in 0..200 {
+        let mut client = lab.raw().agreed();
+        client.request(Kind::Read as u16, round, 1 << 20, LEN as u32);
+        client.request(Kind::Disc as u16, 0, 0, 0);
+        assert_eq!(client.reply(), (0, round));
+        assert!(client.hear(LEN) == pattern_at(1 << 20, LEN));
+        assert!(client.is_closed());
+    }
+}
+
 /// Signals interrupt the wait for a payload, and nothing else.
 #[test]
 fn a_signal_does_not_end_a_write() {

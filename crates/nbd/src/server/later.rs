@@ -175,6 +175,11 @@ impl Link {
         self.queue().sent_at
     }
 
+    /// Whether a request is still to be answered, or an answer to be sent.
+    pub(crate) fn owes(&self) -> bool {
+        self.pending.load(SeqCst) > 0 || self.queued_bytes.load(SeqCst) > 0
+    }
+
     pub(crate) fn pending(&self) -> usize {
         self.pending.load(SeqCst)
     }

@@ -64,12 +64,12 @@ impl Connection<'_> {
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
-        while (link.pending() > 0 || link.has_queued()) && Instant::now() < deadline {
+        while link.owes() && Instant::now() < deadline {
             if self.send_others().is_err() {
                 return;
             }
             let sleepless = link.fall_asleep(true);
-            if link.pending() > 0 || sleepless {
+            if link.owes() {
                 let until = deadline.min(Instant::now() + LOOK_AGAIN);
                 let _ = sys::wait(self.fd(), false, sleepless, link.bell(), Some(until));
             }
