@@ -52,8 +52,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Bytes of payload and replies that a connection may always have.
     pub own_bytes: usize,
-    /// While others wait for memory, a client that has taken none of its answers, or sent nothing of its payload,
-    /// for so long is ended: at least 256 KiB count.
+    /// While connections wait for memory, one that holds more than its own, and whose client has taken and sent less
+    /// than 256 KiB for so long of what it has to take or to send, is ended.
     pub stall: Duration,
     /// What a client that leaves, or the server's end, leaves to requests that are still to be
     /// answered.
@@ -221,7 +221,7 @@ impl Server {
             members: Arc::clone(&members),
             stopping: Arc::clone(&stopping),
             bell: Arc::clone(&bell),
-            budget: Arc::new(Budget::new(limits.memory_bytes, limits.own_bytes, limits.stall)),
+            budget: Arc::new(Budget::new(&limits)),
             config,
             next_id: AtomicU64::new(0),
         };
