@@ -13,12 +13,16 @@
 
 use super::Limits;
 use super::later::Link;
+use crate::sys::Bell;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Grants are multiples of this, bytes.
 pub(super) const STEP_BYTES: usize = 256 << 10;
+/// A connection keeps a large buffer that it needs no more for this long at most.
+pub(crate) const TRIM_AFTER: Duration = Duration::from_millis(50);
 /// Connections that wait look for stalled ones this often, all of them together.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -29,6 +33,10 @@ pub(crate) struct Budget {
     own_bytes: usize,
     stall: Duration,
     state: Mutex<State>,
+    /// Wakes the acceptor.
+    bell: Arc<Bell>,
+    /// A connection has a large buffer that it may need no more.
+    to_trim: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -85,9 +93,27 @@ impl State {
 }
 
 impl Budget {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, bell: Arc<Bell>) -> Self {
         let Limits { memory_bytes: max_bytes, own_bytes, stall, .. } = *limits;
-        Self { max_bytes, own_bytes, stall, state: Mutex::default() }
+        let (state, to_trim) = (Mutex::default(), AtomicBool::new(false));
+        Self { max_bytes, own_bytes, stall, state, bell, to_trim }
+    }
+
+    /// A connection has a large buffer that it may need no more. The acceptor trims all connections, [`TRIM_AFTER`]
+    /// after the first call.
+    pub(crate) fn ask_to_trim(&self) {
+        if !self.to_trim.load(SeqCst) && !self.to_trim.swap(true, SeqCst) {
+            self.bell.ring();
+        }
+    }
+
+    pub(crate) fn has_to_trim(&self) -> bool {
+        self.to_trim.load(SeqCst)
+    }
+
+    /// The acceptor is about to trim all connections. A connection that has a large buffer later asks again.
+    pub(crate) fn begin_to_trim(&self) {
+        self.to_trim.store(false, SeqCst);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -227,11 +253,10 @@ impl Budget {
 mod tests {
     use super::*;
     use crate::server::Counters;
-    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     fn budget() -> Arc<Budget> {
         let limits = Limits { memory_bytes: 4 * STEP_BYTES, own_bytes: 0, ..Limits::default() };
-        Arc::new(Budget::new(&limits))
+        Arc::new(Budget::new(&limits, Arc::new(Bell::new().unwrap())))
     }
 
     fn link(id: u64, budget: &Arc<Budget>) -> Arc<Link> {

@@ -7,7 +7,10 @@
 //! before it leaves. No thread sends, rings the bell or takes the budget's lock under the queue's lock.
 //!
 //! **Memory.** What is taken for later and what is queued is bounded by the connection's limits, and over all
-//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded.
+//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded. What was
+//! sent is counted no more, so the server must not keep memory for it: where a send ends with a buffer of more than
+//! [`KEEP_BYTES`], the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](super::budget::TRIM_AFTER). The
+//! sender does not do that itself: a client that reads much would need new memory for each answer.
 
 use super::budget::{Budget, STEP_BYTES};
 use super::counters::Counters;
@@ -22,6 +25,9 @@ use std::time::Instant;
 
 /// Bytes that a request counts for, beside its payload.
 const REQUEST_OVERHEAD_BYTES: usize = 128;
+/// A buffer of replies is left alone up to this size, bytes.
+const KEEP_BYTES: usize = 256 << 10;
+
 /// What a connection's thread and everyone who answers it later share.
 pub(crate) struct Link {
     /// The connection's number.
@@ -60,6 +66,13 @@ pub(crate) struct Link {
     closed: AtomicBool,
 }
 
+/// Gives back the memory that a large buffer does not use.
+pub(super) fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEEP_BYTES {
+        buffer.shrink_to_fit();
+    }
+}
+
 #[derive(Default)]
 struct Queue {
     /// What is being sent, and how much of it was.
@@ -75,6 +88,12 @@ struct Queue {
     stuck: bool,
     /// The connection is over.
     closed: bool,
+}
+
+impl Queue {
+    fn is_large(&self) -> bool {
+        self.head.capacity() > KEEP_BYTES || self.tail.capacity() > KEEP_BYTES
+    }
 }
 
 impl Link {
@@ -283,6 +302,9 @@ impl Link {
                 std::mem::swap(&mut q.head, &mut q.tail);
                 if q.head.is_empty() {
                     q.sending = false;
+                    let large = q.is_large();
+                    drop(queue);
+                    self.ask_to_trim(large);
                     return Ok(());
                 }
             }
@@ -321,7 +343,9 @@ impl Link {
                 Ok(None) => {
                     queue.sending = false;
                     queue.stuck = true;
+                    let large = queue.is_large();
                     drop(queue);
+                    self.ask_to_trim(large);
                     self.ring_if(&self.asleep);
                     return Ok(());
                 }
@@ -335,6 +359,24 @@ impl Link {
                 }
             }
         }
+    }
+
+    fn ask_to_trim(&self, large: bool) {
+        if large {
+            self.budget.ask_to_trim();
+        }
+    }
+
+    /// Gives back the memory of what was sent. A head that is being sent is not here; its sender asks again.
+    pub(crate) fn trim(&self) {
+        let mut queue = self.queue();
+        let q = &mut *queue;
+        if !q.sending && q.head.capacity() > KEEP_BYTES {
+            q.head.drain(..q.head_sent);
+            q.head_sent = 0;
+        }
+        trim(&mut q.head);
+        trim(&mut q.tail);
     }
 
     /// The connection's thread wants to send something of its own. False when others' replies are on

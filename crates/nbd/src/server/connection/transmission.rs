@@ -7,7 +7,7 @@
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::export::{Io, Session};
 use crate::server::counters::Tally;
-use crate::server::later::Link;
+use crate::server::later::{self, Link};
 use crate::server::outgoing::Outgoing;
 use crate::sys::{self, Span};
 use crate::wire::{
@@ -415,6 +415,7 @@ impl Connection<'_> {
         let sent = self.send_bytes(&queued, None);
         self.start.link.sent(queued.len());
         queued.clear();
+        later::trim(&mut queued);
         self.queued = queued;
         sent
     }
