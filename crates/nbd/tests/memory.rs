@@ -4,9 +4,14 @@ mod common;
 
 use common::{Delayed, Lab, Manner, Raw, pattern_at};
 use iodyno_nbd::ram::Ram;
-use iodyno_nbd::{CmdFlags, Kind, Limits, ServerConfig};
+use iodyno_nbd::{
+    Answer, CmdFlags, Errno, Export, Info, Io, Kind, Later, Limits, Peer, ServerConfig, Session,
+};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 /// Clients that read nothing.
@@ -216,4 +221,159 @@ fn stopping_does_not_wait_for_memory() {
     assert!(waits.is_closed());
     assert_eq!(export.submitted.load(Ordering::SeqCst), 3);
     export.forget();
+
+/// A client that waits for memory, and does not take what it is sent meanwhile, holds up nobody but itself.
+#[test]
+fn a_client_that_waits_and_takes_nothing_shuts_nobody_out() {
+    let lab = Lab::with(Delayed::new(Manner::Each), limited(Duration::from_millis(300)));
+    let holders = deaf(&lab);
+    // The first block is answered at once, by the connection's thread: it is held up where it sends that.
+    let mut waits: Vec<Raw> = (0..3).map(|_| lab.raw().agreed()).collect();
+    for client in &mut waits {
+        (0..200).for_each(|cookie| client.request(Kind::Read as u16, cookie, 0, 60 << 10));
+    }
+    thread::sleep(Duration::from_millis(200));
+    let mut good = lab.raw().agreed();
+    for cookie in 0..3 {
+        good.request(Kind::Read as u16, cookie, MIB, 2 * MIB as u32);
+        assert_eq!(good.reply(), (0, cookie));
+        assert!(good.hear(2 * MIB as usize) == pattern_at(MIB, 2 * MIB as usize));
+    }
+    drop((holders, waits));
+}
+
+/// It refuses writes, from within the call and as if later.
+struct Refuses;
+
+impl Export for Refuses {
+    fn info(&self) -> Info {
+        Info::new(32 * MIB)
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Session for Refuses {
+    fn submit(&mut self, io: Io<'_>) {
+        match io.command().kind {
+            Kind::Write => io.later().answer(&Answer::Failed(Errno::NoSpace)),
+            Kind::Read => io.fill(|to| to.fill(1)),
+            _ => io.answer(&Answer::Done),
+        }
+    }
+}
+
+/// A client that has got its answer and says nothing more holds nothing.
+#[test]
+fn what_was_refused_at_once_is_held_no_more() {
+    let lab = Lab::with(Refuses, limited(Duration::from_secs(3600)));
+    let mut idle: Vec<Raw> = (0..8).map(|_| lab.raw().agreed()).collect();
+    for client in &mut idle {
+        client.request(Kind::Write as u16, 1, 0, MIB as u32);
+        client.say(&vec![7; MIB as usize]);
+        assert_eq!(client.reply(), (28, 1));
+    }
+    let mut good = lab.raw().agreed();
+    good.request(Kind::Read as u16, 2, 0, 3 * MIB as u32);
+    assert_eq!(good.reply(), (0, 2));
+    good.hear(3 * MIB as usize);
+    drop(idle);
+}
+
+/// One thread answers one request at a time, the oldest first, each after a pause. Reads of the first block are
+/// answered at once.
+struct Paced(mpsc::Sender<Later>);
+
+impl Paced {
+    fn new(pause: Duration) -> Self {
+        let (give, take) = mpsc::channel::<Later>();
+        thread::spawn(move || {
+            for later in take {
+                thread::sleep(pause);
+                later.fill(|to| to.fill(1));
+            }
+        });
+        Self(give)
+    }
+}
+
+impl Export for Paced {
+    fn info(&self) -> Info {
+        Info::new(32 * MIB)
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        Ok(Box::new(Self(self.0.clone())))
+    }
+}
+
+impl Session for Paced {
+    fn submit(&mut self, io: Io<'_>) {
+        match (io.command().kind, io.command().offset_bytes) {
+            (Kind::Read, 0) => io.fill(|to| to.fill(1)),
+            _ => self.0.send(io.later()).unwrap(),
+        }
+    }
+}
+
+/// Clients whose bytes flow are not ended, however long they hold what others wait for: a slow upload, a slow
+/// download, and one that always has many small requests in flight and is in the midst of another.
+#[test]
+fn slow_clients_are_not_stalled_clients() {
+    const STALL: Duration = Duration::from_millis(1500);
+    let limits = Limits {
+        memory_bytes: 8 * MIB as usize,
+        own_bytes: 64 << 10,
+        stall: STALL,
+        ..Limits::default()
+    };
+    let config = ServerConfig { limits, ..ServerConfig::default() };
+    let lab = Lab::with(Paced::new(Duration::from_millis(5)), config);
+    let pace = Duration::from_millis(70);
+    let pieces = 48;
+    let [mut up, mut down, mut steady, mut large] = [(); 4].map(|()| lab.raw().agreed());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let piece = vec![7; 64 << 10];
+            up.request(Kind::Write as u16, 1, MIB, pieces * (64 << 10));
+            for _ in 0..pieces {
+                up.say(&piece);
+                thread::sleep(pace);
+            }
+            assert_eq!(up.reply(), (0, 1));
+        });
+        scope.spawn(move || {
+            down.request(Kind::Read as u16, 2, 0, pieces * (64 << 10));
+            assert_eq!(down.reply(), (0, 2));
+            for _ in 0..pieces {
+                down.hear(64 << 10);
+                thread::sleep(pace);
+            }
+        });
+        scope.spawn(move || {
+            let mut answers = 0;
+            let until = Instant::now() + 2 * STALL;
+            for asked in 1.. {
+                steady.request(Kind::Write as u16, 3, 2 * MIB, 4096);
+                steady.say(&[7; 2048]);
+                if asked > 40 {
+                    assert_eq!(steady.reply(), (0, 3));
+                    answers += 1;
+                }
+                steady.say(&[7; 2048]);
+                if Instant::now() > until {
+                    (answers..asked).for_each(|_| assert_eq!(steady.reply(), (0, 3)));
+                    break;
+                }
+            }
+        });
+        scope.spawn(move || {
+            thread::sleep(STALL / 10);
+            large.request(Kind::Read as u16, 4, 0, 8 * MIB as u32);
+            assert_eq!(large.reply(), (0, 4));
+            large.hear(8 * MIB as usize);
+        });
+    });
 }

@@ -529,6 +529,57 @@ fn a_client_that_says_goodbye_gets_its_answers() {
     assert_eq!(*export.written.lock().unwrap(), b"bytes");
 }
 
+/// The last answer may be under way, by another thread, when the connection's own finds nothing left to wait for.
+#[test]
+fn a_client_that_says_goodbye_gets_what_is_being_sent() {
+    const LEN: usize = 200 << 10;
+    let lab = Lab::new(Delayed::new(Manner::Each));
+    for round in 0..200 {
+        let mut client = lab.raw().agreed();
+        client.request(Kind::Read as u16, round, 1 << 20, LEN as u32);
+        client.request(Kind::Disc as u16, 0, 0, 0);
+        assert_eq!(client.reply(), (0, round));
+        assert!(client.hear(LEN) == pattern_at(1 << 20, LEN));
+        assert!(client.is_closed());
+    }
+}
+
+/// Signals interrupt the wait for a payload, and nothing else.
+#[test]
+fn a_signal_does_not_end_a_write() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing. Without SA_RESTART, system calls are interrupted.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
+    }
+    let interrupt = || {
+        for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            if name.trim() == "nbd" {
+                let id: libc::pid_t = task.file_name().to_str().unwrap().parse().unwrap();
+                // SAFETY: the call touches no memory; the thread may be gone.
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR1) };
+            }
+        }
+    };
+    let bytes = pattern_at(0, 1 << 20);
+    let lab = Lab::new(Ram::new(1 << 20).unwrap());
+    let mut client = lab.raw().agreed();
+    client.request(Kind::Write as u16, 1, 0, bytes.len() as u32);
+    for piece in bytes.chunks(64 << 10) {
+        client.say(piece);
+        std::thread::sleep(Duration::from_millis(5));
+        interrupt();
+    }
+    assert_eq!(client.reply(), (0, 1));
+    client.request(Kind::Read as u16, 2, 0, bytes.len() as u32);
+    assert_eq!(client.reply(), (0, 2));
+    assert!(client.hear(bytes.len()) == bytes);
+}
+
 #[test]
 fn socket_files_are_looked_after() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,6 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What a connection's buffer keeps from one read to the next, bytes.
+const KEEP_BYTES: usize = 256 << 10;
+
 struct Native {
     store: Arc<Store>,
     info: Info,
@@ -57,6 +60,10 @@ impl Session for Client {
                 match self.store.read(at, &mut self.buffer) {
                     Ok(()) => io.answer(&Answer::Data(&self.buffer)),
                     Err(e) => io.answer(&failed(IoError::from(&e))),
+                }
+                // One large read must not hold its memory for the connection's life.
+                if self.buffer.capacity() > KEEP_BYTES {
+                    self.buffer = Vec::new();
                 }
                 return;
             }

@@ -402,3 +402,29 @@ fn plain_memory_has_a_status() {
     running.signal(libc::SIGTERM);
     running.finish().succeeds();
 }
+
+/// A client that read much once and has nothing to say now costs the server no memory for it.
+#[test]
+fn large_reads_at_native_speed_leave_no_buffers() {
+    const MIB: usize = 1 << 20;
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let mut running = place.start("serve ./device.toml --speed native --nbd unix:nbd.sock");
+    running.wait_until("it serves", || place.path("nbd.sock").exists());
+    let uri = format!("nbd+unix:///?socket={}", place.path("nbd.sock").display());
+    let mut bytes = vec![0; 32 * MIB];
+    let mut clients = [(); 6].map(|()| {
+        let mut client = iodyno_nbd::client::Blocking::connect(&uri.parse().unwrap()).unwrap();
+        client.read(0, &mut bytes).unwrap();
+        client
+    });
+    let status = format!("/proc/{}/status", running.id());
+    running.wait_until("its memory is free again", || {
+        let text = std::fs::read_to_string(&status).unwrap();
+        let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10 < 100 * MIB
+    });
+    for client in &mut clients {
+        client.read(0, &mut bytes[..4096]).unwrap();
+    }
+}

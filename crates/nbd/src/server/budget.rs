@@ -7,16 +7,24 @@
 //! are served in their order. So two connections never wait for each other: one that waits still sends what it
 //! owes its client, and a grant shrinks as answers are taken.
 //!
-//! A client that takes nothing would keep its grant for ever. While others wait, one whose grant has not shrunk
-//! for [`Limits::stall`](super::Limits::stall), by its client's fault, is ended.
+//! A client that takes nothing would keep its grant for ever. While connections wait, one that holds a grant and whose
+//! client has taken and sent less than a step for [`Limits::stall`](super::Limits::stall) is ended. A connection
+//! without a grant counts nothing for that, and takes no lock.
 
+use super::Limits;
 use super::later::Link;
-use std::collections::{HashMap, VecDeque};
+use crate::sys::Bell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Grants are multiples of this, bytes.
-const STEP_BYTES: usize = 256 << 10;
+pub(super) const STEP_BYTES: usize = 256 << 10;
+/// A connection keeps a large buffer that it needs no more for this long at most.
+pub(crate) const TRIM_AFTER: Duration = Duration::from_millis(50);
+/// Connections that wait look for stalled ones this often, all of them together.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// See the module.
 #[derive(Debug)]
@@ -25,6 +33,10 @@ pub(crate) struct Budget {
     own_bytes: usize,
     stall: Duration,
     state: Mutex<State>,
+    /// Wakes the acceptor.
+    bell: Arc<Bell>,
+    /// A connection has a large buffer that it may need no more.
+    to_trim: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -33,20 +45,75 @@ struct State {
     /// By the connection's number.
     holders: HashMap<u64, Holder>,
     /// Connections that wait for a grant, the first in front.
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<Waiter>,
+    /// When a connection that waits looked for stalled ones last.
+    looked: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    /// The connection's number.
+    id: u64,
+    /// Its thread may be blocked in a send: those behind it do not wait for it.
+    sending: bool,
 }
 
 #[derive(Debug)]
 struct Holder {
     link: Weak<Link>,
     bytes: usize,
-    /// When the grant was made, or shrank last.
-    since: Instant,
+    /// It waits for its client: the time of the first look that found it so, and [`Link::moved_bytes`] then. A look
+    /// that finds a step more begins again.
+    slow: Option<(Instant, isize)>,
+    /// [`Budget::end_stalled`] ended it.
+    ended: bool,
+}
+
+impl State {
+    /// Makes the grant of a connection so large.
+    fn set_grant(&mut self, link: &Arc<Link>, bytes: usize) {
+        if !self.holders.contains_key(&link.id) && bytes > 0 {
+            let holder = Holder { link: Arc::downgrade(link), bytes: 0, slow: None, ended: false };
+            self.holders.insert(link.id, holder);
+            link.set_granted(true);
+        }
+        self.change_grant(link, bytes);
+    }
+
+    /// As [`Self::set_grant`], where there is one.
+    fn change_grant(&mut self, link: &Link, bytes: usize) {
+        let Some(holder) = self.holders.get_mut(&link.id) else { return };
+        self.granted_bytes = self.granted_bytes - holder.bytes + bytes;
+        holder.bytes = bytes;
+        if bytes == 0 {
+            self.holders.remove(&link.id);
+            link.set_granted(false);
+        }
+    }
 }
 
 impl Budget {
-    pub(crate) fn new(max_bytes: usize, own_bytes: usize, stall: Duration) -> Self {
-        Self { max_bytes, own_bytes, stall, state: Mutex::default() }
+    pub(crate) fn new(limits: &Limits, bell: Arc<Bell>) -> Self {
+        let Limits { memory_bytes: max_bytes, own_bytes, stall, .. } = *limits;
+        let (state, to_trim) = (Mutex::default(), AtomicBool::new(false));
+        Self { max_bytes, own_bytes, stall, state, bell, to_trim }
+    }
+
+    /// A connection has a large buffer that it may need no more. The acceptor trims all connections, [`TRIM_AFTER`]
+    /// after the first call.
+    pub(crate) fn ask_to_trim(&self) {
+        if !self.to_trim.load(SeqCst) && !self.to_trim.swap(true, SeqCst) {
+            self.bell.ring();
+        }
+    }
+
+    pub(crate) fn has_to_trim(&self) -> bool {
+        self.to_trim.load(SeqCst)
+    }
+
+    /// The acceptor is about to trim all connections. A connection that has a large buffer later asks again.
+    pub(crate) fn begin_to_trim(&self) {
+        self.to_trim.store(false, SeqCst);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -58,71 +125,80 @@ impl Budget {
         self.own_bytes
     }
 
-    /// The grant for what a connection holds. One that is over has no share of its own: it could come again.
+    /// The grant for what a connection holds. One that is over has no share of its own: it could come again. Asked
+    /// under the lock: a thread that asked before it could undo a grant that another made meanwhile.
     fn wanted_bytes(&self, link: &Link) -> usize {
         let own_bytes = if link.is_closed() { 0 } else { self.own_bytes };
         link.held_bytes().saturating_sub(own_bytes).next_multiple_of(STEP_BYTES)
     }
 
     /// Grants what the connection holds, the request included that it is about to read. False where that has to
-    /// wait; then it is asked again.
+    /// wait; then it is asked again by [`Self::acquire_in_turn`].
     pub(crate) fn acquire(&self, link: &Arc<Link>) -> bool {
-        let wanted = self.wanted_bytes(link);
+        self.take(&mut self.state(), link)
+    }
+
+    /// As [`Self::acquire`], for a connection that asks again until it gets its grant. From the first call on it
+    /// waits in line; [`Self::withdraw`] takes it out.
+    pub(crate) fn acquire_in_turn(&self, link: &Arc<Link>) -> bool {
         let mut state = self.state();
-        let state = &mut *state;
+        match state.waiting.iter_mut().find(|w| w.id == link.id) {
+            Some(waiter) => waiter.sending = false,
+            None => state.waiting.push_back(Waiter { id: link.id, sending: false }),
+        }
+        let taken = self.take(&mut state, link);
+        if taken {
+            state.waiting.retain(|w| w.id != link.id);
+        }
+        taken
+    }
+
+    fn take(&self, state: &mut State, link: &Arc<Link>) -> bool {
+        let wanted = self.wanted_bytes(link);
         let has = state.holders.get(&link.id).map_or(0, |h| h.bytes);
-        let first = state.waiting.front().is_none_or(|id| *id == link.id);
-        let more = wanted.saturating_sub(has);
-        // A request that is larger than all there is goes alone.
-        let alone = state.granted_bytes == has && link.owed_bytes() == 0;
-        let fits = state.granted_bytes + more <= self.max_bytes || alone;
-        if more > 0 && !(first && fits) {
-            if !state.waiting.contains(&link.id) {
-                state.waiting.push_back(link.id);
+        if wanted > has {
+            let first = state.waiting.iter().find(|w| !w.sending).is_none_or(|w| w.id == link.id);
+            // A request that is larger than all there is goes alone.
+            let alone = state.granted_bytes == has && link.owed_bytes() == 0;
+            let fits = state.granted_bytes + (wanted - has) <= self.max_bytes || alone;
+            if !(first && fits) {
+                return false;
             }
-            return false;
         }
-        state.waiting.retain(|id| *id != link.id);
-        if more > 0 {
-            state.granted_bytes += more;
-            let (link_, since) = (Arc::downgrade(link), Instant::now());
-            state.holders.insert(link.id, Holder { link: link_, bytes: wanted, since });
-            link.set_granted(true);
-        }
+        state.set_grant(link, wanted);
         true
+    }
+
+    /// A connection that waits is about to send, and its client may hold that up: until the connection asks for its
+    /// grant again, those behind it need not wait for it. It keeps its place in the line.
+    pub(crate) fn step_aside(&self, link: &Link) {
+        let mut state = self.state();
+        if let Some(waiter) = state.waiting.iter_mut().find(|w| w.id == link.id) {
+            waiter.sending = true;
+        }
+    }
+
+    /// The connection waits no more.
+    pub(crate) fn withdraw(&self, link: &Link) {
+        self.state().waiting.retain(|w| w.id != link.id);
     }
 
     /// Takes back what the connection holds no more.
     pub(crate) fn settle(&self, link: &Link) {
-        let wanted = self.wanted_bytes(link);
         let mut state = self.state();
-        let state = &mut *state;
-        let Some(holder) = state.holders.get_mut(&link.id) else { return };
-        if wanted < holder.bytes {
-            state.granted_bytes -= holder.bytes - wanted;
-            (holder.bytes, holder.since) = (wanted, Instant::now());
-        }
-        if wanted == 0 {
-            state.holders.remove(&link.id);
-            link.set_granted(false);
+        let wanted = self.wanted_bytes(link);
+        if state.holders.get(&link.id).is_some_and(|h| wanted < h.bytes) {
+            state.change_grant(link, wanted);
         }
     }
 
     /// The connection is over. Requests that are still to be answered hold memory until they are, whatever the
     /// budget says.
     pub(crate) fn leave(&self, link: &Arc<Link>) {
-        self.state().waiting.retain(|id| *id != link.id);
-        let bytes = self.wanted_bytes(link);
-        if bytes == 0 {
-            self.settle(link);
-            return;
-        }
         let mut state = self.state();
-        let has = state.holders.get(&link.id).map_or(0, |h| h.bytes);
-        state.granted_bytes = state.granted_bytes - has + bytes;
-        let (since, weak) = (Instant::now(), Arc::downgrade(link));
-        state.holders.insert(link.id, Holder { link: weak, bytes, since });
-        link.set_granted(true);
+        state.waiting.retain(|w| w.id != link.id);
+        let bytes = self.wanted_bytes(link);
+        state.set_grant(link, bytes);
         drop(state);
         // What was answered meanwhile did not know of the grant.
         self.settle(link);
@@ -133,22 +209,113 @@ impl Budget {
         self.state().granted_bytes > self.max_bytes
     }
 
-    /// Ends the connection whose client has taken or sent nothing worth a step for longest, if that is too long.
-    /// Asked by connections that wait; the first of them looks.
-    pub(crate) fn end_stalled(&self, asks: &Link) {
-        let state = self.state();
-        if state.waiting.front() != Some(&asks.id) {
-            return;
-        }
-        let stalled = state.holders.iter().filter_map(|(id, holder)| {
-            let link = holder.link.upgrade()?;
-            let waits_for_us = state.waiting.contains(id);
-            let by_client = link.waits_for_client(!waits_for_us);
-            (by_client && holder.since.elapsed() > self.stall).then_some((holder.since, link))
-        });
-        if let Some((_, link)) = stalled.min_by_key(|(since, _)| *since) {
+    /// Ends the connection whose client has taken and sent less than a step for longest, if that is too long. Asked
+    /// by connections that wait.
+    pub(crate) fn end_stalled(&self) {
+        if let Some(link) = self.find_stalled(Instant::now()) {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
         }
+    }
+
+    fn find_stalled(&self, now: Instant) -> Option<Arc<Link>> {
+        let mut state = self.state();
+        let state = &mut *state;
+        if state.looked.is_some_and(|at| now.saturating_duration_since(at) < LOOK_EVERY) {
+            return None;
+        }
+        state.looked = Some(now);
+        let waiting: HashSet<u64> = state.waiting.iter().map(|w| w.id).collect();
+        let mut stalled: Option<(Instant, &mut Holder, Arc<Link>)> = None;
+        for (id, holder) in state.holders.iter_mut().filter(|(_, h)| !h.ended) {
+            let Some(link) = holder.link.upgrade() else { continue };
+            if !link.waits_for_client(!waiting.contains(id)) {
+                holder.slow = None;
+                continue;
+            }
+            let moved = link.moved_bytes();
+            match holder.slow {
+                Some((since, then)) if moved.wrapping_sub(then) < STEP_BYTES as isize => {
+                    let too_long = now.saturating_duration_since(since) > self.stall;
+                    if too_long && stalled.as_ref().is_none_or(|(longest, ..)| since < *longest) {
+                        stalled = Some((since, holder, link));
+                    }
+                }
+                _ => holder.slow = Some((now, moved)),
+            }
+        }
+        let (_, holder, link) = stalled?;
+        holder.ended = true;
+        Some(link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Counters;
+
+    fn budget() -> Arc<Budget> {
+        let limits = Limits { memory_bytes: 4 * STEP_BYTES, own_bytes: 0, ..Limits::default() };
+        Arc::new(Budget::new(&limits, Arc::new(Bell::new().unwrap())))
+    }
+
+    fn link(id: u64, budget: &Arc<Budget>) -> Arc<Link> {
+        let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let counters = Arc::<Counters>::default();
+        Arc::new(Link::new(id, socket.into(), true, counters, Arc::clone(budget)))
+    }
+
+    /// Another thread's answer settles while the connection's thread gets a grant for its next request.
+    #[test]
+    fn a_grant_outlasts_what_was_true_before_it() {
+        let link = link(1, &budget());
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(SeqCst) {
+                    link.budget.settle(&link);
+                }
+            });
+            let kept = (0..200_000).all(|_| {
+                link.set_own_bytes(1);
+                assert!(link.budget.acquire(&link));
+                std::hint::spin_loop();
+                let kept = link.budget.state().granted_bytes == STEP_BYTES;
+                link.keep_own_bytes(0);
+                kept
+            });
+            over.store(true, SeqCst);
+            assert!(kept);
+        });
+        assert_eq!(link.budget.state().granted_bytes, 0);
+    }
+
+    /// Connections get grants in their order. One that sends is passed over, and keeps its place.
+    #[test]
+    fn a_connection_that_sends_lets_the_others_go_first() {
+        let budget = budget();
+        let [holds, sends, waits] = [1, 2, 3].map(|id| link(id, &budget));
+        holds.set_own_bytes(2 * STEP_BYTES);
+        assert!(budget.acquire(&holds));
+        for link in [&sends, &waits] {
+            link.set_own_bytes(3 * STEP_BYTES);
+            assert!(!budget.acquire_in_turn(link));
+        }
+        waits.set_own_bytes(STEP_BYTES);
+        assert!(!budget.acquire_in_turn(&waits));
+        budget.step_aside(&sends);
+        assert!(budget.acquire_in_turn(&waits));
+        // Room for both that wait now, and the first of them has come back.
+        assert!(!budget.acquire_in_turn(&sends));
+        waits.set_own_bytes(2 * STEP_BYTES);
+        assert!(!budget.acquire(&waits));
+        assert!(!budget.acquire_in_turn(&waits));
+        holds.keep_own_bytes(0);
+        assert!(!budget.acquire_in_turn(&waits));
+        assert!(budget.acquire_in_turn(&sends));
+        budget.withdraw(&waits);
+        sends.keep_own_bytes(STEP_BYTES);
+        assert!(budget.acquire(&waits));
     }
 }
 

@@ -29,6 +29,8 @@ const INPUT_BYTES: usize = 256 << 10;
 /// After a payload that was received straight to its place, no more than this is received: more would have
 /// to be copied if another follows.
 const BETWEEN_BYTES: usize = 4096;
+/// What goes to TLS at a time: about what it takes at once, bytes.
+const TLS_BYTES: usize = 64 << 10;
 
 /// Why a connection ended.
 #[derive(Debug)]
@@ -149,13 +151,18 @@ impl<'a> Connection<'a> {
     /// Sends all of it, waiting as long as it takes.
     fn send_bytes(&mut self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
         let fd = self.fd();
+        let link = &self.start.link;
         match &mut self.pipe {
             Pipe::Plain => {
                 let mut spans = [Span::new(bytes.as_ptr(), bytes.len())];
                 // SAFETY: the span is the slice.
-                unsafe { send_all(fd, &mut spans, deadline) }
+                unsafe { send_all(link, &mut spans, deadline) }
             }
-            Pipe::Tls(tls) => tls.send_all(fd, bytes, deadline),
+            Pipe::Tls(tls) => bytes.chunks(TLS_BYTES).try_for_each(|bytes| {
+                tls.send_all(fd, bytes, deadline)?;
+                link.moved(bytes.len());
+                Ok(())
+            }),
         }
     }
 }
@@ -165,14 +172,18 @@ impl<'a> Connection<'a> {
 /// # Safety
 /// As for [`sys::send`].
 unsafe fn send_all(
-    fd: BorrowedFd<'_>,
+    link: &Link,
     mut spans: &mut [Span],
     deadline: Option<Instant>,
 ) -> io::Result<()> {
+    let fd = link.socket.as_fd();
     while !spans.is_empty() {
         // SAFETY: the caller's promise.
         match unsafe { sys::send(fd, spans) }? {
-            Some(n) => spans = sys::advance(spans, n),
+            Some(n) => {
+                link.moved(n);
+                spans = sys::advance(spans, n);
+            }
             None => {
                 if sys::wait(fd, false, true, None, deadline)?.nothing() {
                     return Err(io::ErrorKind::TimedOut.into());

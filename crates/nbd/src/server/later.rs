@@ -4,12 +4,15 @@
 //! what does not fit to the connection's thread.
 //!
 //! At most one thread sends at a time. Others append to the queue and go; the sender looks again
-//! before it leaves. The queue's lock is never held during a system call.
+//! before it leaves. No thread sends, rings the bell or takes the budget's lock under the queue's lock.
 //!
 //! **Memory.** What is taken for later and what is queued is bounded by the connection's limits, and over all
-//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded.
+//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded. What was
+//! sent is counted no more, so the server must not keep memory for it: where a send ends with a buffer of more than
+//! [`KEEP_BYTES`], the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](super::budget::TRIM_AFTER). The
+//! sender does not do that itself: a client that reads much would need new memory for each answer.
 
-use super::budget::Budget;
+use super::budget::{Budget, STEP_BYTES};
 use super::counters::Counters;
 use crate::export::Answer;
 use crate::sys::{self, Bell, Span};
@@ -22,6 +25,8 @@ use std::time::Instant;
 
 /// Bytes that a request counts for, beside its payload.
 const REQUEST_OVERHEAD_BYTES: usize = 128;
+/// A buffer of replies is left alone up to this size, bytes.
+const KEEP_BYTES: usize = 256 << 10;
 
 /// What a connection's thread and everyone who answers it later share.
 pub(crate) struct Link {
@@ -53,7 +58,19 @@ pub(crate) struct Link {
     /// Bytes that the connection's thread itself holds: replies that it did not send yet, and the payload of the
     /// request that it is at. Only kept where something is granted, or asked for.
     own_bytes: AtomicUsize,
+    /// The connection's thread carries out a request: its client is not what it waits for.
+    submits: AtomicBool,
+    /// Bytes that went into the socket and came out of it. Only kept where something is granted; the budget looks at
+    /// differences.
+    moved_bytes: AtomicUsize,
     closed: AtomicBool,
+}
+
+/// Gives back the memory that a large buffer does not use.
+pub(super) fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEEP_BYTES {
+        buffer.shrink_to_fit();
+    }
 }
 
 #[derive(Default)]
@@ -71,6 +88,12 @@ struct Queue {
     stuck: bool,
     /// The connection is over.
     closed: bool,
+}
+
+impl Queue {
+    fn is_large(&self) -> bool {
+        self.head.capacity() > KEEP_BYTES || self.tail.capacity() > KEEP_BYTES
+    }
 }
 
 impl Link {
@@ -99,6 +122,8 @@ impl Link {
             budget,
             granted: AtomicBool::new(false),
             own_bytes: AtomicUsize::new(0),
+            submits: AtomicBool::new(false),
+            moved_bytes: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         }
     }
@@ -131,14 +156,49 @@ impl Link {
         self.granted.store(granted, SeqCst);
     }
 
+    /// What the connection's thread holds, with the request that it is about to read. The budget is asked next.
     pub(crate) fn set_own_bytes(&self, bytes: usize) {
         self.own_bytes.store(bytes, SeqCst);
+    }
+
+    /// What the connection's thread still holds, where something is granted: the rest goes back to the budget.
+    #[inline]
+    pub(crate) fn keep_own_bytes(&self, bytes: usize) {
+        if self.granted() && bytes < self.own_bytes.swap(bytes, SeqCst) {
+            // The client took or sent all that this waited for.
+            self.moved(STEP_BYTES);
+            self.settle();
+        }
+    }
+
+    /// The connection's thread begins or ends to carry out a request. Only kept where something is granted.
+    #[inline]
+    pub(crate) fn set_submits(&self, submits: bool) {
+        if submits && self.granted() || !submits && self.submits.load(SeqCst) {
+            self.submits.store(submits, SeqCst);
+        }
+    }
+
+    /// So many bytes went into the socket or came out of it.
+    #[inline]
+    pub(crate) fn moved(&self, bytes: usize) {
+        if self.granted() {
+            self.moved_bytes.fetch_add(bytes, SeqCst);
+        }
+    }
+
+    /// The same without what lies in the socket: a Unix socket takes more only when its client has taken most of
+    /// what is in it, and until then a slow client would look as one that takes nothing. Can be negative.
+    pub(crate) fn moved_bytes(&self) -> isize {
+        let untaken = sys::untaken_bytes(self.socket.as_fd()).unwrap_or(0);
+        self.moved_bytes.load(SeqCst).wrapping_sub(untaken) as isize
     }
 
     /// Whether it is its client that has to take or to send something; `own` says whether its thread waits for
     /// nothing else.
     pub(crate) fn waits_for_client(&self, own: bool) -> bool {
         !self.is_closed()
+            && !self.submits.load(SeqCst)
             && (self.queued_bytes.load(SeqCst) > 0 || own && self.own_bytes.load(SeqCst) > 0)
     }
 
@@ -173,6 +233,11 @@ impl Link {
     /// When the last of them began.
     pub(crate) fn last_send(&self) -> Option<Instant> {
         self.queue().sent_at
+    }
+
+    /// Whether a request is still to be answered, or an answer to be sent.
+    pub(crate) fn owes(&self) -> bool {
+        self.pending.load(SeqCst) > 0 || self.queued_bytes.load(SeqCst) > 0
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -232,39 +297,55 @@ impl Link {
         queue.sending = true;
         queue.stuck = false;
         loop {
-            if queue.head_sent == queue.head.len() {
+            if queue.head.is_empty() {
                 let q = &mut *queue;
-                q.head.clear();
-                q.head_sent = 0;
                 std::mem::swap(&mut q.head, &mut q.tail);
                 if q.head.is_empty() {
                     q.sending = false;
+                    let large = q.is_large();
+                    drop(queue);
+                    self.ask_to_trim(large);
                     return Ok(());
                 }
             }
             // Only the sender touches the head, so that it can be out of the queue meanwhile.
-            let head = std::mem::take(&mut queue.head);
-            let from = queue.head_sent;
+            let mut head = std::mem::take(&mut queue.head);
+            let mut from = queue.head_sent;
             let begun = Instant::now();
             drop(queue);
             let span = Span::new(head[from..].as_ptr(), head.len() - from);
             // SAFETY: the span is the rest of a vector that is ours.
             let sent = unsafe { sys::send(self.socket.as_fd(), &[span]) };
-            queue = self.queue();
-            queue.head = head;
             match sent {
-                Ok(Some(n)) => {
-                    queue.head_sent += n;
+                Ok(Some(n)) if from + n == head.len() => {
+                    head.clear();
+                    from = 0;
+                }
+                Ok(Some(n)) => from += n,
+                Ok(None) | Err(_) => {}
+            }
+            if let Ok(Some(n)) = sent {
+                self.moved(n);
+                self.sent(n);
+            }
+            queue = self.queue();
+            if queue.closed {
+                queue.sending = false;
+                return Ok(());
+            }
+            queue.head = head;
+            queue.head_sent = from;
+            match sent {
+                Ok(Some(_)) => {
                     queue.sent_at = Some(begun);
                     self.sends.fetch_add(1, SeqCst);
-                    self.queued_bytes.fetch_sub(n, SeqCst);
-                    self.settle();
-                    self.ring_if(&self.wants_room);
                 }
                 Ok(None) => {
                     queue.sending = false;
                     queue.stuck = true;
+                    let large = queue.is_large();
                     drop(queue);
+                    self.ask_to_trim(large);
                     self.ring_if(&self.asleep);
                     return Ok(());
                 }
@@ -278,6 +359,24 @@ impl Link {
                 }
             }
         }
+    }
+
+    fn ask_to_trim(&self, large: bool) {
+        if large {
+            self.budget.ask_to_trim();
+        }
+    }
+
+    /// Gives back the memory of what was sent. A head that is being sent is not here; its sender asks again.
+    pub(crate) fn trim(&self) {
+        let mut queue = self.queue();
+        let q = &mut *queue;
+        if !q.sending && q.head.capacity() > KEEP_BYTES {
+            q.head.drain(..q.head_sent);
+            q.head_sent = 0;
+        }
+        trim(&mut q.head);
+        trim(&mut q.tail);
     }
 
     /// The connection's thread wants to send something of its own. False when others' replies are on
@@ -307,15 +406,20 @@ impl Link {
 
     /// Takes all that is queued, for the connection's thread to send; with TLS only. It is [`Self::sent`] then.
     pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
-        into.clear();
+        debug_assert!(into.is_empty());
         let mut queue = self.queue();
         std::mem::swap(&mut queue.tail, into);
     }
 
     /// So many bytes that were taken from the queue are sent.
     pub(crate) fn sent(&self, bytes: usize) {
-        self.queued_bytes.fetch_sub(bytes, SeqCst);
+        let all = self.queued_bytes.fetch_sub(bytes, SeqCst) == bytes;
+        if all {
+            // A client that took all there was is not slow, however little it was.
+            self.moved(STEP_BYTES);
+        }
         self.settle();
+        self.ring_if(&self.wants_room);
     }
 
     /// The connection is over: answers go nowhere from here on.

@@ -1,6 +1,6 @@
 //! Sockets to listen on.
 
-use crate::sys::Bell;
+use crate::sys::{Bell, timespec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::net::{
@@ -13,6 +13,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,12 +200,17 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
     }
 }
 
-/// Waits for a connection or the bell.
-pub(crate) fn wait(listeners: &[Listener], bell: &Bell) -> io::Result<()> {
+/// Waits for a connection or the bell, until the deadline.
+pub(crate) fn wait(
+    listeners: &[Listener],
+    bell: &Bell,
+    deadline: Option<Instant>,
+) -> io::Result<()> {
     let sockets = listeners.iter().map(AsFd::as_fd);
     let mut fds: Vec<PollFd<'_>> =
         sockets.chain([bell.fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    match poll(&mut fds, None) {
+    let left = deadline.map(|d| timespec(d.saturating_duration_since(Instant::now())));
+    match poll(&mut fds, left.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(e) => Err(e.into()),
     }

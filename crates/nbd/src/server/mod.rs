@@ -25,7 +25,7 @@ use crate::export::Export;
 use crate::sys::{self, Bell};
 use crate::tls::ServerTls;
 use crate::wire::{Directory, Info, NAME_MAX};
-use budget::Budget;
+use budget::{Budget, TRIM_AFTER};
 use connection::{End, Start};
 use listen::Listener;
 use std::collections::{BTreeMap, HashMap};
@@ -52,8 +52,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Bytes of payload and replies that a connection may always have.
     pub own_bytes: usize,
-    /// While others wait for memory, a client that has taken none of its answers, or sent nothing of its payload,
-    /// for so long is ended: at least 256 KiB count.
+    /// While connections wait for memory, one that holds more than its own, and whose client has taken and sent less
+    /// than 256 KiB for so long of what it has to take or to send, is ended.
     pub stall: Duration,
     /// What a client that leaves, or the server's end, leaves to requests that are still to be
     /// answered.
@@ -221,7 +221,7 @@ impl Server {
             members: Arc::clone(&members),
             stopping: Arc::clone(&stopping),
             bell: Arc::clone(&bell),
-            budget: Arc::new(Budget::new(limits.memory_bytes, limits.own_bytes, limits.stall)),
+            budget: Arc::new(Budget::new(&limits, Arc::clone(&bell))),
             config,
             next_id: AtomicU64::new(0),
         };
@@ -313,11 +313,13 @@ struct Acceptor {
 
 impl Acceptor {
     fn run(&self, listeners: &[Listener]) {
+        let mut trim_at = None;
         while !self.stopping.load(Ordering::SeqCst) {
-            if listen::wait(listeners, &self.bell).is_err() {
+            if listen::wait(listeners, &self.bell, trim_at).is_err() {
                 // Nothing that can be mended here, but worth another try.
                 thread::sleep(Duration::from_millis(50));
             }
+            trim_at = self.trim(trim_at);
             for listener in listeners {
                 while let Some(accepted) = listener.accept() {
                     let Ok((socket, address)) = accepted else {
@@ -330,6 +332,25 @@ impl Acceptor {
                 }
             }
         }
+    }
+
+    /// Where a connection has memory to give back, trims all of them at the time set for that. Gives the time that is
+    /// set now.
+    fn trim(&self, at: Option<Instant>) -> Option<Instant> {
+        self.bell.silence();
+        if !self.budget.has_to_trim() {
+            return None;
+        }
+        let Some(at) = at else { return Some(Instant::now() + TRIM_AFTER) };
+        if Instant::now() < at {
+            return Some(at);
+        }
+        self.budget.begin_to_trim();
+        let links: Vec<_> = self.members.lock().values().map(|m| Arc::clone(&m.link)).collect();
+        for link in links {
+            link.trim();
+        }
+        None
     }
 
     /// Ends the connection that has been negotiating for longest. False where there is none.

@@ -60,6 +60,7 @@ impl Lab {
         let stream = UnixStream::connect(&self.socket).unwrap();
         // A test that would hang shall fail.
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
         Raw(stream)
     }
 

@@ -401,7 +401,7 @@ fn what_could_not_be_read_may_hold_anything() {
     export.kind = Kind::Nbd;
     assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
     export.content = Some(Content { starts_with_zeroes: true, ..Content::default() });
-    assert_eq!(codes(&export), [RefusalCode::HoldsData]);
+    assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
 }
 
 /// To a purge, what looks blank is not: it takes what no sample found, too.

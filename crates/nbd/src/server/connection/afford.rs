@@ -2,7 +2,7 @@
 
 use super::transmission::{LOOK_AGAIN, Work};
 use super::{Connection, End, Pipe};
-use crate::server::later::counted_bytes;
+use crate::server::later::{Link, counted_bytes};
 use crate::sys;
 use crate::wire::Command;
 use std::sync::Arc;
@@ -33,8 +33,22 @@ impl Connection<'_> {
         work.session.rest();
         let link = Arc::clone(&self.start.link);
         link.set_own_bytes(counted_bytes(command));
-        while !link.budget.acquire(&link) {
-            link.budget.end_stalled(&link);
+        let waited = self.wait_in_turn(&link);
+        if waited.is_err() {
+            link.budget.withdraw(&link);
+        }
+        waited
+    }
+
+    fn wait_in_turn(&mut self, link: &Arc<Link>) -> Result<(), End> {
+        while !link.budget.acquire_in_turn(link) {
+            link.budget.end_stalled();
+            if matches!(self.pipe, Pipe::Tls(_)) && link.has_queued() {
+                // This may wait for the client.
+                link.budget.step_aside(link);
+                self.send_others()?;
+                continue;
+            }
             self.send_others()?;
             let more = link.fall_asleep(true) && matches!(self.pipe, Pipe::Plain);
             let until = Instant::now() + LOOK_AGAIN;

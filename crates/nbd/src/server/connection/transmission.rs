@@ -7,6 +7,7 @@
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::export::{Io, Session};
 use crate::server::counters::Tally;
+use crate::server::later::{self, Link};
 use crate::server::outgoing::Outgoing;
 use crate::sys::{self, Span};
 use crate::wire::{
@@ -64,12 +65,12 @@ impl Connection<'_> {
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
-        while (link.pending() > 0 || link.has_queued()) && Instant::now() < deadline {
+        while link.owes() && Instant::now() < deadline {
             if self.send_others().is_err() {
                 return;
             }
             let sleepless = link.fall_asleep(true);
-            if link.pending() > 0 || sleepless {
+            if link.owes() {
                 let until = deadline.min(Instant::now() + LOOK_AGAIN);
                 let _ = sys::wait(self.fd(), false, sleepless, link.bell(), Some(until));
             }
@@ -120,6 +121,7 @@ impl Connection<'_> {
                 Some(0) => return Err(End::Gone),
                 Some(n) => {
                     self.input.end += n;
+                    self.start.link.moved(n);
                     self.watch_answer(&mut *work.session);
                     return Ok(true);
                 }
@@ -186,14 +188,7 @@ impl Connection<'_> {
                 Admission::Run(command) if payload <= have => {
                     count(&mut self.tally, &command);
                     let data = &self.input.bytes()[REQUEST_BYTES..REQUEST_BYTES + payload];
-                    work.session.submit(Io {
-                        command,
-                        data,
-                        placed: false,
-                        out: &mut work.out,
-                        link: &self.start.link,
-                        answered: false,
-                    });
+                    work.submit(&self.start.link, command, data, false);
                     self.input.start += REQUEST_BYTES + payload;
                     self.input.sparing = false;
                 }
@@ -228,9 +223,7 @@ impl Connection<'_> {
                     return Err(End::Violation(violation));
                 }
             }
-            if self.start.link.granted() {
-                self.start.link.set_own_bytes(work.out.held_bytes());
-            }
+            self.start.link.keep_own_bytes(work.out.held_bytes());
             if work.out.is_full() {
                 self.flush(work)?;
             }
@@ -261,14 +254,8 @@ impl Connection<'_> {
             Some(self.receive_payload(len)?)
         };
         count(&mut self.tally, &command);
-        work.session.submit(Io {
-            command,
-            data: buffer.as_deref().unwrap_or_default(),
-            placed: buffer.is_none(),
-            out: &mut work.out,
-            link: &self.start.link,
-            answered: false,
-        });
+        let data = buffer.as_deref().unwrap_or_default();
+        work.submit(&self.start.link, command, data, buffer.is_none());
         Ok(())
     }
 
@@ -282,10 +269,13 @@ impl Connection<'_> {
             // SAFETY: the place is as in `take_payload`; the room is a slice of our own, which is not
             // used until the call is over.
             let received = unsafe { sys::receive(self.fd(), &mut spans, true) }?;
-            let n = received.unwrap_or_default();
-            if n == 0 {
-                return Err(End::Gone);
-            }
+            let n = match received {
+                Some(0) => return Err(End::Gone),
+                Some(n) => n,
+                // A signal ended the wait.
+                None => continue,
+            };
+            self.start.link.moved(n);
             let placed = n.min(len);
             self.input.end += n - placed;
             start = start.wrapping_add(placed);
@@ -343,6 +333,7 @@ impl Connection<'_> {
                 Some(0) => return Err(End::Gone),
                 Some(n) => {
                     self.input.end += n;
+                    self.start.link.moved(n);
                     return Ok(());
                 }
                 None => {
@@ -423,6 +414,8 @@ impl Connection<'_> {
         link.take_queued(&mut queued);
         let sent = self.send_bytes(&queued, None);
         self.start.link.sent(queued.len());
+        queued.clear();
+        later::trim(&mut queued);
         self.queued = queued;
         sent
     }
@@ -448,16 +441,13 @@ impl Connection<'_> {
             }
             // SAFETY: the spans are bytes of `out`, which is not touched meanwhile, and words that
             // stay mapped as long as the session, which outlives this call.
-            let sent = unsafe { send_all(self.fd(), out.spans(), None) };
+            let sent = unsafe { send_all(link, out.spans(), None) };
             let others = link.end_own();
             sent?;
             others?;
         }
         out.clear();
-        if self.start.link.granted() {
-            self.start.link.set_own_bytes(0);
-            self.start.link.settle();
-        }
+        self.start.link.keep_own_bytes(0);
         Ok(())
     }
 }
@@ -468,6 +458,17 @@ pub(super) struct Work {
     // Before the session, for it refers to what the session lent.
     pub(super) out: Outgoing,
     pub(super) session: Box<dyn Session>,
+}
+
+impl Work {
+    /// Hands a request to the session.
+    #[inline]
+    fn submit(&mut self, link: &Arc<Link>, command: Command, data: &[u8], placed: bool) {
+        link.set_submits(true);
+        let out = &mut self.out;
+        self.session.submit(Io { command, data, placed, out, link, answered: false });
+        link.set_submits(false);
+    }
 }
 
 #[inline]
