@@ -117,9 +117,13 @@ fn what_is_no_workload_file_is_said_to_be_none() {
 fn flags_that_can_t_be_right() {
     let place = Place::new();
     for (flags, words) in [
-        ("--depth 0", &["depth", "1 to 65536"][..]),
+        ("--depth 0", &["--depth", "1..=65536"][..]),
+        ("--depth=-1", &["--depth", "1..=65536"]),
         ("--depth deep", &["--depth", "deep"]),
-        ("--threads 1025", &["threads", "1 to 1024"]),
+        ("--threads 1025", &["--threads", "1..=1024"]),
+        ("--threads=-1", &["--threads", "1..=1024"]),
+        ("--interval 500us", &["--interval is from 1 ms", "500 µs"]),
+        ("--time 1000000d", &["too long", "213503d"]),
         ("--block 4KiX", &["--block", "4KiX"]),
         ("--block 5000", &["multiple of 512 B"]),
         ("--block 128MiB", &["64 MiB"]),
@@ -137,6 +141,8 @@ fn flags_that_can_t_be_right() {
         ("--seed -1", &["-1"]),
         ("--nosuch", &["--nosuch"]),
         ("--engine psync --depth 8", &["one I/O at a time", "--depth 1 --threads 8", "libaio"]),
+        ("--engine psync --threads 2", &["--depth 1 --threads 64"]),
+        ("--engine psync --threads 64", &["`--depth 1` with at most 1024 --threads", "libaio"]),
         ("--engine mmap --depth 2", &["mmap", "--depth 1 --threads 2"]),
         ("--engine ram", &["ram", "scratch:64MiB", "--engine"]),
         ("--active 1GiB..2GiB", &["scratch:64MiB", "2 GiB", "64 MiB"]),
@@ -173,6 +179,7 @@ fn targets_that_can_t_be_right() {
         ("--on ram:", &["ram:4GiB"]),
         ("--on ram:lots", &["lots"]),
         ("--on ram:1000", &["1KiB"]),
+        ("--on null:?size=4KiB", &["write null:4KiB"]),
         ("--on pcie:x", &["not in this version"]),
         ("--on nbd:///disk", &["names no host", "nbd://host/export"]),
         ("--on live:exflash-401g", &["exflash-401g", "exflash-400g"]),
