@@ -7,7 +7,7 @@ use iodyno_measure::{Metric, Threshold};
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
-use iodyno_workload::{ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS};
+use iodyno_workload::{ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS};
 use std::path::PathBuf;
 
 /// A dynamometer for block storage: measures what storage really does, and says how far the
@@ -234,10 +234,10 @@ pub struct Run {
     pub reuse: bool,
 
     /// Measured time, after the ramp: `30s`, `5m`.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub time: Option<u64>,
     /// Time before the measurement that is not counted.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub ramp: Option<u64>,
     /// End after this many operations on each target.
     #[arg(long, value_name = "N", help_heading = "Limits")]
@@ -408,6 +408,18 @@ pub struct Replay {
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A time that a workload may last.
+fn limit_ns(text: &str) -> Result<u64, String> {
+    let too_long =
+        || Err(format!("`{text}` is too long: at most {}d", MAX_TIME_NS / 86_400_000_000_000));
+    match parse_duration_ns(text) {
+        Ok(ns) if ns > MAX_TIME_NS => too_long(),
+        Ok(ns) => Ok(ns),
+        Err(e) if e.to_string().contains("is too long") => too_long(),
+        Err(e) => Err(e.to_string()),
+    }
 }
 
 /// `unix:PATH`, or a path.

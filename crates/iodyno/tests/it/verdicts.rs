@@ -37,7 +37,7 @@ fn nothing_is_verified_where_nothing_is_kept() {
 fn the_facts_of_one_target_are_not_those_of_all() {
     let place = Place::new();
     let document = place.document("run random-read --on null: --on ram:1MiB --ops 100");
-    let [null, ram, all] = cells(&document) else { panic!("{document}") };
+    let [null, ram, all] = &cells(&document)[..] else { panic!("{document}") };
     assert_eq!(all["target"], "all (2 targets)");
     assert_ne!(null["facts"]["engine.why"], ram["facts"]["engine.why"]);
     let facts = all["facts"].as_object().unwrap();

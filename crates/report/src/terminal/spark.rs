@@ -64,7 +64,7 @@ mod tests {
         rates[3] = 10.0;
         let (bars, least, largest) = of(&rates, 10).unwrap();
         assert_eq!((bars.chars().count(), least, largest), (10, 46.0, 50.0));
-        assert_eq!(of(&rates[..5], 10).unwrap().1, 10.0);
+        assert_eq!(of(&rates[..5], 10).map(|drawn| (drawn.1, drawn.2)), Some((10.0, 50.0)));
         assert_eq!(of(&[0.0, 0.0], 10), None);
     }
 }
