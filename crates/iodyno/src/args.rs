@@ -7,7 +7,7 @@ use iodyno_measure::{Metric, Threshold};
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
-use iodyno_workload::{ActiveRange, Block, Content};
+use iodyno_workload::{ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS};
 use std::path::PathBuf;
 
 /// A dynamometer for block storage: measures what storage really does, and says how far the
@@ -179,10 +179,12 @@ pub struct Run {
     pub on: Vec<TargetName>,
 
     /// Workers on each target, 1 to 1024.
-    #[arg(long, value_name = "N", help_heading = "Workload")]
+    #[arg(long, value_name = "N", help_heading = "Workload",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,
-    /// Outstanding I/Os of each worker.
-    #[arg(long, value_name = "N", help_heading = "Workload")]
+    /// Outstanding I/Os of each worker, 1 to 65536.
+    #[arg(long, value_name = "N", help_heading = "Workload",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
     /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
     #[arg(long, value_name = "SIZE", value_parser = Block::parse_list, help_heading = "Workload")]
@@ -232,10 +234,10 @@ pub struct Run {
     pub reuse: bool,
 
     /// Measured time, after the ramp: `30s`, `5m`.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub time: Option<u64>,
     /// Time before the measurement that is not counted.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = limit_ns, help_heading = "Limits")]
     pub ramp: Option<u64>,
     /// End after this many operations on each target.
     #[arg(long, value_name = "N", help_heading = "Limits")]
@@ -327,14 +329,14 @@ pub struct Serve {
     /// Make each volume a block device of this kernel (builds with the feature `ublk`).
     #[arg(long)]
     pub ublk: bool,
-    /// `model` or `native`.
-    #[arg(long, value_name = "SPEED", default_value = "model")]
-    pub speed: Speed,
+    /// `model` (the default) or `native`.
+    #[arg(long, value_name = "SPEED")]
+    pub speed: Option<Speed>,
     /// Keep the bytes in this file, sparse, made if it is not there; one for each volume. Without, they
     /// are in memory.
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
-    /// Memory for the bytes, of all volumes. Default: half of what is free.
+    /// Memory for the bytes, of all volumes: 1 MiB for each or more. Default: half of what is free.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "backing")]
     pub memory: Option<u64>,
     /// Take faults and questions on this socket: `unix:/run/ctl.sock`.
@@ -408,6 +410,18 @@ pub struct Replay {
     pub json: bool,
 }
 
+/// A time that a workload may last.
+fn limit_ns(text: &str) -> Result<u64, String> {
+    let too_long =
+        || Err(format!("`{text}` is too long: at most {}d", MAX_TIME_NS / 86_400_000_000_000));
+    match parse_duration_ns(text) {
+        Ok(ns) if ns > MAX_TIME_NS => too_long(),
+        Ok(ns) => Ok(ns),
+        Err(e) if e.to_string().contains("is too long") => too_long(),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
 /// `unix:PATH`, or a path.
 fn socket(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("unix:").unwrap_or(text) {
@@ -445,7 +459,8 @@ pub struct Purge {
     #[arg(value_parser = target)]
     pub target: TargetName,
     /// How: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
-    /// ata-erase-enhanced or discard. Default: the first of these that the target has.
+    /// ata-erase-enhanced, discard or anew (memory, and files that are made for one run). Default: the first of
+    /// these that the target has.
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Method>,
     /// Name the target again, by its device name, path or serial number: needed for every device and
@@ -479,10 +494,10 @@ pub struct Study {
     /// given again.
     #[arg(long, value_name = "RUN", requires = "report")]
     pub with: Vec<String>,
-    /// Cells that are simulated at once. Default: one for each processor. The figures do not depend
-    /// on it.
-    #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
+    /// Cells that are simulated at once, 1 to 1024. Default: one for each processor, and more make nothing
+    /// faster. The figures do not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
     /// No live progress on standard error.
     #[arg(long, short)]
     pub quiet: bool,
@@ -601,4 +616,31 @@ fn emulated(text: &str) -> Result<TargetName, String> {
 
 fn target(text: &str) -> Result<TargetName, String> {
     TargetName::parse(text).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// What the help says of a flag.
+    fn help(command: &str, flag: &str) -> String {
+        let cli = Cli::command();
+        let command = cli.find_subcommand(command).unwrap();
+        let arg = command.get_arguments().find(|a| a.get_long() == Some(flag)).unwrap();
+        arg.get_long_help().or_else(|| arg.get_help()).unwrap().to_string()
+    }
+
+    /// The help and what is taken have the same values.
+    #[test]
+    fn the_help_says_what_is_taken() {
+        for (flag, most) in [("threads", MAX_THREADS), ("depth", MAX_DEPTH)] {
+            let said = help("run", flag);
+            assert!(said.contains(&format!("1 to {most}")), "{said}");
+        }
+        let said = help("purge", "method");
+        for method in Method::ALL {
+            assert!(said.contains(method.name()), "{method}: {said}");
+        }
+    }
 }

@@ -64,7 +64,7 @@ fn in_words(status: &Value) -> String {
                 "write" => human::size(number("written_bytes")),
                 _ => String::new(),
             };
-            let count = human::count(count.as_f64().unwrap_or(0.0));
+            let count = human::whole(count.as_u64().unwrap_or(0));
             let _ = writeln!(text, "  {kind:<13} {count:>8}  {bytes:>8}");
         }
         let _ = writeln!(text, "  errors        {:>8}", number("errors"));
@@ -219,4 +219,20 @@ pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
         ))?;
     }
     Ok(if same == Some(false) { ExitCode::from(4) } else { ExitCode::SUCCESS })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_in_whole_numbers() {
+        let requests = json!({ "read": 12_345, "disconnect": 3, "block_status": 1 });
+        let text = in_words(&json!({ "requests": requests, "connections": 1 }));
+        let count = |kind: &str| {
+            let line = text.lines().find(|l| l.trim_start().starts_with(kind)).unwrap();
+            line.split_whitespace().nth(1).unwrap().to_owned()
+        };
+        assert_eq!((count("disconnect"), count("block_status")), ("3".to_owned(), "1".to_owned()));
+    }
 }

@@ -123,7 +123,7 @@ impl Watch for Live {
         let latest = progress.latest;
         let quantile = |q: f64| {
             let kinds = latest?.iter().map(|(_, class)| class.felt());
-            kinds.filter_map(|h| h.quantile_ns(q)).max()
+            kinds.filter_map(|h| h.supported_quantile_ns(q)).max()
         };
         let line = progress_line(
             &Line {

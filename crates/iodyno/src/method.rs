@@ -11,6 +11,7 @@ use iodyno_notebook::{Notebook, Status};
 use iodyno_report::terminal::Style;
 use iodyno_run::{CellRequest, MethodRequest, Resume, whole_steps};
 use iodyno_target::TargetName;
+use iodyno_units::human;
 use iodyno_workload::SpecError;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +19,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The least time of a cell in which something can be measured, ns: a few I/Os of a disk do not fit, tens of an
+/// SSD do.
+const CELL_NS_MIN: u64 = 1_000_000;
 /// What a run is called whose method came from `--vary`.
 const SWEEP: &str = "sweep";
 
@@ -193,8 +197,14 @@ pub(crate) fn request(
         text: source.text.as_str().into(),
     };
     let targets: u32 = flags.on.iter().map(targets_of).sum();
+    let whole =
+        MethodSource { choice: Choice { scale: None, ..source.choice.clone() }, ..source.clone() };
     let method = Method::new(source).map_err(|errors| problem(&file, &errors))?;
+    if let (Some(scale), Ok(whole)) = (flags.scale, Method::new(whole)) {
+        refuse_small_scale(scale, &whole)?;
+    }
     let subjects = if flags.each { 1 } else { targets };
+    refuse_idle_axes(flags, subjects)?;
     let folder = std::env::current_dir().map_or(String::new(), |f| f.display().to_string());
     Ok(MethodRequest {
         reuse: flags.reuse || method.reuse,
@@ -203,6 +213,49 @@ pub(crate) fn request(
         folder,
         resume,
     })
+}
+
+/// Refuses a scale that leaves a cell too little time to measure anything.
+fn refuse_small_scale(scale: f64, whole: &Method) -> Result<(), Failure> {
+    let times = whole.all_cells().into_iter().filter_map(|(_, spec)| spec.limits().time_ns);
+    let Some(shortest_ns) = times.min().filter(|ns| *ns > CELL_NS_MIN) else { return Ok(()) };
+    if shortest_ns as f64 * scale >= CELL_NS_MIN as f64 {
+        return Ok(());
+    }
+    // Rounded up to two digits, so that it can be typed.
+    let least = CELL_NS_MIN as f64 / shortest_ns as f64;
+    let step = 10_f64.powf(least.log10().floor() - 1.0);
+    let least = (least / step).ceil() * step;
+    Err(Failure::input(format!(
+        "--scale {scale} leaves the shortest cells of the method, of {}, less than 1 ms, in which nothing can be measured: take {} or more",
+        human::duration_ns(shortest_ns),
+        format!("{least:.12}").trim_end_matches('0')
+    )))
+}
+
+/// Refuses values of axes that would change nothing on these targets.
+fn refuse_idle_axes(flags: &Run, targets: u32) -> Result<(), Failure> {
+    for vary in &flags.vary {
+        let Some((axis, values)) = vary.split_once('=') else { continue };
+        let most = values.split(',').filter_map(|v| v.trim().parse::<u32>().ok()).max();
+        if axis == "targets"
+            && let Some(most) = most.filter(|most| *most > targets)
+        {
+            let there = if targets == 1 { "is 1" } else { &format!("are {targets}") };
+            return Err(Failure::input(format!(
+                "--vary {vary}: {most} targets can't work at once where there {there}: name more with --on, or take {most} out"
+            )));
+        }
+        let real = flags.on.iter().find(|target| !matches!(target, TargetName::Model(_)));
+        if axis == "fill"
+            && let Some(real) = real
+        {
+            return Err(Failure::input(format!(
+                "--vary {vary}: how full a device is can be varied of emulated storage only (model:), and `{real}` is none: take it out"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How many targets a name stands for.

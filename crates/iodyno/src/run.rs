@@ -172,6 +172,12 @@ pub(crate) fn base(
     let is_method = method.is_some();
     let mut thresholds = method.as_ref().map_or_else(Vec::new, |m| m.method.thresholds.clone());
     thresholds.extend(flags.require.iter().cloned());
+    let emulated = model::emulated(&flags.on)?;
+    if flags.system_clock && emulated.as_ref().is_some_and(|of| !of.live) {
+        return Err(Failure::input(
+            "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out",
+        ));
+    }
     Ok(Request {
         name: flags.name.clone().unwrap_or(name),
         method,
@@ -181,7 +187,7 @@ pub(crate) fn base(
         // Those of a sweep are in its method.
         repeats: if is_method { 1 } else { flags.repeat },
         thresholds,
-        emulated: model::emulated(&flags.on)?,
+        emulated,
         targets: flags.on.clone(),
         seed: flags.seed,
         engine: flags.engine,

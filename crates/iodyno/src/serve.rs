@@ -47,6 +47,8 @@ use std::time::Duration;
 const BLOCK_BYTES: u32 = 4096;
 /// A server looks so often for its stop, 20 ms apart, before it looks for trouble.
 const LOOKS_BETWEEN: u32 = 10;
+/// The least memory for the bytes of a volume: the map alone of what was written takes some of it.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Where NBD listens if nothing is said.
 const SOCKET: &str = "iodyno.sock";
 
@@ -69,7 +71,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag();
     let names = names(&system);
 
-    if flags.speed == Speed::Native {
+    if flags.speed == Some(Speed::Native) {
         let exports = Arc::new(Exports::default());
         let stores: Vec<Arc<Store>> = stores.drain(..).map(Arc::new).collect();
         for ((store, name), volume) in stores.iter().zip(&names).zip(&system.volumes) {
@@ -259,7 +261,11 @@ fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
 /// The bytes of each volume.
 fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
     if flags.backing.is_empty() {
-        let share = flags.memory.unwrap_or_else(memory_bytes) / system.volumes.len().max(1) as u64;
+        let volumes = system.volumes.len().max(1) as u64;
+        let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / volumes;
+        if let Some(memory) = flags.memory {
+            check_memory(memory, volumes)?;
+        }
         let store = |v: &Place| Store::in_memory(v.device.capacity_bytes(), share, options(v));
         return Ok(system.volumes.iter().map(store).collect());
     }
@@ -288,12 +294,34 @@ fn options(volume: &Place) -> store::Options {
     store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
 }
 
-/// Half of this machine's memory that is free.
-fn memory_bytes() -> u64 {
+/// Refuses so little memory that hardly a write could be kept, and warns of more than there is.
+fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
+    let least = volumes * MEMORY_BYTES_MIN;
+    if memory_bytes < least {
+        let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
+        return Err(Failure::input(format!(
+            "--memory {} holds next to nothing of what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
+            human::size(memory_bytes),
+            human::size(least)
+        )));
+    }
+    let free = free_bytes();
+    if memory_bytes > free {
+        complain(&format!(
+            "warning: --memory {} is more than the {} that are free on this machine: it may run out of memory before the volumes do\n",
+            human::size(memory_bytes),
+            human::size(free)
+        ));
+    }
+    Ok(())
+}
+
+/// This machine's memory that is free, or can be made so.
+fn free_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(1 << 30, |kib| kib * 512)
+    kib.map_or(2 << 30, |kib| kib * 1024)
 }
 
 fn start(
@@ -334,7 +362,7 @@ fn control(
 
 /// Native speed has no machine.
 fn native_only(flags: &Serve) -> Result<(), Failure> {
-    if flags.speed != Speed::Native {
+    if flags.speed != Some(Speed::Native) {
         return Ok(());
     }
     match of_the_model(flags) {

@@ -30,7 +30,8 @@ pub(crate) fn command(
     let stop = signals::stop_flag();
     let study = load(&flags.study)?;
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
-    let options = Options { threads: flags.threads.unwrap_or(0), seed: flags.seed, ..effort };
+    let options =
+        Options { threads: flags.threads.map_or(0, usize::from), seed: flags.seed, ..effort };
     let live = Live::new(flags.quiet);
     let outcome = run(&study, &options, &stop, &|progress| live.tell(progress));
     live.clear();

@@ -244,7 +244,8 @@ impl Counted {
         };
         value.ok_or_else(|| {
             let (count, needed) = (felt.count(), samples_needed(quantity));
-            format!("{count} {name} operations can't support {quantity}, which needs {needed}")
+            let operations = if count == 1 { "operation" } else { "operations" };
+            format!("{count} {name} {operations} can't support {quantity}, which needs {needed}")
         })
     }
 }

@@ -2,7 +2,8 @@
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
-    Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, Level, Verification,
+    Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, Level, Reached,
+    Storage, Verification,
 };
 use iodyno_units::OpKind;
 
@@ -32,6 +33,49 @@ fn sound() -> Cell {
 
 fn codes(cell: &Cell) -> Vec<String> {
     judge(cell).into_iter().map(|v| v.code).collect()
+}
+
+/// What a verdict of a cell says.
+fn said(cell: &Cell, code: &str) -> Option<String> {
+    judge(cell).into_iter().find(|v| v.code == code).map(|v| v.text)
+}
+
+/// Failures of the ramp count, and what completed in it does not: no share is made of the two.
+#[test]
+fn a_share_of_failures_needs_both_counts() {
+    let mut cell = sound();
+    cell.series[0].class_mut(OpKind::Read).errors.add(ErrorKind::Io, 5);
+    let text = said(&cell, "ERRORS").unwrap();
+    assert!(text.starts_with("1 operation failed (0.005 %): "), "{text}");
+    cell.series.truncate(1);
+    cell.series[0] = Interval::default();
+    (0..101).for_each(|_| cell.series[0].class_mut(OpKind::Read).errors.add(ErrorKind::Io, 5));
+    let text = said(&cell, "ERRORS").unwrap();
+    assert!(text.starts_with("101 operations failed, those of the ramp included: "), "{text}");
+}
+
+/// A mapped file is read by page faults: they are no sign of short memory.
+#[test]
+fn the_mmap_engine_reads_by_page_faults() {
+    let mut cell = sound();
+    around(&mut cell).major_faults = Some(12_777);
+    assert!(said(&cell, "MAJOR_FAULTS").is_some());
+    cell.key.engine = "mmap".to_owned();
+    assert_eq!(said(&cell, "MAJOR_FAULTS"), None);
+}
+
+/// Holes beneath are read without a device, and written with one.
+#[test]
+fn holes_beneath_are_named_where_reads_fell_short() {
+    let mut cell = sound();
+    let mut reached =
+        Reached { issued_read_bytes: 1 << 30, device_read_bytes: 1 << 20, ..Reached::default() };
+    cell.evidence.storage = Some(Storage { reached: Some(reached), ..Storage::default() });
+    assert!(said(&cell, "PAGE_CACHE").unwrap().contains("never-written blocks"));
+    (reached.issued_written_bytes, reached.device_written_bytes) = (1 << 30, 1 << 20);
+    (reached.issued_read_bytes, reached.device_read_bytes) = (0, 0);
+    cell.evidence.storage = Some(Storage { reached: Some(reached), ..Storage::default() });
+    assert!(!said(&cell, "PAGE_CACHE").unwrap().contains("never-written blocks"));
 }
 
 #[test]

@@ -221,6 +221,7 @@ fn stopping_does_not_wait_for_memory() {
     assert!(waits.is_closed());
     assert_eq!(export.submitted.load(Ordering::SeqCst), 3);
     export.forget();
+}
 
 /// A client that waits for memory, and does not take what it is sent meanwhile, holds up nobody but itself.
 #[test]

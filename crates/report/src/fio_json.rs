@@ -1,13 +1,14 @@
 //! Runs in the shape of fio 3's `--output-format=json`, for the many tools that read it.
 //!
-//! Each cell is a job of a group of its own. What fio calls *clat* is our service time (submission
+//! Each cell is a job of a group of its own, but for the steps of a method that issued nothing (fio has no job for
+//! them) and the merged cell of several targets, whose operations are in the jobs of the targets. What fio calls *clat* is our service time (submission
 //! to completion), *lat* is what the user feels (from the intended start in open loop), and *slat*
 //! is zero: submission is not timed apart. Of fio's default list of percentiles those are there that the
 //! samples support; `N` says how many samples are behind them. Counters that iodyno does not keep (`ctx`, `majf`, `iodepth_submit`, …) are 0.
 
-use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
+use iodyno_measure::{Cell, ClassStats, Ended, Histogram, Interval};
 use iodyno_notebook::Run;
-use iodyno_units::OpKind;
+use iodyno_units::{OpKind, parse_duration_ns, parse_percent};
 use serde_json::{Map, Value, json};
 
 use crate::figures::interval_lengths_ns;
@@ -27,7 +28,12 @@ const LATENCY_BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 /// A run as fio would have written it.
 pub fn document(run: &Run) -> Value {
     let end = run.ended.unwrap_or(run.started);
-    let jobs = run.cells.iter().enumerate().map(|(i, cell)| job(run, i, cell));
+    let is_step = |cell: &Cell| {
+        let total = cell.total();
+        cell.key.place.is_some() && total.ops() == 0 && total.errors().total() == 0
+    };
+    let issued = run.cells.iter().filter(|c| !c.key.is_of_all_targets() && !is_step(c));
+    let jobs = issued.enumerate().map(|(i, cell)| job(run, i, cell));
     json!({
         "fio version": format!("{FIO_VERSION} (iodyno {})", run.head.iodyno_version),
         "timestamp": end.as_second(),
@@ -102,8 +108,8 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     let (reads, writes) = (ops(OpKind::Read), ops(OpKind::Write));
     if reads > 0 && writes > 0 {
-        let share = 100.0 * reads as f64 / (reads + writes) as f64;
-        put("rwmixread", format!("{share:.0}"));
+        let share = read_share(run, cell).unwrap_or(reads as f64 / (reads + writes) as f64);
+        put("rwmixread", format!("{:.0}", share * 100.0));
     }
     put("bs", key.block_bytes().to_string());
     put("iodepth", key.depth.to_string());
@@ -118,8 +124,44 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
         // fio's is of each of its jobs.
         put("rate_iops", (rate / f64::from(key.threads.max(1))).to_string());
     }
-    put("runtime", cell.seconds().ceil().to_string());
+    put("runtime", runtime(time_ns(run, cell)));
     Value::Object(out)
+}
+
+/// What the cell's workload says, where all that the run knows by that name say the same.
+fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
+    let mut all = run.head.workloads.iter().filter(|w| w.name == cell.key.workload);
+    let first = what(&all.next()?.spec)?;
+    all.all(|w| what(&w.spec).as_ref() == Some(&first)).then_some(first)
+}
+
+/// The share of reads, 0 to 1, that the job asks for; None where it is not known.
+fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
+    let varied = cell.key.place.as_ref().and_then(|p| p.at.iter().find(|(axis, _)| axis == "read"));
+    if let Some((_, share)) = varied {
+        return parse_percent(share).ok();
+    }
+    said(run, cell, |spec| {
+        let of = |kind: &str| spec["mix"][kind].as_f64();
+        let (read, write) = (of("read")?, of("write")?);
+        (read + write > 0.0).then(|| read / (read + write))
+    })
+}
+
+/// The time that the job asks for where it ended by that, else the time that was measured, in whole ms.
+fn time_ns(run: &Run, cell: &Cell) -> u64 {
+    let asked = said(run, cell, |spec| parse_duration_ns(spec["limits"]["time"].as_str()?).ok());
+    let measured_ns = (cell.window_ns + 500_000) / 1_000_000 * 1_000_000;
+    asked.filter(|_| cell.ended == Ended::Time).unwrap_or(measured_ns)
+}
+
+/// A time as an option of fio: whole seconds without a unit, shorter ones with it.
+fn runtime(ns: u64) -> String {
+    match ns {
+        ns if ns.is_multiple_of(1_000_000_000) => (ns / 1_000_000_000).to_string(),
+        ns if ns.is_multiple_of(1_000_000) => format!("{}ms", ns / 1_000_000),
+        ns => format!("{}us", ns.div_ceil(1000)),
+    }
 }
 
 /// fio's word for the mix and the addresses. Sequential is what has no other pattern.

@@ -2,7 +2,7 @@
 
 use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};
-use iodyno_notebook::Run;
+use iodyno_notebook::{Run, Status};
 
 /// The method of a run, for its number of targets, and the number of subjects that it was applied to; None
 /// where the run is a list of cells, or its method can't be read any more.
@@ -18,11 +18,47 @@ fn method_of(run: &Run) -> Option<(Method, u32)> {
 /// The findings of a run; None where it is a list of cells, or its method can't be read any more.
 pub fn findings_of(run: &Run) -> Option<Findings> {
     let (method, subjects) = method_of(run)?;
-    Some(findings(&method, run.head.seed, subjects, &run.cells))
+    let mut findings = findings(&method, run.head.seed, subjects, &run.cells);
+    mended(run, &mut findings.verdicts);
+    Some(findings)
 }
 
 /// The verdicts on the method of a run, the gravest first; none where it is a list of cells.
 pub(crate) fn verdicts_of(run: &Run) -> Vec<Verdict> {
     let Some((method, subjects)) = method_of(run) else { return Vec::new() };
-    iodyno_method::findings::verdicts(&method, run.head.seed, subjects, &run.cells)
+    let mut verdicts =
+        iodyno_method::findings::verdicts(&method, run.head.seed, subjects, &run.cells);
+    mended(run, &mut verdicts);
+    verdicts
+}
+
+/// Says beside what was left undone what can be done about it.
+fn mended(run: &Run, verdicts: &mut [Verdict]) {
+    for verdict in verdicts.iter_mut().filter(|v| v.code == "UNFINISHED") {
+        verdict.text = format!("{}: {}", verdict.text, how_to_finish(run));
+    }
+}
+
+/// How a run of a method that is not complete can be brought to its end, or why not.
+pub(crate) fn how_to_finish(run: &Run) -> String {
+    if run.status == Status::Running {
+        return "it is still running".to_owned();
+    }
+    if run.head.targets.iter().any(|target| target.name.starts_with("scratch:")) {
+        return "its scratch file is gone, so it can't be taken up; begin a new run, on a path if it is to be taken up"
+            .to_owned();
+    }
+    if run.status == Status::Finished {
+        return "begin a new run".to_owned();
+    }
+    if run.id.is_empty() {
+        return "it was not kept, so it can't be taken up; begin a new run".to_owned();
+    }
+    let version = &run.head.iodyno_version;
+    let of = if version == env!("CARGO_PKG_VERSION") {
+        String::new()
+    } else {
+        format!(" of iodyno {version}, which began it,")
+    };
+    format!("`iodyno resume {}`{of} goes on with it", run.id)
 }

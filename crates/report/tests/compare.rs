@@ -148,7 +148,18 @@ fn percentiles_without_samples_are_left_out() {
     assert_eq!(of.rows.len(), 1, "writes of random-write");
     assert_eq!(of.rows[0].metric.to_string(), "write.bandwidth");
     assert!(of.omissions.iter().any(|o| o.why.contains("can't support p99.999")));
-    assert!(of.omissions.iter().any(|o| o.why.contains("neither") && !o.is_loss));
+    // Another cell has writes, and none has flushes: those can't be judged though they were asked for.
+    let neither = |figure: &str| {
+        let of = of.omissions.iter().filter(|o| o.why.contains("neither"));
+        of.filter(|o| o.metric == figure.parse().ok()).map(|o| o.is_loss).collect::<Vec<_>>()
+    };
+    assert!(neither("write.bandwidth").iter().all(|is_loss| !is_loss));
+    assert!(!neither("write.bandwidth").is_empty());
+    assert!(neither("flush.p50").iter().all(|is_loss| *is_loss));
+    let metrics = ["read.bandwidth", "flush.p50"].map(|m| m.parse::<Metric>().unwrap());
+    let same = [runs[0].clone(), sides(3, 5, 1.0, 0.01)[1].clone()];
+    let of = compared(&same, &Options { metrics: metrics.to_vec(), ..Options::default() });
+    assert_ne!(of.finding(), Finding::Clear, "flush.p50 was asked for");
     let max = Options { metrics: vec!["max".parse().unwrap()], ..Options::default() };
     let side = |i: usize| Side { asked: "x", runs: &runs[i] };
     assert!(compare(side(0), side(1), &max).unwrap_err().contains("grows with their number"));

@@ -18,14 +18,14 @@ use iodyno_drive::{
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level, Storage};
+use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level, Storage, Verification};
 use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
     WorkloadRecord,
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{ArrivalKind, Content};
+use iodyno_workload::{ArrivalKind, Content, Spec};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -395,6 +395,9 @@ pub(crate) fn run_cell(
         }
     }
 
+    for done in &mut cells {
+        verified_nothing(spec, done);
+    }
     for ((prop, done), why) in props.iter_mut().zip(&mut cells).zip(choices) {
         if emulated.is_none() {
             done.facts.insert("engine.why".to_owned(), why);
@@ -591,9 +594,25 @@ fn all_targets(cells: &[Cell]) -> Cell {
             all.facts.entry(FAILURE_FACT.to_owned()).or_insert_with(|| why.clone());
         }
     }
+    // What is so on one target alone is said in its own cell.
+    all.facts.retain(|key, value| {
+        key == FAILURE_FACT || cells.iter().all(|c| c.facts.get(key) == Some(value))
+    });
     all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());
     all.key.offered_iops = all.key.offered_iops.map(|iops| iops * cells.len() as f64);
     all
+}
+
+/// Where content was to be verified, and none of the reads could be, the evidence says so by a verification
+/// of nothing.
+fn verified_nothing(spec: &Spec, cell: &mut Cell) {
+    let has_read = cell.total().class(OpKind::Read).is_some_and(|reads| reads.ops() > 0);
+    if spec.content() == Content::Verifiable && has_read {
+        cell.evidence.verification.get_or_insert_with(|| Verification {
+            unit_bytes: spec.verify_unit_bytes(),
+            ..Verification::default()
+        });
+    }
 }
 
 /// An interval that gives a series worth looking at, and no more than some thousand points.

@@ -234,14 +234,16 @@ impl Plan {
         } else {
             ""
         };
-        words.push(format!("{cells} steps, which measure for {time}{of_time}"));
+        let steps = if cells == "1" { "step, which measures" } else { "steps, which measure" };
+        words.push(format!("{cells} {steps} for {time}{of_time}"));
         let (least, most) = (budget.cells_min, budget.cells_max);
         let around = |steps: u64| steps.saturating_mul(subjects).saturating_mul(AROUND_STEP_NS);
         // Not worth a word where it is lost in the time of the cells.
         if !self.virtual_time && around(most) > budget.time_max_ns.saturating_mul(subjects) / 10 {
             let (least, most) =
                 (human::duration_ns(around(least)), human::duration_ns(around(most)));
-            words.push(format!("about {least} to {most} more to start and keep them"));
+            let more = if least == most { most } else { format!("{least} to {most}") };
+            words.push(format!("about {more} more to start and keep them"));
         }
         if self.cell_write_bytes > 0 {
             words.push(format!("fills write {}", human::size(self.cell_write_bytes)));

@@ -12,7 +12,7 @@ use iodyno_drive::{
 use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{ArrivalKind, Geometry, Percent, Shared};
+use iodyno_workload::{ArrivalKind, Geometry, MAX_THREADS, Percent, Shared};
 
 /// What can't be together, whatever the targets are.
 pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
@@ -31,8 +31,14 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
     for cell in &request.cells {
         let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
         if !engine.queues() && cell.spec.depth() > 1 && closed {
+            let all = cell.spec.depth().saturating_mul(cell.spec.threads());
+            let workers = if all <= MAX_THREADS {
+                format!("use `--depth 1 --threads {all}` for as many outstanding I/Os, or")
+            } else {
+                format!("use `--depth 1` with at most {MAX_THREADS} --threads, or")
+            };
             return Err(RunError::Impossible(format!(
-                "{}: the {name} engine does one I/O at a time, so depth {depth} can't be: use `--depth 1 --threads {depth}` for as many outstanding I/Os, or `--engine libaio`",
+                "{}: the {name} engine does one I/O at a time, so depth {depth} can't be: {workers} `--engine libaio`",
                 cell.name,
                 name = engine.name(),
                 depth = cell.spec.depth(),
@@ -51,7 +57,7 @@ fn interval(request: &Request) -> Result<(), RunError> {
             "--interval is from {} to {}, and {} was asked for",
             words(INTERVAL_NS_MIN),
             words(INTERVAL_NS_MAX),
-            words(ns)
+            exactly(ns)
         )));
     }
     let longest = request.cells.iter().filter_map(|cell| cell.spec.limits().time_ns).max();
@@ -102,6 +108,16 @@ pub(crate) fn too_many_cells(
         watch.advise(&format!("this may become {}", words(most)));
     }
     Ok(())
+}
+
+/// A duration without rounding, for one that is refused: `500 µs`.
+fn exactly(ns: u64) -> String {
+    match ns {
+        ns if ns.is_multiple_of(1_000_000_000) => human::duration_ns(ns),
+        ns if ns.is_multiple_of(1_000_000) => format!("{} ms", ns / 1_000_000),
+        ns if ns.is_multiple_of(1000) => format!("{} µs", ns / 1000),
+        ns => format!("{ns} ns"),
+    }
 }
 
 /// What does not fit the targets, as they were found.

@@ -94,8 +94,9 @@ pub struct RefusedTarget {
 
 impl fmt::Display for RefusedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is no storage can't be read either.
-        let refused = if self.refusals.iter().any(|r| r.code == RefusalCode::NotStorage) {
+        // What is no storage, and most character devices, can't be read either.
+        let no_use = [RefusalCode::NotStorage, RefusalCode::CharDevice];
+        let refused = if self.refusals.iter().any(|r| no_use.contains(&r.code)) {
             "can't be measured"
         } else {
             "is not written to"
@@ -318,6 +319,25 @@ mod tests {
              `--destroy sda` names something else.\n  \
              If its content may be lost, say so by its own name: `--destroy sdb` or `--destroy S3R14L`."
         );
+    }
+
+    /// What can't be read either is not said to be refused for writing.
+    #[test]
+    fn what_is_no_target_is_not_said_to_be_written_to() {
+        for (code, words) in [
+            (RefusalCode::CharDevice, "can't be measured"),
+            (RefusalCode::NotStorage, "can't be measured"),
+            (RefusalCode::ReadOnly, "is not written to"),
+        ] {
+            let refusal = Refusal { code, found: String::new(), mend: String::new() };
+            let refused = RefusedTarget {
+                target: "x".to_owned(),
+                refusals: vec![refusal],
+                confirmed_by: Vec::new(),
+                given: Vec::new(),
+            };
+            assert!(refused.to_string().starts_with(&format!("x {words}:")), "{refused}");
+        }
     }
 
     #[test]

@@ -195,6 +195,15 @@ impl TargetName {
     /// later versions will have.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         match split_scheme(text) {
+            Some((scheme @ ("null" | "ram"), rest)) if rest.contains('?') => {
+                let size = rest.rsplit_once("size=").map_or("", |(_, size)| size);
+                let size = if parse_size(size).is_ok() { size } else { "4GiB" };
+                bad(
+                    text,
+                    format!("the size of `{scheme}:` follows the colon, and it has no options."),
+                    format!("write {scheme}:{size}."),
+                )
+            }
             Some(("null", "")) => Ok(Self::Null { size_bytes: NULL_DEFAULT_BYTES }),
             Some(("null", rest)) => Ok(Self::Null { size_bytes: size(text, rest)? }),
             Some(("ram", "")) => bad(text, "it does not say how much memory.", "write ram:4GiB."),
@@ -420,6 +429,9 @@ mod tests {
             ("ram:0", "nothing to measure"),
             ("ram:1000", "write 1KiB"),
             ("ram:lots", "is not a size"),
+            ("ram:?size=64MiB", "write ram:64MiB."),
+            ("null:?size=4KiB", "write null:4KiB."),
+            ("null:4KiB?direct=no", "write null:4GiB."),
             ("nbds:x", "does not begin with nbd://"),
             ("nbd+unix:///disk", "?socket="),
             ("nbd:///disk", "names no host"),

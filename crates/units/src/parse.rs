@@ -74,6 +74,9 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     }
 }
 
+/// The longest duration, in whole days: 64 bits of nanoseconds.
+const DURATION_DAYS_MAX: u64 = u64::MAX / 86_400_000_000_000;
+
 /// Reads a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`.
 /// A bare number is refused: nobody agrees on its unit.
 pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
@@ -102,7 +105,13 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
         };
         let part = scaled(number, factor);
         let Some(sum) = part.and_then(|p| total_ns.checked_add(p)) else {
-            return err(format!("`{text}` is not a duration: {help}"));
+            let is_long = |n: f64| n * factor as f64 >= u64::MAX as f64;
+            let is_too_long = part.is_some() || number.replace('_', "").parse().is_ok_and(is_long);
+            return err(if is_too_long {
+                format!("`{text}` is too long: the longest is {DURATION_DAYS_MAX}d")
+            } else {
+                format!("`{text}` is not a duration: {help}")
+            });
         };
         total_ns = sum;
         rest = next.trim_start();
@@ -198,9 +207,15 @@ mod tests {
         {
             assert_eq!(parse_duration_ns(text), Ok(ns), "{text}");
         }
-        for text in ["", "5", "5 parsecs", "s", "1s2"] {
-            assert!(parse_duration_ns(text).is_err(), "{text}");
+        for text in ["", "5", "5 parsecs", "s", "1s2", "1..5s", "0.1234567891s"] {
+            let said = parse_duration_ns(text).unwrap_err().to_string();
+            assert!(!said.contains("too long"), "{said}");
         }
+        for text in ["1000000d", "213504d", "213503d1000h", "99999999999999999999999s"] {
+            let said = parse_duration_ns(text).unwrap_err().to_string();
+            assert!(said.contains("too long: the longest is 213503d"), "{said}");
+        }
+        assert!(parse_duration_ns("213503d").is_ok());
     }
 
     #[test]

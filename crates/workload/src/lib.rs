@@ -37,7 +37,7 @@ pub use raw::RawSpec;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
     ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, MAX_DEPTH, MAX_THREADS,
-    Pattern, Percent, Process, Spec, Spot,
+    MAX_TIME_NS, Pattern, Percent, Process, Spec, Spot,
 };
 pub use stream::Stream;
 pub use stream::geometry::{Geometry, GeometryError};

@@ -5,8 +5,8 @@ use iodyno_units::{OpKind, human};
 
 use crate::range::size_text;
 use crate::spec::{
-    Address, ArrivalKind, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, Pattern, Percent, Scope,
-    Spec,
+    Address, ArrivalKind, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, Pattern,
+    Percent, Scope, Spec,
 };
 
 /// Operations that carry data are at most this large: each outstanding one needs a buffer.
@@ -26,8 +26,6 @@ const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// The longest think time: an hour.
 const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
-/// The longest measurement and the longest ramp: a year.
-const MAX_TIME_NS: u64 = 365 * 24 * 3600 * SECOND_NS;
 /// The slowest and the fastest rate, in operations a second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 

@@ -13,6 +13,8 @@ pub use crate::range::{ActiveRange, Edge, Percent};
 
 /// The most worker threads of one target.
 pub const MAX_THREADS: u32 = 1024;
+/// The longest ramp and the longest measured time, ns: 365 days.
+pub const MAX_TIME_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 /// The most outstanding operations of one worker.
 pub const MAX_DEPTH: u32 = 65_536;
 

@@ -71,8 +71,11 @@ fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
 
 /// Only what is about the doors of NBD means something here.
 fn nothing_more(flags: &Serve) -> Result<(), Failure> {
-    let of_a_device =
-        [("--backing", !flags.backing.is_empty()), ("--memory", flags.memory.is_some())];
+    let of_a_device = [
+        ("--backing", !flags.backing.is_empty()),
+        ("--memory", flags.memory.is_some()),
+        ("--speed", flags.speed.is_some()),
+    ];
     let given = of_a_device.iter().find(|g| g.1).map(|g| g.0).or_else(|| of_the_model(flags));
     match given {
         Some(flag) => Err(Failure::input(format!(

@@ -76,6 +76,18 @@ fn first_cpu() -> String {
     list.trim().split([',', '-']).next().unwrap().to_owned()
 }
 
+/// A ceiling over a percentile without samples is not kept, and is not broken either: nothing is known of it.
+#[test]
+fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
+    let place = Place::new();
+    let told = place.iodyno(
+        "run random-read --on ram:1MiB --vary depth=1,2 --ceiling p99.9999=1s --time 20ms -q",
+    );
+    let said = told.succeeds().stdout.replace('\n', " ");
+    assert!(said.contains("too few operations to tell"), "{said}");
+    assert!(!said.contains("is over the ceiling"), "{said}");
+}
+
 #[test]
 fn flags_that_would_have_no_effect_are_refused() {
     let place = Place::new();
@@ -86,6 +98,16 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run random-read --on null: --vary deep=1,2", "no axis"),
         ("run pts-iops --on null: --setting home", "enterprise and client"),
         ("run pts-iops --on null: --scale 2", "at most 1"),
+        ("run pts-iops --on null: --scale 1e-9", "take 0.000017 or more"),
+        ("run random-read --on null: --vary targets=1,9", "where there is 1"),
+        ("run random-read --on ram:1MiB --vary fill=50%", "`ram:1MiB` is none"),
+        ("run random-read --on null: --vary depth=1,2 --ceiling p99=0ms", "a time above 0"),
+        ("run random-read --on model:exflash-400g --system-clock", "take it out"),
+        ("serve ram:64MiB --speed model", "--speed is for emulated storage"),
+        ("serve exflash-400g --memory 0", "give 1 MiB or more"),
+        ("serve exflash-400g*2 --memory 1MiB", "1 MiB for each volume"),
+        ("study calypso-ramdisk --threads 0", "1..=1024"),
+        ("study calypso-ramdisk --threads 100000", "1..=1024"),
     ] {
         let refused = place.iodyno(words);
         assert!(refused.exits(2).stderr.contains(told), "{words}");
@@ -291,6 +313,8 @@ fn a_run_on_a_file_goes_on_and_one_on_a_scratch_file_does_not() {
         running.finish();
     };
     kill("run ./m.toml --on t?size=16MiB -q");
+    let shown = place.iodyno("show last");
+    assert!(shown.succeeds().stdout.contains("`iodyno resume "), "{shown:?}");
     let told = place.iodyno("resume last --json -q");
     let document = told.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
@@ -309,6 +333,10 @@ fn a_run_on_a_file_goes_on_and_one_on_a_scratch_file_does_not() {
 
     kill("run ./m.toml --on scratch:16MiB -q");
     place.iodyno("resume last").fails(2, &["gone with all that was written"]);
+    // What is said of the run does not promise what is refused.
+    let shown = place.iodyno("show last");
+    let said = shown.succeeds().stdout.replace('\n', " ");
+    assert!(!said.contains("iodyno resume") && said.contains("scratch file is gone"), "{said}");
 }
 
 const TWO_POINTS: &str = r#"

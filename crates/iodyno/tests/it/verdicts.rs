@@ -18,6 +18,36 @@ fn says(place: &Place, words: &str, code: &str) -> Value {
     })
 }
 
+/// Where the target keeps no content, verification that was asked for did not happen.
+#[test]
+fn nothing_is_verified_where_nothing_is_kept() {
+    let place = Place::new();
+    for target in ["null:", "model:exflash-400g"] {
+        let found = cell(
+            &place,
+            &format!("run random-read --on {target} --content verifiable --ops 100 --ramp 0s"),
+        );
+        assert!(codes(&found).contains(&"UNVERIFIED_READS"), "{found}");
+        assert!(!codes(&found).contains(&"VALID"));
+    }
+}
+
+/// The merged cell of several targets has the facts that all of them share, and no other.
+#[test]
+fn the_facts_of_one_target_are_not_those_of_all() {
+    let place = Place::new();
+    let document = place.document("run random-read --on null: --on ram:1MiB --ops 100");
+    let [null, ram, all] = &cells(&document)[..] else { panic!("{document}") };
+    assert_eq!(all["target"], "all (2 targets)");
+    assert_ne!(null["facts"]["engine.why"], ram["facts"]["engine.why"]);
+    let facts = all["facts"].as_object().unwrap();
+    assert!(
+        facts.iter().all(|(k, v)| null["facts"][k] == *v && ram["facts"][k] == *v),
+        "{facts:?}"
+    );
+    assert!(facts.contains_key("clock"));
+}
+
 #[test]
 fn a_rate_is_met_or_missed() {
     let place = Place::new();

@@ -44,7 +44,9 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
-    if let Some(faults) = found.major_faults.filter(|n| *n >= MAJOR_FAULTS_MIN) {
+    // That is how the mmap engine reads.
+    let of_memory = found.major_faults.filter(|_| cell.key.engine != "mmap");
+    if let Some(faults) = of_memory.filter(|n| *n >= MAJOR_FAULTS_MIN) {
         say(
             "MAJOR_FAULTS",
             Level::Note,

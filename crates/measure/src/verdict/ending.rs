@@ -73,16 +73,24 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             _ => format!("{n} {}", kind.words()),
         };
         let kinds: Vec<String> = errors.iter().map(words).collect();
+        // Failures of the ramp are counted, and what completed in it is not: where no more completed, the
+        // share of what failed is not known.
         let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
+        let share = if total.ops() == 0 {
+            ", those of the ramp included".to_owned()
+        } else {
+            format!(" ({:.3} %)", share * 100.0)
+        };
+        let operations = if errors.total() == 1 { "operation" } else { "operations" };
+        let them = if errors.total() == 1 { "it is" } else { "they are" };
         let first = cell.evidence.first_corruption.as_ref();
         let first = first.map_or(String::new(), |c| format!("; first: {c}"));
         say(
             "ERRORS",
             Level::Invalid,
             format!(
-                "{} operations failed ({:.3} %): {}{first}; they are not counted as completed",
+                "{} {operations} failed{share}: {}{first}; {them} not counted as completed",
                 errors.total(),
-                share * 100.0,
                 kinds.join(", ")
             ),
         );

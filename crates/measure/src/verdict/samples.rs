@@ -16,11 +16,12 @@ pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
             && h.count() > 0
         {
             let needed = (crate::histogram::EXCEEDANCES_MIN / (1.0 - q)).round();
+            let operations = if h.count() == 1 { "operation" } else { "operations" };
             say(
                 "FEW_SAMPLES",
                 Level::Note,
                 format!(
-                    "{} {} operations can't support {name} (which needs {needed:.0}): it is not printed",
+                    "{} {} {operations} can't support {name} (which needs {needed:.0}): it is not printed",
                     h.count(),
                     kind.name()
                 ),

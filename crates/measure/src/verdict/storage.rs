@@ -71,8 +71,14 @@ fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Opti
             "{who} answered {what} from memory of this machine, such as its page cache, and not from a device: have the server open its storage with direct I/O (qemu-nbd --cache=none), or measure the storage beneath it"
         )
     } else {
+        let holes = if reads_short {
+            ", or for holes (never-written blocks) of a file beneath"
+        } else {
+            ""
+        };
         format!(
-            "{what} did not all reach a device: a layer above answered from memory, such as the page cache, or stores fewer bytes than it is sent; measure the device beneath {who}, or a file system that does direct I/O"
+            "{what} did not all reach a device: a layer above answered from memory, such as the page cache{holes}, or stores fewer bytes than it is sent; {fill}measure the device beneath {who}, or a file system that does direct I/O",
+            fill = if reads_short { "write the whole range once, " } else { "" },
         )
     })
 }

@@ -11,7 +11,15 @@ const WRITERS_SHOWN: usize = 3;
 
 /// What was verified, what was not, and what was found wrong.
 pub(super) fn verification(cell: &Cell, say: &mut Say) {
-    let Some(v) = cell.evidence.verification.as_ref().filter(|v| v.checked > 0) else { return };
+    let Some(v) = cell.evidence.verification.as_ref() else { return };
+    if v.checked == 0 {
+        say(
+            "UNVERIFIED_READS",
+            Level::Warning,
+            "nothing was verified of what was read, for the target keeps no content: name one that holds bytes, such as a file, ram: or an export".to_owned(),
+        );
+        return;
+    }
     if v.wrong_reads() > 0 {
         say(
             "WRONG_CONTENT",
@@ -57,7 +65,9 @@ fn verified(v: &Verification, is_new: bool) -> String {
         ", and each of the latest write".to_owned()
     } else {
         let why = match v.kept_map {
-            KeptMap::None => "no earlier run of this notebook left a map of the target",
+            KeptMap::None => {
+                "no earlier run of this notebook left a map of the target in this size"
+            }
             KeptMap::Whole => "the map that the latest run left does not have them",
             KeptMap::Unfinished => "the latest run that wrote did not come to its end",
         };

@@ -114,11 +114,7 @@ pub(super) fn of_steps(
         }
     }
     if !complete {
-        say(
-            "UNFINISHED",
-            Level::Warning,
-            "not all of the method was carried out: `iodyno resume` goes on with it".to_owned(),
-        );
+        say("UNFINISHED", Level::Warning, "not all of the method was carried out".to_owned());
     }
     let deviations = deviations(method, steps);
     if let (Some(standard), false) = (&method.standard, deviations.is_empty()) {

@@ -162,6 +162,12 @@ impl Reader<'_> {
             }
             let ns = parse_duration_ns(given.get_ref())
                 .map_err(|e| wrong(given.span(), e.to_string()))?;
+            if ns == 0 {
+                return Err(wrong(
+                    given.span(),
+                    format!("a ceiling of 0 for {name} holds for no point: give a time above 0"),
+                ));
+            }
             Ok(Ceiling { of, ns })
         };
         self.raw.ceiling.iter().map(one).collect()

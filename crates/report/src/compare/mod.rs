@@ -219,6 +219,7 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     for pair in &pairs {
         drafts.extend(values::drafts(pair, &options.metrics, &mut omissions));
     }
+    never_judged(&options.metrics, &drafts, &mut omissions);
     let criteria = Criteria { threshold_share: options.threshold_share, ..Criteria::default() };
     let cells: Vec<Pair> = drafts.iter().map(values::Draft::pair).collect();
     let compared = compare::compare(&cells, &criteria).map_err(|e| e.to_string())?;
@@ -231,6 +232,19 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     conditions::remarks(&[a.runs, b.runs], &pairs, &conditions, &mut remarks);
     let sides = [SideFacts::of(a), SideFacts::of(b)];
     Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
+}
+
+/// A figure that was asked for and that no cell has is lost, also where that is since neither side did any such
+/// operation: with other figures to judge nothing else would tell.
+fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [Omission]) {
+    for metric in metrics {
+        if drafts.iter().any(|draft| draft.is_of(*metric)) {
+            continue;
+        }
+        for omission in omissions.iter_mut().filter(|o| o.metric == Some(*metric)) {
+            omission.is_loss = true;
+        }
+    }
 }
 
 /// Runs whose method failed: their cells may be sound, and are not of the state that the method is for.

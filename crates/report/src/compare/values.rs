@@ -28,6 +28,12 @@ impl Draft {
         }
     }
 
+    /// Whether it is one of the figures that `metric` stands for.
+    pub(super) fn is_of(&self, metric: Metric) -> bool {
+        self.metric.quantity == metric.quantity
+            && (metric.kind.is_none() || self.metric.kind == metric.kind)
+    }
+
     /// With its judgement.
     pub(super) fn row(self, comparison: Comparison) -> Row {
         let ([a_key, b_key], [a, b]) = (self.keys, self.values);

@@ -37,7 +37,7 @@ pub(super) fn with(
         blocks.push(Block::Text(words));
     }
     if let Some(findings) = findings {
-        blocks.push(Block::Text(what(findings)));
+        blocks.push(Block::Text(what(run, findings)));
     }
     let headlines = findings.map_or_else(|| of_cells(run), of_method);
     if !headlines.is_empty() {
@@ -72,7 +72,7 @@ fn standing(run: &Run) -> Option<String> {
 }
 
 /// The method, with the standard and all that deviates from it: never one without the other.
-fn what(findings: &Findings) -> String {
+fn what(run: &Run, findings: &Findings) -> String {
     let mut words = vec![format!("{}.", sentence(&findings.about))];
     if let Some(standard) = &findings.standard {
         let setting =
@@ -84,7 +84,7 @@ fn what(findings: &Findings) -> String {
         words.push(format!("{label}: {}.", findings.deviations.join("; ")));
     }
     if !findings.complete {
-        words.push("Not finished: `iodyno resume` goes on with it.".to_owned());
+        words.push(format!("Not finished: {}.", crate::method::how_to_finish(run)));
     }
     words.join(" ")
 }
@@ -195,7 +195,8 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
         .collect();
     let Ok(mean) = batch::mean(&rates, LEVEL) else {
         let needed = 2 * batch::BATCHES_MIN;
-        return format!("no interval: {whole} whole intervals of the series, it takes {needed}");
+        let intervals = if whole == 1 { "interval" } else { "intervals" };
+        return format!("no interval: {whole} whole {intervals} of the series, it takes {needed}");
     };
     let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
     let doubt = if mean.independent { "" } else { ", too narrow: the rate moves slowly" };

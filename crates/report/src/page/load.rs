@@ -153,9 +153,10 @@ pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     let last = points.last();
     let summary = last.map_or(String::new(), |p| {
         format!(
-            "{} {} do {} times the work of {first}: {} % of the ideal.",
+            "{} {} {} {} times the work of {first}: {} % of the ideal.",
             p.n,
-            scaling.of,
+            if p.n == 1 { scaling.of.trim_end_matches('s') } else { scaling.of },
+            if p.n == 1 { "does" } else { "do" },
             human::three_digits(p.speed_up),
             human::three_digits(p.efficiency * 100.0)
         )

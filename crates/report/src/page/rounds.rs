@@ -171,7 +171,10 @@ fn windows(rounds: &RoundsFinding) -> Option<Table> {
         .into()
     });
     Some(Table {
-        caption: format!("The measurement window; {} windows were tried", steady.windows_tried),
+        caption: match steady.windows_tried {
+            1 => "The measurement window; 1 window was tried".to_owned(),
+            n => format!("The measurement window; {n} windows were tried"),
+        },
         columns: vec![
             Column::words("variable"),
             Column::numbers("mean", ""),

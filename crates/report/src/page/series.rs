@@ -263,7 +263,9 @@ fn said(series: &SeriesFinding) -> String {
             Steadiness::Steady => "the rate is steady",
             Steadiness::Drifting => "the rate drifts",
             Steadiness::Oscillating { .. } => "the rate swings",
-            Steadiness::TooShort { .. } => "too short to tell whether the rate is steady",
+            Steadiness::TooShort { .. } => {
+                "measured for too short a time to tell whether the rate is steady"
+            }
             Steadiness::Inconclusive { .. } => "the rate is not shown to be steady",
         };
         words.push(format!("Our own verdict: {verdict}{trend}."));

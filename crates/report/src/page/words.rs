@@ -128,6 +128,7 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -
         (0, 0) => "VALID".to_owned(),
         (0, 1) => "1 warning".to_owned(),
         (0, n) => format!("{n} warnings"),
+        (1, _) => "INVALID (1 finding)".to_owned(),
         (n, _) => format!("INVALID ({n} findings)"),
     }
 }

@@ -67,7 +67,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String
     if run.cells.is_empty() {
         lines.push("no cell was measured".to_owned());
     } else if let Some(findings) = crate::method::findings_of(run) {
-        lines.extend(method::lines(&findings, style));
+        lines.extend(method::lines(run, &findings, style));
         lines.push(String::new());
         lines.extend(method::verdicts(run, &Standing::of(run), style));
     } else {

@@ -27,8 +27,9 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     bars(&rates)
 }
 
-/// The same of a list of rates, none below 0; empty where all are 0.
-pub(super) fn of(rates: &[f64], columns: usize) -> String {
+/// The same of a list of rates, none below 0, with the least and the largest of what is drawn; None where all
+/// are 0.
+pub(super) fn of(rates: &[f64], columns: usize) -> Option<(String, f64, f64)> {
     let count = columns.min(rates.len());
     let means: Vec<f64> = (0..count)
         .map(|i| {
@@ -36,7 +37,9 @@ pub(super) fn of(rates: &[f64], columns: usize) -> String {
             part.iter().sum::<f64>() / part.len() as f64
         })
         .collect();
-    bars(&means).unwrap_or_default()
+    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let largest = means.iter().copied().fold(0.0, f64::max);
+    Some((bars(&means)?, least, largest))
 }
 
 fn bars(rates: &[f64]) -> Option<String> {
@@ -48,4 +51,20 @@ fn bars(rates: &[f64]) -> Option<String> {
         LEVELS[((rate / largest * 8.0).ceil() as usize).clamp(1, 8) - 1]
     };
     (largest > 0.0).then(|| rates.iter().map(character).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A dip of one sample in a wide bucket is drawn as the bucket's mean, and so is its label.
+    #[test]
+    fn the_range_is_that_of_the_bars() {
+        let mut rates = vec![50.0; 100];
+        rates[3] = 10.0;
+        let (bars, least, largest) = of(&rates, 10).unwrap();
+        assert_eq!((bars.chars().count(), least, largest), (10, 46.0, 50.0));
+        assert_eq!(of(&rates[..5], 10).map(|drawn| (drawn.1, drawn.2)), Some((10.0, 50.0)));
+        assert_eq!(of(&[0.0, 0.0], 10), None);
+    }
 }

@@ -12,7 +12,7 @@ use crate::grouped::{self, Group};
 use crate::standing::Standing;
 use iodyno_measure::Level;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
-use iodyno_measure::statistics::knee::Optimum;
+use iodyno_measure::statistics::knee::{LoadPoint, Optimum};
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_method::findings::{
     Findings, Load, NINES, PointFinding, RoundsFinding, Row, Scaling, Showed, StageFinding,
@@ -24,8 +24,8 @@ use iodyno_units::human;
 /// Columns of a name in a line.
 const NAME_COLUMNS_MAX: usize = 48;
 
-pub(super) fn lines(findings: &Findings, style: Style) -> Vec<String> {
-    let mut lines = head(findings, style);
+pub(super) fn lines(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
+    let mut lines = head(run, findings, style);
     for subject in &findings.subjects {
         if findings.subjects.len() > 1 {
             lines.push(String::new());
@@ -44,7 +44,7 @@ pub(super) fn lines(findings: &Findings, style: Style) -> Vec<String> {
 }
 
 /// The standard with all that deviates from it: never one without the other.
-fn head(findings: &Findings, style: Style) -> Vec<String> {
+fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut what: Vec<String> = Vec::new();
     what.extend(findings.standard.clone());
@@ -59,8 +59,8 @@ fn head(findings: &Findings, style: Style) -> Vec<String> {
         lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
     }
     if !findings.complete {
-        let text = "not finished: `iodyno resume` goes on with it";
-        lines.push(paint(text, Role::Yellow, style));
+        let text = format!("not finished: {}", crate::method::how_to_finish(run));
+        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
     }
     lines
 }
@@ -136,7 +136,7 @@ fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     let text = match &load.optimum {
         Optimum::NoPoints => return Vec::new(),
         Optimum::NoneFeasible { least } => {
-            format!("no point{under}; the least demand, {}, is over the ceiling", name(*least))
+            format!("no point{under}{}", why_none(load, *least, &name(*least)))
         }
         Optimum::Found { chosen, runner_up, .. } => {
             let point = &load.points[*chosen];
@@ -156,9 +156,36 @@ fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Green, style)).collect()
 }
 
+/// Why no point is under the ceilings: the least demand is over one, or its figures can't tell.
+fn why_none(load: &Load, least: usize, name: &str) -> String {
+    let is_over = |point: &LoadPoint| {
+        let mut of = point.latency_ns.iter().zip(&load.limits);
+        of.any(|(latency, (_, limit))| latency.is_some_and(|ns| ns > *limit))
+    };
+    let is_unknown =
+        |point: &LoadPoint| point.latency_ns.iter().any(Option::is_none) && !is_over(point);
+    let point = &load.points[least];
+    if !point.sound || point.iops <= 0.0 {
+        return format!("; the figures of the least demand, {name}, are not to be used");
+    }
+    if is_unknown(point) {
+        return format!(
+            " that is known to be; too few operations to tell for the least demand, {name}: give each cell more --time"
+        );
+    }
+    let unknown = load.points.iter().filter(|point| is_unknown(point)).count();
+    let more = match unknown {
+        0 => String::new(),
+        1 => "; too few operations to tell for 1 other".to_owned(),
+        n => format!("; too few operations to tell for {n} others"),
+    };
+    format!("; the least demand, {name}, is over the ceiling{more}")
+}
+
 fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
     let words = scaling.points.iter().map(|p| {
-        format!("{} {}: x{:.2} ({:.0} %)", p.n, scaling.of, p.speed_up, p.efficiency * 100.0)
+        let of = if p.n == 1 { scaling.of.trim_end_matches('s') } else { scaling.of };
+        format!("{} {of}: x{:.2} ({:.0} %)", p.n, p.speed_up, p.efficiency * 100.0)
     });
     let text = format!("speed-up (efficiency): {}", words.collect::<Vec<_>>().join(", "));
     let mut lines = wrap(&clean(&text, 1000, style), style.columns());
@@ -263,9 +290,10 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
         Steadiness::Oscillating { period_s } => {
             (format!("swings with a period of {}", seconds(period_s)), Role::Yellow)
         }
-        Steadiness::TooShort { needed_s } => {
-            (format!("too short to tell: it takes {}", seconds(needed_s)), Role::Dim)
-        }
+        Steadiness::TooShort { needed_s } => (
+            format!("measured for too short a time to tell: it takes {}", seconds(needed_s)),
+            Role::Dim,
+        ),
         Steadiness::Inconclusive { needed_s: Some(s) } => {
             (format!("not shown to be steady{trend}; about {} would tell", seconds(s)), Role::Dim)
         }
@@ -280,7 +308,8 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     };
     let text = clean(&format!("our own verdict: {what} is {text}{breaks}"), 300, style)
         .replace("is drifts", "drifts")
-        .replace("is swings", "swings");
+        .replace("is swings", "swings")
+        .replace("is measured", "was measured");
     wrap(&text, style.columns()).iter().map(|l| paint(l, role, style)).collect()
 }
 

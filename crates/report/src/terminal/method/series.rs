@@ -15,8 +15,10 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
     };
     let n = series.samples.len();
     let long = human::duration_ns((last.at_s * 1e9) as u64);
-    let fills = last.fills.map_or(String::new(), |f| {
-        format!(", {} x the active range written", human::three_digits(f))
+    let fills = last.fills.map_or(String::new(), |f| match f {
+        f if f <= 0.0 => ", nothing written".to_owned(),
+        f if f < 0.001 => ", less than 0.001 x the active range written".to_owned(),
+        f => format!(", {} x the active range written", human::three_digits(f)),
     });
     let samples = if n == 1 { "1 sample".to_owned() } else { format!("{n} samples") };
     lines.push(format!("{samples} over {long}{fills}"));
@@ -44,8 +46,9 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
     }
     if series.stalls.count > 0 {
         let text = format!(
-            "{} stalls, the longest {} (intervals of {} with less than a tenth of the usual)",
+            "{} {}, the longest {} (intervals of {} with less than a tenth of the usual)",
             series.stalls.count,
+            if series.stalls.count == 1 { "stall" } else { "stalls" },
             human::duration_ns((series.stalls.longest_s * 1e9) as u64),
             human::duration_ns((series.stalls.interval_s * 1e9) as u64)
         );
@@ -53,10 +56,10 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
     }
     if n > 1 && style.unicode {
         let iops: Vec<f64> = series.samples.iter().map(|s| s.iops).collect();
-        let highest = iops.iter().copied().fold(0.0, f64::max);
-        let lowest = iops.iter().copied().fold(f64::INFINITY, f64::min);
-        let bars = spark::of(&iops, style.columns().saturating_sub(24).min(80));
-        lines.push(format!("IOPS {bars} {} to {}", human::count(lowest), human::count(highest)));
+        let drawn = spark::of(&iops, style.columns().saturating_sub(24).min(80));
+        lines.extend(drawn.map(|(bars, least, largest)| {
+            format!("IOPS {bars} {} to {}", human::count(least), human::count(largest))
+        }));
     }
     if let Some((first, last)) = sentence(series) {
         let text = format!("{first} at first, {last} at the end");
