@@ -253,6 +253,8 @@ impl Budget {
 mod tests {
     use super::*;
     use crate::server::Counters;
+    use crate::server::later::Later;
+    use crate::wire::{CmdFlags, Command, Kind};
 
     fn budget() -> Arc<Budget> {
         let limits = Limits { memory_bytes: 4 * STEP_BYTES, own_bytes: 0, ..Limits::default() };
@@ -317,90 +319,11 @@ mod tests {
         sends.keep_own_bytes(STEP_BYTES);
         assert!(budget.acquire(&waits));
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::server::counters::Counters;
-    use crate::server::later::Later;
-    use crate::wire::{CmdFlags, Command, Kind};
-    use std::io::Read as _;
-    use std::os::unix::net::UnixStream;
-
-    const STALL: Duration = Duration::from_secs(3600);
-
-    /// Connections, with their clients, on a budget of four steps; nothing is their own.
-    fn connections<const N: usize>() -> [(Arc<Link>, UnixStream); N] {
-        let budget = Arc::new(Budget::new(4 * STEP_BYTES, 0, STALL));
-        std::array::from_fn(|id| {
-            let (ours, client) = UnixStream::pair().unwrap();
-            client.set_nonblocking(true).unwrap();
-            let counters = Arc::<Counters>::default();
-            let link = Link::new(id as u64, ours.into(), true, counters, Arc::clone(&budget));
-            (Arc::new(link), client)
-        })
-    }
-
-    fn gets(link: &Arc<Link>, steps: usize) -> bool {
-        link.set_own_bytes(steps * STEP_BYTES);
-        link.budget.acquire(link)
-    }
-
-    /// Its grant was made, or shrank last, so many times too long ago.
-    fn age(link: &Link, stalls: u32) {
-        let mut state = link.budget.state();
-        state.holders.get_mut(&link.id).unwrap().since -= STALL * stalls;
-    }
-
-    fn is_ended(client: &UnixStream) -> bool {
-        let mut client = client;
-        client.read(&mut [0]).is_ok_and(|n| n == 0)
-    }
-
-    /// However small requests are, they don't pass a large one that came before; one that leaves does not stay in
-    /// the way.
-    #[test]
-    fn who_waits_is_served_in_order() {
-        let [(holder, _), (large, _), (gone, _), (small, _)] = &connections::<4>();
-        assert!(gets(holder, 3) && !gets(large, 2), "one step is left");
-        assert!(!gets(gone, 2) && !gets(small, 1), "others came first");
-        assert!(gets(holder, 3) && gets(holder, 2), "what is held can be held on");
-        holder.settle();
-        assert!(!gets(small, 1) && gets(large, 2) && !gets(small, 1));
-        gone.close();
-        large.set_own_bytes(STEP_BYTES);
-        large.settle();
-        assert!(gets(small, 1) && !gets(large, 2));
-    }
-
-    /// Of those that hold memory by their client's fault it is the one that did nothing for longest.
-    #[test]
-    fn one_that_stalls_for_longest_is_ended() {
-        let [(old, oldest), (new, younger), (waits, _), (second, _)] = &connections::<4>();
-        assert!(gets(old, 2) && gets(new, 2) && !gets(waits, 2) && !gets(second, 1));
-        let ended = |asks: &Link| {
-            old.budget.end_stalled(asks);
-            (is_ended(oldest), is_ended(younger))
-        };
-        assert_eq!(ended(waits), (false, false), "neither stalls");
-        age(old, 3);
-        age(new, 2);
-        assert_eq!(ended(second), (false, false), "the first that waits looks");
-        // To shrink is a sign of life; so is to wait for the server.
-        old.set_own_bytes(STEP_BYTES);
-        old.settle();
-        assert!(!gets(new, 3));
-        assert_eq!(ended(waits), (false, false));
-        assert!(gets(new, 2));
-        age(old, 3);
-        assert_eq!(ended(waits), (true, false));
-    }
-
-    /// Nobody takes an answer of a connection that is over: it is not made, and holds no memory.
+    /// An answer of a connection that is over is not made, and holds no memory.
     #[test]
     fn answers_of_one_that_is_over_are_not_made() {
-        let [(link, _)] = &connections::<1>();
+        let link = link(1, &budget());
         let command = Command {
             kind: Kind::Read,
             flags: CmdFlags::NONE,
@@ -408,10 +331,10 @@ mod tests {
             offset_bytes: 0,
             len_bytes: 4096,
         };
-        let later = Later::new(Arc::clone(link), command);
+        let later = Later::new(Arc::clone(&link), command);
         assert!(link.owed_bytes() > 4096);
         link.close();
-        later.fill(|_| panic!("nobody gets it"));
+        later.fill(|_| panic!("it is not asked for"));
         assert_eq!((link.owed_bytes(), link.has_queued()), (0, false));
     }
 }
