@@ -2,9 +2,9 @@
 """iodyno beside an earlier build of it, taking turns: rates of null:, /dev/zero, memory, model: and NBD.
 
 usage: compare.py OLD NEW REPETITIONS > raw.csv
-Each build serves and measures its own NBD exports. Prints a line a run; the table of ratios (new / old, pair by pair) goes
-to standard error."""
-import json, os, statistics, subprocess, sys, tempfile, time
+Each build serves and measures its own NBD exports. Prints a line a run. The table goes to standard error: the geometric mean
+of the pairs' ratios (new / old) with its 95 % interval (bootstrap over pairs), and their median, least and most."""
+import json, math, os, random, statistics, subprocess, sys, tempfile, time
 old, new, reps = sys.argv[1], sys.argv[2], int(sys.argv[3])
 place = tempfile.mkdtemp()
 CASES = {
@@ -47,7 +47,11 @@ for rep in range(reps):
             pair[build] = run(build, words)
             print(f"{case},{rep},{'old' if build == old else 'new'},{pair[build]:.0f}", flush=True)
         table.setdefault(case, []).append(pair)
+dice = random.Random(1)
+geomean = lambda values: math.exp(statistics.fmean(map(math.log, values)))
 for case, pairs in table.items():
     ratios = sorted(p[new] / p[old] for p in pairs)
+    drawn = sorted(geomean(dice.choices(ratios, k=len(ratios))) for _ in range(4000))
     med = lambda b: statistics.median(p[b] for p in pairs)
-    print(f"{case:14} old {med(old):12.0f} new {med(new):12.0f} ratio of medians {med(new)/med(old):.3f}, of pairs {statistics.median(ratios):.3f} [{ratios[0]:.2f}-{ratios[-1]:.2f}]", file=sys.stderr)
+    print(f"{case:14} old {med(old):12.0f} new {med(new):12.0f} geomean {geomean(ratios):.3f} [{drawn[100]:.3f}-{drawn[3899]:.3f}] "
+          f"median {statistics.median(ratios):.3f} [{ratios[0]:.2f}-{ratios[-1]:.2f}]", file=sys.stderr)

@@ -9,7 +9,7 @@ use crate::plan::{
     offered_iops,
 };
 use crate::recorder::IntervalMessage;
-use crate::team::{Done, Team, WorkerMessage, spawn_workers, wait_until_ready};
+use crate::worker_threads::{Done, WorkerMessage, WorkerThreads, spawn_workers, wait_until_ready};
 use iodyno_measure::{
     Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
 };
@@ -138,7 +138,7 @@ struct Collected {
 /// Receives intervals and reports until every worker is done or given up.
 fn collect(
     plan: &CellPlan<'_>,
-    team: &Team,
+    team: &WorkerThreads,
     start_ns: u64,
     cells: &mut [Cell],
     observer: &mut dyn Observer,

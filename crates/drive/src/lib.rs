@@ -13,16 +13,16 @@ pub mod clock;
 mod cpu;
 pub mod engine;
 mod in_flight;
+mod latency_breakdown;
 pub mod memory;
 mod model;
 mod plan;
 pub mod probe;
 mod recorder;
-mod round_trip;
-mod team;
+mod sequential_cursors;
 pub mod verify;
-mod walks;
 mod worker;
+mod worker_threads;
 
 pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
@@ -31,4 +31,4 @@ pub use plan::{
     CellPlan, DriveError, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Observer, Progress,
     Settle, TargetPlan, Unobserved, active_range, blocks,
 };
-pub use walks::Walks;
+pub use sequential_cursors::Walks;

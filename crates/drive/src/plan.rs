@@ -3,8 +3,8 @@
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
+use crate::sequential_cursors::Walks;
 use crate::verify::VerifyMap;
-use crate::walks::Walks;
 use iodyno_measure::{Cell, Interval, Place};
 use iodyno_workload::{ArrivalKind, Edge, Spec};
 use std::collections::BTreeMap;

@@ -9,10 +9,10 @@
 //! that a flush or FUA made durable. What was there before it knows from a [`Written`], which an earlier run
 //! left. `judge.rs` says what a unit that is read is called; `written.rs` is what is handed on.
 
-mod judge;
+mod diagnosis;
 mod written;
 
-pub use judge::Wrong;
+pub use diagnosis::Wrong;
 pub use written::{Column, Written};
 
 use iodyno_measure::{KeptMap, Verification};

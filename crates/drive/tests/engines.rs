@@ -146,7 +146,7 @@ fn submission_and_reaping_are_told_from_the_rest() {
                 assert!((1..=all).contains(&submission.count), "of {all}: {spent:?}");
                 assert!(reaping.count > 0, "{spent:?}");
                 let mean_ns = submission.total_ns as f64 / submission.count as f64;
-                mean_ns / cell.total().felt().mean_ns().unwrap()
+                mean_ns / cell.total().response_time().mean_ns().unwrap()
             })
             .scan(false, |found, share| {
                 (!std::mem::replace(found, (0.6..1.3).contains(&share))).then_some(share)

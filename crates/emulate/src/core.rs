@@ -1,8 +1,8 @@
 //! What every part of a machine works with: time, the queue of events, the requests, the host's
 //! cores and driver threads, and what is done and not yet collected.
 
-use crate::change::Change;
 use crate::completion::Completion;
+use crate::content_event::ContentEvent;
 use crate::event::Queue;
 use crate::request::{NIL, Slab, State};
 use crate::server::Server;
@@ -42,13 +42,13 @@ pub(crate) struct Core {
     pub completed: u64,
     pub failed: u64,
     /// What became of written data, where somebody follows it.
-    pub changes: Option<Vec<Change>>,
+    pub changes: Option<Vec<ContentEvent>>,
 }
 
 impl Core {
     /// Somebody who follows content is told.
     #[inline]
-    pub(crate) fn tell(&mut self, change: Change) {
+    pub(crate) fn tell(&mut self, change: ContentEvent) {
         if let Some(changes) = &mut self.changes {
             changes.push(change);
         }

@@ -5,7 +5,7 @@
 //! is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
 //! flash are in `flash/recovery`, where parity may rebuild them.)
 
-use crate::change::UNIT_BYTES;
+use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::ranges::Ranges;
 use crate::request::{Slab, State};

@@ -3,7 +3,7 @@
 
 mod content;
 
-use crate::change::Change;
+use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
 use crate::request::State;
@@ -114,12 +114,12 @@ impl Hdd {
                     content.accepted(r.at, u64::from(r.len), r.token, seq);
                     let token = r.token;
                     for unit in content::units(r.at, u64::from(r.len)) {
-                        core.tell(Change::Accepted { volume, unit, token, kept: false });
+                        core.tell(ContentEvent::Accepted { volume, unit, token, kept: false });
                     }
                 }
                 Step::Taken(range) => content.taken(range),
                 Step::Landed => content.landed(|unit, token| {
-                    core.tell(Change::Landed { volume, unit, token });
+                    core.tell(ContentEvent::Landed { volume, unit, token });
                 }),
                 Step::Written { id, seq } => {
                     let r = &core.slab[id];
@@ -128,8 +128,10 @@ impl Hdd {
                     let (at, len) = (r.at, u64::from(r.len));
                     content.written(at, len, value, seq, |unit, overtaken| {
                         core.tell(match value {
-                            Some(token) => Change::Written { volume, unit, token, overtaken },
-                            None => Change::Dropped { volume, unit, count: 1, token, overtaken },
+                            Some(token) => ContentEvent::Written { volume, unit, token, overtaken },
+                            None => {
+                                ContentEvent::Dropped { volume, unit, count: 1, token, overtaken }
+                            }
                         });
                     });
                 }
@@ -143,7 +145,7 @@ impl Hdd {
         if let Some(content) = &mut self.content {
             content.power_cut();
         }
-        core.tell(Change::PowerCut { volume: self.volume });
+        core.tell(ContentEvent::PowerCut { volume: self.volume });
         self.pending_ns = u64::MAX;
     }
 

@@ -12,8 +12,8 @@
 
 mod bug_injection;
 mod calendar;
-mod change;
 mod completion;
+mod content_event;
 mod core;
 pub mod describe;
 pub mod disk;
@@ -35,8 +35,8 @@ pub mod usage;
 
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
-pub use change::{Change, UNIT_BYTES};
 pub use completion::Completion;
+pub use content_event::{ContentEvent, UNIT_BYTES};
 pub use fault::Fault;
 pub use fault_state::FaultState;
 pub use machine::Machine;

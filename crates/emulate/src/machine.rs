@@ -6,8 +6,8 @@
 mod apply_fault;
 
 use crate::bug_injection::InjectedBug;
-use crate::change::{Change, UNIT_BYTES};
 use crate::completion::Completion;
+use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::{Core, Thread};
 use crate::event::Queue;
 use crate::fault::Fault;
@@ -380,7 +380,7 @@ impl Machine {
     /// Moves what became of written data since the last call to the end of `into`, in the order of
     /// events. Nothing unless content is followed.
     #[inline]
-    pub fn changes(&mut self, into: &mut Vec<Change>) {
+    pub fn changes(&mut self, into: &mut Vec<ContentEvent>) {
         if let Some(changes) = &mut self.core.changes {
             into.append(changes);
         }

@@ -3,8 +3,8 @@
 //! protected (by a battery, or flash that is written in an emergency) survives a power cut.
 
 use crate::calendar::Calendar;
-use crate::change::Change;
-use crate::change::UNIT_BYTES;
+use crate::content_event::ContentEvent;
+use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::request::State;
 use crate::server::{ticks, transfer_ticks, whole_ns};
@@ -118,7 +118,7 @@ impl MemoryDevice {
                     content.extend(units.clone().map(|unit| (unit, token)));
                     for unit in units {
                         let kept = self.protected;
-                        core.tell(Change::Accepted { volume, unit, token, kept });
+                        core.tell(ContentEvent::Accepted { volume, unit, token, kept });
                     }
                 }
                 OpKind::WriteZeroes | OpKind::Trim => {
@@ -127,7 +127,13 @@ impl MemoryDevice {
                         content.remove(&unit);
                     }
                     let (unit, count) = (units.start, units.end.saturating_sub(units.start));
-                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: false });
+                    core.tell(ContentEvent::Dropped {
+                        volume,
+                        unit,
+                        count,
+                        token,
+                        overtaken: false,
+                    });
                 }
                 OpKind::Read | OpKind::Flush => {}
             }
@@ -153,7 +159,7 @@ impl MemoryDevice {
             && !self.protected
         {
             content.clear();
-            core.tell(Change::Emptied { volume });
+            core.tell(ContentEvent::Emptied { volume });
         }
     }
 

@@ -220,7 +220,7 @@ pub enum Attach {
 pub struct Controller {
     /// One read command occupies it for this long.
     pub read_command_ns: u64,
-    /// From the flash to the host's door, beyond all that is modelled; occupies nothing.
+    /// From the flash to the host's interface, beyond all that is modelled; occupies nothing.
     pub read_latency_ns: u64,
     /// One write command occupies it for this long.
     pub write_command_ns: u64,

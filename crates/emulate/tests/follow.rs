@@ -5,7 +5,7 @@ mod common;
 
 use common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};
-use iodyno_emulate::{Change, Fault, Machine};
+use iodyno_emulate::{ContentEvent, Fault, Machine};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 use std::collections::BTreeMap;
@@ -20,15 +20,15 @@ struct Follower {
 }
 
 impl Follower {
-    fn hear(&mut self, change: Change) {
+    fn hear(&mut self, change: ContentEvent) {
         match change {
-            Change::Accepted { unit, token, kept: false, .. } => {
+            ContentEvent::Accepted { unit, token, kept: false, .. } => {
                 self.newer.entry(unit).or_default().push(token);
             }
-            Change::Accepted { unit, token, kept: true, .. } => {
+            ContentEvent::Accepted { unit, token, kept: true, .. } => {
                 self.kept.insert(unit, token);
             }
-            Change::Landed { unit, token, .. } => {
+            ContentEvent::Landed { unit, token, .. } => {
                 let newer = self.newer.entry(unit).or_default();
                 // A protected buffer's were kept before.
                 if let Some(at) = newer.iter().position(|&t| t == token) {
@@ -36,13 +36,13 @@ impl Follower {
                     self.kept.insert(unit, token);
                 }
             }
-            Change::Written { unit, token, overtaken, .. } => {
+            ContentEvent::Written { unit, token, overtaken, .. } => {
                 self.kept.insert(unit, token);
                 if !overtaken {
                     self.newer.remove(&unit);
                 }
             }
-            Change::Dropped { unit, count, overtaken, .. } => {
+            ContentEvent::Dropped { unit, count, overtaken, .. } => {
                 for unit in unit..unit + count {
                     self.kept.remove(&unit);
                     if !overtaken {
@@ -50,8 +50,8 @@ impl Follower {
                     }
                 }
             }
-            Change::PowerCut { .. } => self.newer.clear(),
-            Change::Emptied { .. } => {
+            ContentEvent::PowerCut { .. } => self.newer.clear(),
+            ContentEvent::Emptied { .. } => {
                 self.newer.clear();
                 self.kept.clear();
             }
@@ -113,10 +113,9 @@ fn a_follower_knows_what_the_machine_holds() {
                 loop {
                     let more = m.next_completion(now).is_some();
                     m.changes(&mut heard);
-                    cuts +=
-                        u32::from(heard.iter().any(|c| {
-                            matches!(c, Change::PowerCut { .. } | Change::Emptied { .. })
-                        }));
+                    cuts += u32::from(heard.iter().any(|c| {
+                        matches!(c, ContentEvent::PowerCut { .. } | ContentEvent::Emptied { .. })
+                    }));
                     heard.drain(..).for_each(|change| follower.hear(change));
                     overlaps += u32::from(follower.newer.values().any(|n| n.len() > 1));
                     for unit in 0..UNITS + 3 {

@@ -318,7 +318,7 @@ pub struct Serve {
     #[arg(value_parser = emulated)]
     pub device: TargetName,
     /// Where to listen; may be given again: `unix:/run/flash.sock`, `127.0.0.1:10809`. Without any
-    /// door: `unix:iodyno.sock`. Limits: 1024 connections, and 256 MiB for what all of them have in
+    /// frontend: `unix:iodyno.sock`. Limits: 1024 connections, and 256 MiB for what all of them have in
     /// flight, beside 256 KiB of each; requests beyond it wait.
     #[arg(long, value_name = "ADDRESS")]
     pub nbd: Vec<String>,

@@ -2,7 +2,7 @@
 
 use crate::args::Compare;
 use crate::failure::{Failure, OPEN, SLOWER};
-use crate::{print, print_json, stored};
+use crate::{print, print_json, show};
 use iodyno_report::compare::{self, Finding, Options, Side};
 use iodyno_report::terminal::Style;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) fn command(
     notebook: Option<&Path>,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     let (a, b) = (notebook.load_several(&flags.a)?, notebook.load_several(&flags.b)?);
     let mut options = Options {
         threshold_share: flags.threshold,

@@ -20,8 +20,8 @@ mod purge;
 mod report;
 mod run;
 mod serve;
+mod show;
 mod signals;
-mod stored;
 mod study;
 mod style;
 
@@ -65,15 +65,15 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Run(flags) => run::command(flags, cli, words, style),
         Command::Check(flags) => check::command(flags),
         Command::Purge(flags) => purge::command(flags, cli),
-        Command::Ls { json } => stored::list(cli.notebook.as_deref(), *json, style),
+        Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),
         Command::Show { run, require, json, series } => {
-            stored::show(cli.notebook.as_deref(), run, require, *json, *series, style)
+            show::show(cli.notebook.as_deref(), run, require, *json, *series, style)
         }
         Command::Resume { run, json, quiet } => method::resume(cli, run, *json, *quiet, style),
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
-        Command::Export { run, format } => stored::export(cli.notebook.as_deref(), run, *format),
+        Command::Export { run, format } => show::export(cli.notebook.as_deref(), run, *format),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
         Command::Fault(flags) => fault::command(flags),

@@ -122,7 +122,7 @@ impl Watch for Live {
         let rate = |n: u64| n as f64 / seconds;
         let latest = progress.latest;
         let quantile = |q: f64| {
-            let kinds = latest?.iter().map(|(_, class)| class.felt());
+            let kinds = latest?.iter().map(|(_, class)| class.response_time());
             kinds.filter_map(|h| h.supported_quantile_ns(q)).max()
         };
         let line = progress_line(

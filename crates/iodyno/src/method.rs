@@ -3,7 +3,7 @@
 use crate::args::{Cli, Command, Run};
 use crate::failure::Failure;
 use crate::run::{Output, base, carry_out, overridden};
-use crate::{catalog, hints, method_flags, stored};
+use crate::{catalog, hints, method_flags, show};
 use clap::Parser as _;
 use iodyno_catalog::{File, Kind, Problem, find, list};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
@@ -312,7 +312,7 @@ pub(crate) fn resume(
     quiet: bool,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let path = stored::path(cli.notebook.as_deref())?;
+    let path = show::path(cli.notebook.as_deref())?;
     let run = Notebook::open_existing(&path)?.load(selector)?;
     match run.status {
         Status::Finished => {

@@ -2,7 +2,7 @@
 
 use crate::args::{Cli, Purge};
 use crate::failure::Failure;
-use crate::{complain, print, print_json, signals, stored};
+use crate::{complain, print, print_json, show, signals};
 use iodyno_notebook::Notebook;
 use iodyno_target::purge::{
     PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Verified, plan, purge,
@@ -57,7 +57,7 @@ pub(crate) fn command(flags: &Purge, cli: &Cli) -> Result<ExitCode, Failure> {
 /// What earlier runs wrote to be verified is not expected there any more.
 fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
     let Some(key) = key else { return Ok(()) };
-    match stored::path(cli.notebook.as_deref()) {
+    match show::path(cli.notebook.as_deref()) {
         Ok(path) if path.exists() => Ok(Notebook::open(&path)?.forget_written(key)?),
         // Where no notebook is, none expects anything.
         _ => Ok(()),

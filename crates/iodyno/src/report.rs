@@ -2,7 +2,7 @@
 
 use crate::args::{Import, Report};
 use crate::failure::Failure;
-use crate::{complain, print, print_bytes, print_json, stored};
+use crate::{complain, print, print_bytes, print_json, show};
 use iodyno_notebook::{Notebook, Run, portable};
 use iodyno_page::{Document, csv, html, markdown};
 use iodyno_report::compare::{self, Options as Criteria, Side};
@@ -31,7 +31,7 @@ pub(crate) fn made_by() -> String {
 }
 
 pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
-    let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     let alone = flags.runs.len() == 1;
     let sides: Vec<Vec<Run>> = flags
         .runs
@@ -198,7 +198,7 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
         }
     }
     let mut notebook = None;
-    let path = stored::path(notebook_flag)?;
+    let path = show::path(notebook_flag)?;
     let plain = Style { color: false, width: 80, unicode: true };
     let mut lines = String::new();
     for embedded in &found {

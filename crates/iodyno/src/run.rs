@@ -4,12 +4,11 @@ use crate::args::{Cli, Run};
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::{
-    catalog, complain, method, method_flags, model, print, print_json, report, signals, stored,
-    style,
+    catalog, complain, method, method_flags, model, print, print_json, report, show, signals, style,
 };
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
-use iodyno_report::{Standing, json, thresholds};
+use iodyno_report::{RunVerdict, json, thresholds};
 use iodyno_run::{CellRequest, MethodRequest, Request};
 use iodyno_units::text::clean;
 use iodyno_workload::{Process, Spec};
@@ -115,7 +114,7 @@ pub(crate) fn carry_out(
         || request.errors_max == u64::MAX && outcome.has_failed_operations()
     {
         ExitCode::from(TARGET_FAILED)
-    } else if Standing::of(&outcome.run).has_failed() {
+    } else if RunVerdict::of(&outcome.run).has_failed() {
         // Before thresholds: figures of a method that failed hold none.
         ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
@@ -168,7 +167,7 @@ pub(crate) fn base(
     (name, cells, method): (String, Vec<CellRequest>, Option<MethodRequest>),
 ) -> Result<Request, Failure> {
     let notebook =
-        if flags.no_notebook { None } else { Some(stored::path(cli.notebook.as_deref())?) };
+        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
     let is_method = method.is_some();
     let mut thresholds = method.as_ref().map_or_else(Vec::new, |m| m.method.thresholds.clone());
     thresholds.extend(flags.require.iter().cloned());

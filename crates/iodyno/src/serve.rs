@@ -4,28 +4,28 @@
 //! the export without a name. Two speeds: `model` (each completion at the model's time) and `native`
 //! (as fast as this machine can; what was acknowledged survives the server). `ram:4GiB` is plain memory.
 
-mod doors;
-mod floor;
+mod frontends;
 mod native;
 mod plain;
 mod scenario;
+mod transport_calibration;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
 use crate::{complain, model, signals};
-use doors::Doors;
+use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{Kind, Precondition, Volume as Place, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::control::Control;
-use iodyno_live::door::Served;
-use iodyno_live::door::nbd::{Volume, WORKERS};
+use iodyno_live::fault_command::{self, Ask};
+use iodyno_live::frontend::Served;
+use iodyno_live::frontend::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
-use iodyno_live::pace::Poller;
+use iodyno_live::poller::Poller;
 use iodyno_live::record::Recorder;
 use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
-use iodyno_live::words::{self, Ask};
 use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
@@ -96,7 +96,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         stores.iter().for_each(Store::remove_made);
         Failure::input(why)
     })?;
-    let transport = if flags.no_floor { None } else { floor::measure() };
+    let transport = if flags.no_floor { None } else { transport_calibration::measure() };
     let options = Options { dilation: flags.dilate, transport };
     for volume in 0..machine.volumes() {
         for _ in 0..WORKERS {
@@ -131,7 +131,8 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         None => None,
     };
     let server = start(&exports, &endpoints, config).inspect_err(|_| undo(flags, &live))?;
-    let doors = Doors::open(flags, &live, &names, &system).inspect_err(|_| undo(flags, &live))?;
+    let frontends =
+        Frontends::open(flags, &live, &names, &system).inspect_err(|_| undo(flags, &live))?;
     let mut words = "the model's times".to_owned();
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
@@ -144,7 +145,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "; this machine's transport takes {floor} a round trip, and {waking} more where threads had fallen asleep, which is taken off: latencies below it can't be shown"
         );
     }
-    announce(flags, &system, &names, &server, &doors.words, &words);
+    announce(flags, &system, &names, &server, &frontends.words, &words);
     if let Some(at) = scrape {
         complain(&format!("metrics at http://{at}/metrics\n"));
     }
@@ -153,7 +154,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     wait(&stop, || live.troubles());
     drop(control);
-    drop(doors);
+    drop(frontends);
     server.stop();
     drop(poller);
     live.end(|volume| volume * WORKERS).map_err(Failure::target)?;
@@ -402,7 +403,7 @@ fn answers(
                 stop.store(true, Ordering::Relaxed);
                 json!({ "ok": true })
             }
-            words => match words::parse(words).and_then(|ask| apply(&live, &ask, seed)) {
+            words => match fault_command::parse(words).and_then(|ask| apply(&live, &ask, seed)) {
                 Ok(()) => json!({ "ok": true }),
                 Err(why) => json!({ "error": why }),
             },
@@ -475,7 +476,7 @@ fn announce(
     system: &System,
     names: &[String],
     server: &Server,
-    doors: &str,
+    frontends: &str,
     words: &str,
 ) {
     let mut text = String::new();
@@ -486,7 +487,7 @@ fn announce(
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }
-    text += doors;
+    text += frontends;
     if let Some(path) = &flags.control {
         let _ = writeln!(text, "control unix:{}", path.display());
     }

@@ -2,7 +2,7 @@
 
 use crate::args::Study;
 use crate::failure::Failure;
-use crate::{complain, print, print_json, report, signals, stored};
+use crate::{complain, print, print_json, report, show, signals};
 use iodyno_measure::{Cell, ClassStats, Role};
 use iodyno_notebook::Run;
 use iodyno_report::terminal::Style;
@@ -53,7 +53,7 @@ fn overlays(selectors: &[String], notebook: Option<&Path>) -> Result<Vec<Overlay
     if selectors.is_empty() {
         return Ok(Vec::new());
     }
-    let notebook = stored::open(notebook)?.ok_or_else(stored::no_notebook)?;
+    let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     let mut all = Vec::new();
     for selector in selectors {
         for run in notebook.load_several(selector)? {
@@ -79,7 +79,7 @@ fn overlay(run: &Run) -> Overlay {
         let total = cell.total();
         let of = |kind| total.class(kind).map_or(0, ClassStats::ops) as f64;
         let (reads, writes) = (of(OpKind::Read), of(OpKind::Write));
-        let felt = total.felt();
+        let response_time = total.response_time();
         (reads + writes > 0.0).then(|| Measured {
             // A mix is drawn: what was asked for lies within a hundredth of it.
             read: (reads / (reads + writes) * 100.0).round() / 100.0,
@@ -90,8 +90,8 @@ fn overlay(run: &Run) -> Overlay {
             targets,
             iops: cell.per_second(total.ops() as f64),
             bytes_per_s: cell.per_second(total.bytes() as f64),
-            mean_ns: felt.mean_ns(),
-            p99_ns: felt.supported_quantile_ns(0.99).map(|ns| ns as f64),
+            mean_ns: response_time.mean_ns(),
+            p99_ns: response_time.supported_quantile_ns(0.99).map(|ns| ns as f64),
         })
     });
     let target = run.head.targets.first().map_or("", |t| t.name.as_str());

@@ -93,16 +93,16 @@ const WRITERS: &[(&str, &str)] = &[
     ("catalog/build.rs", "writes what is compiled in"),
     ("notebook/src/schema.rs", "SQLite opens by path; `target` and `look` check it before"),
     ("notebook/src/portable.rs", "in memory"),
-    ("notebook/src/strict.rs", "in memory"),
+    ("notebook/src/untrusted.rs", "in memory"),
     ("nbd/src/server/listen.rs", "its own socket, by inode, and one that nothing listens on"),
     ("live/src/record.rs", "a new file only, never one that is there"),
     (
         "live/src/store/",
         "images and sums: plain files only, by descriptor; `live` can't import `target`",
     ),
-    ("live/src/door/ublk/", "the kernel's own devices, which it makes for this server"),
-    ("run/src/keeper.rs", "a new folder for a run that the notebook could not take"),
-    ("iodyno/src/serve/floor.rs", "a new folder for one socket"),
+    ("live/src/frontend/ublk/", "the kernel's own devices, which it makes for this server"),
+    ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
+    ("iodyno/src/serve/transport_calibration.rs", "a new folder for one socket"),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

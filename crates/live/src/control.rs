@@ -11,7 +11,7 @@
 //! The socket is the owner's alone (mode 0600): who may write to it may cut the power. It holds a few conversations
 //! at a time; one more ends the oldest.
 
-use crate::talks::{self, Timed};
+use crate::admin_socket::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -47,7 +47,7 @@ impl Control {
         let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
         listener.set_nonblocking(false)?;
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        talks::hold("control", accept, move |stream: &UnixStream| talk(stream, &*answer))?;
+        admin_socket::hold("control", accept, move |stream: &UnixStream| talk(stream, &*answer))?;
         Ok(Self { _socket: socket })
     }
 }

@@ -1,9 +1,9 @@
 //! Status and metrics of a served system: one JSON document, and the same figures in the text format
 //! of Prometheus (version 0.0.4), with an HTTP server that answers `GET /metrics` and nothing else.
 
+use crate::admin_socket::{self, Timed};
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
-use crate::talks::{self, Timed};
 use crate::transport::Transport;
 use iodyno_emulate::FaultState;
 use iodyno_emulate::usage::Resource;
@@ -286,7 +286,7 @@ pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Resu
     let address = listener.local_addr()?;
     let live = Arc::clone(live);
     let accept = move || listener.accept().map(|(stream, _)| stream);
-    talks::hold("metrics", accept, move |stream: &TcpStream| answer(stream, &live))?;
+    admin_socket::hold("metrics", accept, move |stream: &TcpStream| answer(stream, &live))?;
     Ok(address)
 }
 

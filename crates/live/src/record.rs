@@ -13,8 +13,8 @@
 //! end 90000 0123456789abcdef      ns of the machine, hash of all events
 //! ```
 
+use crate::fault_command::{self, Ask};
 use crate::store::remove_made;
-use crate::words::{self, Ask};
 use iodyno_emulate::{Completion, Fault, Machine};
 use iodyno_units::text::quoted;
 use iodyno_units::{Op, OpKind};
@@ -89,7 +89,7 @@ impl Recorder {
     }
 
     pub(crate) fn fault(&mut self, at_ns: u64, fault: &Fault) {
-        self.line(format_args!("f {at_ns} {}", words::in_words(fault)));
+        self.line(format_args!("f {at_ns} {}", fault_command::in_words(fault)));
     }
 
     pub(crate) fn end(mut self, now_ns: u64, hash: u64) -> Result<(), String> {
@@ -352,7 +352,7 @@ fn read(text: &str) -> Option<Line> {
         "f" => {
             let at_ns = number()?;
             let rest: Vec<&str> = words.collect();
-            match words::parse(&rest) {
+            match fault_command::parse(&rest) {
                 Ok(Ask::Fault(fault)) => Some(Line::Fault { at_ns, fault }),
                 _ => None,
             }

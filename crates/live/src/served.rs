@@ -6,8 +6,8 @@
 //! events nothing has to be done, and [`Live::next_ns`] says without a lock when the next is.
 //!
 //! * **Machine time** is real time since the start over the dilation.
-//! * **The transport** of a door takes time of its own on the way in and out. The machine may run that
-//!   far ahead ([`Options::transport`]), so that a completion is handed to the door early enough; it
+//! * **The transport** of a frontend takes time of its own on the way in and out. The machine may run that
+//!   far ahead ([`Options::transport`]), so that a completion is handed to the frontend early enough; it
 //!   never passes an instant at which nothing happens, so that what is submitted to an idle machine
 //!   enters it at its own time. What a thread had to be woken for was there before.
 //! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read
@@ -16,9 +16,9 @@
 //! * **What the host refuses** of the bytes changes nothing about what the machine has decided: see
 //!   [`store`](crate::store). While it refuses something, operations that need room there are refused too.
 
-mod ending;
 mod limits;
 mod operations;
+mod shutdown;
 
 use crate::counts::{Counts, Late, Looks};
 use crate::record::Recorder;
@@ -77,7 +77,7 @@ pub enum Payload<'a> {
 pub struct Options {
     /// The model's times are multiplied by this, above 0; None: they are as they are.
     pub dilation: Option<f64>,
-    /// What the doors' transport takes; None: nothing is taken off.
+    /// What the frontends' transport takes; None: nothing is taken off.
     pub transport: Option<Transport>,
 }
 
@@ -89,7 +89,7 @@ pub struct Live<S> {
     /// The poller, and until when it sleeps; 0: it is awake.
     sleeper: Mutex<Option<Thread>>,
     asleep_until_ns: AtomicU64,
-    /// Another thread does the poller's work: see [`Lead`](crate::pace::Lead).
+    /// Another thread does the poller's work: see [`Lead`](crate::poller::Lead).
     led: AtomicBool,
     now: Now,
     epoch_ns: u64,
@@ -167,7 +167,7 @@ impl<S: Sink> Live<S> {
         self.epoch_ns.saturating_add(passed)
     }
 
-    /// When something happens next, on the clock, the door's transport taken off; [`NEVER`] in an idle
+    /// When something happens next, on the clock, the frontend's transport taken off; [`NEVER`] in an idle
     /// machine. Takes no lock.
     #[inline]
     pub fn next_ns(&self) -> u64 {
@@ -290,7 +290,7 @@ impl<S: Sink> Live<S> {
         self.transport.taken(after_ns);
     }
 
-    /// How long it takes to wake a door's thread, ns of the clock; 0 where nothing is taken off.
+    /// How long it takes to wake a frontend's thread, ns of the clock; 0 where nothing is taken off.
     pub fn waking_ns(&self) -> u64 {
         self.transport.waking_ns()
     }

@@ -1,5 +1,5 @@
-//! What a door's transport takes, so that it can be taken off: measured when a server starts, and followed
-//! while it serves where a door can see it.
+//! What a frontend's transport takes, so that it can be taken off: measured when a server starts, and followed
+//! while it serves where a frontend can see it.
 //!
 //! A round trip has three parts that differ from client to client: the request's way in, at whose end the
 //! server's thread is awake or has to be woken; and the answer's way out, until the client has taken it,

@@ -7,7 +7,7 @@ mod common;
 use common::{flash, system};
 use iodyno_emulate::Machine;
 use iodyno_emulate::spec::{Attach, Kind, Written};
-use iodyno_live::pace::Lead;
+use iodyno_live::poller::Lead;
 use iodyno_live::record::Recorder;
 use iodyno_live::served::{Live, Options, Payload, Sink};
 use iodyno_live::transport::Transport;

@@ -28,7 +28,7 @@ impl ClassStats {
     }
 
     /// The histogram that a user of the storage feels: response time where there is one.
-    pub fn felt(&self) -> &Histogram {
+    pub fn response_time(&self) -> &Histogram {
         self.response.as_ref().unwrap_or(&self.service)
     }
 
@@ -102,9 +102,9 @@ impl Interval {
     }
 
     /// What a user of the storage feels, all kinds of operation together: whoever shows it says so.
-    pub fn felt(&self) -> Histogram {
+    pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::trimmed();
-        self.iter().for_each(|(_, stats)| all.merge(stats.felt()));
+        self.iter().for_each(|(_, stats)| all.merge(stats.response_time()));
         all
     }
 

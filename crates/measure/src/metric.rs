@@ -233,17 +233,18 @@ impl Counted {
             _ => {}
         }
         let name = kind.map_or("these", OpKind::name);
-        let Some(felt) = stats.map(ClassStats::felt).filter(|h| h.count() > 0) else {
+        let Some(response_time) = stats.map(ClassStats::response_time).filter(|h| h.count() > 0)
+        else {
             return Err(format!("no {name} operation completed"));
         };
         let value = match quantity {
-            Quantity::Mean => felt.mean_ns(),
-            Quantity::Max => felt.max_ns().map(|ns| ns as f64),
-            Quantity::Quantile(q) => felt.supported_quantile_ns(q).map(|ns| ns as f64),
+            Quantity::Mean => response_time.mean_ns(),
+            Quantity::Max => response_time.max_ns().map(|ns| ns as f64),
+            Quantity::Quantile(q) => response_time.supported_quantile_ns(q).map(|ns| ns as f64),
             Quantity::Iops | Quantity::Bandwidth => None,
         };
         value.ok_or_else(|| {
-            let (count, needed) = (felt.count(), samples_needed(quantity));
+            let (count, needed) = (response_time.count(), samples_needed(quantity));
             let operations = if count == 1 { "operation" } else { "operations" };
             format!("{count} {name} {operations} can't support {quantity}, which needs {needed}")
         })

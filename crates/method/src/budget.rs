@@ -1,8 +1,8 @@
 //! What a method will take, told before it starts: at least, and at most where it goes on until a steady
 //! state.
 
-use crate::act::{Act, Cells, Points, Rounds, Series};
-use crate::next::Method;
+use crate::next_step::Method;
+use crate::stage::{Act, Cells, Points, Rounds, Series};
 use iodyno_workload::Edge;
 use serde::Serialize;
 

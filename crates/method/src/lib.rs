@@ -12,28 +12,28 @@
 //! the run's seed. So a run that was killed goes on where its last finished cell was, and an old run
 //! can be judged again.
 
-mod act;
 mod axis;
 mod budget;
 mod choice;
-mod done;
+mod completed_step;
 pub mod findings;
 mod grid;
-mod next;
+mod next_step;
 mod prologue;
 mod raw;
 mod rules;
+mod stage;
 mod step;
 
-pub use act::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 pub use axis::{Axis, AxisKind, Value};
 pub use budget::Budget;
 pub use choice::{Choice, MethodSource};
-pub use done::{Done, Figures};
+pub use completed_step::{Done, Figures};
 pub use findings::{Findings, findings};
 pub use grid::{Grid, Order, Point, StateWish};
-pub use next::Method;
+pub use next_step::Method;
 pub use prologue::Prologue;
+pub use stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 pub use step::{CellStep, Step};
 
 /// Whether a file of this text is a method rather than a workload: it has stages.

@@ -1,8 +1,8 @@
 //! What a method does to its targets before it measures anything: the stages that an earlier run may
 //! already have done.
 
-use crate::act::{Act, Fill};
-use crate::next::Method;
+use crate::next_step::Method;
+use crate::stage::{Act, Fill};
 
 /// The stages before the first that measures.
 #[derive(Clone, Copy, Debug, PartialEq)]

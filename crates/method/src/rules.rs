@@ -4,10 +4,10 @@
 mod grid;
 mod stage;
 
-use crate::act::{Act, Stage};
 use crate::choice::{Choice, MethodSource};
-use crate::next::Method;
+use crate::next_step::Method;
 use crate::raw::{RawMethod, RawSetting, Text};
+use crate::stage::{Act, Stage};
 use core::ops::Range;
 use iodyno_measure::Threshold;
 use iodyno_workload::{ActiveRange, Spec, SpecError, Workload};

@@ -6,7 +6,7 @@
 //! Whatever reaches a session was checked: its range lies within the export, it is aligned, its
 //! flags mean something, and it does not write to a read-only export.
 
-use crate::server::{Later, Link, Outgoing};
+use crate::server::{DeferredReply, Link, Outgoing};
 use crate::wire::{self, CmdFlags, Command, Errno, Info, Kind};
 use std::io;
 use std::sync::Arc;
@@ -300,9 +300,9 @@ impl<'a> Io<'a> {
     }
 
     /// Takes the request along, to answer it later. A write's payload has to be copied first.
-    pub fn later(mut self) -> Later {
+    pub fn later(mut self) -> DeferredReply {
         self.answered = true;
-        Later::new(Arc::clone(self.link), self.command)
+        DeferredReply::new(Arc::clone(self.link), self.command)
     }
 }
 

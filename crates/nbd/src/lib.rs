@@ -10,15 +10,15 @@
 //! disk's mapping (`ram`), and the promises between them and an export (`export`, `client`), each with
 //! its reason.
 
+mod busy_poll;
 pub mod client;
 pub mod export;
-mod patience;
 pub mod ram;
 pub mod server;
-mod sys;
+mod syscalls;
 pub mod tls;
 pub mod wire;
 
 pub use export::{Answer, Export, Io, Peer, Place, Session, Words};
-pub use server::{Batch, Endpoint, Exports, Later, Limits, Server, ServerConfig};
+pub use server::{Batch, DeferredReply, Endpoint, Exports, Limits, Server, ServerConfig};
 pub use wire::{CmdFlags, Command, Errno, Info, Kind};

@@ -40,7 +40,7 @@ pub enum TlsError {
 #[cfg(feature = "tls")]
 mod present {
     use super::TlsError;
-    use crate::sys::{self, Span};
+    use crate::syscalls::{self, Span};
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::server::WebPkiClientVerifier;
@@ -192,7 +192,7 @@ mod present {
 
     impl Read for Socket<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            sys::receive_into(self.0, buffer, false)?
+            syscalls::receive_into(self.0, buffer, false)?
                 .ok_or_else(|| io::ErrorKind::WouldBlock.into())
         }
     }
@@ -209,7 +209,7 @@ mod present {
                 *span = Span::new(piece.as_ptr(), piece.len());
             }
             // SAFETY: the spans are the slices.
-            unsafe { sys::send(self.0, &spans[..count]) }?
+            unsafe { syscalls::send(self.0, &spans[..count]) }?
                 .ok_or_else(|| io::ErrorKind::WouldBlock.into())
         }
 
@@ -246,7 +246,7 @@ mod present {
                     if stream.ended {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
-                    if sys::wait(fd, true, false, None, Some(deadline))?.nothing() {
+                    if syscalls::wait(fd, true, false, None, Some(deadline))?.nothing() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                 }
@@ -321,7 +321,7 @@ mod present {
 
         fn push(&mut self, fd: BorrowedFd<'_>, deadline: Option<Instant>) -> io::Result<()> {
             while !self.push_some(fd)? {
-                if sys::wait(fd, false, true, None, deadline)?.nothing() {
+                if syscalls::wait(fd, false, true, None, deadline)?.nothing() {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }

@@ -5,7 +5,8 @@ mod common;
 use common::{Delayed, Lab, Manner, Raw, pattern_at};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::{
-    Answer, CmdFlags, Errno, Export, Info, Io, Kind, Later, Limits, Peer, ServerConfig, Session,
+    Answer, CmdFlags, DeferredReply, Errno, Export, Info, Io, Kind, Limits, Peer, ServerConfig,
+    Session,
 };
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -285,11 +286,11 @@ fn what_was_refused_at_once_is_held_no_more() {
 
 /// One thread answers one request at a time, the oldest first, each after a pause. Reads of the first block are
 /// answered at once.
-struct Paced(mpsc::Sender<Later>);
+struct Paced(mpsc::Sender<DeferredReply>);
 
 impl Paced {
     fn new(pause: Duration) -> Self {
-        let (give, take) = mpsc::channel::<Later>();
+        let (give, take) = mpsc::channel::<DeferredReply>();
         thread::spawn(move || {
             for later in take {
                 thread::sleep(pause);

@@ -347,7 +347,7 @@ impl Export for Behind {
         Info { block_status: false, ..Info::new(16 * MIB) }
     }
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
-        let (send, receive) = std::sync::mpsc::channel::<iodyno_nbd::Later>();
+        let (send, receive) = std::sync::mpsc::channel::<iodyno_nbd::DeferredReply>();
         let memory = Arc::clone(&self.0);
         std::thread::spawn(move || {
             while let Ok(first) = receive.recv() {
@@ -365,7 +365,10 @@ impl Export for Behind {
     }
 }
 
-struct BehindSession(Arc<std::sync::Mutex<Vec<u8>>>, std::sync::mpsc::Sender<iodyno_nbd::Later>);
+struct BehindSession(
+    Arc<std::sync::Mutex<Vec<u8>>>,
+    std::sync::mpsc::Sender<iodyno_nbd::DeferredReply>,
+);
 
 impl Session for BehindSession {
     fn submit(&mut self, io: Io<'_>) {

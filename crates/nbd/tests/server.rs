@@ -8,8 +8,8 @@ use iodyno_nbd::client::{self, Config, Connection, Wait};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::wire::{STATE_HOLE, STATE_ZERO};
 use iodyno_nbd::{
-    Answer, CmdFlags, Endpoint, Export, Exports, Info, Io, Kind, Later, Limits, Peer, Server,
-    ServerConfig, Session,
+    Answer, CmdFlags, DeferredReply, Endpoint, Export, Exports, Info, Io, Kind, Limits, Peer,
+    Server, ServerConfig, Session,
 };
 use proptest::prelude::*;
 use std::io;
@@ -661,7 +661,7 @@ struct Looking {
 
 struct Looks {
     of: Looking,
-    queue: Vec<Later>,
+    queue: Vec<DeferredReply>,
     /// It has looked since the last request came.
     looked: bool,
     answering: bool,

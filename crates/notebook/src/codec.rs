@@ -5,8 +5,8 @@
 //! and `cells.intervals` says how many there are in all.
 
 use crate::fault::{Fault, Room};
-use crate::sane;
-use crate::strict::QUOTE_CHARS;
+use crate::untrusted::QUOTE_CHARS;
+use crate::value_ranges;
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, Level};
 use iodyno_units::OpKind;
 use iodyno_units::text::quoted;
@@ -24,7 +24,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
 /// Reads a column of JSON text; what it takes of memory is taken of `room`.
 pub(crate) fn parse(text: &str, what: &str, room: &Room) -> Result<Value, Fault> {
     let not = |e| format!("{what} is not JSON: {e}");
-    room.take(sane::Look::at(text).map_err(not)?.value_bytes)?;
+    room.take(value_ranges::Look::at(text).map_err(not)?.value_bytes)?;
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
@@ -175,7 +175,7 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
 /// Which interval and kind of operation a row is about. Columns: position, kind, bytes, errors, service,
 /// response.
 fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
-    let position = match sane::number(row, "intervals", "position", u32::MAX.into())? {
+    let position = match value_ranges::number(row, "intervals", "position", u32::MAX.into())? {
         Ok(position) => position as usize,
         Err(damage) => return Ok(Err(damage)),
     };
@@ -187,7 +187,7 @@ fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
 
 /// Adds a row's figures to `stats`. Columns as in [`about`].
 fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), Damage>> {
-    let bytes = match sane::number(row, "intervals", "bytes", sane::BYTES_MAX)? {
+    let bytes = match value_ranges::number(row, "intervals", "bytes", value_ranges::BYTES_MAX)? {
         Ok(bytes) => bytes,
         Err(damage) => return Ok(Err(damage)),
     };
@@ -199,17 +199,21 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
                 let errors: ErrorCounts = serde_json::from_slice(text)
                     .map_err(|e| format!("the errors of an interval: {e}"))?;
                 let most = ErrorKind::ALL.into_iter().map(|kind| errors.of(kind)).max();
-                if most > Some(sane::COUNT_MAX / 8) || stats.errors.total() > sane::COUNT_MAX {
+                if most > Some(value_ranges::COUNT_MAX / 8)
+                    || stats.errors.total() > value_ranges::COUNT_MAX
+                {
                     return Err("an interval has more errors than can have happened".to_owned());
                 }
                 stats.errors.merge(&errors);
             }
-            other => return Err(sane::not_a("intervals", "errors", "text", other.data_type())),
+            other => {
+                return Err(value_ranges::not_a("intervals", "errors", "text", other.data_type()));
+            }
         }
         stats.bytes = stats.bytes.saturating_add(bytes);
         let blob = |value: ValueRef<'_>, column| match value {
             ValueRef::Blob(_) => Ok(()),
-            other => Err(sane::not_a("intervals", column, "a blob", other.data_type())),
+            other => Err(value_ranges::not_a("intervals", column, "a blob", other.data_type())),
         };
         blob(service, "service")?;
         stats.service.merge_bytes(service.as_blob().unwrap_or_default())?;
@@ -219,7 +223,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
             kept.merge_bytes(response.as_blob().unwrap_or_default())?;
         }
         let response = stats.response.as_ref().map_or(0, Histogram::count);
-        if stats.service.count().max(response) > sane::COUNT_MAX {
+        if stats.service.count().max(response) > value_ranges::COUNT_MAX {
             return Err("an interval has more operations than can have been done".to_owned());
         }
         Ok(())

@@ -17,6 +17,7 @@
 //! a machine is comes in and goes out as JSON that is not looked into.
 
 mod codec;
+mod content_map;
 mod error;
 mod fault;
 mod id;
@@ -26,11 +27,10 @@ mod notebook;
 mod path;
 pub mod portable;
 mod process;
-mod sane;
 mod schema;
-mod strict;
+mod untrusted;
+mod value_ranges;
 mod writer;
-mod written;
 
 /// The most cells of a run that a reader has memory for whatever they are: cells that read and write, with
 /// latencies over 14 octaves. Runs of more are not planned; those that there are, are read where they fit.

@@ -10,8 +10,8 @@ use crate::codec::{self, Series};
 use crate::fault::{Fault, Room};
 use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
-use crate::sane::{self, Look, Totals};
-use crate::strict::QUOTE_CHARS;
+use crate::untrusted::QUOTE_CHARS;
+use crate::value_ranges::{self, Look, Totals};
 use crate::{Error, Timestamp, id, schema};
 use iodyno_measure::{Cell, Ended, Histogram, Recorded, verdict};
 use iodyno_units::text::quoted;
@@ -60,7 +60,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
         let (started, ended): (String, Option<String>) = (row.get("started")?, row.get("ended")?);
         let name: String = row.get("status")?;
         let reason: Option<String> = row.get("reason")?;
-        let pid = sane::number(row, "runs", "writer_pid", u32::MAX.into())??;
+        let pid = value_ranges::number(row, "runs", "writer_pid", u32::MAX.into())??;
         let writer = Writer {
             boot: row.get("writer_boot")?,
             namespace: row.get("writer_namespace")?,
@@ -68,7 +68,8 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
             start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
         };
         let time = |text: String| {
-            let time = text.parse::<Timestamp>().ok().filter(|time| sane::is_of_a_run(*time));
+            let time =
+                text.parse::<Timestamp>().ok().filter(|time| value_ranges::is_of_a_run(*time));
             time.ok_or_else(|| {
                 Fault::Damage(format!(
                     "`{}` is no time of day of a run",
@@ -139,7 +140,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                     let name: String = row.get(0)?;
                     room.take(32 + name.len() as u64)?;
                     names.push(name);
-                    at_most(names.len(), sane::PARTS_MAX, "targets")?;
+                    at_most(names.len(), value_ranges::PARTS_MAX, "targets")?;
                 }
                 let mut summaries = Vec::new();
                 let mut rows = cells.query([number])?;
@@ -147,7 +148,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                     let cell = cell_summary(row)?;
                     room.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
                     summaries.push(cell);
-                    at_most(summaries.len(), sane::CELLS_MAX, "cells")?;
+                    at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
                 }
                 let name: String = row.get("name")?;
                 room.take(256 + name.len() as u64)?;
@@ -165,7 +166,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 })
             };
             list.push(rest().map_err(|fault| (standing.id.clone(), fault))?);
-            at_most(list.len(), sane::RUNS_MAX, "runs").map_err(all)?;
+            at_most(list.len(), value_ranges::RUNS_MAX, "runs").map_err(all)?;
         }
         Ok(list)
     };
@@ -180,12 +181,13 @@ fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
 }
 
 fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
-    let number =
-        |column, most| -> Result<u64, Fault> { Ok(sane::number(row, "cells", column, most)??) };
+    let number = |column, most| -> Result<u64, Fault> {
+        Ok(value_ranges::number(row, "cells", column, most)??)
+    };
     let window_ns = if number("finished", 1)? == 1 {
-        number("window_ns", sane::TIME_NS_MAX)?
+        number("window_ns", value_ranges::TIME_NS_MAX)?
     } else {
-        let length_ns = number("interval_ns", sane::TIME_NS_MAX)?;
+        let length_ns = number("interval_ns", value_ranges::TIME_NS_MAX)?;
         number("intervals", u32::MAX.into())?.saturating_mul(length_ns)
     };
     let per_second = |n: u64| {
@@ -195,8 +197,8 @@ fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
         name: row.get("name")?,
         target: row.get("target")?,
         block_bytes: number("block_bytes", u32::MAX.into())? as u32,
-        iops: per_second(number("ops", sane::COUNT_MAX)?),
-        bytes_per_s: per_second(number("bytes", sane::BYTES_MAX)?),
+        iops: per_second(number("ops", value_ranges::COUNT_MAX)?),
+        bytes_per_s: per_second(number("bytes", value_ranges::BYTES_MAX)?),
         level: row.get::<_, Option<String>>("level")?.as_deref().and_then(codec::level_of),
     })
 }
@@ -299,7 +301,7 @@ fn targets(db: &Connection, run: i64, room: &Room) -> Result<Vec<TargetRecord>, 
             health_before: health(2)?,
             health_after: health(3)?,
         });
-        at_most(list.len(), sane::PARTS_MAX, "targets")?;
+        at_most(list.len(), value_ranges::PARTS_MAX, "targets")?;
     }
     Ok(list)
 }
@@ -313,7 +315,7 @@ fn workloads(db: &Connection, run: i64, room: &Room) -> Result<Vec<WorkloadRecor
         let (name, spec): (String, String) = (row.get(0)?, row.get(1)?);
         room.take(name.len() as u64)?;
         list.push(WorkloadRecord { name, spec: codec::parse(&spec, "a workload", room)? });
-        at_most(list.len(), sane::PARTS_MAX, "workloads")?;
+        at_most(list.len(), value_ranges::PARTS_MAX, "workloads")?;
     }
     Ok(list)
 }
@@ -347,17 +349,17 @@ fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fau
         if let Some(what) = look.wrong {
             return Err(format!("a cell: {what}").into());
         }
-        let intervals = sane::number(row, "cells", "intervals", u32::MAX.into())??;
+        let intervals = value_ranges::number(row, "cells", "intervals", u32::MAX.into())??;
         let lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         let lateness_bytes = lateness.as_ref().map_or(0, Histogram::heap_bytes) as u64;
         let ops_bytes = intervals * size_of::<u64>() as u64;
-        room.take(sane::CELL_BYTES + look.cell_bytes + lateness_bytes + ops_bytes)?;
+        room.take(value_ranges::CELL_BYTES + look.cell_bytes + lateness_bytes + ops_bytes)?;
         list.push(CellRow {
             number: row.get(0)?,
-            finished: sane::number(row, "cells", "finished", 1)?? == 1,
+            finished: value_ranges::number(row, "cells", "finished", 1)?? == 1,
             intervals: intervals as usize,
         });
-        at_most(list.len(), sane::CELLS_MAX, "cells")?;
+        at_most(list.len(), value_ranges::CELLS_MAX, "cells")?;
     }
     Ok(list)
 }
@@ -383,7 +385,7 @@ fn cells(
             codec::read_series(db, row.number, row.intervals, merge as usize, room)?;
         cell.series = intervals;
         cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
-        sane::cell(&cell)?;
+        value_ranges::cell(&cell)?;
         let interval_ns = cell.interval_ns;
         if merge > 1 {
             cell.recorded = Some(Recorded { interval_ns, ops });

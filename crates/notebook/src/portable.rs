@@ -7,7 +7,7 @@
 //! What comes from a file of unknown origin is not trusted: its size is limited, no view or trigger of
 //! its schema is executed, and everything in it is parsed as a notebook's content always is.
 
-use crate::{Error, Run, Status, codec, load, schema, strict, writer};
+use crate::{Error, Run, Status, codec, load, schema, untrusted, writer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use miniz_oxide::deflate::compress_to_vec_zlib;
@@ -86,8 +86,8 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     drop(packed);
     let failed = |e| schema::explain(origin, "reading a run out of it", e);
     let mut db = Connection::open_in_memory().map_err(failed)?;
-    strict::harden(&db).map_err(failed)?;
-    strict::limit_steps(&mut db, bytes.len() as u64).map_err(failed)?;
+    untrusted::harden(&db).map_err(failed)?;
+    untrusted::limit_steps(&mut db, bytes.len() as u64).map_err(failed)?;
     db.deserialize_read_exact("main", bytes.as_slice(), bytes.len(), true).map_err(failed)?;
     drop(bytes);
     if !schema::check(&db, origin)? {

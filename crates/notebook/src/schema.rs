@@ -4,7 +4,7 @@
 //! empty nor a notebook is left alone. `docs/formats/notebook.md` describes every column; change
 //! both together, and never a version that was released.
 
-use crate::{Error, strict};
+use crate::{Error, untrusted};
 use iodyno_units::human;
 use iodyno_units::text::{clean, quoted};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -112,7 +112,7 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
             Error::Altered { path, what }
         }
         Some(ErrorCode::TooBig) => {
-            let most = human::size(strict::VALUE_BYTES_MAX as u64);
+            let most = human::size(untrusted::VALUE_BYTES_MAX as u64);
             Error::Altered { path, what: format!("a value in it is larger than {most}") }
         }
         Some(ErrorCode::DatabaseCorrupt) => {
@@ -146,7 +146,7 @@ pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite
         Some(ErrorCode::TooBig) => Error::TooBig {
             path: path.to_owned(),
             doing,
-            most: human::size(strict::VALUE_BYTES_MAX as u64),
+            most: human::size(untrusted::VALUE_BYTES_MAX as u64),
         },
         _ => explain(path, doing, source),
     }
@@ -158,7 +158,7 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
     match source {
         E::InvalidColumnType(_, column, found) => Some(format!(
             "its column `{}` holds a value of type {}",
-            quoted(column, strict::QUOTE_CHARS),
+            quoted(column, untrusted::QUOTE_CHARS),
             found.to_string().to_ascii_lowercase()
         )),
         E::IntegralValueOutOfRange(column, value) => {
@@ -229,7 +229,7 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |e| explain(path, "opening it", e);
     let mut db = Connection::open_with_flags(path, flags).map_err(failed)?;
-    strict::harden(&db).map_err(failed)?;
+    untrusted::harden(&db).map_err(failed)?;
     db.busy_timeout(Duration::from_secs(BUSY_SECONDS)).map_err(failed)?;
     let new = !check(&db, path)?;
     if db.is_readonly("main").map_err(failed)? {
@@ -322,8 +322,8 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
 
 /// Makes a reader's connection safe against what the file holds.
 fn guard(db: &mut Connection, path: &Path) -> rusqlite::Result<()> {
-    strict::harden(db)?;
-    strict::limit_steps(db, std::fs::metadata(path).map_or(0, |m| m.len()))
+    untrusted::harden(db)?;
+    untrusted::limit_steps(db, std::fs::metadata(path).map_or(0, |m| m.len()))
 }
 
 /// Whether the file is a notebook that this program knows (true) or empty (false). Anything else
@@ -347,7 +347,7 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
             let what = format!("its `user_version` is {found}");
             return Err(Error::Altered { path: path.to_owned(), what });
         }
-        strict::check(db, path)?;
+        untrusted::check(db, path)?;
         return Ok(true);
     }
     let path = path.to_owned();

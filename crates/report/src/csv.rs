@@ -79,9 +79,9 @@ pub fn series(run: &Run) -> String {
             for &kind in &kinds {
                 let stats = cell.series[i].class(kind);
                 let (ops, bytes) = stats.map_or((0, 0), |s| (s.ops(), s.bytes));
-                let felt = stats.map(ClassStats::felt);
+                let response_time = stats.map(ClassStats::response_time);
                 let rate = |n: u64| if length_ns == 0 { 0.0 } else { n as f64 / seconds };
-                let quantile = |q| felt.and_then(|h| h.supported_quantile_ns(q));
+                let quantile = |q| response_time.and_then(|h| h.supported_quantile_ns(q));
                 cell_fields(&mut out, run, cell);
                 out.number(Some(i));
                 out.number(Some(i as f64 * cell.interval_ns as f64 / 1e9));
@@ -92,10 +92,10 @@ pub fn series(run: &Run) -> String {
                 out.number(Some(bytes));
                 out.number(Some(rate(bytes)));
                 out.number(Some(stats.map_or(0, |s| s.errors.total())));
-                out.number(felt.and_then(Histogram::mean_ns));
+                out.number(response_time.and_then(Histogram::mean_ns));
                 out.number(quantile(0.5));
                 out.number(quantile(0.99));
-                out.number(felt.and_then(Histogram::max_ns));
+                out.number(response_time.and_then(Histogram::max_ns));
                 out.end();
             }
         }
@@ -131,7 +131,7 @@ fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindFigures>) 
     out.number(Some(kind.map_or(0, |k| k.bytes)));
     out.number(Some(kind.map_or(0.0, |k| k.bytes_per_s)));
     out.number(Some(kind.map_or(0, |k| k.errors.total())));
-    latency_fields(out, kind.map(|k| &k.felt));
+    latency_fields(out, kind.map(|k| &k.response_time));
     latency_fields(out, kind.and_then(|k| k.service.as_ref()));
     out.number(Some(cell.oio_mean()));
     out.number(Some(cell.resources.cpu_seconds()));
@@ -139,7 +139,7 @@ fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindFigures>) 
     out.text(gravest(cell).map_or("", level_name));
     let codes: Vec<&str> = cell.verdicts.iter().map(|v| v.code.as_str()).collect();
     out.text(&codes.join(" "));
-    for within in kind.map(|k| k.felt.within).unwrap_or_default() {
+    for within in kind.map(|k| k.response_time.within).unwrap_or_default() {
         out.number(within.and_then(|w| w.low_ns));
         out.number(within.and_then(|w| w.high_ns));
     }

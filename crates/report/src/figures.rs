@@ -1,6 +1,6 @@
 //! The figures of a cell, computed once for every form that shows them.
 
-use crate::standing::Standing;
+use crate::run_verdict::RunVerdict;
 use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Level};
 use iodyno_notebook::{CellSummary, RunSummary};
@@ -80,16 +80,17 @@ pub(crate) struct KindFigures {
     pub bytes_per_s: f64,
     pub errors: ErrorCounts,
     /// What a user of the storage feels: response time in open loop, service time otherwise.
-    pub felt: Latency,
+    pub response_time: Latency,
     /// Service time beside it, in open loop only.
     pub service: Option<Latency>,
 }
 
 impl KindFigures {
     fn of<'a>(cell: &'a Cell, kind: OpKind, stats: &ClassStats) -> Self {
-        let felt = |interval: &'a Interval| interval.class(kind).map(ClassStats::felt);
+        let response_time =
+            |interval: &'a Interval| interval.class(kind).map(ClassStats::response_time);
         let series: Vec<Vec<&Histogram>> =
-            cell.series.iter().map(|i| felt(i).into_iter().collect()).collect();
+            cell.series.iter().map(|i| response_time(i).into_iter().collect()).collect();
         Self {
             kind,
             ops: stats.ops(),
@@ -97,7 +98,7 @@ impl KindFigures {
             bytes: stats.bytes,
             bytes_per_s: cell.per_second(stats.bytes as f64),
             errors: stats.errors,
-            felt: Latency::with_series(stats.felt(), &series),
+            response_time: Latency::with_series(stats.response_time(), &series),
             service: stats.response.is_some().then(|| Latency::of(&stats.service)),
         }
     }
@@ -144,7 +145,7 @@ pub(crate) fn gravest(cell: &Cell) -> Option<Level> {
 
 /// The level of a run in a list: that of its standing, or, where that was not asked for, the gravest of its
 /// cells.
-pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
+pub(crate) fn level_of(run: &RunSummary, standing: Option<&RunVerdict>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.level))
 }

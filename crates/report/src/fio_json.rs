@@ -67,7 +67,7 @@ fn job(run: &Run, group: usize, cell: &Cell) -> Value {
         "trim": direction(cell, &total, OpKind::Trim),
         "sync": {
             "total_ios": total.class(OpKind::Flush).map_or(0, ClassStats::ops),
-            "lat_ns": latency(total.class(OpKind::Flush).map(ClassStats::felt), true),
+            "lat_ns": latency(total.class(OpKind::Flush).map(ClassStats::response_time), true),
         },
         "job_runtime": runtime_ms * u64::from(cell.key.threads),
         "usr_cpu": cpu_percent(&cell.resources.cpu_user_ns),
@@ -208,7 +208,7 @@ fn direction(cell: &Cell, total: &Interval, kind: OpKind) -> Value {
         "drop_ios": 0,
         "slat_ns": latency(None, false),
         "clat_ns": latency(stats.map(|s| &s.service), true),
-        "lat_ns": latency(stats.map(ClassStats::felt), true),
+        "lat_ns": latency(stats.map(ClassStats::response_time), true),
         "bw_min": bw.min as u64,
         "bw_max": bw.max as u64,
         "bw_agg": if ops > 0 { 100.0 } else { 0.0 },
@@ -292,7 +292,7 @@ fn latency(histogram: Option<&Histogram>, percentiles: bool) -> Value {
 fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
     let data = [OpKind::Read, OpKind::Write, OpKind::Trim];
     let histograms: Vec<&Histogram> =
-        data.iter().filter_map(|&k| total.class(k)).map(ClassStats::felt).collect();
+        data.iter().filter_map(|&k| total.class(k)).map(ClassStats::response_time).collect();
     let all: u64 = histograms.iter().map(|h| h.count()).sum();
     let share = |from_ns: u64, below_ns: u64| {
         let within = histograms.iter().flat_map(|h| h.buckets());

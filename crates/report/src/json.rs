@@ -9,7 +9,7 @@ use crate::figures::{
     level_of,
 };
 use crate::repeats::{self, Repeated};
-use crate::standing::Standing;
+use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use iodyno_measure::threshold::Outcome;
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Threshold, errno_name};
@@ -37,7 +37,7 @@ pub fn document(run: &Run, options: Options) -> Value {
 
 /// As [`document`], held against these thresholds.
 pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
-    let standing = Standing::of(run);
+    let standing = RunVerdict::of(run);
     let mut document = json!({
         "schema": 1,
         "run": head(run, &standing),
@@ -88,7 +88,7 @@ fn outcome(of: &Outcome) -> Value {
 
 /// Runs as a list, in the order given (the notebook's is oldest first), each with its standing where it is
 /// known; without, the gravest verdict of its cells speaks.
-pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
+pub fn list(runs: &[(RunSummary, Option<RunVerdict>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
         .map(|(run, standing)| {
@@ -118,7 +118,7 @@ fn reason(status: &Status) -> Option<&str> {
     }
 }
 
-fn head(run: &Run, standing: &Standing) -> Value {
+fn head(run: &Run, standing: &RunVerdict) -> Value {
     let head = &run.head;
     let targets: Vec<Value> = head
         .targets
@@ -234,7 +234,7 @@ fn nothing(kind: OpKind) -> KindFigures {
         bytes: 0,
         bytes_per_s: 0.0,
         errors: ErrorCounts::default(),
-        felt: Latency::default(),
+        response_time: Latency::default(),
         service: None,
     }
 }
@@ -249,7 +249,7 @@ fn kind_object(figures: &KindFigures) -> Value {
         "bytes_per_s": figures.bytes_per_s,
         "errors": figures.errors.total(),
         "errors_by_kind": by_kind,
-        "latency_ns": latency(&figures.felt),
+        "latency_ns": latency(&figures.response_time),
     });
     if figures.errors.other_errno != 0 {
         let number = figures.errors.other_errno;
@@ -287,17 +287,17 @@ fn series(cell: &Cell, figures: &Figures) -> Value {
         object.insert("seconds".to_owned(), json!(length_ns as f64 / 1e9));
         for kind in figures.kinds.iter().map(|f| f.kind) {
             let stats = interval.class(kind);
-            let felt = stats.map(ClassStats::felt);
-            let quantile = |q| felt.and_then(|h| h.supported_quantile_ns(q));
+            let response_time = stats.map(ClassStats::response_time);
+            let quantile = |q| response_time.and_then(|h| h.supported_quantile_ns(q));
             let value = json!({
                 "ops": stats.map_or(0, ClassStats::ops),
                 "bytes": stats.map_or(0, |s| s.bytes),
                 "errors": stats.map_or(0, |s| s.errors.total()),
                 "latency_ns": {
-                    "mean": felt.and_then(Histogram::mean_ns),
+                    "mean": response_time.and_then(Histogram::mean_ns),
                     "p50": quantile(0.5),
                     "p99": quantile(0.99),
-                    "max": felt.and_then(Histogram::max_ns),
+                    "max": response_time.and_then(Histogram::max_ns),
                 },
             });
             object.insert(kind.name().to_owned(), value);

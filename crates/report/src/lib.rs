@@ -13,15 +13,15 @@ pub mod compare;
 pub mod csv;
 mod figures;
 pub mod fio_json;
-mod grouped;
 pub mod hgrm;
 pub mod json;
 pub mod method;
 pub mod page;
 mod repeats;
-pub mod standing;
+pub mod run_verdict;
 pub mod terminal;
 pub mod thresholds;
+mod verdict_groups;
 
 pub use figures::headline;
-pub use standing::Standing;
+pub use run_verdict::RunVerdict;

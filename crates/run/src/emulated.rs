@@ -8,7 +8,7 @@
 //! nothing; half of these operations or more in plain sequence make the device sequential.
 
 use iodyno_drive::clock::Clock;
-use iodyno_drive::engine::live::Slip;
+use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{Medium, blocks};
 use iodyno_emulate::spec::{Kind, Precondition, Volume, Written};
 use iodyno_emulate::{Machine, System};
@@ -136,7 +136,7 @@ impl Emulated {
         system: &System,
         spec: &Spec,
         seed: u64,
-    ) -> Result<(Arc<Live<Slip>>, Vec<Medium>), String> {
+    ) -> Result<(Arc<Live<CompletionHandle>>, Vec<Medium>), String> {
         let mut machine = Machine::new(system, seed)?;
         let threads = spec.threads();
         let volumes = 0..machine.volumes();

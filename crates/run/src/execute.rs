@@ -1,16 +1,16 @@
 //! The run itself, from request to outcome.
 
-use crate::ahead;
-use crate::course::{Course, Next, Task};
-use crate::keeper::{Books, Keeper, keep_elsewhere};
+use crate::foreign_activity::{Surroundings, ram_bytes};
+use crate::open_targets::{self, OpenTarget};
+use crate::parallel_cells;
+use crate::persist::{Books, CellWriter, keep_elsewhere};
 use crate::plan::Plan;
 use crate::prepare;
 use crate::refuse;
 use crate::request::{NotKept, Outcome, Phase, Request, RunError, Watch};
-use crate::stage::{self, Prop};
-use crate::surroundings::{Surroundings, ram_bytes};
+use crate::schedule::{Next, Schedule, Task};
 use crate::verified;
-use iodyno_drive::engine::live::Slip;
+use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{
     CellPlan, EngineKind, Medium, Settle, TargetPlan, Walks, calibrate, drive_carried,
@@ -51,17 +51,17 @@ fn settle(ops_min: u64) -> Settle {
 /// Makes a run. What was measured before an error is in the notebook, with the error as reason.
 pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     refuse::impossible(request)?;
-    let mut props = stage::set(request)?;
-    refuse::misfits(request, &props)?;
-    let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
-    let health: Vec<_> = props.iter().map(|p| p.health.clone()).collect();
-    let capacities: Vec<u64> = props.iter().map(|p| p.medium.capacity_bytes()).collect();
-    let lay_out_bytes = stage::lay_out_bytes(&props);
+    let mut open_targets = open_targets::set(request)?;
+    refuse::misfits(request, &open_targets)?;
+    let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
+    let health: Vec<_> = open_targets.iter().map(|p| p.health.clone()).collect();
+    let capacities: Vec<u64> = open_targets.iter().map(|p| p.medium.capacity_bytes()).collect();
+    let lay_out_bytes = open_targets::lay_out_bytes(&open_targets);
     let plan = Plan::new(request, &inspections, &health, &capacities, &lay_out_bytes);
-    refuse::too_many_cells(request, &plan, props.len(), watch)?;
+    refuse::too_many_cells(request, &plan, open_targets.len(), watch)?;
     watch.planned(&plan);
 
-    let head = head(request, &props, &plan);
+    let head = head(request, &open_targets, &plan);
     // Before anything is written: a run that can't be kept would be in vain.
     let notebook = request.notebook.as_deref().map(Notebook::open).transpose()?;
     let resume = request.method.as_ref().and_then(|m| m.resume.as_ref());
@@ -74,15 +74,15 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
     let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
     let mut did = Did::default();
-    verified::begin(request, &mut props, notebook.as_ref(), started)?;
-    let result = stage::lay_all_out(request, &mut props, watch)
-        .and_then(|()| verified::announce(request, &mut props, notebook.as_ref()))
+    verified::begin(request, &mut open_targets, notebook.as_ref(), started)?;
+    let result = open_targets::lay_all_out(request, &mut open_targets, watch)
+        .and_then(|()| verified::announce(request, &mut open_targets, notebook.as_ref()))
         .and_then(|()| {
-            run_cells(request, &mut props, (&mut books, notebook.as_ref()), watch, &mut did)
+            run_cells(request, &mut open_targets, (&mut books, notebook.as_ref()), watch, &mut did)
         });
     // A target that hangs is not touched again: no last flush.
     if did.ended != Ended::Hung
-        && let Err(e) = verified::keep(request, &props, notebook.as_ref())
+        && let Err(e) = verified::keep(request, &open_targets, notebook.as_ref())
     {
         // The notebook still says that this run began to write: nothing wrong follows from it.
         watch.advise(&format!("what was written is not kept for later verification: {e}"));
@@ -104,8 +104,10 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     };
     // A device that hangs would hang whoever asks it how it is.
     let hangs = did.ended == Ended::Hung;
-    let health_after: Vec<Option<Value>> =
-        props.iter().map(|prop| if hangs { None } else { condition_after(prop) }).collect();
+    let health_after: Vec<Option<Value>> = open_targets
+        .iter()
+        .map(|open_target| if hangs { None } else { condition_after(open_target) })
+        .collect();
     let (cells, kept) = books.finish(&ending, &health_after, watch);
     let (run, not_kept) = match kept {
         Ok(()) => {
@@ -130,12 +132,12 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     };
     if hangs {
         // Closing a file may wait for what hangs. The process ends soon, and the kernel closes all.
-        std::mem::forget(props);
+        std::mem::forget(open_targets);
     }
     Ok(Outcome { run, interrupted, too_many_errors, not_kept })
 }
 
-fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
+fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {
         name: request.name.clone(),
@@ -143,7 +145,7 @@ fn head(request: &Request, props: &[Prop], plan: &Plan) -> RunHead {
         iodyno_version: request.version.clone(),
         seed: request.seed,
         machine: json(serde_json::to_value(MachineFacts::gather())),
-        targets: props
+        targets: open_targets
             .iter()
             .map(|p| TargetRecord {
                 name: p.name.clone(),
@@ -178,8 +180,8 @@ fn with_method(request: &Request, mut plan: Value) -> Value {
 
 /// The device's own log, its temperature and its link, as they are now: kept before and after, so
 /// that wear, heat and a link that fell back can be seen. None where nothing of it can be read.
-fn condition(prop: &Prop) -> Option<Value> {
-    let device = prop.inspection.physical.first()?;
+fn condition(open_target: &OpenTarget) -> Option<Value> {
+    let device = open_target.inspection.physical.first()?;
     let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
     let log = health(&device).ok();
     if log.is_none() && device.temperature_c.is_none() && device.pcie.is_none() {
@@ -194,9 +196,9 @@ fn condition(prop: &Prop) -> Option<Value> {
 }
 
 /// The same after the run, with what tells a later run whether anybody wrote since.
-fn condition_after(prop: &Prop) -> Option<Value> {
-    let condition = condition(prop);
-    let Some(seen) = prop.writes_seen() else { return condition };
+fn condition_after(open_target: &OpenTarget) -> Option<Value> {
+    let condition = condition(open_target);
+    let Some(seen) = open_target.writes_seen() else { return condition };
     let mut condition = condition.unwrap_or_else(|| serde_json::json!({}));
     condition[WRITES_SEEN] = serde_json::to_value(seen).unwrap_or(Value::Null);
     Some(condition)
@@ -259,17 +261,17 @@ struct Did {
 
 fn run_cells(
     request: &Request,
-    props: &mut [Prop],
+    open_targets: &mut [OpenTarget],
     (books, notebook): (&mut Books, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
 ) -> Result<Ran, RunError> {
-    let mut course = Course::new(request, props.len());
+    let mut schedule = Schedule::new(request, open_targets.len());
     if let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) {
-        prepare::catch_up(request, props, &mut course, &resume.cells, watch)?;
+        prepare::catch_up(request, open_targets, &mut schedule, &resume.cells, watch)?;
     }
     loop {
-        let next = course.next()?;
+        let next = schedule.next()?;
         if request.stop.load(Ordering::Relaxed) && !matches!(next, Next::Finished) {
             return if books.count() == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
@@ -278,13 +280,15 @@ fn run_cells(
             Next::Prepare { place, how, targets } => {
                 let first_index = books.count();
                 let writer = books.writer();
-                let on = prepare::On { request, props, targets, writer, first_index, notebook };
-                (prepare::prepare(on, place, how, &mut course, watch)?, 0)
+                let on =
+                    prepare::On { request, open_targets, targets, writer, first_index, notebook };
+                (prepare::prepare(on, place, how, &mut schedule, watch)?, 0)
             }
             Next::Measure(task) => {
                 let (first_index, wait_ns) = (books.count(), task.then_wait_ns);
                 let writer = books.writer();
-                let done = run_cell(request, &task, props, &mut course, writer, watch, first_index);
+                let done =
+                    run_cell(request, &task, open_targets, &mut schedule, writer, watch, first_index);
                 (done?, wait_ns)
             }
         };
@@ -298,13 +302,13 @@ fn run_cells(
                 did.failure.get_or_insert_with(|| why.clone());
             }
         }
-        course.note(&done);
+        schedule.note(&done);
         books.finish_cells(done, watch);
         if matches!(did.ended, Ended::Interrupted | Ended::Errors | Ended::Hung) {
             return Ok(Ran::AllCells);
         }
         if then_wait_ns > 0 {
-            prepare::wait(request, &mut course, then_wait_ns, watch);
+            prepare::wait(request, &mut schedule, then_wait_ns, watch);
         }
     }
 }
@@ -314,23 +318,23 @@ fn run_cells(
 pub(crate) fn run_cell(
     request: &Request,
     task: &Task,
-    all_props: &mut [Prop],
-    course: &mut Course<'_>,
+    all_props: &mut [OpenTarget],
+    schedule: &mut Schedule<'_>,
     writer: Option<&mut RunWriter>,
     watch: &mut dyn Watch,
     first_index: usize,
 ) -> Result<Vec<Cell>, RunError> {
-    let beside = ahead::beside(request, task, all_props, course)?;
-    let props = &mut all_props[task.targets.clone()];
+    let beside = parallel_cells::beside(request, task, all_props, schedule)?;
+    let open_targets = &mut all_props[task.targets.clone()];
     let spec = &task.spec;
     if let Some(place) = &task.place
-        && let Some(why) = refuse::misfit(request, spec, props)
+        && let Some(why) = refuse::misfit(request, spec, open_targets)
     {
-        return Ok(vec![prepare::skipped(task, place, props, why)]);
+        return Ok(vec![prepare::skipped(task, place, open_targets, why)]);
     }
     let emulated = request.emulated.as_ref();
     let system = match emulated {
-        Some(emulated) => Some(course.system(emulated, task)?),
+        Some(emulated) => Some(schedule.system(emulated, task)?),
         None => None,
     };
     let served = match (&system, emulated) {
@@ -342,13 +346,13 @@ pub(crate) fn run_cell(
         _ => None,
     };
     if emulated.is_none() {
-        for prop in &mut *props {
-            verified::ready(request, task, prop);
+        for open_target in &mut *open_targets {
+            verified::ready(request, task, open_target);
         }
     }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
-    let (targets, choices) = targets_of(request, task, props, system.as_ref(), media);
-    let is_null = matches!(props[0].medium, Medium::Null(_));
+    let (targets, choices) = targets_of(request, task, open_targets, system.as_ref(), media);
+    let is_null = matches!(open_targets[0].medium, Medium::Null(_));
     let calibration = if is_null {
         None
     } else if emulated.is_some() {
@@ -356,20 +360,20 @@ pub(crate) fn run_cell(
         None
     } else {
         watch.phase(Phase::Calibrating);
-        let capacity = props[0].medium.capacity_bytes();
-        Some(course.calibrated(spec, || {
+        let capacity = open_targets[0].medium.capacity_bytes();
+        Some(schedule.calibrated(spec, || {
             calibrate(spec, request.seed, capacity, request.clock, CALIBRATION_NS)
         })?)
     };
 
-    let walks = course.walks(task);
+    let walks = schedule.walks(task);
     let plan = cell_plan(request, task, targets, walks.as_deref());
-    let inspections: Vec<_> = props.iter().map(|p| p.inspection.clone()).collect();
+    let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
     let before = emulated.is_none().then(|| Surroundings::before(&inspections));
-    let mut keeper = Keeper::new(writer, watch, first_index, task.position);
-    let mut cells = match course.carried_for(task, &plan)? {
+    let mut keeper = CellWriter::new(writer, watch, first_index, task.position);
+    let mut cells = match schedule.carried_for(task, &plan)? {
         Some(carried) => drive_carried(&plan, carried, &request.stop, &mut keeper)?,
-        None => ahead::drive(request, task, &plan, beside, course, &mut keeper)?,
+        None => parallel_cells::drive(request, task, &plan, beside, schedule, &mut keeper)?,
     };
     let hangs = cells.iter().any(|cell| cell.ended == Ended::Hung);
     if let Some(before) = before {
@@ -377,11 +381,11 @@ pub(crate) fn run_cell(
         if !hangs {
             Surroundings::after(&inspections).judge(&before, &inspections, &mut cells);
         }
-        for (prop, done) in props.iter().zip(&mut cells) {
+        for (open_target, done) in open_targets.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
-            prop.testify(spec, done);
+            open_target.record_evidence(spec, done);
             if spec.issues(OpKind::Read) && !hangs {
-                prop.sample(task.seed, spec, &mut done.evidence);
+                open_target.sample(task.seed, spec, &mut done.evidence);
             }
         }
     }
@@ -389,7 +393,7 @@ pub(crate) fn run_cell(
         late(live, &mut cells);
     }
     if emulated.is_some() {
-        let states = course.states(task);
+        let states = schedule.states(task);
         for (state, done) in states.into_iter().skip(task.targets.start).zip(&mut cells) {
             done.facts.insert("state".to_owned(), state);
         }
@@ -398,11 +402,11 @@ pub(crate) fn run_cell(
     for done in &mut cells {
         verified_nothing(spec, done);
     }
-    for ((prop, done), why) in props.iter_mut().zip(&mut cells).zip(choices) {
+    for ((open_target, done), why) in open_targets.iter_mut().zip(&mut cells).zip(choices) {
         if emulated.is_none() {
             done.facts.insert("engine.why".to_owned(), why);
         }
-        prop.verified.note(done);
+        open_target.verified.note(done);
     }
     if cells.len() > 1 {
         cells.push(all_targets(&cells));
@@ -457,37 +461,39 @@ pub(crate) fn cell_plan<'a>(
 pub(crate) fn targets_of(
     request: &Request,
     task: &Task,
-    props: &[Prop],
+    open_targets: &[OpenTarget],
     system: Option<&Arc<System>>,
     media: Option<&[Medium]>,
 ) -> (Vec<TargetPlan>, Vec<String>) {
-    let one = |(volume, prop): (u32, &Prop)| {
+    let one = |(volume, open_target): (u32, &OpenTarget)| {
         let medium = match (media, system) {
             (Some(media), _) => media[volume as usize].clone(),
             (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
-            (None, None) => prop.medium.clone(),
+            (None, None) => open_target.medium.clone(),
         };
-        let (engine, why) = engine_for(request, task, &medium, prop.align_bytes);
+        let (engine, why) = engine_for(request, task, &medium, open_target.align_bytes);
         let target = TargetPlan {
-            name: prop.name.clone(),
-            align_bytes: prop.align_bytes,
+            name: open_target.name.clone(),
+            align_bytes: open_target.align_bytes,
             engine,
             verify: match media {
                 // Each cell has a machine of its own, with nothing on it.
                 Some(_) => verified::fresh(&task.spec, medium.capacity_bytes()),
-                None => {
-                    prop.verified.map.clone().filter(|_| task.spec.content() == Content::Verifiable)
-                }
+                None => open_target
+                    .verified
+                    .map
+                    .clone()
+                    .filter(|_| task.spec.content() == Content::Verifiable),
             },
             medium,
         };
         (target, why)
     };
-    (task.targets.start as u32..).zip(props).map(one).unzip()
+    (task.targets.start as u32..).zip(open_targets).map(one).unzip()
 }
 
 /// How near the model's times completions came, of each volume.
-fn late(live: &Live<Slip>, cells: &mut [Cell]) {
+fn late(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
     let counts = live.look(|_, _, counts| counts.to_vec());
     for (counts, cell) in counts.iter().zip(cells) {
         let lateness = &counts.lateness;

@@ -5,24 +5,23 @@
 //!
 //! **Invariant:** the only room that sees targets, engines and notebook together.
 
-mod ahead;
-mod course;
+mod device_bytes;
 mod emulated;
 mod execute;
 mod fill;
-mod keeper;
+mod foreign_activity;
+mod open_targets;
+mod parallel_cells;
+mod persist;
 mod plan;
 mod prepare;
-mod reached;
 mod refuse;
 mod request;
 mod reuse;
-mod stage;
-mod surroundings;
+mod schedule;
 mod verified;
 mod verify_only;
 
-pub use course::whole_steps;
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use execute::{WRITES_SEEN, execute};
 pub use fill::{FillShape, fill};
@@ -30,5 +29,6 @@ pub use plan::Plan;
 pub use request::{
     CellRequest, MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch,
 };
+pub use schedule::whole_steps;
 pub use verified::written_key;
 pub use verify_only::verify_only;

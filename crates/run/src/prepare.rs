@@ -1,12 +1,12 @@
 //! What a method does beside measuring: purges, fills, waits; and, for a run that is taken up, bringing
 //! emulated devices to where its finished cells left them.
 
-use crate::course::{Course, Next, Prepare, Task, record};
 use crate::execute::{ALL_TARGETS, run_cell};
 use crate::fill::FillShape;
+use crate::open_targets::OpenTarget;
 use crate::request::{Phase, Request, RunError, Watch};
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
-use crate::stage::Prop;
+use crate::schedule::{Next, Prepare, Schedule, Task, record};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;
@@ -29,7 +29,7 @@ pub(crate) const WAITED_FACT: &str = "waited";
 /// What a preparation is done on.
 pub(crate) struct On<'a> {
     pub(crate) request: &'a Request,
-    pub(crate) props: &'a mut [Prop],
+    pub(crate) open_targets: &'a mut [OpenTarget],
     pub(crate) targets: Range<usize>,
     pub(crate) writer: Option<&'a mut RunWriter>,
     pub(crate) first_index: usize,
@@ -42,10 +42,10 @@ pub(crate) fn prepare(
     on: On<'_>,
     place: Place,
     how: Prepare,
-    course: &mut Course<'_>,
+    schedule: &mut Schedule<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Cell>, RunError> {
-    let target = target_name(&on.props[on.targets.clone()]);
+    let target = target_name(&on.open_targets[on.targets.clone()]);
     let mut facts = BTreeMap::new();
     let name = match how {
         Prepare::Purge => PURGE_NAME,
@@ -54,7 +54,7 @@ pub(crate) fn prepare(
     };
     if on.request.emulated.is_none()
         && !matches!(how, Prepare::Wait { .. })
-        && reuse::reused(&on, &place, course, watch, &mut facts)?
+        && reuse::reused(&on, &place, schedule, watch, &mut facts)?
     {
         return Ok(vec![record(name, &target, place, facts)]);
     }
@@ -62,22 +62,22 @@ pub(crate) fn prepare(
     match how {
         Prepare::Purge => {
             if on.request.emulated.is_some() {
-                course.rewrite(Written::Fresh);
+                schedule.rewrite(Written::Fresh);
                 note("purge", "emulated devices, new".to_owned());
             } else {
-                let (words, deviation) = purge(on.request, &on.props[on.targets.clone()])?;
+                let (words, deviation) = purge(on.request, &on.open_targets[on.targets.clone()])?;
                 note("purge", words);
                 deviation.map(|words| note(iodyno_method::findings::DEVIATION_FACT, words));
             }
             Ok(vec![record(name, &target, place, facts)])
         }
         Prepare::Wait { ns } => {
-            wait(on.request, course, ns, watch);
+            wait(on.request, schedule, ns, watch);
             note(WAITED_FACT, human::duration_ns(ns));
             Ok(vec![record(name, &target, place, facts)])
         }
         Prepare::Fill { .. } if on.request.emulated.is_some() => {
-            course.rewrite(Written::Sequential);
+            schedule.rewrite(Written::Sequential);
             let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
             note("fill", words.to_owned());
             let less = "preconditioning was constructed, not written";
@@ -85,7 +85,7 @@ pub(crate) fn prepare(
             Ok(vec![record(name, &target, place, facts)])
         }
         Prepare::Fill { spec, passes } => {
-            let mut cells = fill(on, place, &spec, passes, course, watch)?;
+            let mut cells = fill(on, place, &spec, passes, schedule, watch)?;
             for cell in &mut cells {
                 cell.facts.extend(facts.clone());
             }
@@ -96,16 +96,19 @@ pub(crate) fn prepare(
 
 /// Purges what can be purged and was named for it; says the rest, and the method goes on. Gives what was
 /// done in words, and in how far that is less than was asked for.
-fn purge(request: &Request, props: &[Prop]) -> Result<(String, Option<String>), RunError> {
+fn purge(
+    request: &Request,
+    open_targets: &[OpenTarget],
+) -> Result<(String, Option<String>), RunError> {
     let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    for prop in props {
-        let name = &prop.name;
-        let why = match &prop.medium {
+    for open_target in open_targets {
+        let name = &open_target.name;
+        let why = match &open_target.medium {
             Medium::Ram(_) | Medium::Null(_) => {
                 words.push(format!("{name}: memory remembers no writes"));
                 continue;
             }
-            _ => match prop.opened() {
+            _ => match open_target.opened() {
                 Some(opened) if opened.made_here => {
                     words.push(format!("{name}: the file is new"));
                     less.push(format!("what lies below the file {name} was not purged"));
@@ -126,7 +129,9 @@ fn purge(request: &Request, props: &[Prop]) -> Result<(String, Option<String>), 
     }
     // Nobody sets it, and a specification does.
     let of_standard = request.method.as_ref().is_some_and(|m| m.method.standard.is_some());
-    if of_standard && props.iter().any(|prop| !prop.inspection.physical.is_empty()) {
+    if of_standard
+        && open_targets.iter().any(|open_target| !open_target.inspection.physical.is_empty())
+    {
         less.push("the devices' volatile write caches were left as they were".to_owned());
     }
     Ok((words.join("; "), (!less.is_empty()).then(|| less.join("; "))))
@@ -176,7 +181,7 @@ fn fill(
     place: Place,
     spec: &Spec,
     passes: u8,
-    course: &mut Course<'_>,
+    schedule: &mut Schedule<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Cell>, RunError> {
     let shape = FillShape {
@@ -186,7 +191,7 @@ fn fill(
         active: spec.active(),
         passes,
     };
-    let capacities = on.props[on.targets.clone()].iter().map(|p| p.medium.capacity_bytes());
+    let capacities = on.open_targets[on.targets.clone()].iter().map(|p| p.medium.capacity_bytes());
     let cell = crate::fill::fill(FILL_NAME, &shape, capacities.max().unwrap_or(0))?;
     let task = Task {
         name: cell.name.clone(),
@@ -203,13 +208,13 @@ fn fill(
         then_wait_ns: 0,
         position: (on.first_index, 0),
     };
-    run_cell(on.request, &task, on.props, course, on.writer, watch, on.first_index)
+    run_cell(on.request, &task, on.open_targets, schedule, on.writer, watch, on.first_index)
 }
 
 /// Does nothing for a while: in virtual time where the devices are emulated.
-pub(crate) fn wait(request: &Request, course: &mut Course<'_>, ns: u64, watch: &mut dyn Watch) {
+pub(crate) fn wait(request: &Request, schedule: &mut Schedule<'_>, ns: u64, watch: &mut dyn Watch) {
     if request.emulated.as_ref().is_some_and(|e| !e.live) {
-        course.idle(ns);
+        schedule.idle(ns);
         return;
     }
     watch.phase(Phase::Waiting { ns });
@@ -220,17 +225,22 @@ pub(crate) fn wait(request: &Request, course: &mut Course<'_>, ns: u64, watch: &
 }
 
 /// A cell that can't be issued on its targets, as a record.
-pub(crate) fn skipped(task: &Task, place: &Place, props: &[Prop], why: String) -> Cell {
+pub(crate) fn skipped(
+    task: &Task,
+    place: &Place,
+    open_targets: &[OpenTarget],
+    why: String,
+) -> Cell {
     let facts = BTreeMap::from([(SKIPPED_FACT.to_owned(), why)]);
-    let mut cell = record(&task.name, &target_name(props), place.clone(), facts);
+    let mut cell = record(&task.name, &target_name(open_targets), place.clone(), facts);
     cell.key.threads = task.spec.threads();
     cell.key.depth = task.spec.depth();
     cell.key.blocks = iodyno_drive::blocks(&task.spec);
     cell
 }
 
-fn target_name(props: &[Prop]) -> String {
-    match props {
+fn target_name(open_targets: &[OpenTarget]) -> String {
+    match open_targets {
         [one] => one.name.clone(),
         several => format!("{ALL_TARGETS} ({} targets)", several.len()),
     }
@@ -240,12 +250,12 @@ fn target_name(props: &[Prop]) -> String {
 /// where those cells left them, by doing the same again: what comes of it is known.
 pub(crate) fn catch_up(
     request: &Request,
-    props: &mut [Prop],
-    course: &mut Course<'_>,
+    open_targets: &mut [OpenTarget],
+    schedule: &mut Schedule<'_>,
     cells: &[Cell],
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
-    same_targets(request, props)?;
+    same_targets(request, open_targets)?;
     let again = request.emulated.is_some()
         && request.method.as_ref().is_some_and(|m| m.method.carries_state());
     let mut start = 0;
@@ -253,7 +263,7 @@ pub(crate) fn catch_up(
         let place = &cells[start].key.place;
         let n = cells[start..].iter().take_while(|c| c.key.place == *place).count();
         let step = &cells[start..start + n];
-        let next = course.next()?;
+        let next = schedule.next()?;
         let fits = match &next {
             Next::Measure(task) => same_place(task.place.as_ref(), place.as_ref()),
             Next::Prepare { place: of, .. } => same_place(Some(of), place.as_ref()),
@@ -271,44 +281,44 @@ pub(crate) fn catch_up(
             {
                 watch.phase(Phase::Replaying);
                 let wait_ns = task.then_wait_ns;
-                run_cell(request, &task, props, course, None, &mut Unwatched, start)?;
+                run_cell(request, &task, open_targets, schedule, None, &mut Unwatched, start)?;
                 if request.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
                 }
                 if wait_ns > 0 {
-                    wait(request, course, wait_ns, watch);
+                    wait(request, schedule, wait_ns, watch);
                 }
             }
             Next::Prepare { place, how, targets } if request.emulated.is_some() => {
                 let on = On {
                     request,
-                    props,
+                    open_targets,
                     targets,
                     writer: None,
                     first_index: start,
                     notebook: None,
                 };
-                prepare(on, place, how, course, watch)?;
+                prepare(on, place, how, schedule, watch)?;
             }
             _ => {}
         }
-        course.note(step);
+        schedule.note(step);
         start += n;
     }
     Ok(())
 }
 
 /// Refuses to go on on something else than what the run began on.
-fn same_targets(request: &Request, props: &[Prop]) -> Result<(), RunError> {
+fn same_targets(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) else {
         return Ok(());
     };
-    for (prop, &was) in props.iter().zip(&resume.capacities_bytes) {
-        let is = prop.medium.capacity_bytes();
+    for (open_target, &was) in open_targets.iter().zip(&resume.capacities_bytes) {
+        let is = open_target.medium.capacity_bytes();
         if was != 0 && was != is {
             return Err(RunError::Impossible(format!(
                 "{}: the run began on {}, and now there are {}: it is not the same target; begin a new run",
-                prop.name,
+                open_target.name,
                 human::size(was),
                 human::size(is)
             )));

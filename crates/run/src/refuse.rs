@@ -3,9 +3,9 @@
 //! known before a byte is written or the notebook is touched, and is said then, not after a file of 100 GiB
 //! was laid out.
 
+use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
 use crate::request::{CellRequest, Request, RunError, Watch};
-use crate::stage::Prop;
 use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
 };
@@ -121,29 +121,29 @@ fn exactly(ns: u64) -> String {
 }
 
 /// What does not fit the targets, as they were found.
-pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError> {
-    memory(request, props)?;
-    for prop in props {
-        engine(request, prop)?;
+pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
+    memory(request, open_targets)?;
+    for open_target in open_targets {
+        engine(request, open_target)?;
         // What does not fit of a method is left out and shown so; none of it would be a mistake.
         if request.method.is_some()
             && request
                 .cells
                 .iter()
-                .any(|c| misfit(request, &c.spec, core::slice::from_ref(prop)).is_none())
+                .any(|c| misfit(request, &c.spec, core::slice::from_ref(open_target)).is_none())
         {
             continue;
         }
         for cell in &request.cells {
             crate::fill::check(cell)?;
-            nbd(cell, prop)?;
+            nbd(cell, open_target)?;
             let geometry = Geometry {
-                capacity_bytes: prop.medium.capacity_bytes(),
-                align_bytes: prop.align_bytes,
+                capacity_bytes: open_target.medium.capacity_bytes(),
+                align_bytes: open_target.align_bytes,
                 workers: cell.spec.threads(),
             };
             Shared::new(&cell.spec, request.seed, &geometry).map_err(|e| {
-                DriveError::DoesNotFit { target: prop.name.clone(), why: e.to_string() }
+                DriveError::DoesNotFit { target: open_target.name.clone(), why: e.to_string() }
             })?;
         }
     }
@@ -154,28 +154,31 @@ pub(crate) fn misfits(request: &Request, props: &[Prop]) -> Result<(), RunError>
 pub(crate) fn misfit(
     request: &Request,
     spec: &iodyno_workload::Spec,
-    props: &[Prop],
+    open_targets: &[OpenTarget],
 ) -> Option<String> {
-    props.iter().find_map(|prop| {
+    open_targets.iter().find_map(|open_target| {
         let cell = CellRequest { name: String::new(), spec: spec.clone(), fill_passes: None };
-        if let Err(e) = nbd(&cell, prop) {
+        if let Err(e) = nbd(&cell, open_target) {
             return Some(e.to_string());
         }
         let geometry = Geometry {
-            capacity_bytes: prop.medium.capacity_bytes(),
-            align_bytes: prop.align_bytes,
+            capacity_bytes: open_target.medium.capacity_bytes(),
+            align_bytes: open_target.align_bytes,
             workers: spec.threads(),
         };
-        Shared::new(spec, request.seed, &geometry).err().map(|e| format!("{}: {e}", prop.name))
+        Shared::new(spec, request.seed, &geometry)
+            .err()
+            .map(|e| format!("{}: {e}", open_target.name))
     })
 }
 
 /// An engine that was asked for and is none for this kind of target.
 /// The buffers of a cell's workers on all real targets must fit the memory that is free now.
-fn memory(request: &Request, props: &[Prop]) -> Result<(), RunError> {
+fn memory(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
-    let with_buffers = |p: &&Prop| !matches!(p.medium, Medium::Null(_) | Medium::Model { .. });
-    let targets = props.iter().filter(with_buffers).count() as u64;
+    let with_buffers =
+        |p: &&OpenTarget| !matches!(p.medium, Medium::Null(_) | Medium::Model { .. });
+    let targets = open_targets.iter().filter(with_buffers).count() as u64;
     for cell in &request.cells {
         let spec = &cell.spec;
         let buffers = targets * u64::from(spec.threads()) * u64::from(spec.depth());
@@ -193,17 +196,19 @@ fn memory(request: &Request, props: &[Prop]) -> Result<(), RunError> {
     Ok(())
 }
 
-fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
-    if !matches!(prop.medium, Medium::File(_)) && (request.options.poll || request.options.plain) {
+fn engine(request: &Request, open_target: &OpenTarget) -> Result<(), RunError> {
+    if !matches!(open_target.medium, Medium::File(_))
+        && (request.options.poll || request.options.plain)
+    {
         let flag = if request.options.poll { "--poll" } else { "--plain-ring" };
         return Err(RunError::Impossible(format!(
             "{flag} is for the uring engine, and `{}` has an engine of its own: leave {flag} out",
-            prop.name
+            open_target.name
         )));
     }
     let Some(asked) = request.engine else { return Ok(()) };
     // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
-    let own = match &prop.medium {
+    let own = match &open_target.medium {
         Medium::File(_) => None,
         Medium::Ram(_) => Some(EngineKind::Ram),
         Medium::Null(_) => Some(EngineKind::Null),
@@ -217,17 +222,18 @@ fn engine(request: &Request, prop: &Prop) -> Result<(), RunError> {
     Err(RunError::Impossible(format!(
         "the {} engine does not work on `{}`: leave --engine out, and the engine that suits the target is taken",
         asked.name(),
-        prop.name
+        open_target.name
     )))
 }
 
 /// What a workload asks of an NBD server that the server does not promise. The protocol forbids to ask
 /// for it all the same.
-fn nbd(cell: &CellRequest, prop: &Prop) -> Result<(), RunError> {
-    let Some(export) = &prop.inspection.nbd else { return Ok(()) };
+fn nbd(cell: &CellRequest, open_target: &OpenTarget) -> Result<(), RunError> {
+    let Some(export) = &open_target.inspection.nbd else { return Ok(()) };
     let spec = &cell.spec;
-    let refused =
-        |why: String| Err(RunError::Impossible(format!("{} on `{}`: {why}", cell.name, prop.name)));
+    let refused = |why: String| {
+        Err(RunError::Impossible(format!("{} on `{}`: {why}", cell.name, open_target.name)))
+    };
     let unknown = [
         (spec.issues(OpKind::Flush) && !export.flush, "flushes"),
         (spec.issues(OpKind::Trim) && !export.trim, "trims"),

@@ -12,11 +12,11 @@
 //! What can't be known counts as no proof. Nothing is reused unless that was asked for; what was, is told
 //! in the record of the step, with the reason to believe it.
 
-use crate::course::Course;
 use crate::execute::WRITES_SEEN;
+use crate::open_targets::OpenTarget;
 use crate::prepare::{On, WAITED_FACT};
 use crate::request::{RunError, Watch};
-use crate::stage::Prop;
+use crate::schedule::Schedule;
 use iodyno_measure::{Cell, FillProof, Level, Place, Role};
 use iodyno_method::findings::DEVIATION_FACT;
 use iodyno_notebook::{Notebook, Run, RunSummary, Status};
@@ -64,13 +64,13 @@ pub(crate) struct Believed {
 pub(crate) fn reused(
     on: &On<'_>,
     place: &Place,
-    course: &Course<'_>,
+    schedule: &Schedule<'_>,
     watch: &mut dyn Watch,
     facts: &mut BTreeMap<String, String>,
 ) -> Result<bool, RunError> {
     let Some(of) = &on.request.method else { return Ok(false) };
     let prologue = of.method.prologue();
-    if place.stage >= prologue.stages || course.has_touched(place.subject) {
+    if place.stage >= prologue.stages || schedule.has_touched(place.subject) {
         return Ok(false);
     }
     let mut why_not = |words: String| {
@@ -89,8 +89,9 @@ pub(crate) fn reused(
     };
     let mut past = Past::new(notebook)?;
     let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    for prop in &on.props[on.targets.clone()] {
-        let (start, end) = iodyno_drive::active_range(&fill.spec, prop.medium.capacity_bytes());
+    for open_target in &on.open_targets[on.targets.clone()] {
+        let (start, end) =
+            iodyno_drive::active_range(&fill.spec, open_target.medium.capacity_bytes());
         let wanted = Wanted {
             purged: prologue.purges,
             passes: fill.passes,
@@ -98,13 +99,13 @@ pub(crate) fn reused(
             start_bytes: start,
             len_bytes: end.saturating_sub(start),
         };
-        match past.look(prop, &wanted)? {
+        match past.look(open_target, &wanted)? {
             Ok(believed) => {
-                words.push(format!("{}: {}", prop.name, believed.words));
+                words.push(format!("{}: {}", open_target.name, believed.words));
                 less.extend(believed.deviation);
             }
             Err(why) => {
-                why_not(format!("{}: {why}", prop.name));
+                why_not(format!("{}: {why}", open_target.name));
                 return Ok(false);
             }
         }
@@ -153,8 +154,12 @@ impl<'a> Past<'a> {
 
     /// What the latest run that filled this target left of it. The inner error is the reason why it can't
     /// be believed.
-    fn look(&mut self, prop: &Prop, wanted: &Wanted) -> Result<Result<Believed, String>, RunError> {
-        let Some(now) = prop.writes_seen() else {
+    fn look(
+        &mut self,
+        open_target: &OpenTarget,
+        wanted: &Wanted,
+    ) -> Result<Result<Believed, String>, RunError> {
+        let Some(now) = open_target.writes_seen() else {
             let why = "nobody counts the writes to it, or the page cache may hold some";
             return Ok(Err(why.to_owned()));
         };

@@ -28,7 +28,7 @@ fn at(stage: u32, role: Role) -> Place {
 
 fn step(name: &str, stage: u32) -> Cell {
     let place = at(stage, Role::Prepare);
-    crate::course::record(
+    crate::schedule::record(
         name,
         "/dev/nvme0n1",
         place,

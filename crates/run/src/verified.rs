@@ -6,9 +6,9 @@
 //! run ends it flushes the target and keeps the map of what it wrote. A run that writes anything else
 //! forgets the map first: nothing is expected then, rather than something wrong.
 
-use crate::course::Task;
+use crate::open_targets::OpenTarget;
 use crate::request::{Request, RunError};
-use crate::stage::Prop;
+use crate::schedule::Task;
 use iodyno_drive::Medium;
 use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};
@@ -111,17 +111,17 @@ fn writes_otherwise(request: &Request, capacity_bytes: u64) -> bool {
 /// Gives each target its stamp, and looks up what an earlier run left there.
 pub(crate) fn begin(
     request: &Request,
-    props: &mut [Prop],
+    open_targets: &mut [OpenTarget],
     notebook: Option<&Notebook>,
     started: Timestamp,
 ) -> Result<(), RunError> {
     let now = u64::try_from(started.as_nanosecond()).unwrap_or(FRESH_STAMP);
     let mut latest = 0;
-    for prop in &mut *props {
-        let (Some(notebook), Some(key)) = (notebook, written_key(&prop.inspection)) else {
+    for open_target in &mut *open_targets {
+        let (Some(notebook), Some(key)) = (notebook, written_key(&open_target.inspection)) else {
             continue;
         };
-        let capacity_bytes = prop.medium.capacity_bytes();
+        let capacity_bytes = open_target.medium.capacity_bytes();
         if writes_otherwise(request, capacity_bytes) {
             notebook.forget_written(&key)?;
             continue;
@@ -131,13 +131,13 @@ pub(crate) fn begin(
         }
         let units_max = (capacity_bytes / verifiable::SECTOR_BYTES as u64).min(UNITS_MAX) as usize;
         let bytes = notebook.written(&key, units_max * MAP_BYTES.0 + MAP_BYTES.1)?;
-        prop.verified.before = bytes.and_then(|b| Written::from_bytes(&b)).map(Arc::new);
-        latest = latest.max(prop.verified.before.as_ref().map_or(0, |b| b.latest_stamp()));
+        open_target.verified.before = bytes.and_then(|b| Written::from_bytes(&b)).map(Arc::new);
+        latest = latest.max(open_target.verified.before.as_ref().map_or(0, |b| b.latest_stamp()));
     }
     // Later than all that is known, whatever the clock says.
     let first = now.max(latest.saturating_add(1));
-    for (prop, i) in props.iter_mut().zip(0..) {
-        prop.verified.stamp = first + i;
+    for (open_target, i) in open_targets.iter_mut().zip(0..) {
+        open_target.verified.stamp = first + i;
     }
     Ok(())
 }
@@ -145,24 +145,24 @@ pub(crate) fn begin(
 /// Before the first cell: says in the notebook that this run is going to write.
 pub(crate) fn announce(
     request: &Request,
-    props: &mut [Prop],
+    open_targets: &mut [OpenTarget],
     notebook: Option<&Notebook>,
 ) -> Result<(), RunError> {
     let Some(notebook) = notebook else { return Ok(()) };
-    for prop in props {
-        if prop.verified.is_laid_out_otherwise {
-            prop.verified.before = None;
-            if let Some(key) = written_key(&prop.inspection) {
+    for open_target in open_targets {
+        if open_target.verified.is_laid_out_otherwise {
+            open_target.verified.before = None;
+            if let Some(key) = written_key(&open_target.inspection) {
                 notebook.forget_written(&key)?;
             }
         }
-        let verified = &prop.verified;
+        let verified = &open_target.verified;
         let writes = changes_content(request) && request.cells.iter().any(|c| verifies(&c.spec));
-        let capacity_bytes = prop.medium.capacity_bytes();
+        let capacity_bytes = open_target.medium.capacity_bytes();
         if !writes && verified.laid_out.is_none() || writes_otherwise(request, capacity_bytes) {
             continue;
         }
-        let Some(key) = written_key(&prop.inspection) else { continue };
+        let Some(key) = written_key(&open_target.inspection) else { continue };
         let unit_bytes = match (verified.laid_out, &verified.before) {
             (Some(unit_bytes), _) => unit_bytes,
             (None, Some(before)) => before.unit_bytes,
@@ -188,16 +188,16 @@ pub(crate) fn announce(
 }
 
 /// Before a cell: makes the map that it is checked against, if it verifies.
-pub(crate) fn ready(request: &Request, task: &Task, prop: &mut Prop) {
-    let has_bytes = !matches!(prop.medium, Medium::Null(_) | Medium::Model { .. });
+pub(crate) fn ready(request: &Request, task: &Task, open_target: &mut OpenTarget) {
+    let has_bytes = !matches!(open_target.medium, Medium::Null(_) | Medium::Model { .. });
     if !verifies(&task.spec) || !has_bytes {
         if task.spec.changes_content() {
-            prop.verified.forget();
+            open_target.verified.forget();
         }
         return;
     }
-    let unit_bytes = unit_bytes(request, task, prop);
-    let verified = &mut prop.verified;
+    let unit_bytes = unit_bytes(request, task, open_target);
+    let verified = &mut open_target.verified;
     if verified.map.as_ref().is_some_and(|map| map.unit_bytes() == unit_bytes) {
         return;
     }
@@ -213,21 +213,23 @@ pub(crate) fn ready(request: &Request, task: &Task, prop: &mut Prop) {
         verified.laid_out == Some(unit_bytes),
         request.cells.iter().any(|c| flushes(&c.spec)),
     );
-    let capacity_bytes = prop.medium.capacity_bytes();
+    let capacity_bytes = open_target.medium.capacity_bytes();
     verified.map =
         Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
 }
 
 /// In which units a cell verifies: those of its workload, or where nothing is written, those in which the
 /// content lies there.
-fn unit_bytes(request: &Request, task: &Task, prop: &Prop) -> u32 {
+fn unit_bytes(request: &Request, task: &Task, open_target: &OpenTarget) -> u32 {
     let own = task.spec.verify_unit_bytes();
     if changes_content(request) {
         return own;
     }
-    let there = match &prop.verified.before {
+    let there = match &open_target.verified.before {
         Some(before) => before.unit_bytes,
-        None if task.fill_passes.is_some() => crate::verify_only::unit_found(prop, &task.spec),
+        None if task.fill_passes.is_some() => {
+            crate::verify_only::unit_found(open_target, &task.spec)
+        }
         None => own,
     };
     if own.is_multiple_of(there) { there } else { own }
@@ -244,20 +246,21 @@ pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> 
 /// After the last cell: flushes what was written, and keeps what is known of it.
 pub(crate) fn keep(
     request: &Request,
-    props: &[Prop],
+    open_targets: &[OpenTarget],
     notebook: Option<&Notebook>,
 ) -> Result<(), RunError> {
     let Some(notebook) = notebook else { return Ok(()) };
-    for prop in props {
-        let (verified, capacity_bytes) = (&prop.verified, prop.medium.capacity_bytes());
-        let (Some(map), Some(key)) = (&verified.map, written_key(&prop.inspection)) else {
+    for open_target in open_targets {
+        let (verified, capacity_bytes) =
+            (&open_target.verified, open_target.medium.capacity_bytes());
+        let (Some(map), Some(key)) = (&verified.map, written_key(&open_target.inspection)) else {
             continue;
         };
         let units = capacity_bytes / u64::from(map.unit_bytes());
         if !map.has_written() || units > UNITS_MAX || writes_otherwise(request, capacity_bytes) {
             continue;
         }
-        let all_durable = !verified.failed && flush(&prop.medium);
+        let all_durable = !verified.failed && flush(&open_target.medium);
         notebook.keep_written(&key, &map.written(all_durable).to_bytes())?;
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! A pass of verification: every unit of a target is read once and checked, and nothing is written. What a
 //! target holds after a reboot, a power cut or a copy.
 
+use crate::open_targets::OpenTarget;
 use crate::request::{CellRequest, RunError};
-use crate::stage::Prop;
 use iodyno_target::{Inspection, Kind, TargetName, inspect};
 use iodyno_units::verifiable::Mark;
 use iodyno_units::{OpKind, human};
@@ -86,9 +86,9 @@ pub(crate) fn is_pass(spec: &Spec) -> bool {
 }
 
 /// The unit in which most verifiable content lies that a sample meets; the workload's, where it meets none.
-pub(crate) fn unit_found(prop: &Prop, spec: &Spec) -> u32 {
+pub(crate) fn unit_found(open_target: &OpenTarget, spec: &Spec) -> u32 {
     let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
-    prop.look_at_some(0, spec, |block| {
+    open_target.look_at_some(0, spec, |block| {
         let unit = Mark::read(block).map(|mark| mark.len_bytes);
         if let Some(unit) = unit.filter(|u| (512..=4096).contains(u) && u.is_multiple_of(512)) {
             *seen.entry(unit).or_default() += 1;

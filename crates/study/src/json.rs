@@ -2,9 +2,9 @@
 //! version keys are added and never changed or removed. `null` is "not printed", "not known" or "not
 //! supported by the samples"; it is never 0.
 
+use crate::error_strata::{Spread, Stratum};
 use crate::outcome::{Nearer, Outcome, Row};
 use crate::series::{Series, series};
-use crate::strata::{Spread, Stratum};
 use crate::study::Wanted;
 use iodyno_emulate::describe::Source;
 use serde_json::{Map, Value, json};

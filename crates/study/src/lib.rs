@@ -9,10 +9,9 @@
 //! study's own file only says by which figures they were chosen. An outcome depends on the files and
 //! the seed alone, not on threads or time. Nothing is printed here.
 
-mod basis;
-mod bench;
 mod cell;
 pub mod demerit;
+mod error_strata;
 pub mod json;
 mod lab;
 mod metric;
@@ -20,24 +19,25 @@ mod null;
 mod outcome;
 pub mod page;
 mod panel;
+mod provenance;
 pub mod published;
 mod raw;
 mod score;
 pub mod series;
-mod strata;
 mod study;
 pub mod terminal;
+mod testbed;
 mod unit;
 
-pub use basis::Basis;
-pub use bench::{Bench, Owned};
 pub use cell::{Before, CellKey, Measure, Rounds, Taken};
+pub use error_strata::{Spread, Stratum};
 pub use lab::{Options, Progress, StudyError, run};
 pub use metric::{AtOptimum, Metric, Optimum, Recipe};
 pub use null::NullModel;
 pub use outcome::{Nearer, Null, Outcome, Row};
 pub use panel::Panel;
+pub use provenance::Provenance;
 pub use score::{Score, score};
-pub use strata::{Spread, Stratum};
 pub use study::{SCHEMA, Study, Wanted, Workload, load, title};
+pub use testbed::{Bench, Owned};
 pub use unit::{Dimension, Unit};

@@ -2,11 +2,11 @@
 //! says, and the errors by strata. A pure function of the study and of what its cells gave.
 
 use crate::cell::{CellKey, Measure, Rounds, Taken};
+use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
 use crate::null::{NullModel, null};
 use crate::published::Figure;
 use crate::score::{Score, score};
-use crate::strata::{Stratum, strata};
 use crate::study::{Study, Wanted};
 use iodyno_emulate::describe::Source;
 use std::collections::BTreeMap;

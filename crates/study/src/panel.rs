@@ -1,12 +1,12 @@
 //! A panel: one table or figure of the paper as axes, and every combination of them as a row.
 
-use crate::basis::Basis;
-use crate::bench::Bench;
 use crate::cell::{Before, CellKey};
 use crate::metric::{Metric, Optimum, Recipe};
+use crate::provenance::Provenance;
 use crate::published::Key;
 use crate::raw::{RawPanel, RawWritten};
 use crate::study::{Wanted, Workload};
+use crate::testbed::Bench;
 use core::ops::Range;
 use iodyno_catalog::{File, Problem};
 use iodyno_units::nearest;
@@ -203,7 +203,7 @@ fn row(
         recipe,
         unit: metric.unit(),
         printed: None,
-        basis: Basis::Predicted,
+        basis: Provenance::Predicted,
         by: Vec::new(),
     })
 }

@@ -2,13 +2,13 @@
 //! [`load`] reads the file, the printed figures and all that they name, and lays out every row that
 //! the study tells.
 
-use crate::basis::{self, Basis};
-use crate::bench::{self, Bench, Owned};
 use crate::cell::{Before, CellKey};
 use crate::metric::{Metric, Recipe};
 use crate::panel::{Panel, panel};
+use crate::provenance::{self, Provenance};
 use crate::published::{self, Figure, Key};
 use crate::raw::{Addresses, Method, RawFlag, RawInput, RawStudy, RawWorkload};
+use crate::testbed::{self, Bench, Owned};
 use crate::unit::{Dimension, Unit};
 use iodyno_catalog::{File, Kind, Problem, find, parse};
 use iodyno_emulate::spec::{Host, Written};
@@ -83,7 +83,7 @@ pub struct Wanted {
     /// Which printed figure it stands beside.
     pub printed: Option<usize>,
     /// What it is.
-    pub basis: Basis,
+    pub basis: Provenance,
     /// For what is fitted, by which parameters.
     pub by: Vec<String>,
 }
@@ -178,7 +178,7 @@ pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study
     let mut parameters = Vec::new();
     let mut systems: Vec<Bench> = Vec::new();
     for system in &raw.systems {
-        let built = bench::bench(file, system, &mut parameters)?;
+        let built = testbed::bench(file, system, &mut parameters)?;
         refuse_twice(file, &system.name, systems.iter().map(|s| s.name.as_str()))?;
         systems.push(built);
     }
@@ -205,7 +205,7 @@ pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study
         rows.push(input(file, raw, &mut parameters)?);
     }
     match_up(figures, &printed, &mut rows)?;
-    basis::assign(file, &raw.basis, &parameters, &mut rows)?;
+    provenance::assign(file, &raw.basis, &parameters, &mut rows)?;
     Ok(Study {
         name: file.name.clone(),
         title: raw.title.clone(),
@@ -283,7 +283,7 @@ fn flag(file: &File, raw: &RawFlag, printed: &mut [Figure]) -> Result<(), Proble
 /// A row that the model took from the paper: what is printed went into a server's file.
 fn input(file: &File, raw: &RawInput, parameters: &mut Vec<Owned>) -> Result<Wanted, Problem> {
     let name = raw.system.get_ref();
-    let host = bench::host(file, name, raw.system.span(), parameters)?.host;
+    let host = testbed::host(file, name, raw.system.span(), parameters)?.host;
     let Some(given) = given(raw.metric.get_ref(), &host) else {
         let message = format!("no parameter of a server is `{}`", raw.metric.get_ref());
         let help = format!("the only such metric is `{UNBALANCED}`");
@@ -303,7 +303,7 @@ fn input(file: &File, raw: &RawInput, parameters: &mut Vec<Owned>) -> Result<Wan
         recipe: Recipe::Given(given),
         unit: Unit::Ratio,
         printed: None,
-        basis: Basis::Input,
+        basis: Provenance::Input,
         by: vec!["host.unbalanced".to_owned()],
     })
 }

@@ -3,7 +3,7 @@
 
 mod small;
 
-use iodyno_study::{Basis, NullModel, Outcome, Study, Wanted, json, load};
+use iodyno_study::{NullModel, Outcome, Provenance, Study, Wanted, json, load};
 use small::{cell, taken};
 use std::collections::BTreeSet;
 
@@ -159,8 +159,8 @@ fn each_figure_is_what_the_page_says() {
         let flagged = row.printed.is_some_and(|i| study.printed[i].is_flagged());
         let expected = match row.basis {
             _ if flagged => "implausible",
-            Basis::Fitted => "fitted",
-            Basis::Input => "given",
+            Provenance::Fitted => "fitted",
+            Provenance::Input => "given",
             _ if row.printed.is_none() => "predicted, not printed",
             _ => "predicted",
         };
@@ -182,7 +182,7 @@ fn every_printed_figure_has_ours() {
         let Some(figure) = outcome.printed(wanted) else { continue };
         assert_eq!((&figure.key, figure.unit), (&wanted.key, wanted.unit));
         assert!(row.ours.is_some() && row.score.is_some(), "{:?}", wanted.key);
-        assert!(wanted.basis != Basis::Fitted || !wanted.by.is_empty());
+        assert!(wanted.basis != Provenance::Fitted || !wanted.by.is_empty());
         if row.flagged {
             flagged.push((figure.key.system.as_str(), figure.key.metric.as_str()));
         }

@@ -2,7 +2,7 @@
 
 mod small;
 
-use iodyno_study::{Basis, Metric, Outcome, Study, json, load};
+use iodyno_study::{Metric, Outcome, Provenance, Study, json, load};
 use small::{cell, taken};
 use std::collections::BTreeSet;
 
@@ -109,10 +109,10 @@ fn every_printed_figure_has_ours() {
         assert_eq!((&figure.key, figure.unit), (&wanted.key, wanted.unit));
         assert!(row.ours.is_some() && row.score.is_some(), "{:?}", wanted.key);
         assert!(seen.insert(wanted.printed));
-        assert!(wanted.basis != Basis::Fitted || !wanted.by.is_empty());
+        assert!(wanted.basis != Provenance::Fitted || !wanted.by.is_empty());
     }
     assert_eq!(seen.len(), study.printed.len());
-    let fitted = study.rows.iter().filter(|r| r.basis == Basis::Fitted && r.printed.is_some());
+    let fitted = study.rows.iter().filter(|r| r.basis == Provenance::Fitted && r.printed.is_some());
     assert!(fitted.count() * 4 < study.printed.len(), "most figures are predicted");
     let document = json::document(&outcome);
     let printed = |row: &&serde_json::Value| !row["value"].is_null();

@@ -4,7 +4,7 @@ mod small;
 
 use iodyno_catalog::File;
 use iodyno_study::published::{self, Figure};
-use iodyno_study::{Basis, Nearer, NullModel, Outcome, Row, score};
+use iodyno_study::{Nearer, NullModel, Outcome, Provenance, Row, score};
 use small::{HEADER, near_print, small};
 
 /// A printed figure.
@@ -66,7 +66,7 @@ fn row<'a>(
     workload: &str,
     devices: u32,
     metric: &str,
-) -> (&'a Row, Basis) {
+) -> (&'a Row, Provenance) {
     let mut found = outcome.study.rows.iter().zip(&outcome.rows).filter(|(wanted, _)| {
         let key = &wanted.key;
         key.figure == figure
@@ -87,10 +87,14 @@ fn the_small_study_by_hand() {
     // The largest rate over depths 1, 2, 4 is that of depth 4.
     let (reads, basis) = row(&outcome, "Table 1", "randread", 1, "iops_max");
     near(reads.ours.unwrap(), 200_400.0 * 4.0 / 4.1);
-    assert_eq!((basis, reads.null), (Basis::Fitted, None), "nothing to compare one device with");
+    assert_eq!(
+        (basis, reads.null),
+        (Provenance::Fitted, None),
+        "nothing to compare one device with"
+    );
     let (two, basis) = row(&outcome, "Table 1", "randread", 2, "iops_max");
     let null = two.null.unwrap();
-    assert_eq!((basis, null.model), (Basis::Predicted, NullModel::Devices));
+    assert_eq!((basis, null.model), (Provenance::Predicted, NullModel::Devices));
     near(null.value, 400_000.0);
     assert_eq!(two.nearer(), Some(Nearer::Null), "ours is 2 % off, twice one device nothing");
 
@@ -128,7 +132,7 @@ fn the_small_study_by_hand() {
     // L / (L + T) for the rate.
     let thinking = "randwrite+thinktime16us";
     let (ratio, basis) = row(&outcome, "Figure 3", thinking, 1, "latency_vs_no_thinktime");
-    assert_eq!(basis, Basis::Predicted, "only one of its ingredients is fitted");
+    assert_eq!(basis, Provenance::Predicted, "only one of its ingredients is fitted");
     near(ratio.ours.unwrap(), 0.5);
     near(ratio.standard_error.unwrap(), 0.001 * 2_f64.sqrt());
     near(ratio.null.unwrap().value, 1.0);
@@ -139,18 +143,18 @@ fn the_small_study_by_hand() {
     near(rate.null.unwrap().value, 5.2 / 21.2);
     let (one, basis) =
         row(&outcome, "Figure 3", "randwrite+thinktime0us", 1, "latency_vs_no_thinktime");
-    assert_eq!((one.ours, one.standard_error, basis), (Some(1.0), Some(0.0), Basis::Derived));
+    assert_eq!((one.ours, one.standard_error, basis), (Some(1.0), Some(0.0), Provenance::Derived));
 
     // Little: 4.5 µs × the largest rate, both fitted.
     let (knee, basis) = row(&outcome, "Figure 4", "randread", 1, "knee_queue_depth");
     near(knee.ours.unwrap(), 4.5e-6 * 200_400.0 * 4.0 / 4.1);
-    assert_eq!(basis, Basis::Derived);
+    assert_eq!(basis, Provenance::Derived);
     // The latency is that of depth 1, also where the panel begins at 2; there the rate is another.
     let (knee, basis) = row(&outcome, "Figure 5", "randread", 1, "knee_queue_depth");
     near(knee.ours.unwrap(), 4.5e-6 * 200_400.0 * 4.0 / 4.1);
-    assert_eq!(basis, Basis::Predicted);
+    assert_eq!(basis, Provenance::Predicted);
     let (input, basis) = row(&outcome, "prose", "any", 0, "unbalanced_memory_slowdown");
-    assert_eq!((input.ours.is_some(), basis), (true, Basis::Input));
+    assert_eq!((input.ours.is_some(), basis), (true, Provenance::Input));
     assert_eq!(outcome.rows.len(), 6 + 6 + 6 + 5 + 1 + 1);
 }
 

@@ -28,13 +28,13 @@ pub struct Mailbox {
 
 /// Who waits for one operation of a worker.
 #[derive(Debug)]
-pub struct Slip {
+pub struct CompletionHandle {
     to: Arc<Mailbox>,
     slot: u32,
     len_bytes: u32,
 }
 
-impl Sink for Slip {
+impl Sink for CompletionHandle {
     fn done(self, result: Result<(), IoError>) {
         let result = match result {
             Ok(()) => self.len_bytes as i32,
@@ -48,7 +48,7 @@ impl Sink for Slip {
 /// See the module.
 #[derive(Debug)]
 pub struct LiveEngine<'a> {
-    live: Arc<Live<Slip>>,
+    live: Arc<Live<CompletionHandle>>,
     volume: u32,
     worker: u32,
     buffers: &'a Buffers,
@@ -58,7 +58,12 @@ pub struct LiveEngine<'a> {
 
 impl<'a> LiveEngine<'a> {
     /// An engine on a volume, as a worker of the machine.
-    pub fn new(live: Arc<Live<Slip>>, volume: u32, worker: u32, buffers: &'a Buffers) -> Self {
+    pub fn new(
+        live: Arc<Live<CompletionHandle>>,
+        volume: u32,
+        worker: u32,
+        buffers: &'a Buffers,
+    ) -> Self {
         let taken = Vec::with_capacity(buffers.slots() as usize);
         let mailbox = Arc::new(Mailbox {
             count: AtomicUsize::new(0),
@@ -109,7 +114,8 @@ impl Engine for LiveEngine<'_> {
             OpKind::Write => Payload::Write(unsafe { self.buffers.bytes(slot, len) }),
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => Payload::None,
         };
-        let slip = Slip { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
+        let slip =
+            CompletionHandle { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
         let issued_ns = self.live.submit(self.worker, self.volume, op, payload, slip);
         let mut looks = Looks::default();
         while self.look(&mut looks).1 < issued_ns {

@@ -18,7 +18,7 @@ pub mod uring;
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
 use iodyno_units::Op;
-use live::Slip;
+use live::CompletionHandle;
 use nbd::NbdMedium;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -196,7 +196,7 @@ pub enum Medium {
     /// A volume of a machine against the clock, which carries all targets of the cell.
     Live {
         /// The machine.
-        live: Arc<Live<Slip>>,
+        live: Arc<Live<CompletionHandle>>,
         /// Which of its volumes.
         volume: u32,
         /// The number of the target's first worker in the machine.

@@ -11,8 +11,8 @@ use super::worker::Worker;
 use crate::cell::{Gathering, TICK};
 use crate::plan::CellPlan;
 use crate::recorder::{IntervalMessage, Recorder, Run};
-use crate::team::Done;
 use crate::worker::{Control, failure_of, note_failure};
+use crate::worker_threads::Done;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
@@ -323,7 +323,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
 mod tests {
     use super::*;
     use crate::model::test_system::{plan, system};
-    use crate::team::limits;
+    use crate::worker_threads::limits;
     use iodyno_measure::ErrorKind;
     use iodyno_units::OpKind;
     use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkloadSource};

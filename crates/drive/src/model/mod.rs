@@ -32,7 +32,7 @@ use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
-use crate::team::{Done, coverage, is_open, limits, shared, source};
+use crate::worker_threads::{Done, coverage, is_open, limits, shared, source};
 pub use carried::Carried;
 use event_loop::EventLoop;
 use iodyno_emulate::spec::Written;
@@ -148,7 +148,7 @@ fn drive_on(
     carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
     for (target, cell) in plan.targets.iter().zip(&mut cells) {
-        testify(plan, &target.medium, cell);
+        record_evidence(plan, &target.medium, cell);
         if let Medium::Model { volume, .. } = target.medium {
             phase_time::keep(&usage, volume, cell);
         }
@@ -250,7 +250,7 @@ fn stood_still(plan: &CellPlan<'_>, source: io::Error) -> DriveError {
 }
 
 /// What is known of an emulated volume without measuring it.
-fn testify(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
+fn record_evidence(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
     if plan.spec.content() == Content::Verifiable {
         let why = "not verified: emulated storage keeps no bytes here";

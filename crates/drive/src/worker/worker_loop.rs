@@ -7,9 +7,9 @@ use super::{
 use crate::cpu::CpuTime;
 use crate::engine::{Engine, Wait};
 use crate::in_flight::{AT_SUBMISSION, InFlight};
+use crate::latency_breakdown::{LatencyBreakdown, Span};
 use crate::memory::Buffers;
 use crate::recorder::Run;
-use crate::round_trip::{RoundTrip, Span};
 use crate::verify::VerifyMap;
 use iodyno_measure::{Ended, ErrorKind, Hung, Verification};
 use iodyno_units::{Op, OpKind};
@@ -57,7 +57,7 @@ pub(super) struct WorkerLoop<S: Source> {
     area_until_ns: u64,
     carried_in_ns: i128,
     carried_out_ns: i128,
-    round_trip: RoundTrip,
+    round_trip: LatencyBreakdown,
     cpu_start: CpuTime,
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
@@ -104,7 +104,7 @@ impl<S: Source> WorkerLoop<S> {
             area_until_ns: start_ns,
             carried_in_ns: 0,
             carried_out_ns: 0,
-            round_trip: RoundTrip::new(start_ns),
+            round_trip: LatencyBreakdown::new(start_ns),
             cpu_start: CpuTime::default(),
             cpu_end: None,
             overlaps_skipped: 0,

@@ -7,7 +7,7 @@
 use iodyno_units::human;
 
 use super::reader::Values;
-use crate::change::UNIT_BYTES;
+use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
 /// The least spare for writes, as a share of the space that they may use. With less, write

@@ -161,7 +161,7 @@ impl Layout {
         }
     }
 
-    /// The least time to a cylinder, whichever surface and angle: the bound for a search. Next door it is
+    /// The least time to a cylinder, whichever surface and angle: the bound for a search. For the next cylinder it is
     /// 0, since a switch may be shorter than a seek.
     pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
         match from.cylinder.abs_diff(cylinder) {

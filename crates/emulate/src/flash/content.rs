@@ -8,7 +8,7 @@
 //! form has no place for most units, and holds them by number.
 
 use super::FlashDevice;
-use crate::change::Change;
+use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::ftl::Residence;
 use std::collections::{BTreeMap, VecDeque};
@@ -177,7 +177,7 @@ impl FlashDevice {
         let Stored { unit, value: token, .. } = stored;
         let read_there = slot.is_none_or(|slot| self.ftl.find(unit) == Residence::Slot(slot));
         if newest && read_there {
-            core.tell(Change::Landed { volume: self.volume, unit, token });
+            core.tell(ContentEvent::Landed { volume: self.volume, unit, token });
         }
     }
 

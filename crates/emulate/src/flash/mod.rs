@@ -18,7 +18,7 @@ mod usage;
 mod write;
 
 use crate::bug_injection::InjectedBug;
-use crate::change::UNIT_BYTES;
+use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::ftl::{self, Ftl};
 use crate::gauge::Gauge;

@@ -2,7 +2,7 @@
 
 use super::{Batch, Die, FlashDevice, HostInterface, SLOW};
 use crate::bug_injection::InjectedBug;
-use crate::change::Change;
+use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::request::{List, State};
 use std::collections::VecDeque;
@@ -74,7 +74,7 @@ impl FlashDevice {
         self.buffer_free = self.buffer_units - kept.len() as u32;
         self.units_in = self.units_out + kept.len() as u64;
         self.drain = kept;
-        core.tell(Change::PowerCut { volume: self.volume });
+        core.tell(ContentEvent::PowerCut { volume: self.volume });
         self.ftl.power_cut(abandoned);
         self.collecting = false;
     }

@@ -2,14 +2,14 @@
 
 use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
-use crate::change::Change;
+use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::request::State;
 use crate::server::ticks;
 use iodyno_units::OpKind;
 
 impl FlashDevice {
-    /// A write's data are at the buffer's door.
+    /// A write's data have arrived at the buffer.
     pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
@@ -40,7 +40,7 @@ impl FlashDevice {
                 if let Some(changes) = &mut core.changes {
                     let (volume, token) = (self.volume, request.token);
                     let kept = self.buffer_protected;
-                    changes.push(Change::Accepted { volume, unit, token, kept });
+                    changes.push(ContentEvent::Accepted { volume, unit, token, kept });
                 }
             }
         }
@@ -162,12 +162,24 @@ impl FlashDevice {
             for newer in content.trim(&units).into_iter().chain([units.end]) {
                 let count = newer.saturating_sub(unit);
                 if count > 0 {
-                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: false });
+                    core.tell(ContentEvent::Dropped {
+                        volume,
+                        unit,
+                        count,
+                        token,
+                        overtaken: false,
+                    });
                 }
                 // A protected buffer's newer value is kept already: nothing of it is dropped.
                 if newer < units.end && !self.buffer_protected {
                     let (unit, count) = (newer, 1);
-                    core.tell(Change::Dropped { volume, unit, count, token, overtaken: true });
+                    core.tell(ContentEvent::Dropped {
+                        volume,
+                        unit,
+                        count,
+                        token,
+                        overtaken: true,
+                    });
                 }
                 unit = newer + 1;
             }

@@ -3,7 +3,7 @@
 //! journal tells; a power cut leaves what is on the medium. (Of a write that the heads are at, any
 //! sector may be old or new; here all are old.)
 
-use crate::change::UNIT_BYTES;
+use crate::content_event::UNIT_BYTES;
 use crate::disk::WriteRange;
 use std::collections::BTreeMap;
 use std::ops::Range;

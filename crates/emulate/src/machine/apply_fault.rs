@@ -1,7 +1,7 @@
 //! Faults: when each takes effect, and what it does to the parts of the machine.
 
 use super::{Machine, Part};
-use crate::change::UNIT_BYTES;
+use crate::content_event::UNIT_BYTES;
 use crate::fault::Fault;
 use crate::fault_state::FaultStates;
 use crate::request::State;

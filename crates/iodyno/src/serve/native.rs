@@ -4,9 +4,9 @@
 use iodyno_emulate::Fault;
 use iodyno_emulate::spec::{Device, Kind as DeviceKind};
 use iodyno_live::control::Answer as ControlAnswer;
-use iodyno_live::door::nbd::{described, failed};
+use iodyno_live::fault_command::{self, Ask};
+use iodyno_live::frontend::nbd::{described, failed};
 use iodyno_live::store::Store;
-use iodyno_live::words::{self, Ask};
 use iodyno_nbd::{Answer, Export, Info, Io, Kind, Peer, Session};
 use iodyno_units::IoError;
 use serde_json::json;
@@ -68,7 +68,7 @@ impl Session for Client {
                 return;
             }
             Kind::BlockStatus => {
-                let extents = iodyno_live::door::nbd::extents(&self.store, at, len);
+                let extents = iodyno_live::frontend::nbd::extents(&self.store, at, len);
                 io.answer(&Answer::Extents(&extents));
                 return;
             }
@@ -101,7 +101,7 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
                 return json!({ "error": why });
             }
             words => {
-                if let Err(why) = words::parse(words).and_then(|ask| apply(&stores, &ask)) {
+                if let Err(why) = fault_command::parse(words).and_then(|ask| apply(&stores, &ask)) {
                     return json!({ "error": why });
                 }
             }

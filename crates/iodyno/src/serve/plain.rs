@@ -69,7 +69,7 @@ fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
     json!({ "ok": true })
 }
 
-/// Only what is about the doors of NBD means something here.
+/// Only what is about the frontends of NBD means something here.
 fn nothing_more(flags: &Serve) -> Result<(), Failure> {
     let of_a_device = [
         ("--backing", !flags.backing.is_empty()),

@@ -9,8 +9,8 @@
 
 use crate::args::Serve;
 use crate::failure::Failure;
-use iodyno_live::door::Served;
-use iodyno_live::words::{self, Ask};
+use iodyno_live::fault_command::{self, Ask};
+use iodyno_live::frontend::Served;
 use iodyno_units::parse_duration_ns;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
         let (time, what) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let at_ns = parse_duration_ns(time).map_err(|e| wrong(e.to_string()))?;
         let what: Vec<&str> = what.split_whitespace().collect();
-        plan.push((number, at_ns, words::parse(&what).map_err(wrong)?));
+        plan.push((number, at_ns, fault_command::parse(&what).map_err(wrong)?));
     }
     plan.sort_by_key(|p| p.1);
     Ok(plan)

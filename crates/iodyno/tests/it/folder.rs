@@ -113,7 +113,7 @@ fn a_file_is_a_device() {
     file.read_exact_at(&mut now, MIB).unwrap();
     assert!(now == [0; 16384]);
 
-    // A lost device says so, to this door as to the other.
+    // A lost device says so, to this frontend as to the other.
     folder.place.iodyno("fault lose --control ctl").succeeds();
     assert_eq!(errno(file.write_at(&[1; 4096], 0)), Some(libc::ENODEV));
     // The folder goes while files of it are open.
@@ -157,7 +157,7 @@ fn a_kernel_keeps_a_file_system_on_it() {
     folder.end();
 }
 
-/// Both doors lead to one machine, and each volume has a file.
+/// Both frontends lead to one machine, and each volume has a file.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn doors_lead_to_one_machine() {

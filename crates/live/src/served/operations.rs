@@ -6,7 +6,7 @@ use crate::counts::{Counts, Late};
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES};
 use iodyno_emulate::spec::{Kind, Volume};
-use iodyno_emulate::{Change, Completion, Fault, Machine};
+use iodyno_emulate::{Completion, ContentEvent, Fault, Machine};
 use iodyno_units::{IoError, Op, OpKind};
 
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
@@ -53,7 +53,7 @@ pub(super) struct Inner<S> {
     stranded_bytes_max: Vec<u64>,
     /// What the bytes met first.
     pub(super) trouble: Option<String>,
-    changes: Vec<Change>,
+    changes: Vec<ContentEvent>,
     pub(super) counts: Vec<Counts>,
     pub(super) recorder: Option<Recorder>,
 }

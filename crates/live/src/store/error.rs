@@ -1,4 +1,4 @@
-//! What can go wrong with the bytes of a volume, by kind, so that a door can choose its error code.
+//! What can go wrong with the bytes of a volume, by kind, so that a frontend can choose its error code.
 
 use iodyno_units::IoError;
 use std::io;

@@ -13,17 +13,17 @@
 //! server reads it with either sum, or, where the write was cut within it, without; and it gives it its sum
 //! before it closes a generation. If it is killed before, the unit may read as corrupt.
 
-mod mend;
+mod repair;
 
 use super::error::{OpenError, ReadError, WriteError};
 use super::generation::Generations;
 use super::guard::Guard;
 use super::host::{Faults, Host, HostFile};
-use super::made::{Made, lock_plain};
+use super::new_files::{Made, lock_plain};
 use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, UNIT, UNIT_BYTES, covered, ends, sum};
 use super::{Run, Soundness};
-use mend::{Doubt, write_generations};
+use repair::{Doubt, write_generations};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! The bytes of one emulated volume. The machine decides what becomes of written data and tells it
-//! step by step ([`Change`](iodyno_emulate::Change)); the store does the same with the bytes.
+//! step by step ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store does the same with the bytes.
 //!
 //! ```text
 //! begin_write(token, …)   machine.submit(…, token)
@@ -41,20 +41,20 @@ mod base;
 mod durable;
 mod error;
 mod file;
-mod follow;
 mod generation;
 mod guard;
 mod host;
-mod made;
 mod memory;
+mod new_files;
 mod overlay;
 mod sums;
 mod units;
+mod write_tracking;
 
 pub use error::{OpenError, ReadError, WriteError};
 #[cfg(feature = "host-faults")]
 pub use host::{HostCall, HostFault, HostFaults, HostFile};
-pub(crate) use made::remove_made;
+pub(crate) use new_files::remove_made;
 pub use units::UNIT_BYTES;
 
 use base::{Base, Run, Soundness};
@@ -71,7 +71,7 @@ pub struct Options {
     /// done on purpose is found, and what [`Store::scrub`] finds.
     pub check_reads: bool,
     /// The device is memory that a power failure empties. What it accepts goes to the base at once,
-    /// since nothing but [`Change::Emptied`](iodyno_emulate::Change::Emptied) ever takes it back; a volatile buffer's waits in the
+    /// since nothing but [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever takes it back; a volatile buffer's waits in the
     /// overlay until it lands.
     pub emptied_by_power_failure: bool,
 }

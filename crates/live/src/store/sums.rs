@@ -22,7 +22,7 @@
 use super::error::OpenError;
 use super::generation::{Generations, SLOTS};
 use super::host::{Faults, Host, HostFile};
-use super::made::{Made, open_plain};
+use super::new_files::{Made, open_plain};
 use super::units::UNIT_BYTES;
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;

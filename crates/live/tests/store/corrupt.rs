@@ -1,6 +1,6 @@
 //! Parts of units that are corrupt: the operation fails, or the next flush does, and nothing else.
 
-use iodyno_emulate::Change::{Accepted, Landed, Written};
+use iodyno_emulate::ContentEvent::{Accepted, Landed, Written};
 use iodyno_live::store::{Options, ReadError, Store, WriteError};
 use std::fs;
 use std::os::unix::fs::FileExt as _;

@@ -96,14 +96,14 @@ fn extents_tell_what_is_held_and_what_waits_to_land() {
         store.begin_write(1, 4096 + 100, &[2; 10]).unwrap();
         assert_eq!(store.volatile_units(), 0);
         let (volume, unit, token) = (0, 1, 1);
-        store.change(&iodyno_emulate::Change::Accepted { volume, unit, token, kept: false });
+        store.change(&iodyno_emulate::ContentEvent::Accepted { volume, unit, token, kept: false });
         let all = store.extents(0, CAPACITY, 9).unwrap();
         assert_eq!(all[..3], [hole(4096), data(4096), hole((1 << 20) - 8192)]);
         let beyond = ReadError::OutOfRange { offset_bytes: 1, len_bytes: CAPACITY };
         assert_eq!(store.extents(1, CAPACITY, 9), Err(beyond));
 
         // What is given up is a hole again.
-        store.change(&iodyno_emulate::Change::PowerCut { volume });
+        store.change(&iodyno_emulate::ContentEvent::PowerCut { volume });
         store.cancel_write(1);
         store.trim_now((1 << 20) - 5, 65_536 + 10).unwrap();
         assert_eq!(store.extents(0, CAPACITY, 9), Ok(vec![hole(CAPACITY)]));
@@ -182,7 +182,7 @@ fn a_volume_takes_no_more_memory_than_it_may() {
 /// there all the same, survives a modelled power cut, and is written once there is room.
 #[test]
 fn what_the_host_refuses_is_told_and_happens() {
-    use iodyno_emulate::Change::{Accepted, Dropped, Landed, PowerCut};
+    use iodyno_emulate::ContentEvent::{Accepted, Dropped, Landed, PowerCut};
     let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
     let (volume, unit) = (0, 9);
     store.write_now(0, &[1; 4 * 4096]).unwrap();
@@ -218,7 +218,7 @@ fn what_the_host_refuses_is_told_and_happens() {
 /// Of a write that is larger than the buffer some units land before others are accepted.
 #[test]
 fn a_payload_stays_until_its_write_has_ended() {
-    use iodyno_emulate::Change::{Accepted, Landed, PowerCut};
+    use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut};
     let (volume, token) = (0, 1);
     let mut store = Store::in_memory(1 << 20, 1 << 20, Options::default());
     store.begin_write(token, 0, &[[1; 4096], [2; 4096]].concat()).unwrap();
@@ -281,7 +281,7 @@ fn threads_see_no_torn_unit() {
 /// refused, and where one was that the cache has something newer than.
 #[test]
 fn what_a_flush_has_confirmed_survives_a_power_cut() {
-    use iodyno_emulate::Change::{Accepted, Landed, PowerCut, Written};
+    use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut, Written};
     for overtaken in [false, true] {
         let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
         let (volume, unit) = (0, 9);
@@ -303,7 +303,7 @@ fn what_a_flush_has_confirmed_survives_a_power_cut() {
         }
         // Room is made.
         store.begin_trim(4, 0, 4096).unwrap();
-        let dropped = iodyno_emulate::Change::Dropped {
+        let dropped = iodyno_emulate::ContentEvent::Dropped {
             volume,
             unit: 0,
             count: 1,

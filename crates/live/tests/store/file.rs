@@ -413,7 +413,7 @@ impl Drop for Mount {
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn a_full_file_system_is_told() {
-    use iodyno_emulate::Change::{Accepted, Landed};
+    use iodyno_emulate::ContentEvent::{Accepted, Landed};
     let folder = tempfile::tempdir().unwrap();
     let options = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
     let done = Command::new("mount").args(options).arg(folder.path()).status().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};
-use iodyno_emulate::{Change, Machine};
+use iodyno_emulate::{ContentEvent, Machine};
 use iodyno_live::store::{Options, Store};
 use iodyno_units::{Op, OpKind};
 
@@ -62,6 +62,6 @@ pub(crate) fn begin(store: &mut Store, token: u64, op: &Op, data: &[u8]) {
     .unwrap();
 }
 
-pub(crate) fn is_cut(change: &Change) -> bool {
-    matches!(change, Change::PowerCut { .. } | Change::Emptied { .. })
+pub(crate) fn is_cut(change: &ContentEvent) -> bool {
+    matches!(change, ContentEvent::PowerCut { .. } | ContentEvent::Emptied { .. })
 }

@@ -9,7 +9,7 @@ use iodyno_units::human;
 pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
     let shown = [(0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
     for (kind, stats) in total.iter() {
-        let h = stats.felt();
+        let h = stats.response_time();
         let hidden = shown.iter().find(|(q, _)| !h.supports(*q));
         if let Some((q, name)) = hidden
             && *q < 0.9999

@@ -1,28 +1,28 @@
 //! What the cells of a method show: a pure function of a method and its stored cells, in figures that can
 //! be printed, drawn and kept.
 
-mod own;
 mod points;
 mod rounds;
 mod series;
 mod sweep;
 mod table;
 mod verdicts;
+mod within_cell;
 
-use crate::act::Act;
-use crate::done::Done;
-use crate::next::{Method, of_stage};
+use crate::completed_step::Done;
+use crate::next_step::{Method, of_stage};
+use crate::stage::Act;
 use iodyno_measure::{Cell, Level, Role, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-pub use own::Stalls;
 pub use points::PointFinding;
 pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
 pub use sweep::{Load, Scaling, SweepFinding};
 pub use table::{NINES, Row, Table};
 pub use verdicts::verdicts;
+pub use within_cell::Stalls;
 
 /// What a run of a method shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]

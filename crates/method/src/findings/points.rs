@@ -2,9 +2,9 @@
 
 use super::table::Row;
 use super::{Step, measured};
-use crate::act::{Ceiling, Points};
-use crate::done::{Done, Figures};
-use crate::next::Method;
+use crate::completed_step::{Done, Figures};
+use crate::next_step::Method;
+use crate::stage::{Ceiling, Points};
 use serde::Serialize;
 
 /// One operating point.

@@ -2,10 +2,10 @@
 //! over the measurement window.
 
 use super::table::Table;
-use super::{Step, measured, own};
-use crate::act::Rounds;
-use crate::done::Done;
-use crate::next::tracked;
+use super::{Step, measured, within_cell};
+use crate::completed_step::Done;
+use crate::next_step::tracked;
+use crate::stage::Rounds;
 use iodyno_measure::Role;
 use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::{Progress, SteadyReport};
@@ -72,7 +72,7 @@ pub(super) fn rounds(of: &Rounds, seed: u64, done: &[&Done], steps: &[&Step<'_>]
         Variable {
             name: track.name.clone(),
             values: (0..rounds).map(value).collect(),
-            drift: own::drift(of_track, seed),
+            drift: within_cell::drift(of_track, seed),
         }
     });
     let variables = variables.collect();

@@ -1,11 +1,11 @@
 //! A series: one workload over time, in samples.
 
-use super::own::{self, Stalls};
 use super::table::Row;
+use super::within_cell::{self, Stalls};
 use super::{Step, measured};
-use crate::act::Series;
-use crate::done::Done;
-use crate::next::series_steady;
+use crate::completed_step::Done;
+use crate::next_step::series_steady;
+use crate::stage::Series;
 use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::SteadyReport;
 use serde::Serialize;
@@ -71,8 +71,8 @@ pub(super) fn series(of: &Series, seed: u64, done: &[&Done], steps: &[&Step<'_>]
     SeriesFinding {
         samples,
         steady: series_steady(of, done).ok().flatten().map(|s| s.report()),
-        drift: own::drift(all.iter().copied(), seed),
-        stalls: own::stalls(all.iter().copied()),
+        drift: within_cell::drift(all.iter().copied(), seed),
+        stalls: within_cell::stalls(all.iter().copied()),
         end: Row::of(Vec::new(), all[all.len() - last..].iter().copied()),
         first: Row::of(Vec::new(), all.iter().take(1).copied()),
     }

@@ -3,10 +3,10 @@
 
 use super::table::Table;
 use super::{Step, measured};
-use crate::act::Cells;
 use crate::axis::AxisKind;
-use crate::done::Done;
-use crate::next::load_points;
+use crate::completed_step::Done;
+use crate::next_step::load_points;
+use crate::stage::Cells;
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, optimum, outside_curve};
 use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, scaled};
 use serde::Serialize;

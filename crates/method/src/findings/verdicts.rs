@@ -3,9 +3,9 @@
 //! search for a steady state may be sound, and the search may fail.
 
 use super::{Step, noted, steps};
-use crate::act::Act;
-use crate::done::Done;
-use crate::next::{Method, of_stage, series_steady, tracked};
+use crate::completed_step::Done;
+use crate::next_step::{Method, of_stage, series_steady, tracked};
+use crate::stage::Act;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, Ended, Level, Role, SKIPPED_FACT, Verdict};
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! One stage: its act, its grid, its limits.
 
 use super::{Defaults, active_range, wrong, wrong_because};
-use crate::act::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 use crate::axis::AxisKind;
 use crate::grid::{Grid, Order, StateWish};
 use crate::raw::{Given, RawBefore, RawStage, Text, Texts};
+use crate::stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_units::{nearest, parse_duration_ns, parse_percent};

@@ -15,8 +15,8 @@ mod uri;
 pub use blocking::Blocking;
 pub use uri::{Address, Uri, UriError};
 
-use crate::patience::{LOOK_MAX_CLIENT, Patience};
-use crate::sys::{self, Span};
+use crate::busy_poll::{BusyPoll, LOOK_MAX_CLIENT};
+use crate::syscalls::{self, Span};
 use crate::tls::{ClientTls, TlsError, TlsStream};
 use crate::wire::{
     CallEvent, Calls, CmdFlags, Dial, DialConfig, DialError, DialStep, Errno, Extent, Found, Info,
@@ -124,7 +124,7 @@ pub struct Connection {
     buffers: Box<[*mut u8]>,
     /// Where announced payload goes: slot, bytes from its start.
     taking: (u32, u32),
-    patience: Patience,
+    patience: BusyPoll,
     /// Reads in flight whose payload is large.
     large_reads: u32,
     done: Vec<(u32, Result<(), Errno>)>,
@@ -144,8 +144,8 @@ impl std::fmt::Debug for Connection {
 fn open_socket(address: &Address, deadline: Instant) -> io::Result<OwnedFd> {
     match address {
         Address::Unix(path) => {
-            let socket = sys::connect_unix(path, deadline)?;
-            sys::deepen(socket.as_fd());
+            let socket = syscalls::connect_unix(path, deadline)?;
+            syscalls::deepen(socket.as_fd());
             Ok(socket)
         }
         Address::Tcp(host, port) => {
@@ -241,9 +241,9 @@ fn send_now(
     }
     while !bytes.is_empty() {
         // SAFETY: the span is the slice.
-        match unsafe { sys::send(fd, &[Span::new(bytes.as_ptr(), bytes.len())]) }? {
+        match unsafe { syscalls::send(fd, &[Span::new(bytes.as_ptr(), bytes.len())]) }? {
             Some(n) => bytes = &bytes[n..],
-            None if sys::wait(fd, false, true, None, Some(deadline))?.nothing() => {
+            None if syscalls::wait(fd, false, true, None, Some(deadline))?.nothing() => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             None => {}
@@ -261,7 +261,7 @@ fn receive_some(
     let mut room = [0; 4096];
     loop {
         let received = match pipe {
-            Pipe::Plain => sys::receive_into(fd, &mut room, false)?,
+            Pipe::Plain => syscalls::receive_into(fd, &mut room, false)?,
             Pipe::Tls(tls) => tls.receive(fd, &mut room)?,
         };
         match received {
@@ -270,7 +270,7 @@ fn receive_some(
                 input.extend_from_slice(&room[..n]);
                 return Ok(());
             }
-            None if sys::wait(fd, true, false, None, Some(deadline))?.nothing() => {
+            None if syscalls::wait(fd, true, false, None, Some(deadline))?.nothing() => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             None => {}
@@ -318,7 +318,7 @@ impl Connection {
             end: rest.len(),
             buffers: vec![std::ptr::null_mut(); depth as usize].into(),
             taking: (0, 0),
-            patience: Patience::new(LOOK_MAX_CLIENT),
+            patience: BusyPoll::new(LOOK_MAX_CLIENT),
             large_reads: 0,
             done: Vec::with_capacity(depth as usize),
             extents: Vec::new(),
@@ -415,7 +415,7 @@ impl Connection {
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while self.done.is_empty() && self.calls.in_flight() > 0 {
             let sent = self.send()?;
-            match sys::wait_or_signal(self.socket.as_fd(), true, !sent, None, deadline)? {
+            match syscalls::wait_or_signal(self.socket.as_fd(), true, !sent, None, deadline)? {
                 Some(woken) if !woken.nothing() => self.receive(false)?,
                 _ => break,
             }
@@ -472,11 +472,11 @@ impl Connection {
                     let mut spans = [Span::new(place, left), Span::new(room.as_ptr(), room.len())];
                     // SAFETY: the place is the rest of a read's buffer, writable by the promise of
                     // `queue`; the room is ours and not used during the call.
-                    let get = |wait| unsafe { sys::receive(fd, &mut spans, wait) };
+                    let get = |wait| unsafe { syscalls::receive(fd, &mut spans, wait) };
                     (self.patience.get(block, get)?, left)
                 }
                 Pipe::Plain => {
-                    let get = |wait| sys::receive_into(fd, room, wait);
+                    let get = |wait| syscalls::receive_into(fd, room, wait);
                     (self.patience.get(block, get)?, 0)
                 }
             };

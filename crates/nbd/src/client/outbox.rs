@@ -1,7 +1,7 @@
 //! Requests that were queued and not sent yet: headers of our own, and between them payloads in the
 //! callers' buffers.
 
-use crate::sys::{self, Span};
+use crate::syscalls::{self, Span};
 use crate::tls::TlsStream;
 use crate::wire::REQUEST_BYTES;
 use std::io;
@@ -83,12 +83,15 @@ impl Outbox {
             spans.clear();
             let pieces = &self.pieces[self.first..];
             spans.extend(
-                pieces.iter().take(sys::PIECES_MAX).map(|p| Span::new(self.address(*p), p.len())),
+                pieces
+                    .iter()
+                    .take(syscalls::PIECES_MAX)
+                    .map(|p| Span::new(self.address(*p), p.len())),
             );
             spans[0].skip(self.skip);
             // SAFETY: our own bytes, and payloads that are readable by the promise of whoever queued
             // them.
-            let sent = unsafe { sys::send(fd, &spans) };
+            let sent = unsafe { syscalls::send(fd, &spans) };
             self.spans = spans;
             match sent? {
                 Some(n) => self.advance(n),

@@ -12,8 +12,8 @@
 //! without a grant counts nothing for that, and takes no lock.
 
 use super::Limits;
-use super::later::Link;
-use crate::sys::Bell;
+use super::deferred_reply::Link;
+use crate::syscalls::Waker;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -34,7 +34,7 @@ pub(crate) struct Budget {
     stall: Duration,
     state: Mutex<State>,
     /// Wakes the acceptor.
-    bell: Arc<Bell>,
+    bell: Arc<Waker>,
     /// A connection has a large buffer that it may need no more.
     to_trim: AtomicBool,
 }
@@ -93,7 +93,7 @@ impl State {
 }
 
 impl Budget {
-    pub(crate) fn new(limits: &Limits, bell: Arc<Bell>) -> Self {
+    pub(crate) fn new(limits: &Limits, bell: Arc<Waker>) -> Self {
         let Limits { memory_bytes: max_bytes, own_bytes, stall, .. } = *limits;
         let (state, to_trim) = (Mutex::default(), AtomicBool::new(false));
         Self { max_bytes, own_bytes, stall, state, bell, to_trim }
@@ -253,12 +253,12 @@ impl Budget {
 mod tests {
     use super::*;
     use crate::server::Counters;
-    use crate::server::later::Later;
+    use crate::server::deferred_reply::DeferredReply;
     use crate::wire::{CmdFlags, Command, Kind};
 
     fn budget() -> Arc<Budget> {
         let limits = Limits { memory_bytes: 4 * STEP_BYTES, own_bytes: 0, ..Limits::default() };
-        Arc::new(Budget::new(&limits, Arc::new(Bell::new().unwrap())))
+        Arc::new(Budget::new(&limits, Arc::new(Waker::new().unwrap())))
     }
 
     fn link(id: u64, budget: &Arc<Budget>) -> Arc<Link> {
@@ -331,7 +331,7 @@ mod tests {
             offset_bytes: 0,
             len_bytes: 4096,
         };
-        let later = Later::new(Arc::clone(&link), command);
+        let later = DeferredReply::new(Arc::clone(&link), command);
         assert!(link.owed_bytes() > 4096);
         link.close();
         later.fill(|_| panic!("it is not asked for"));

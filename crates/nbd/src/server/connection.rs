@@ -2,19 +2,19 @@
 //! negotiation (`handshake.rs`) and the transmission (`transmission.rs`).
 //!
 //! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most
-//! one request beyond what [`Outgoing`](super::outgoing::Outgoing) holds when it is full, a payload of at
+//! one request beyond what [`Outgoing`](super::send_queue::Outgoing) holds when it is full, a payload of at
 //! most 32 MiB while it arrives, and what [`Link`] bounds. What of these goes beyond a small share is granted by the
 //! server's [budget](super::budget).
 
-mod afford;
 mod handshake;
+mod request_memory;
 mod transmission;
 
 use super::counters::Tally;
-use super::later::Link;
+use super::deferred_reply::Link;
 use super::{Exports, Limits, Phase};
-use crate::patience::{LOOK_MAX_SERVER, Patience};
-use crate::sys::{self, Span};
+use crate::busy_poll::{BusyPoll, LOOK_MAX_SERVER};
+use crate::syscalls::{self, Span};
 use crate::tls::{ServerTls, TlsStream};
 use crate::wire::Violation;
 use std::io;
@@ -122,7 +122,7 @@ struct Connection<'a> {
     tally: Tally,
     /// For TLS: what others answered.
     queued: Vec<u8>,
-    patience: Patience,
+    patience: BusyPoll,
     watched: Option<Watched>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Connection<'a> {
             input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
-            patience: Patience::new(LOOK_MAX_SERVER),
+            patience: BusyPoll::new(LOOK_MAX_SERVER),
             watched: Watched::of(start.link.socket.as_fd()),
         }
     }
@@ -170,7 +170,7 @@ impl<'a> Connection<'a> {
 /// Sends all of the spans, waiting as long as it takes, or until the deadline.
 ///
 /// # Safety
-/// As for [`sys::send`].
+/// As for [`syscalls::send`].
 unsafe fn send_all(
     link: &Link,
     mut spans: &mut [Span],
@@ -179,13 +179,13 @@ unsafe fn send_all(
     let fd = link.socket.as_fd();
     while !spans.is_empty() {
         // SAFETY: the caller's promise.
-        match unsafe { sys::send(fd, spans) }? {
+        match unsafe { syscalls::send(fd, spans) }? {
             Some(n) => {
                 link.moved(n);
-                spans = sys::advance(spans, n);
+                spans = syscalls::advance(spans, n);
             }
             None => {
-                if sys::wait(fd, false, true, None, deadline)?.nothing() {
+                if syscalls::wait(fd, false, true, None, deadline)?.nothing() {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
             }

@@ -1,6 +1,6 @@
 //! Sockets to listen on.
 
-use crate::sys::{Bell, timespec};
+use crate::syscalls::{Waker, timespec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::net::{
@@ -162,7 +162,7 @@ impl Listener {
                 Ok((socket, address)) => {
                     let address = match self.endpoint {
                         Endpoint::Unix(_) => {
-                            crate::sys::deepen(socket.as_fd());
+                            crate::syscalls::deepen(socket.as_fd());
                             self.endpoint.to_string()
                         }
                         Endpoint::Tcp(_) => {
@@ -203,7 +203,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
 /// Waits for a connection or the bell, until the deadline.
 pub(crate) fn wait(
     listeners: &[Listener],
-    bell: &Bell,
+    bell: &Waker,
     deadline: Option<Instant>,
 ) -> io::Result<()> {
     let sockets = listeners.iter().map(AsFd::as_fd);

@@ -11,18 +11,18 @@
 mod budget;
 mod connection;
 mod counters;
-mod later;
+mod deferred_reply;
 mod listen;
-mod outgoing;
+mod send_queue;
 
 pub use counters::{Counters, Snapshot};
-pub(crate) use later::Link;
-pub use later::{Batch, Later};
+pub(crate) use deferred_reply::Link;
+pub use deferred_reply::{Batch, DeferredReply};
 pub use listen::{Endpoint, ListenError, OwnersSocket};
-pub(crate) use outgoing::Outgoing;
+pub(crate) use send_queue::Outgoing;
 
 use crate::export::Export;
-use crate::sys::{self, Bell};
+use crate::syscalls::{self, Waker};
 use crate::tls::ServerTls;
 use crate::wire::{Directory, Info, NAME_MAX};
 use budget::{Budget, TRIM_AFTER};
@@ -188,7 +188,7 @@ pub struct Server {
     counters: Arc<Counters>,
     members: Arc<Members>,
     stopping: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    bell: Arc<Waker>,
     endpoints: Vec<Endpoint>,
     acceptor: Option<JoinHandle<()>>,
     farewell: Duration,
@@ -205,12 +205,12 @@ impl Server {
     ) -> Result<Self, ListenError> {
         let limits = config.limits;
         // A socket and a bell each, and some for the rest of the process.
-        sys::raise_file_limit(2 * u64::from(limits.connections) + 256);
+        syscalls::raise_file_limit(2 * u64::from(limits.connections) + 256);
         let plain_anywhere = config.tls.is_some() || config.insist_on_plain;
         let listeners: Result<Vec<Listener>, ListenError> =
             endpoints.iter().map(|e| Listener::open(e, plain_anywhere)).collect();
         let listeners = listeners?;
-        let bell = Arc::new(Bell::new().map_err(|e| ListenError::new("a bell", &e))?);
+        let bell = Arc::new(Waker::new().map_err(|e| ListenError::new("a bell", &e))?);
         let endpoints = listeners.iter().map(|l| l.endpoint().clone()).collect();
         let counters = Arc::<Counters>::default();
         let members = Arc::<Members>::default();
@@ -305,7 +305,7 @@ struct Acceptor {
     counters: Arc<Counters>,
     members: Arc<Members>,
     stopping: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    bell: Arc<Waker>,
     budget: Arc<Budget>,
     config: ServerConfig,
     next_id: AtomicU64,

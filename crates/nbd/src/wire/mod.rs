@@ -20,20 +20,20 @@
 //! peer sent is ever allocated before it was held against these limits.
 
 mod bytes;
-mod calls;
-mod dial;
+mod client_handshake;
+mod inflight;
 mod reply;
 mod request;
-mod serve;
+mod server_handshake;
 mod values;
 
-pub use calls::{CallEvent, Calls, Extent, ServerFault};
-pub use dial::{Dial, DialConfig, DialError, DialStep, Found};
+pub use client_handshake::{Dial, DialConfig, DialError, DialStep, Found};
+pub use inflight::{CallEvent, Calls, Extent, ServerFault};
 pub use reply::{
     CHUNK_HEADER_BYTES, Replies, SIMPLE_HEADER_BYTES, block_status, data_header, error, hole, ok,
 };
 pub use request::{Admission, Command, Kind, REQUEST_BYTES, Request, Rules, WRITE_DRAIN_MAX};
-pub use serve::{Directory, Handshake, Negotiated, Refusal, Step, TlsPolicy};
+pub use server_handshake::{Directory, Handshake, Negotiated, Refusal, Step, TlsPolicy};
 pub use values::{
     CmdFlags, Errno, Info, InfoError, NAME_MAX, OPTION_DATA_MAX, PAYLOAD_MAX, STATE_HOLE,
     STATE_ZERO, Violation, WINDOW_BYTES,

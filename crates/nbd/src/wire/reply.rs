@@ -3,7 +3,7 @@
 
 use super::bytes::Put;
 use super::request::{Command, Kind};
-use super::serve::Negotiated;
+use super::server_handshake::Negotiated;
 use super::values::{
     BASE_ALLOCATION_ID, CHUNK_BLOCK_STATUS, CHUNK_DONE, CHUNK_ERROR, CHUNK_MAGIC, CHUNK_NONE,
     CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, SIMPLE_MAGIC,

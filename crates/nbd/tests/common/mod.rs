@@ -5,8 +5,8 @@
 use iodyno_nbd::client::{Address, Blocking, Uri};
 use iodyno_nbd::wire::{REQUEST_BYTES, Request};
 use iodyno_nbd::{
-    Answer, CmdFlags, Endpoint, Export, Exports, Info, Io, Kind, Later, Peer, Server, ServerConfig,
-    Session,
+    Answer, CmdFlags, DeferredReply, Endpoint, Export, Exports, Info, Io, Kind, Peer, Server,
+    ServerConfig, Session,
 };
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -156,7 +156,7 @@ pub enum Manner {
 
 #[derive(Default)]
 struct Desk {
-    queue: Mutex<(VecDeque<Later>, bool, bool)>,
+    queue: Mutex<(VecDeque<DeferredReply>, bool, bool)>,
     came: Condvar,
 }
 
@@ -187,7 +187,7 @@ impl Delayed {
                         return;
                     }
                 }
-                let mut taken: Vec<Later> = queue.0.drain(..).collect();
+                let mut taken: Vec<DeferredReply> = queue.0.drain(..).collect();
                 drop(queue);
                 // The last comes first, sometimes.
                 turn += 1;
@@ -226,7 +226,7 @@ impl Delayed {
 
     /// Drops what was taken, without an answer.
     pub fn forget(&self) {
-        let taken: Vec<Later> = self.desk.queue.lock().unwrap().0.drain(..).collect();
+        let taken: Vec<DeferredReply> = self.desk.queue.lock().unwrap().0.drain(..).collect();
         drop(taken);
     }
 }

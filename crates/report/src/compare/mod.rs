@@ -19,7 +19,7 @@ pub use conditions::Condition;
 pub use json::{SCHEMA, document};
 pub use terminal::show;
 
-use crate::standing::Standing;
+use crate::run_verdict::RunVerdict;
 use iodyno_measure::statistics::compare::{self, Comparison, Criteria, Difference, Pair};
 use iodyno_measure::statistics::rank;
 use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
@@ -251,7 +251,7 @@ fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [O
 fn failed_methods(sides: &[&[Run]; 2], remarks: &mut Vec<Verdict>) {
     let failed = sides.iter().flat_map(|runs| runs.iter());
     let failed: Vec<&str> =
-        failed.filter(|run| Standing::of(run).has_failed()).map(|run| run.id.as_str()).collect();
+        failed.filter(|run| RunVerdict::of(run).has_failed()).map(|run| run.id.as_str()).collect();
     if !failed.is_empty() {
         let text = format!(
             "the method of {} failed (no steady state, or a stage that measured nothing): its figures are not those of a steady state; `iodyno show` says why",

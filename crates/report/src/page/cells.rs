@@ -3,7 +3,7 @@
 
 use super::distribution::{self, of_cells};
 use super::time;
-use super::{budget, figures, words};
+use super::{figures, labels, latency_breakdown};
 use crate::figures::{Figures, PERCENTILES, gravest, is_about_bandwidth, level_name};
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::threshold::{unusable, with_repeats};
@@ -30,7 +30,7 @@ pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
 /// Sections of a run of plain cells.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     let cells = speaking(run);
-    let line = || words::line_of(run, None, cells.iter().copied());
+    let line = || labels::line_of(run, None, cells.iter().copied());
     let curves = || of_cells(run, cells.iter().copied());
     let spectrum = distribution::spectrum("percentiles", line(), curves());
     let histogram = distribution::histogram("histogram", line(), curves());
@@ -44,8 +44,8 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
     let mut sections: Vec<Section> = ordered.into_iter().flatten().collect();
     let each: Vec<(String, Vec<&Cell>)> =
-        cells.iter().map(|c| (words::name(run, &c.key), vec![*c])).collect();
-    let budget = budget::figure(run, "budget", &each);
+        cells.iter().map(|c| (labels::name(run, &c.key), vec![*c])).collect();
+    let budget = latency_breakdown::figure(run, "budget", &each);
     sections.extend(figures("budget", "Where the time goes", budget.into_iter().collect()));
     let dots = run_dots(run);
     sections.extend(figures("repeats", "From repeat to repeat", dots));
@@ -60,7 +60,7 @@ pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
         .iter()
         .enumerate()
         .filter_map(|(i, cell)| {
-            let id = format!("time-{}-{}", i + 1, words::slug(&cell.key.name));
+            let id = format!("time-{}-{}", i + 1, labels::slug(&cell.key.name));
             time::figure(run, cell, &id, latency)
         })
         .collect();
@@ -135,10 +135,10 @@ fn run_dots(run: &Run) -> Vec<Figure> {
             ("IOPS", Quantity::Iops)
         };
         Figure {
-            id: format!("repeats-{}", words::slug(label)),
+            id: format!("repeats-{}", labels::slug(label)),
             title: format!("{label} of each repeat"),
             summary: format!("{} cells, each measured several times within this run.", groups.len()),
-            conditions: words::line_of(run, None, groups.iter().flat_map(|g| g.iter().copied())),
+            conditions: labels::line_of(run, None, groups.iter().flat_map(|g| g.iter().copied())),
             shape: Shape::Plot(Plot {
                 x: Axis::from_zero(label, quantity),
                 panels: vec![Panel::new(Axis::categories("", names), series)],
@@ -183,13 +183,13 @@ pub(super) fn all(run: &Run) -> Section {
     for cell in run.cells.iter().take(ROWS_MAX) {
         let figures = Figures::of(cell);
         let mut head = vec![
-            Field::words(words::name(run, &cell.key)),
+            Field::words(labels::name(run, &cell.key)),
             Field::words(cell.key.target.clone()),
-            Field::words(words::conditions(&cell.key)),
+            Field::words(labels::conditions(&cell.key)),
         ];
         let level = gravest(cell);
-        let verdict =
-            Field::words(level.map_or("–", level_name)).toned(level.map_or(Tone::Dim, words::tone));
+        let verdict = Field::words(level.map_or("–", level_name))
+            .toned(level.map_or(Tone::Dim, labels::tone));
         if figures.kinds.is_empty() {
             head.push(Field::none());
             head.resize_with(columns - 1, Field::none);
@@ -200,13 +200,16 @@ pub(super) fn all(run: &Run) -> Section {
         for kind in &figures.kinds {
             let mut row = head.clone();
             row.push(Field::words(kind.kind.name()));
-            row.push(words::iops(Some(kind.iops)));
-            row.push(words::throughput(Some(kind.bytes_per_s)));
-            row.push(words::time(kind.felt.mean_ns));
+            row.push(labels::iops(Some(kind.iops)));
+            row.push(labels::throughput(Some(kind.bytes_per_s)));
+            row.push(labels::time(kind.response_time.mean_ns));
             row.extend(
-                kind.felt.percentiles_ns.iter().map(|ns| words::time(ns.map(|ns| ns as f64))),
+                kind.response_time
+                    .percentiles_ns
+                    .iter()
+                    .map(|ns| labels::time(ns.map(|ns| ns as f64))),
             );
-            row.push(words::time(kind.felt.max_ns.map(|ns| ns as f64)));
+            row.push(labels::time(kind.response_time.max_ns.map(|ns| ns as f64)));
             row.push(Field::number(human::whole(kind.ops), kind.ops as f64));
             let failed = kind.errors.total();
             let tone = if failed > 0 { Tone::Bad } else { Tone::Dim };

@@ -2,7 +2,7 @@
 //! axes.
 
 use super::distribution::{Curve, spectrum};
-use super::words;
+use super::labels;
 use crate::compare::{Compared, Covers, Finding, Row as Shifted};
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, Histogram, Level, Quantity as Of};
@@ -100,7 +100,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
                 });
                 let points: Vec<Point> = points.collect();
                 series.push(Series {
-                    name: format!("{}, {} {name}", run.head.name, words::targets(run)),
+                    name: format!("{}, {} {name}", run.head.name, labels::targets(run)),
                     mark,
                     color,
                     points,
@@ -120,7 +120,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
         conditions: runs
             .iter()
             .take(LOADS_MAX)
-            .map(|run| format!("run {} on {}", run.id, words::targets(run)))
+            .map(|run| format!("run {} on {}", run.id, labels::targets(run)))
             .collect::<Vec<_>>()
             .join(" · "),
         shape: Shape::Plot(Plot {
@@ -175,7 +175,7 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
         .iter()
         .map(|r| Verdict {
             code: r.code.clone(),
-            tone: words::tone(r.level),
+            tone: labels::tone(r.level),
             text: r.text.clone(),
             of: Vec::new(),
         })
@@ -184,7 +184,7 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
     if lost > 0 {
         all.push(Verdict {
             code: "NOT_COMPARED".to_owned(),
-            tone: words::tone(Level::Warning),
+            tone: labels::tone(Level::Warning),
             text: format!(
                 "{lost} figures could not be compared; the table of all figures says why"
             ),
@@ -350,7 +350,7 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
             let wanted = key.coordinates();
             for cell in runs.iter().flat_map(|r| &r.cells).filter(|c| c.key.coordinates() == wanted)
             {
-                histogram.merge(&cell.total().felt());
+                histogram.merge(&cell.total().response_time());
             }
             Curve { name: name.to_owned(), histogram, parts: Vec::new() }
         };

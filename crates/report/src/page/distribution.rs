@@ -1,6 +1,6 @@
 //! How latencies are distributed: the spectrum of percentiles on an axis of nines, and the histogram.
 
-use super::words;
+use super::labels;
 use iodyno_measure::statistics::within::{COVERS, within};
 use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_notebook::Run;
@@ -35,11 +35,13 @@ pub(super) fn curves<'a>(name: &str, cell: &'a Cell) -> Vec<Curve<'a>> {
         .into_iter()
         .map(|(kind, stats)| Curve {
             name: if one { name.to_owned() } else { format!("{name}, {}", words_of(kind)) },
-            histogram: stats.felt().clone(),
+            histogram: stats.response_time().clone(),
             parts: cell
                 .series
                 .iter()
-                .map(|interval| interval.class(kind).map(ClassStats::felt).into_iter().collect())
+                .map(|interval| {
+                    interval.class(kind).map(ClassStats::response_time).into_iter().collect()
+                })
                 .collect(),
         })
         .collect()
@@ -261,7 +263,7 @@ fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
 
 /// Curves of these cells, named.
 pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> Vec<Curve<'a>> {
-    cells.flat_map(|cell| curves(&words::name(run, &cell.key), cell)).collect()
+    cells.flat_map(|cell| curves(&labels::name(run, &cell.key), cell)).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};
 use super::method::Stage;
-use super::{budget, cells, words};
+use super::{cells, labels, latency_breakdown};
 use crate::figures::is_about_bandwidth;
 use iodyno_measure::{Cell, Histogram, Interval, Level};
 use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
@@ -36,7 +36,7 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     }
     figures.extend(of_distribution(stage, &stage.cells, &sweep.table));
     let id = format!("{}-budget", stage.id);
-    figures.extend(budget::figure(stage.run, &id, &by_point(stage, &sweep.table)));
+    figures.extend(latency_breakdown::figure(stage.run, &id, &by_point(stage, &sweep.table)));
     let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
     blocks.push(Block::Table(table(&sweep.table)));
     if stage.cells.len() <= COURSES_MAX {
@@ -138,7 +138,7 @@ fn matrices(
     let suffix = if outer.is_empty() {
         String::new()
     } else {
-        format!("-{}", words::slug(&outer.join("-")))
+        format!("-{}", labels::slug(&outer.join("-")))
     };
     let measured = of(&|r| r.iops).iter().flatten().flatten().count();
     let mut figures = Vec::new();
@@ -157,9 +157,9 @@ fn matrices(
             let range = (!outer.is_empty())
                 .then(|| every.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x))));
             let matrix = Matrix {
-                columns_label: words::axis(across).to_owned(),
+                columns_label: labels::axis(across).to_owned(),
                 columns: columns.clone(),
-                rows_label: words::axis(down).to_owned(),
+                rows_label: labels::axis(down).to_owned(),
                 rows: rows.clone(),
                 quantity,
                 values,
@@ -167,11 +167,11 @@ fn matrices(
                 notes: notes.clone(),
             };
             let figure = Figure {
-                id: format!("{}-{}{suffix}", stage.id, words::slug(what)),
+                id: format!("{}-{}{suffix}", stage.id, labels::slug(what)),
                 title: stage.titled(&format!(
                     "{what} by {} and {}{where_}",
-                    words::axis(down),
-                    words::axis(across)
+                    labels::axis(down),
+                    labels::axis(across)
                 )),
                 summary: format!(
                     "{what} from {} to {} over {} points.",
@@ -269,8 +269,8 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     lines.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
     let bars = Series { name: label.to_owned(), mark: Mark::Bars, color: 0, points: bars };
     Some(Figure {
-        id: format!("{}-by-{}", stage.id, words::slug(&table.axes[0])),
-        title: stage.titled(&format!("{label} and latency by {}", words::axis(&table.axes[0]))),
+        id: format!("{}-by-{}", stage.id, labels::slug(&table.axes[0])),
+        title: stage.titled(&format!("{label} and latency by {}", labels::axis(&table.axes[0]))),
         summary: format!(
             "The most is {} at {} {}.",
             quantity.words(most),
@@ -279,7 +279,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
         ),
         conditions: stage.line(),
         shape: Shape::Plot(Plot {
-            x: Axis::categories(words::axis(&table.axes[0]), names),
+            x: Axis::categories(labels::axis(&table.axes[0]), names),
             panels: vec![
                 Panel::new(Axis::from_zero(label, quantity), vec![bars]),
                 Panel::new(Axis::log("latency", Quantity::LatencyNs), lines),
@@ -291,7 +291,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
 }
 
 pub(super) fn tone(row: &Row) -> Tone {
-    row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, words::tone)
+    row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, labels::tone)
 }
 
 /// Its operations are so large that bytes say more than operations; where block sizes are beside one another,
@@ -317,9 +317,10 @@ pub(super) fn of_distribution<'a>(
             let mut parts = Vec::new();
             for cell in cells {
                 if cell.key.place.as_ref().is_some_and(|p| p.index as usize == index) {
-                    all.merge(&cell.total().felt());
-                    let felt = |i: &'a Interval| i.iter().map(|(_, s)| s.felt()).collect();
-                    parts.extend(cell.series.iter().map(felt));
+                    all.merge(&cell.total().response_time());
+                    let response_time =
+                        |i: &'a Interval| i.iter().map(|(_, s)| s.response_time()).collect();
+                    parts.extend(cell.series.iter().map(response_time));
                 }
             }
             (all.count() > 0).then(|| Curve {
@@ -331,7 +332,7 @@ pub(super) fn of_distribution<'a>(
         each.collect()
     };
     let mut all = Vec::new();
-    let line = || words::line_of(stage.run, stage.run_level, cells.iter().copied());
+    let line = || labels::line_of(stage.run, stage.run_level, cells.iter().copied());
     all.extend(spectrum(&format!("{}-percentiles", stage.id), line(), curves()));
     all.extend(histogram(&format!("{}-histogram", stage.id), line(), curves()));
     for figure in &mut all {
@@ -371,20 +372,20 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)]) -> Table 
         cells.push(Field::number(row.n.to_string(), row.n as f64));
         let mut iops = match &row.skipped {
             Some(why) => Field { note: why.clone(), ..Field::words("n/a").toned(Tone::Dim) },
-            None => words::iops(row.iops),
+            None => labels::iops(row.iops),
         };
         iops.heat = row.iops.filter(|_| most > 0.0).map(|x| x / most);
         cells.push(iops);
         cells.push(row.iops_half_width.map_or_else(Field::none, |share| {
             Field::number(format!("{} %", human::three_digits(share * 100.0)), share)
         }));
-        cells.push(words::throughput(row.bytes_per_s));
-        cells.push(words::time(row.mean_ns));
-        cells.extend((0..NINES.len()).map(|i| words::time(nine(row, i))));
-        cells.push(words::time(row.max_ns.map(|ns| ns as f64)));
+        cells.push(labels::throughput(row.bytes_per_s));
+        cells.push(labels::time(row.mean_ns));
+        cells.extend((0..NINES.len()).map(|i| labels::time(nine(row, i))));
+        cells.push(labels::time(row.max_ns.map(|ns| ns as f64)));
         cells.push(Field::number(human::whole(row.ops), row.ops as f64));
         let (text, tone) = match row.level {
-            Some(level) if level >= Level::Warning => (row.codes.join(", "), words::tone(level)),
+            Some(level) if level >= Level::Warning => (row.codes.join(", "), labels::tone(level)),
             Some(_) => ("valid".to_owned(), Tone::Good),
             None => ("–".to_owned(), Tone::Dim),
         };

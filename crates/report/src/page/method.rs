@@ -1,6 +1,6 @@
 //! A method's stages, each with the plots that fit what it did.
 
-use super::{grid, points, rounds, series, words};
+use super::{grid, labels, points, rounds, series};
 use iodyno_measure::{Cell, Level, Role};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
@@ -28,7 +28,7 @@ pub(super) struct Stage<'a> {
 impl Stage<'_> {
     /// The line below a figure.
     pub(super) fn line(&self) -> String {
-        words::line_of(self.run, self.run_level, self.cells.iter().copied())
+        labels::line_of(self.run, self.run_level, self.cells.iter().copied())
     }
 
     /// A title, with the subject where there are several.
@@ -55,9 +55,9 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
                 run_level: findings.level(),
                 of: if several { subject.target.clone() } else { String::new() },
                 id: if several {
-                    format!("{}-{}-{}", words::slug(&finding.name), subject_number + 1, number + 1)
+                    format!("{}-{}-{}", labels::slug(&finding.name), subject_number + 1, number + 1)
                 } else {
-                    format!("{}-{}", words::slug(&finding.name), number + 1)
+                    format!("{}-{}", labels::slug(&finding.name), number + 1)
                 },
                 name: &finding.name,
                 cells: cells(run, subject_number as u32, number as u32),

@@ -5,20 +5,20 @@
 //! section is what somebody reads who reads nothing else: what was measured on what, the headline numbers
 //! with their intervals, the verdicts in plain words, and the one plot that fits.
 
-mod budget;
 mod cells;
 mod compare;
 mod disclosure;
 mod distribution;
-mod first;
+mod first_screen;
 mod grid;
+mod labels;
+mod latency_breakdown;
 mod load;
 mod method;
 mod points;
 mod rounds;
 mod series;
 mod time;
-mod words;
 
 use crate::compare::Compared;
 use iodyno_notebook::{Run, portable};
@@ -46,7 +46,7 @@ const CARRIED_INTERVALS_MAX: usize = 4_000;
 pub fn document(run: &Run, options: &Options) -> Document {
     let mut document = Document {
         title: run.head.name.clone(),
-        about: words::about(run),
+        about: labels::about(run),
         made_by: options.made_by.clone(),
         ..Document::default()
     };
@@ -61,7 +61,7 @@ pub fn document(run: &Run, options: &Options) -> Document {
         Some(findings) => method::sections(run, findings, options.columns),
         None => cells::sections(run),
     };
-    document.sections = first::with(run, findings.as_ref(), sections);
+    document.sections = first_screen::with(run, findings.as_ref(), sections);
     document.sections.push(cells::all(run));
     document.sections.extend(disclosure::sections(run, findings.as_ref()));
     embed(&mut document, &[run], options);
@@ -77,7 +77,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
     let against = parts.first().map_or("", |p| p.sides[0].asked);
     let mut document = Document {
         title: format!("{} against {against}", others.join(", ")),
-        about: words::about_several(&runs),
+        about: labels::about_several(&runs),
         made_by: options.made_by.clone(),
         ..Document::default()
     };

@@ -3,8 +3,8 @@
 
 use super::distribution::{self, of_cells};
 use super::grid::{self, nine};
+use super::labels;
 use super::method::Stage;
-use super::words;
 use iodyno_method::Findings;
 use iodyno_method::findings::{NINES, PointFinding, Row, Showed};
 use iodyno_notebook::Run;
@@ -69,8 +69,8 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
                 .map(|(_, name, row)| (name.clone(), *row))
                 .collect();
             let title = format!("Confidence levels compared: {kind}");
-            let id = format!("levels-{}", words::slug(kind));
-            levels(&id, &title, words::line_of(run, findings.level(), run.cells.iter()), &mine)
+            let id = format!("levels-{}", labels::slug(kind));
+            levels(&id, &title, labels::line_of(run, findings.level(), run.cells.iter()), &mine)
                 .map(Block::Figure)
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use super::distribution::{self, of_cells};
 use super::method::Stage;
-use super::{cells, grid, time, words};
+use super::{cells, grid, labels, time};
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Histogram, Level, Role};
@@ -115,7 +115,7 @@ pub(super) fn one_after_the_other(
         id: format!("course-{}", number + 1),
         title: format!("All stages, one after the other{of}"),
         summary: format!("At the end of each: {}.", said.join(", ")),
-        conditions: words::line_of(run, run_level, measured),
+        conditions: labels::line_of(run, run_level, measured),
         shape: Shape::Plot(Plot {
             x: Axis::from_zero("time of the stages, end to end", Quantity::Seconds),
             panels: vec![
@@ -175,7 +175,8 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         line("max", 6, &|i| samples[i].max_ns),
     ];
     // All I/Os of each sample, where every sample has its cell: rare ones are seen in no line.
-    let histograms: Vec<Histogram> = stage.cells.iter().map(|cell| cell.total().felt()).collect();
+    let histograms: Vec<Histogram> =
+        stage.cells.iter().map(|cell| cell.total().response_time()).collect();
     let has_all = histograms.len() == samples.len();
     if has_all {
         let quantile = |q: f64| {
@@ -274,7 +275,7 @@ fn said(series: &SeriesFinding) -> String {
     words.push(match stalls.count {
         0 => format!(
             "No stall (an interval of {} with less than a tenth of the usual).",
-            words::time(Some(stalls.interval_s * 1e9)).text
+            labels::time(Some(stalls.interval_s * 1e9)).text
         ),
         n => format!(
             "{n} stalls, the longest {}.",

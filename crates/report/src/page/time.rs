@@ -1,6 +1,6 @@
 //! A cell over time: throughput, and latencies as a heat map with percentiles over it.
 
-use super::words;
+use super::labels;
 use crate::figures::{interval_lengths_ns, is_about_bandwidth};
 use iodyno_measure::statistics::stalls;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
@@ -62,12 +62,12 @@ pub(super) fn figure(
         "Intervals of {}. The colour is the rank of the number of I/Os, so that rare ones are seen.",
         human::duration_ns(cell.interval_ns)
     ));
-    let name = words::name(run, &cell.key);
+    let name = labels::name(run, &cell.key);
     Some(Figure {
         id: id.to_owned(),
         title: format!("{name} over time"),
         summary: summary(cell, stalls.len()),
-        conditions: words::line_of_cell(run, cell),
+        conditions: labels::line_of_cell(run, cell),
         shape: Shape::Plot(Plot {
             x: Axis::from_zero("time", Quantity::Seconds),
             panels,
@@ -81,8 +81,8 @@ pub(super) fn figure(
 pub(super) fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
     for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
-        let felt = stats.felt();
-        if let (Some(min), Some(max)) = (felt.min_ns(), felt.max_ns()) {
+        let response_time = stats.response_time();
+        if let (Some(min), Some(max)) = (response_time.min_ns(), response_time.max_ns()) {
             low = low.min(min.max(1) as f64);
             high = high.max(max as f64);
         }
@@ -202,7 +202,7 @@ fn latency_panel(
 ) -> Panel {
     let quantile = |q: f64, name: &str, mark, color| {
         let points = cell.series.iter().zip(edges.windows(2)).map(|(interval, edge)| {
-            let ns = interval.class(kind).and_then(|s| s.felt().supported_quantile_ns(q));
+            let ns = interval.class(kind).and_then(|s| s.response_time().supported_quantile_ns(q));
             Point::at(f64::midpoint(edge[0], edge[1]), ns.map_or(f64::NAN, |ns| ns as f64))
         });
         Series { name: name.to_owned(), mark, color, points: points.collect() }
@@ -211,7 +211,7 @@ fn latency_panel(
         if is_one_of_several { format!("{} latency", kind.name()) } else { "latency".to_owned() };
     let mut y = Axis::log(label, Quantity::LatencyNs);
     let histograms: Vec<Option<&Histogram>> =
-        cell.series.iter().map(|i| i.class(kind).map(ClassStats::felt)).collect();
+        cell.series.iter().map(|i| i.class(kind).map(ClassStats::response_time)).collect();
     let map = heat_map(&histograms, edges);
     // The map is in whole rows, so the axis is too.
     y.range = range

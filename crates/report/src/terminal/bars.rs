@@ -26,7 +26,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         for kind in figures.kinds {
             let name = clean(&name_of(run, &cell.key), NAME_COLUMNS_MAX, style);
             let name = if several { format!("{name} {}", kind.kind.name()) } else { name };
-            rows.push((name, kind.felt));
+            rows.push((name, kind.response_time));
         }
     }
     let ends = |of: fn(&Latency) -> Option<u64>| rows.iter().filter_map(move |r| of(&r.1));

@@ -6,7 +6,7 @@ use super::table::{self, Column, Field};
 use super::text::{Role, clean, clean_path, cut, width};
 use super::verdicts::sign;
 use crate::figures::{headline, level_of};
-use crate::standing::Standing;
+use crate::run_verdict::RunVerdict;
 use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
 
@@ -17,7 +17,7 @@ const RESULT_COLUMNS_MIN: usize = 16;
 
 /// Runs in the order given, each with its standing where it is known; without, the gravest verdict of its
 /// cells speaks.
-pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
+pub fn list(runs: &[(RunSummary, Option<RunVerdict>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
     }
@@ -50,7 +50,7 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
 }
 
 /// How far its figures can be used, at a glance; blank while it runs.
-fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Field {
+fn mark_of(run: &RunSummary, standing: Option<&RunVerdict>, style: Style) -> Field {
     let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
         (Status::Running, _) | (Status::Finished, None) => {

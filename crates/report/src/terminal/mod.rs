@@ -20,7 +20,7 @@ pub mod text;
 mod verdicts;
 mod verification;
 
-use crate::standing::Standing;
+use crate::run_verdict::RunVerdict;
 use iodyno_measure::{CellKey, Threshold};
 use iodyno_notebook::{Run, Status};
 use iodyno_units::human;
@@ -69,7 +69,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String
     } else if let Some(findings) = crate::method::findings_of(run) {
         lines.extend(method::lines(run, &findings, style));
         lines.push(String::new());
-        lines.extend(method::verdicts(run, &Standing::of(run), style));
+        lines.extend(method::verdicts(run, &RunVerdict::of(run), style));
     } else {
         lines.extend(results::lines(run, style));
         let repeated = repeated::lines(run, style);

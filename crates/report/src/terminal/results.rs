@@ -71,7 +71,9 @@ pub(super) fn certainty(run: &Run, style: Style) -> Vec<String> {
             let shown = [0, 2, 3, 4, 5];
             rows.push(Known {
                 name: format!("{} {}{on}", name_of(run, &cell.key), kind.kind.name()),
-                within: shown.map(|i| (PERCENTILES[i].label, kind.felt.within[i])).to_vec(),
+                within: shown
+                    .map(|i| (PERCENTILES[i].label, kind.response_time.within[i]))
+                    .to_vec(),
             });
         }
     }
@@ -105,7 +107,7 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
             if about_bandwidth { (Role::Plain, Role::Bold) } else { (Role::Bold, Role::Plain) };
         let latency = row.kind.map_or_else(Latency::default, |kind| match kind.service {
             Some(service) if row.is_service => service,
-            _ => kind.felt,
+            _ => kind.response_time,
         });
         let role = if row.is_service { Role::Dim } else { Role::Plain };
         mean.fields.push(time(latency.mean_ns, role));

@@ -3,7 +3,7 @@
 
 use super::Style;
 use super::text::{Role, clean, paint, width, wrap};
-use crate::grouped::{self, Group};
+use crate::verdict_groups::{self, Group};
 use iodyno_measure::{Cell, Level};
 use iodyno_notebook::Run;
 
@@ -17,7 +17,7 @@ const FACT_COLUMNS_MAX: usize = 240;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
-    for Group { verdict, cells, same_text } in grouped::groups(&run.cells, false) {
+    for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, false) {
         let (mark, word, role) = sign(verdict.level, style);
         let mut text = clean(&verdict.text, TEXT_COLUMNS_MAX, style);
         if let Some(whose) = whose(run, &cells, style) {

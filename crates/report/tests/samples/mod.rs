@@ -8,7 +8,7 @@ use iodyno_measure::{
 use iodyno_notebook::{
     CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
 };
-use iodyno_report::Standing;
+use iodyno_report::RunVerdict;
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
@@ -358,8 +358,8 @@ pub(crate) fn hostile() -> Run {
 }
 
 /// A run as a list has it, with its standing.
-pub(crate) fn listed(run: &Run) -> (RunSummary, Option<Standing>) {
-    (summary(run), Some(Standing::of(run)))
+pub(crate) fn listed(run: &Run) -> (RunSummary, Option<RunVerdict>) {
+    (summary(run), Some(RunVerdict::of(run)))
 }
 
 /// A run as the notebook's list has it.

@@ -1,9 +1,9 @@
 //! The figures of a study: our lines, what is printed as dots, and what was measured over both.
 
 use super::{Measured, Overlay, quantity};
+use crate::error_strata::Spread;
 use crate::outcome::Outcome;
 use crate::series::{Axis as Along, Series as Line};
-use crate::strata::Spread;
 use crate::study::Wanted;
 use crate::{CellKey, Metric};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};

@@ -5,10 +5,10 @@ mod figures;
 mod tables;
 
 use crate::Metric;
-use crate::basis::Basis;
+use crate::error_strata::Spread;
 use crate::outcome::{Nearer, Outcome};
+use crate::provenance::Provenance;
 use crate::series::{Series as Line, series};
-use crate::strata::Spread;
 use crate::unit::Dimension;
 use iodyno_emulate::describe::Source;
 use iodyno_page::document::{Headline, Verdict};
@@ -92,16 +92,18 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
 
 /// What it came to: how near, by what our figures are.
 fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
-    let scored = |basis: Basis| {
+    let scored = |basis: Provenance| {
         let rows = outcome.study.rows.iter().zip(&outcome.rows);
         rows.filter(move |(wanted, row)| {
             wanted.basis == basis && !row.flagged && row.score.is_some()
         })
     };
     let mut headlines = Vec::new();
-    for (basis, what) in
-        [(Basis::Predicted, "predicted"), (Basis::Derived, "derived"), (Basis::Fitted, "fitted")]
-    {
+    for (basis, what) in [
+        (Provenance::Predicted, "predicted"),
+        (Provenance::Derived, "derived"),
+        (Provenance::Fitted, "fitted"),
+    ] {
         let errors: Vec<f64> =
             scored(basis).filter_map(|(_, row)| Some(row.score?.error)).collect();
         if errors.is_empty() {

@@ -7,10 +7,10 @@
 mod number;
 mod table;
 
-use crate::basis::Basis;
+use crate::error_strata::Stratum;
 use crate::outcome::{Nearer, Outcome};
+use crate::provenance::Provenance;
 use crate::series::{Axis, Series, series};
-use crate::strata::Stratum;
 use crate::study::Wanted;
 use iodyno_emulate::describe::Source;
 use iodyno_units::human;
@@ -298,10 +298,10 @@ fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
 /// What a figure of ours is.
 const fn mark(wanted: &Wanted) -> &'static str {
     match wanted.basis {
-        Basis::Input => "i",
-        Basis::Fitted => "f",
-        Basis::Derived => "d",
-        Basis::Predicted => "",
+        Provenance::Input => "i",
+        Provenance::Fitted => "f",
+        Provenance::Derived => "d",
+        Provenance::Predicted => "",
     }
 }
 

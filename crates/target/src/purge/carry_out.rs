@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use iodyno_nbd::client::{Blocking, Config, Uri};
 
-use super::witness::{Blocks, ExportBlocks, OpenedBlocks, Witness};
+use super::erase_check::{Blocks, EraseCheck, ExportBlocks, OpenedBlocks};
 use super::{
     Carried, Choice, Method, Progress, PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Setback,
     Verified, ata, choose, discard, nvme,
@@ -150,7 +150,7 @@ fn go_through<B: Blocks>(
     // Of this purge alone; a clock that stands still costs no more than that.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let nonce = now.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(48);
-    let witness = Witness::call(blocks, range_bytes, align_bytes, nonce);
+    let witness = EraseCheck::call(blocks, range_bytes, align_bytes, nonce);
     let started = Instant::now();
     let mut why_not = Vec::new();
     for choice in &mut record.considered {

@@ -19,8 +19,8 @@ mod ata;
 mod carry_out;
 mod choose;
 mod discard;
+mod erase_check;
 mod nvme;
-mod witness;
 
 use core::fmt;
 use core::ops::ControlFlow;

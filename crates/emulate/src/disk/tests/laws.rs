@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-type Change = fn(&mut DiskSpec);
+type ContentEvent = fn(&mut DiskSpec);
 
 /// A load of everything, over a range that is small enough for ranges to meet.
 fn everything(span_bytes: u64, seed: u64) -> impl FnMut() -> Op {
@@ -187,7 +187,7 @@ fn every_parameter_has_an_effect() {
         ..plain()
     };
     let satf = |age_max_ns, window| Scheduler::Satf { age_max_ns, window };
-    let changes: [(&str, Change); 21] = [
+    let changes: [(&str, ContentEvent); 21] = [
         ("capacity_bytes", |s| s.capacity_bytes += s.capacity_bytes / 10),
         ("rpm", |s| s.rpm += 1),
         ("heads", |s| s.heads += 1),
@@ -229,7 +229,7 @@ fn every_parameter_has_an_effect() {
 
 #[test]
 fn a_disk_that_cannot_be_is_refused_with_its_field() {
-    let refused: [(&str, Change); 9] = [
+    let refused: [(&str, ContentEvent); 9] = [
         ("capacity_bytes", |s| s.capacity_bytes += 1),
         ("rpm", |s| s.rpm = 0),
         ("outer_bytes_per_s", |s| s.outer_bytes_per_s = f64::NAN),

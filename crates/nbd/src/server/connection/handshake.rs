@@ -2,7 +2,7 @@
 
 use super::{Connection, End, Pipe};
 use crate::export::{Peer, Session};
-use crate::sys;
+use crate::syscalls;
 use crate::wire::{Handshake, Negotiated, Refusal, Step, TlsPolicy, WINDOW_BYTES};
 use std::io;
 use std::time::Instant;
@@ -82,7 +82,7 @@ impl Connection<'_> {
         loop {
             let room = self.input.room();
             let received = match &mut self.pipe {
-                Pipe::Plain => sys::receive_into(fd, room, false)?,
+                Pipe::Plain => syscalls::receive_into(fd, room, false)?,
                 Pipe::Tls(tls) => tls.receive(fd, room)?,
             };
             match received {
@@ -91,7 +91,7 @@ impl Connection<'_> {
                     self.input.end += n;
                     return Ok(());
                 }
-                None if sys::wait(fd, true, false, None, Some(deadline))?.nothing() => {
+                None if syscalls::wait(fd, true, false, None, Some(deadline))?.nothing() => {
                     return Err(End::Failed(io::ErrorKind::TimedOut.into()));
                 }
                 None => {}

@@ -7,9 +7,9 @@
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::export::{Io, Session};
 use crate::server::counters::Tally;
-use crate::server::later::{self, Link};
-use crate::server::outgoing::Outgoing;
-use crate::sys::{self, Span};
+use crate::server::deferred_reply::{self, Link};
+use crate::server::send_queue::Outgoing;
+use crate::syscalls::{self, Span};
 use crate::wire::{
     Admission, Command, Kind, Negotiated, REQUEST_BYTES, Replies, Request, Rules, Violation,
 };
@@ -72,7 +72,7 @@ impl Connection<'_> {
             let sleepless = link.fall_asleep(true);
             if link.owes() {
                 let until = deadline.min(Instant::now() + LOOK_AGAIN);
-                let _ = sys::wait(self.fd(), false, sleepless, link.bell(), Some(until));
+                let _ = syscalls::wait(self.fd(), false, sleepless, link.bell(), Some(until));
             }
             link.woke_up();
         }
@@ -117,7 +117,7 @@ impl Connection<'_> {
                 return Ok(false);
             }
             let fd = self.start.link.socket.as_fd();
-            match sys::receive_into(fd, self.input.room(), false)? {
+            match syscalls::receive_into(fd, self.input.room(), false)? {
                 Some(0) => return Err(End::Gone),
                 Some(n) => {
                     self.input.end += n;
@@ -143,7 +143,7 @@ impl Connection<'_> {
         if sent == 0 && watched.state == Watch::Idle {
             return;
         }
-        let taken = sys::untaken_bytes(link.socket.as_fd()) == Some(0);
+        let taken = syscalls::untaken_bytes(link.socket.as_fd()) == Some(0);
         let since = match watched.state {
             Watch::Idle if sent == 1 => link.last_send(),
             Watch::Sent(at) if sent == 0 => Some(at),
@@ -268,7 +268,7 @@ impl Connection<'_> {
             self.wait_readable()?;
             // SAFETY: the place is as in `take_payload`; the room is a slice of our own, which is not
             // used until the call is over.
-            let received = unsafe { sys::receive(self.fd(), &mut spans, true) }?;
+            let received = unsafe { syscalls::receive(self.fd(), &mut spans, true) }?;
             let n = match received {
                 Some(0) => return Err(End::Gone),
                 Some(n) => n,
@@ -325,7 +325,7 @@ impl Connection<'_> {
             debug_assert!(!room.is_empty());
             let received = match &mut self.pipe {
                 Pipe::Plain => {
-                    self.patience.get(block, |wait| sys::receive_into(fd, room, wait))?
+                    self.patience.get(block, |wait| syscalls::receive_into(fd, room, wait))?
                 }
                 Pipe::Tls(tls) => tls.receive(fd, room)?,
             };
@@ -339,7 +339,7 @@ impl Connection<'_> {
                 None => {
                     // With TLS a wake-up may bring less than a record; wait for the rest of it.
                     if !self.start.link.used() {
-                        sys::wait(fd, true, false, None, None)?;
+                        syscalls::wait(fd, true, false, None, None)?;
                     }
                 }
             }
@@ -363,9 +363,9 @@ impl Connection<'_> {
             let more = link.fall_asleep(false);
             let until = link.bell().is_none().then(|| Instant::now() + LOOK_AGAIN);
             let woken = if more && matches!(self.pipe, Pipe::Tls(_)) {
-                Ok(sys::Woken::default())
+                Ok(syscalls::Woken::default())
             } else {
-                sys::wait(self.fd(), true, more, link.bell(), until)
+                syscalls::wait(self.fd(), true, more, link.bell(), until)
             };
             link.woke_up();
             if woken?.readable {
@@ -388,7 +388,7 @@ impl Connection<'_> {
                 && !(more && matches!(self.pipe, Pipe::Tls(_)))
             {
                 let until = Instant::now() + Duration::from_millis(500);
-                sys::wait(self.fd(), false, more, link.bell(), Some(until)).map(drop)
+                syscalls::wait(self.fd(), false, more, link.bell(), Some(until)).map(drop)
             } else {
                 Ok(())
             };
@@ -415,7 +415,7 @@ impl Connection<'_> {
         let sent = self.send_bytes(&queued, None);
         self.start.link.sent(queued.len());
         queued.clear();
-        later::trim(&mut queued);
+        deferred_reply::trim(&mut queued);
         self.queued = queued;
         sent
     }
@@ -437,7 +437,7 @@ impl Connection<'_> {
                 if link.begin_own() {
                     break;
                 }
-                sys::wait(self.fd(), false, true, None, None)?;
+                syscalls::wait(self.fd(), false, true, None, None)?;
             }
             // SAFETY: the spans are bytes of `out`, which is not touched meanwhile, and words that
             // stay mapped as long as the session, which outlives this call.
@@ -495,7 +495,7 @@ enum Watch {
 /// See [`Connection::watch_answer`].
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// [`Link::sends`](crate::server::later::Link::sends) as it was.
+    /// [`Link::sends`](crate::server::deferred_reply::Link::sends) as it was.
     sends: usize,
     state: Watch,
 }
@@ -503,6 +503,6 @@ pub(super) struct Watched {
 impl Watched {
     /// Where the socket tells.
     pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
-        sys::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
+        syscalls::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
     }
 }

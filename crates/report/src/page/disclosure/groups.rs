@@ -1,6 +1,6 @@
 //! What each group of the disclosure tells, from what the run kept.
 
-use super::super::words;
+use super::super::labels;
 use super::{Facts, row, rows, text};
 use iodyno_measure::{Cell, Role};
 use iodyno_method::Findings;
@@ -219,7 +219,7 @@ pub(super) fn stimulus(run: &Run) -> Facts {
     let mut all = Facts::new();
     for (name, pick) in [
         ("engine", (|c: &Cell| c.key.engine.clone()) as fn(&Cell) -> String),
-        ("threads × depth, block", |c| words::conditions(&c.key)),
+        ("threads × depth, block", |c| labels::conditions(&c.key)),
     ] {
         let mut seen: Vec<String> = Vec::new();
         for value in run.cells.iter().map(pick) {

@@ -8,8 +8,8 @@ use super::Style;
 use super::certainty::{self, Known};
 use super::text::{Role, clean, paint, width, wrap};
 use super::verdicts::sign;
-use crate::grouped::{self, Group};
-use crate::standing::Standing;
+use crate::run_verdict::RunVerdict;
+use crate::verdict_groups::{self, Group};
 use iodyno_measure::Level;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum};
@@ -386,14 +386,14 @@ fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
 
 /// The verdicts on the whole run; then those of its cells by code: how many have each, and what it says of the
 /// first. Sound cells do not make the run VALID.
-pub(super) fn verdicts(run: &Run, standing: &Standing, style: Style) -> Vec<String> {
+pub(super) fn verdicts(run: &Run, standing: &RunVerdict, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for verdict in &standing.verdicts {
         let text = format!("the run: {} ({})", verdict.text, verdict.code);
         lines.extend(verdict_lines(verdict.level, &text, style));
     }
-    let all = grouped::count(&run.cells, true);
-    for Group { verdict, cells, same_text } in grouped::groups(&run.cells, true) {
+    let all = verdict_groups::count(&run.cells, true);
+    for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, true) {
         let such_as = if same_text { "" } else { ", such as" };
         let which = match cells.len() {
             1 if all > 1 => format!("one of {all} cells"),

@@ -1,0 +1,144 @@
+//! Where the time of a real I/O goes, as its worker sees it. Now and then one turn is stamped twice more:
+//! when what was queued has been handed over and nothing was waited for yet, and when what came back has
+//! been counted. The rest of the latency, between the two, is the device, the kernel and all waiting,
+//! which no stamp of this process can tell apart.
+//!
+//! What the stamps enclose: *submission* lies within the latency, from its beginning until the call that
+//! handed the batch over returned (fio's `slat`; of a read from the page cache it is all of it);
+//! *reaping* follows the latency, from when the worker saw the completion until it was counted and its
+//! slot was free again. Only engines whose handing over can be told from their carrying out have both.
+
+use iodyno_measure::{Spent, SpentOf};
+use iodyno_units::rng::{Generator, below, stream};
+
+/// About how far stamped turns are apart: an additional call and two more stamps in a millisecond cost
+/// below a thousandth of it.
+const EVERY_NS: u64 = 1_000_000;
+/// The most turns between two stamped ones, drawn at most this far ahead: the rate of turns may fall.
+const STRIDE_MAX: u64 = 1 << 16;
+
+/// Names of the phases, as results have them.
+const SUBMISSION: &str = "submission";
+const REAPING: &str = "reaping";
+
+/// Sums over the stamped turns of one worker.
+#[derive(Clone, Debug)]
+pub(crate) struct LatencyBreakdown {
+    /// Turns that hand something over, until the next stamped one. Turns are counted, and the stride drawn:
+    /// the first turn after a given time would be one that follows a long turn more often than others are.
+    left: u64,
+    /// All turns up to the next stamped one, and when the first began. The stride is drawn by the mean over
+    /// all of them: by that since the last stamp it would be the shorter the longer those turns were, and
+    /// where long and short turns take their turns, so would the choice.
+    turns: u64,
+    start_ns: u64,
+    rng: Generator,
+    submission: Sum,
+    reaping: Sum,
+}
+
+/// Operations each of which took all the time from one stamp to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) ops: u64,
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    ops: u64,
+    ns: u64,
+}
+
+impl Sum {
+    fn add(&mut self, span: Span) {
+        self.ops += span.ops;
+        self.ns += span.ops * span.to_ns.saturating_sub(span.from_ns);
+    }
+
+    fn spent(self, phase: &str) -> Option<Spent> {
+        (self.ops > 0).then(|| Spent {
+            phase: phase.to_owned(),
+            of: SpentOf::Operation,
+            total_ns: self.ns,
+            count: self.ops,
+        })
+    }
+}
+
+impl LatencyBreakdown {
+    /// Begins with the first turn.
+    pub(crate) fn new(now_ns: u64) -> Self {
+        let (submission, reaping) = (Sum::default(), Sum::default());
+        // Which turns are stamped decides nothing of what is issued: one stream serves every worker.
+        let rng = stream(0, "stamped turns", 0);
+        Self { left: 1, turns: 1, start_ns: now_ns, rng, submission, reaping }
+    }
+
+    /// Whether the turn that begins now, and hands something over, is to be stamped.
+    #[inline]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// A stamped turn has handed over nothing that could be told apart.
+    #[cold]
+    pub(crate) fn never(&mut self) {
+        self.left = u64::MAX;
+    }
+
+    /// A stamped turn: what it handed over, from when to when, and what it counted, from when to when.
+    pub(crate) fn add(&mut self, handed_over: Span, counted: Span) {
+        self.submission.add(handed_over);
+        self.reaping.add(counted);
+        let now_ns = counted.to_ns;
+        let turn_ns = (now_ns.saturating_sub(self.start_ns) / self.turns).max(1);
+        let mean = (EVERY_NS / turn_ns).clamp(1, STRIDE_MAX);
+        self.left = 1 + below(&mut self.rng, 2 * mean - 1);
+        self.turns += self.left;
+    }
+
+    /// The phases that were seen at all.
+    pub(crate) fn spent(&self) -> Vec<Spent> {
+        let both = [self.submission.spent(SUBMISSION), self.reaping.spent(REAPING)];
+        both.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Turns of 10 µs that hand one operation over, each tenth of which is followed by one of 990 µs that
+    /// hands over ten: by time nearly every stamped turn would be the one after a long one.
+    #[test]
+    fn long_turns_are_stamped_no_more_often_than_they_are() {
+        let mut trip = LatencyBreakdown::new(0);
+        let (mut now_ns, mut turns, mut stamped, mut long) = (0, 0_u64, 0_u64, 0_u64);
+        while now_ns < 100_000_000_000 {
+            let is_long = turns % 11 == 10;
+            let (ops, took_ns) = if is_long { (10, 990_000) } else { (1, 10_000) };
+            turns += 1;
+            let due = trip.is_due();
+            let from_ns = now_ns;
+            now_ns += took_ns;
+            if due {
+                stamped += 1;
+                long += u64::from(is_long);
+                let span = Span { ops, from_ns, to_ns: now_ns };
+                trip.add(span, Span { ops: 1, from_ns: now_ns, to_ns: now_ns + 100 });
+            }
+        }
+        let share = long as f64 / stamped as f64;
+        assert!((share - 1.0 / 11.0).abs() < 0.004, "one turn in eleven is long: {share}");
+        let apart_ns = now_ns as f64 / stamped as f64;
+        assert!((0.5e6..2e6).contains(&apart_ns), "about a millisecond apart: {apart_ns}");
+        let [submission, reaping] = &trip.spent()[..] else { panic!("two phases") };
+        let mean_ns = submission.total_ns as f64 / submission.count as f64;
+        // (10 × 10 + 10 × 990) µs over 20 operations.
+        assert!((mean_ns / 500_000.0 - 1.0).abs() < 0.02, "{mean_ns}");
+        assert_eq!(reaping.total_ns, 100 * reaping.count);
+    }
+}

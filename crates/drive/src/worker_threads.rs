@@ -1,0 +1,481 @@
+//! The workers of a cell: builds them, starts their threads, sets their engines up, and collects their messages.
+
+use crate::engine::live::LiveEngine;
+use crate::engine::{
+    Engine, EngineKind, EngineOptions, Medium, Wait, libaio::LibaioEngine, mmap::MmapEngine,
+    nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
+};
+use crate::in_flight::Share;
+use crate::memory::Buffers;
+use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
+use crate::probe;
+use crate::recorder::{IntervalMessage, Recorder};
+use crate::worker::{Control, Limits, Worker, WorkerReport};
+use iodyno_measure::{Coverage, Ended};
+use iodyno_units::OpKind;
+use iodyno_workload::{
+    ArrivalKind, Filler, Geometry, Shared, Source, Spec, Stream, WorkloadSource,
+};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::thread::JoinHandleExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// In open loop a worker may have this many operations outstanding, whatever its depth says.
+const OPEN_SLOTS_MIN: u32 = 256;
+
+/// What a worker's thread says about itself.
+pub(crate) enum WorkerMessage {
+    Ready,
+    SetUpFailed { target: usize, source: io::Error },
+    Done(Box<Done>),
+}
+
+pub(crate) struct Done {
+    pub(crate) target: usize,
+    /// Of the target's workers.
+    pub(crate) number: u32,
+    pub(crate) report: WorkerReport,
+    pub(crate) facts: BTreeMap<String, String>,
+    /// How many, and the CPU time they used, ns.
+    pub(crate) kernel_workers: (u32, u64),
+}
+
+pub(crate) struct WorkerThreads {
+    /// The system's number of each worker's thread, once it runs.
+    numbers: Vec<Arc<AtomicI32>>,
+    pub(crate) intervals: Receiver<IntervalMessage>,
+    pub(crate) messages: Receiver<WorkerMessage>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) control: Arc<Control>,
+}
+
+/// Makes the workers' threads; they set themselves up and wait for the start.
+pub(crate) fn spawn_workers(
+    plan: &CellPlan<'_>,
+    stop: &Arc<AtomicBool>,
+) -> Result<WorkerThreads, DriveError> {
+    let control = Arc::new(Control::new(Arc::clone(stop), plan.errors_max));
+    let (interval_sender, intervals) = channel();
+    let (message_sender, messages) = channel();
+    let workers = plan.spec.threads();
+    let (mut threads, mut numbers) = (Vec::new(), Vec::new());
+    for (index, target) in plan.targets.iter().enumerate() {
+        let shared = shared(plan, target, plan.seed)?;
+        if let Some(map) = &target.verify {
+            map.begin_cell();
+        }
+        for number in 0..workers {
+            let setup = WorkerSetup {
+                index,
+                number,
+                target: target.clone(),
+                options: plan.options,
+                block_bytes_max: plan.spec.max_data_bytes(),
+                fills: plan.spec.issues(OpKind::Write),
+                messages: message_sender.clone(),
+            };
+            let worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
+            let name = format!("worker-{index}-{number}");
+            let of_thread = Arc::new(AtomicI32::new(0));
+            numbers.push(Arc::clone(&of_thread));
+            let thread = std::thread::Builder::new().name(name).spawn(move || {
+                // SAFETY: it only asks for this thread's number.
+                of_thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+                setup.work(worker);
+            });
+            threads.push(thread.map_err(|source| DriveError::SetUp {
+                target: target.name.clone(),
+                engine: target.engine.name(),
+                source,
+                hint: "; use fewer --threads",
+            })?);
+        }
+    }
+    Ok(WorkerThreads { numbers, intervals, messages, threads, control })
+}
+
+/// What the workers of a target have in common.
+pub(crate) fn shared(
+    plan: &CellPlan<'_>,
+    target: &TargetPlan,
+    seed: u64,
+) -> Result<Arc<Shared>, DriveError> {
+    let geometry = Geometry {
+        capacity_bytes: target.medium.capacity_bytes(),
+        align_bytes: target.align_bytes,
+        workers: plan.spec.threads(),
+    };
+    Shared::new(plan.spec, seed, &geometry)
+        .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
+}
+
+fn share_of(total: u64, workers: u32, number: u32) -> u64 {
+    total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
+}
+
+fn build_worker(
+    plan: &CellPlan<'_>,
+    target: usize,
+    number: u32,
+    shared: &Arc<Shared>,
+    control: &Arc<Control>,
+    sender: &Sender<IntervalMessage>,
+) -> Worker<WorkloadSource> {
+    let (source, slots) = source(plan, target, shared, plan.seed, number);
+    Worker {
+        control: Arc::clone(control),
+        limits: limits(plan, shared, number),
+        clock: plan.clock,
+        source,
+        filler: Some(Filler::new(plan.spec, plan.seed, number)),
+        verify: plan.targets[target].verify.clone(),
+        coverage: coverage(plan, target, shared),
+        recorder: Recorder::new(target, is_open(plan.spec), plan.interval_ns, sender.clone()),
+        slots,
+    }
+}
+
+/// What worker number `number` of a target issues and when, and the most operations that it has in flight.
+pub(crate) fn source(
+    plan: &CellPlan<'_>,
+    target: usize,
+    shared: &Arc<Shared>,
+    seed: u64,
+    number: u32,
+) -> (WorkloadSource, u32) {
+    let spec = plan.spec;
+    let slots = if !plan.targets[target].engine.queues() {
+        1
+    } else if is_open(spec) {
+        spec.depth().max(OPEN_SLOTS_MIN)
+    } else {
+        spec.depth()
+    };
+    let mut stream = Stream::new(shared, number);
+    if let Some(walks) = plan.walks {
+        walks.go_on(target, number, &mut stream);
+    }
+    (WorkloadSource::new(spec, seed, number, slots, stream), slots)
+}
+
+/// When worker number `number` of a target ends: its share of what the target's workers do.
+pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limits {
+    let (limits, workers) = (plan.spec.limits(), plan.spec.threads());
+    let within = |ops: Option<u64>, bytes: Option<u64>| {
+        let ops_max = ops.unwrap_or(u64::MAX);
+        let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
+        Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, share }
+    };
+    if let Some(passes) = plan.fill_passes {
+        // In whole blocks, so that the workers together end where a pass does.
+        let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
+        let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
+        let blocks = share_of(blocks, workers, number);
+        // Of a pass of verification, a block that can't be read counts too: it is not read again.
+        let reads = !plan.spec.issues(OpKind::Write);
+        let (ops, bytes) =
+            if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
+        return within(ops, bytes);
+    }
+    let of = |total: Option<u64>| total.map(|n| share_of(n, workers, number));
+    within(of(limits.ops), of(limits.bytes))
+}
+
+/// An empty map of the active range, where it is to be proven what is written.
+pub(crate) fn coverage(
+    plan: &CellPlan<'_>,
+    target: usize,
+    shared: &Shared,
+) -> Option<Box<Coverage>> {
+    plan.fill_passes?;
+    let (start_bytes, _) = shared.active_bytes();
+    // A rest that is shorter than a block is never written, and shall be seen to be missing.
+    let (_, end_bytes) = active_range(plan.spec, plan.targets[target].medium.capacity_bytes());
+    let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
+    Some(Box::new(Coverage::new(start_bytes, end_bytes, block_bytes)))
+}
+
+pub(crate) fn is_open(spec: &Spec) -> bool {
+    matches!(spec.arrivals(), ArrivalKind::Open { .. })
+}
+
+/// What a worker's thread needs beside the worker: its target, and where its messages go.
+struct WorkerSetup {
+    index: usize,
+    /// Of the target's workers.
+    number: u32,
+    target: TargetPlan,
+    options: EngineOptions,
+    block_bytes_max: u32,
+    fills: bool,
+    messages: Sender<WorkerMessage>,
+}
+
+impl WorkerSetup {
+    /// Works until the worker is done. A worker always reports how it ended, also when it panics: the coordinator
+    /// would wait for ever otherwise.
+    fn work<S: Source>(self, worker: Worker<S>) {
+        let control = Arc::clone(&worker.control);
+        let work = AssertUnwindSafe(|| self.set_up_and_run(worker));
+        match catch_unwind(work) {
+            Ok(Ok(())) => {}
+            Ok(Err(source)) => {
+                let failed = WorkerMessage::SetUpFailed { target: self.index, source };
+                let _ = self.messages.send(failed);
+            }
+            Err(panic) => self.report_panic(&control, panic.as_ref(), 0),
+        }
+    }
+
+    fn report_panic(&self, control: &Control, panic: &(dyn Any + Send), left_in_flight: usize) {
+        control.failed.store(true, Ordering::Relaxed);
+        control.stop.store(true, Ordering::Relaxed);
+        let report = WorkerReport {
+            ended: Ended::Errors,
+            engine_error: Some(panicked(panic)),
+            left_in_flight,
+            ..WorkerReport::default()
+        };
+        self.send_done(report, BTreeMap::new(), (0, 0));
+    }
+
+    fn send_done(
+        &self,
+        report: WorkerReport,
+        facts: BTreeMap<String, String>,
+        kernel_workers: (u32, u64),
+    ) {
+        let (target, number) = (self.index, self.number);
+        let done = Done { target, number, report, facts, kernel_workers };
+        // An error says that the coordinator has given this worker up.
+        let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
+    }
+
+    fn set_up_and_run<S: Source>(&self, mut worker: Worker<S>) -> io::Result<()> {
+        let file = match &self.target.medium {
+            Medium::Null(_) => {
+                worker.filler = None;
+                let mut engine = NullEngine::new(worker.slots);
+                self.run(worker, &mut engine, None, BTreeMap::new());
+                return Ok(());
+            }
+            Medium::Ram(region) => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let mut engine = RamEngine::new(Arc::clone(region), &buffers);
+                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
+                return Ok(());
+            }
+            Medium::Live { live, volume, first_worker } => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let number = first_worker + self.number;
+                let mut engine = LiveEngine::new(Arc::clone(live), *volume, number, &buffers);
+                self.run(worker, &mut engine, Some(&buffers), BTreeMap::new());
+                return Ok(());
+            }
+            Medium::Nbd(export) => {
+                let buffers = self.buffers(&worker, 4096)?;
+                let mut engine = NbdEngine::new(export, &buffers)?;
+                let facts = BTreeMap::from([("nbd.agreed".to_owned(), engine.agreed())]);
+                self.run(worker, &mut engine, Some(&buffers), facts);
+                return Ok(());
+            }
+            Medium::File(file) => file.clone(),
+            Medium::Model { .. } => {
+                return Err(io::Error::other("emulated storage has no worker of its own"));
+            }
+        };
+        let buffers = self.buffers(&worker, file.memory_align_bytes as usize)?;
+        let mut facts = BTreeMap::new();
+        match self.target.engine {
+            EngineKind::Uring => {
+                let mut set_up = UringSetup::new(file, &buffers, self.options)?;
+                let (mut engine, facts) = set_up.engine();
+                self.run(worker, &mut engine, Some(&buffers), facts);
+            }
+            EngineKind::Libaio => {
+                let mut engine = LibaioEngine::new(file, &buffers)?;
+                let reaps = if engine.reaps_in_user_space { "mapped ring" } else { "io_getevents" };
+                facts.insert("libaio.completions".to_owned(), reaps.to_owned());
+                self.run(worker, &mut engine, Some(&buffers), facts);
+            }
+            EngineKind::Mmap => {
+                let mut engine = MmapEngine::new(file, &buffers)?;
+                let flag = if engine.synchronous { "MAP_SYNC" } else { "MAP_SHARED" };
+                facts.insert("mmap.flags".to_owned(), flag.to_owned());
+                self.run(worker, &mut engine, Some(&buffers), facts);
+            }
+            EngineKind::Psync
+            | EngineKind::Ram
+            | EngineKind::Null
+            | EngineKind::Model
+            | EngineKind::Live
+            | EngineKind::Nbd => {
+                self.run(worker, &mut PsyncEngine::new(file, &buffers), Some(&buffers), facts);
+            }
+        }
+        Ok(())
+    }
+
+    fn buffers<S>(&self, worker: &Worker<S>, align: usize) -> io::Result<Buffers> {
+        let buffers = Buffers::new(worker.slots, self.block_bytes_max as usize, align)?;
+        for slot in 0..worker.slots {
+            // SAFETY: no operation has been issued yet, and the slice ends with this statement.
+            let bytes = unsafe { buffers.bytes(slot, self.block_bytes_max as usize) };
+            match &worker.filler {
+                Some(filler) if self.fills => filler.prepare(bytes),
+                // Touched, so that no page fault falls into the measurement.
+                _ => bytes.fill(0),
+            }
+        }
+        Ok(buffers)
+    }
+
+    fn run<S: Source, E: Engine>(
+        &self,
+        worker: Worker<S>,
+        engine: &mut E,
+        buffers: Option<&Buffers>,
+        facts: BTreeMap<String, String>,
+    ) {
+        let _ = self.messages.send(WorkerMessage::Ready);
+        let control = Arc::clone(&worker.control);
+        let report = match catch_unwind(AssertUnwindSafe(|| worker.run(engine, buffers))) {
+            Ok(report) => report,
+            Err(panic) => {
+                self.report_panic(&control, panic.as_ref(), 1);
+                // How much is in flight is not known: the engine and the buffers stay as long as the process.
+                keep_until_exit();
+            }
+        };
+        let left = if engine.lends_buffers() { report.left_in_flight } else { 0 };
+        let uring = self.target.engine == EngineKind::Uring;
+        let kernel_workers = if uring { probe::kernel_workers() } else { (0, 0) };
+        self.send_done(report, facts, kernel_workers);
+        linger(engine, left);
+    }
+}
+
+fn keep_until_exit() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Keeps a given-up engine and its buffers until the kernel has given back all that is in flight, or the
+/// process ends: dropping them would wait for the kernel, or give it memory that is used for something else.
+fn linger<E: Engine>(engine: &mut E, mut left: usize) {
+    while left > 0 {
+        if engine.turn(Wait::One).is_err() {
+            keep_until_exit();
+        }
+        engine.drain(|_, _| left = left.saturating_sub(1));
+    }
+}
+
+impl WorkerThreads {
+    /// Whether a worker has a processor or waits for one: it is late and not stuck.
+    pub(crate) fn is_any_running(&self) -> bool {
+        self.numbers.iter().zip(&self.threads).filter(|(_, thread)| !thread.is_finished()).any(
+            |(number, _)| {
+                let path = format!("/proc/self/task/{}/stat", number.load(Ordering::Relaxed));
+                let stat = std::fs::read_to_string(path).unwrap_or_default();
+                // The state follows the name, which ends with the last bracket.
+                stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
+            },
+        )
+    }
+
+    /// Makes workers that wait for a completion look whether they shall end. Those of engines that wait in the
+    /// operation itself are left alone: it could fail by that.
+    pub(crate) fn wake(&self, plan: &CellPlan<'_>) {
+        let signal = wake_signal();
+        let workers = plan.spec.threads() as usize;
+        for (index, thread) in self.threads.iter().enumerate() {
+            let engine = plan.targets[index / workers].engine;
+            let waits = matches!(engine, EngineKind::Uring | EngineKind::Libaio | EngineKind::Nbd);
+            if waits && !thread.is_finished() {
+                // SAFETY: the thread was not joined, so its handle is valid; the signal has a handler.
+                unsafe { libc::pthread_kill(thread.as_pthread_t(), signal) };
+            }
+        }
+    }
+}
+
+/// The signal that ends a system call in which a worker waits. Its handler does nothing.
+fn wake_signal() -> libc::c_int {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static INSTALLED: OnceLock<libc::c_int> = OnceLock::new();
+    *INSTALLED.get_or_init(|| {
+        let signal = libc::SIGRTMIN() + 3;
+        // SAFETY: a zeroed action is a valid one, and its handler does nothing. Without SA_RESTART, so that
+        // the system call returns.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+        signal
+    })
+}
+
+/// What a worker's panic is to the run.
+fn panicked(panic: &(dyn Any + Send)) -> io::Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    io::Error::other(format!(
+        "a worker panicked ({}), which is a fault of iodyno",
+        text.unwrap_or("without a word")
+    ))
+}
+
+/// Waits until every worker is set up; false: the cell was stopped before.
+pub(crate) fn wait_until_ready(
+    plan: &CellPlan<'_>,
+    team: &WorkerThreads,
+) -> Result<bool, DriveError> {
+    let mut ready = 0;
+    while ready < team.threads.len() {
+        let (target, source) = match team.messages.recv() {
+            Ok(WorkerMessage::Ready) => {
+                ready += 1;
+                continue;
+            }
+            // It was ready, and saw the stop.
+            Ok(WorkerMessage::Done(done)) if done.report.ended == Ended::Interrupted => {
+                return Ok(false);
+            }
+            Ok(WorkerMessage::SetUpFailed { target, source }) => (target, source),
+            // It panicked before it was ready.
+            Ok(WorkerMessage::Done(done)) => {
+                let why = || io::Error::other("a worker ended before it began");
+                (done.target, done.report.engine_error.unwrap_or_else(why))
+            }
+            Err(_) => return Ok(false),
+        };
+        // The others are waiting for a start that won't come.
+        team.control.stop.store(true, Ordering::Relaxed);
+        return Err(set_up_error(plan, target, source));
+    }
+    Ok(true)
+}
+
+fn set_up_error(plan: &CellPlan<'_>, target: usize, source: io::Error) -> DriveError {
+    let plan = &plan.targets[target];
+    let hint = match (plan.engine, source.raw_os_error()) {
+        (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {
+            "; io_uring is switched off here: use --engine libaio or psync"
+        }
+        (EngineKind::Nbd, _) if source.kind() != io::ErrorKind::Other => {
+            "; it answered a moment ago: a server that ends with its first client, such as `qemu-nbd` without --persistent, must be told to stay"
+        }
+        (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
+        _ => "",
+    };
+    DriveError::SetUp { target: plan.name.clone(), engine: plan.engine.name(), source, hint }
+}

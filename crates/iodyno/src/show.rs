@@ -1,0 +1,97 @@
+//! `ls`, `show` and `export`: what the notebook holds, shown again.
+
+use crate::args::Format;
+use crate::failure::Failure;
+use crate::failure::NOT_HELD;
+use crate::{print, print_json};
+use iodyno_measure::Threshold;
+use iodyno_notebook::{Notebook, default_path};
+use iodyno_report::terminal::Style;
+use iodyno_report::{RunVerdict, csv, fio_json, hgrm, json, terminal, thresholds};
+use iodyno_target::output::notebook_path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The notebook's path: the flag's (or the variable's), or the default. A device, a pipe or whatever else
+/// is no regular file is refused before SQLite sees it.
+pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = flag.map_or_else(default_path, |path| Ok(path.to_owned()))?;
+    notebook_path(&path).map_err(|e| Failure::notebook(e.to_string()))
+}
+
+/// The notebook, or None where none has been made yet.
+pub(crate) fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
+    let path = path(flag)?;
+    if !path.exists() && flag.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Notebook::open_existing(&path)?))
+}
+
+fn load(flag: Option<&Path>, selector: &str) -> Result<iodyno_notebook::Run, Failure> {
+    match open(flag)? {
+        Some(notebook) => Ok(notebook.load(selector)?),
+        None => Err(no_notebook()),
+    }
+}
+
+pub(crate) fn no_notebook() -> Failure {
+    Failure::input("there is no notebook yet: `iodyno run four-corners` makes the first run")
+}
+
+pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<ExitCode, Failure> {
+    let mut runs = Vec::new();
+    if let Some(notebook) = open(flag)? {
+        for run in notebook.list()? {
+            // What its method came to, only the whole run tells. One that can't be read is listed without.
+            let whole = if run.has_method { notebook.load(&run.id).ok() } else { None };
+            runs.push((run, whole.as_ref().map(RunVerdict::of)));
+        }
+    }
+    if json {
+        return print_json(&json::list(&runs));
+    }
+    if runs.is_empty() {
+        return print("no runs yet: `iodyno run four-corners` makes the first\n");
+    }
+    print(&terminal::list(&runs, style))
+}
+
+pub(crate) fn show(
+    flag: Option<&Path>,
+    selector: &str,
+    require: &[Threshold],
+    json: bool,
+    series: bool,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let run = load(flag, selector)?;
+    let own = thresholds::own(&run);
+    let against = if require.is_empty() { &own } else { require };
+    if json {
+        print_json(&json::document_against(&run, against, json::Options { series }))?;
+    } else {
+        print(&terminal::show_against(&run, against, style))?;
+    }
+    // Showing a run is not judging it, unless it is asked for.
+    Ok(if thresholds::are_held(&run, require) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(NOT_HELD)
+    })
+}
+
+pub(crate) fn export(
+    flag: Option<&Path>,
+    selector: &str,
+    format: Format,
+) -> Result<ExitCode, Failure> {
+    let run = load(flag, selector)?;
+    match format {
+        Format::Json => print_json(&json::document(&run, json::Options { series: true })),
+        Format::Csv => print(&csv::cells(&run)),
+        Format::CsvSeries => print(&csv::series(&run)),
+        Format::Hgrm => print(&hgrm::text(&run)),
+        Format::FioJson => print_json(&fio_json::document(&run)),
+    }
+}

@@ -1,0 +1,457 @@
+//! The FUSE frontend: a folder in which each volume is a file of the volume's size, and `status.json` tells
+//! how the machine is. `losetup --direct-io=on` makes a block device of such a file, on any kernel.
+//!
+//! A file here is a device and behaves as one: its size can't change (opening it with truncation
+//! changes nothing), an fsync is a flush, a hole punched is a trim, and the page cache stays out of the
+//! way. Requests are answered by whoever advances the machine, so that any number are in flight.
+//!
+//! Who asks is the emulated host's worker: one thread of a client is one worker, as far as there are
+//! workers.
+
+use super::nbd::WORKERS;
+use super::{Served, Waiter};
+use crate::metrics;
+use crate::served::{Payload, Sink};
+use crate::store::UNIT_BYTES;
+use fuser::{
+    BackgroundSession, Config, Errno as Code, FileAttr, FileHandle, FileType, Filesystem,
+    FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenAccMode,
+    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
+    ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+use iodyno_units::{IoError, Op, OpKind};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Sizes and names never change; what the kernel knows it may keep.
+const FOREVER: Duration = Duration::from_secs(86_400);
+const STATUS_NAME: &str = "status.json";
+/// The inodes: the folder, the status, then volumes.
+const STATUS: u64 = 2;
+const FIRST: u64 = 3;
+/// The largest request that the kernel may send, and how many at a time.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+const REQUESTS_MAX: u16 = 1024;
+/// One operation zeroes or trims at most so much.
+const PIECE_BYTES: u64 = 1 << 30;
+/// Extents that are looked at at a time for the next data or hole.
+const EXTENTS_MAX: usize = 64;
+
+/// What the kernel waits for.
+#[derive(Debug)]
+pub enum Reply {
+    /// The bytes of a read.
+    Read(ReplyData, Vec<u8>),
+    /// So many bytes written.
+    Written(ReplyWrite, u32),
+    /// That a flush is done.
+    Done(ReplyEmpty),
+    /// One of several pieces of a request.
+    Piece(Arc<Pieces>),
+}
+
+/// A request that became several operations. It is answered when the last of them is done and all who
+/// hold this have let go.
+#[derive(Debug)]
+pub struct Pieces {
+    reply: Mutex<Option<ReplyEmpty>>,
+    failed: Mutex<Option<IoError>>,
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        let failed = *self.failed.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reply) = self.reply.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            match failed {
+                None => reply.ok(),
+                Some(error) => reply.error(code(error)),
+            }
+        }
+    }
+}
+
+fn code(error: IoError) -> Code {
+    Code::from_i32(error.errno())
+}
+
+impl Sink for Reply {
+    fn done(self, result: Result<(), IoError>) {
+        match (self, result) {
+            (Self::Read(reply, bytes), Ok(())) => reply.data(&bytes),
+            (Self::Read(reply, _), Err(error)) => reply.error(code(error)),
+            (Self::Written(reply, len_bytes), Ok(())) => reply.written(len_bytes),
+            (Self::Written(reply, _), Err(error)) => reply.error(code(error)),
+            (Self::Done(reply), Ok(())) => reply.ok(),
+            (Self::Done(reply), Err(error)) => reply.error(code(error)),
+            (Self::Piece(pieces), result) => {
+                if let Err(error) = result {
+                    *pieces.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+        }
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        match self {
+            Self::Read(_, bytes) => bytes,
+            _ => &mut [],
+        }
+    }
+}
+
+/// A mounted folder; unmounted when it is dropped. Whoever has a file of it open then gets errors.
+#[derive(Debug)]
+pub struct Mounted {
+    session: Option<BackgroundSession>,
+    folder: PathBuf,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        if session.umount_and_join().is_err() {
+            // A file of it is open: the name goes now, the rest when it is closed.
+            let folder = self.folder.as_os_str();
+            let lazily = |program: &str, flags: &[&str]| {
+                let done = Command::new(program).args(flags).arg(folder).output();
+                done.is_ok_and(|output| output.status.success())
+            };
+            let _ = lazily("umount", &["-l"]) || lazily("fusermount3", &["-u", "-z"]);
+        }
+    }
+}
+
+/// Mounts a folder with a file for each volume, called as `names` says.
+///
+/// # Errors
+/// It can't be mounted: there is no such folder, no FUSE in the kernel, or no `fusermount3` for who is
+/// not root.
+pub fn mount(
+    live: &Arc<Served>,
+    names: &[String],
+    folder: &Path,
+    read_only: bool,
+) -> io::Result<Mounted> {
+    let mut config = Config::default();
+    let access = if read_only { MountOption::RO } else { MountOption::RW };
+    config.mount_options = vec![
+        MountOption::FSName("iodyno".to_owned()),
+        MountOption::Subtype("iodyno".to_owned()),
+        MountOption::NoAtime,
+        access,
+    ];
+    let files = Files {
+        live: Arc::clone(live),
+        names: names.to_vec(),
+        since: SystemTime::now(),
+        owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+        read_only,
+    };
+    let session = fuser::spawn_mount(files, folder, &config)?;
+    Ok(Mounted { session: Some(session), folder: folder.to_owned() })
+}
+
+/// The folder.
+struct Files {
+    live: Arc<Served>,
+    names: Vec<String>,
+    since: SystemTime,
+    owner: (u32, u32),
+    read_only: bool,
+}
+
+impl Files {
+    /// The volume behind an inode.
+    fn volume(&self, ino: INodeNo) -> Option<u32> {
+        let number = ino.0.checked_sub(FIRST)?;
+        (number < self.names.len() as u64).then_some(number as u32)
+    }
+
+    fn attributes(&self, ino: INodeNo) -> Option<FileAttr> {
+        let volume = self.volume(ino);
+        let (kind, perm, size) = match (ino, volume) {
+            (INodeNo::ROOT, _) => (FileType::Directory, 0o500, 0),
+            (INodeNo(STATUS), _) => (FileType::RegularFile, 0o400, self.status().len() as u64),
+            (_, Some(volume)) => {
+                let perm = if self.read_only { 0o400 } else { 0o600 };
+                (FileType::RegularFile, perm, self.live.size_bytes(volume))
+            }
+            _ => return None,
+        };
+        Some(FileAttr {
+            ino,
+            size,
+            blocks: size / 512,
+            atime: self.since,
+            mtime: self.since,
+            ctime: self.since,
+            crtime: self.since,
+            kind,
+            perm,
+            nlink: 1,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            rdev: 0,
+            flags: 0,
+            blksize: UNIT_BYTES as u32,
+        })
+    }
+
+    /// Volumes stay as they are; the status is new each time.
+    fn lifetime(&self, ino: INodeNo) -> Duration {
+        if self.volume(ino).is_some() { FOREVER } else { Duration::ZERO }
+    }
+
+    fn status(&self) -> String {
+        format!("{:#}\n", metrics::status(&self.live))
+    }
+
+    fn start(&self, from: &Request, volume: u32, op: &Op, payload: Payload<'_>, reply: Reply) {
+        let worker = volume * WORKERS + from.pid() % WORKERS;
+        self.live.submit(worker, volume, op, payload, Waiter::Fuse(reply));
+    }
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // What an older kernel can't do it says, and does without.
+        let wanted = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_PARALLEL_DIROPS;
+        let _ = config.add_capabilities(wanted & config.capabilities());
+        if let Err(most) = config.set_max_write(REQUEST_BYTES_MAX) {
+            let _ = config.set_max_write(most);
+        }
+        let _ = config.set_max_background(REQUESTS_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let place = self.names.iter().position(|n| OsStr::new(n) == name);
+        let ino = match place {
+            Some(place) => INodeNo(FIRST + place as u64),
+            None if name == STATUS_NAME => INodeNo(STATUS),
+            None => return reply.error(Code::ENOENT),
+        };
+        match self.attributes(ino) {
+            Some(attributes) if parent == INodeNo::ROOT => {
+                reply.entry(&self.lifetime(ino), &attributes, Generation(0));
+            }
+            _ => reply.error(Code::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.attributes(ino) {
+            Some(attributes) => reply.attr(&self.lifetime(ino), &attributes),
+            None => reply.error(Code::ENOENT),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _mode: Option<u32>,
+        _uid: Option<u32>,
+        _gid: Option<u32>,
+        size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        _mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let Some(attributes) = self.attributes(ino) else { return reply.error(Code::ENOENT) };
+        match size {
+            // As devices do when they are opened with O_TRUNC.
+            None | Some(0) => reply.attr(&self.lifetime(ino), &attributes),
+            Some(size) if size == attributes.size => reply.attr(&self.lifetime(ino), &attributes),
+            Some(_) => reply.error(Code::EINVAL),
+        }
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        if self.volume(ino).is_none() && writes {
+            return reply.error(Code::EACCES);
+        }
+        if self.read_only && writes {
+            return reply.error(Code::EROFS);
+        }
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let Some(volume) = self.volume(ino) else {
+            let status = self.status();
+            let start = (offset as usize).min(status.len());
+            let end = (start + size as usize).min(status.len());
+            return reply.data(&status.as_bytes()[start..end]);
+        };
+        let left = self.live.size_bytes(volume).saturating_sub(offset);
+        let len_bytes = u64::from(size).min(left) as u32;
+        if len_bytes == 0 {
+            return reply.data(&[]);
+        }
+        let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Read, fua: false };
+        let reply = Reply::Read(reply, vec![0; len_bytes as usize]);
+        self.start(request, volume, &op, Payload::ReadIntoSink, reply);
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let Some(volume) = self.volume(ino) else { return reply.error(Code::EACCES) };
+        let left = self.live.size_bytes(volume).saturating_sub(offset);
+        let len_bytes = (data.len() as u64).min(left) as u32;
+        match len_bytes {
+            0 if data.is_empty() => reply.written(0),
+            // As devices say it.
+            0 => reply.error(Code::ENOSPC),
+            _ => {
+                let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Write, fua: false };
+                let payload = Payload::Write(&data[..len_bytes as usize]);
+                self.start(request, volume, &op, payload, Reply::Written(reply, len_bytes));
+            }
+        }
+    }
+
+    /// A file is closed: devices do nothing then.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, request: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.volume(ino) {
+            Some(volume) => {
+                self.start(request, volume, &Op::FLUSH, Payload::None, Reply::Done(reply));
+            }
+            None => reply.ok(),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
+        let Some(volume) = self.volume(ino) else { return reply.error(Code::EACCES) };
+        let capacity = self.live.size_bytes(volume);
+        if offset.checked_add(length).is_none_or(|end| end > capacity) {
+            return reply.error(Code::ENOSPC);
+        }
+        let whole = offset.is_multiple_of(UNIT_BYTES) && length.is_multiple_of(UNIT_BYTES);
+        let kind = match mode & !FALLOC_FL_KEEP_SIZE {
+            // A hole reads as zeroes, and so does what was trimmed, of whole units.
+            FALLOC_FL_PUNCH_HOLE if whole => OpKind::Trim,
+            FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE => OpKind::WriteZeroes,
+            // All of a device is there already.
+            0 => return reply.ok(),
+            _ => return reply.error(Code::EOPNOTSUPP),
+        };
+        let pieces = Arc::new(Pieces { reply: Mutex::new(Some(reply)), failed: Mutex::default() });
+        let mut at = offset;
+        while at < offset + length {
+            let len_bytes = (offset + length - at).min(PIECE_BYTES) as u32;
+            let op = Op { offset_bytes: at, len_bytes, kind, fua: false };
+            let piece = Reply::Piece(Arc::clone(&pieces));
+            self.start(request, volume, &op, Payload::None, piece);
+            at += u64::from(len_bytes);
+        }
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let Some(volume) = self.volume(ino) else { return reply.error(Code::EINVAL) };
+        let wants_data = match whence {
+            libc::SEEK_DATA => true,
+            libc::SEEK_HOLE => false,
+            _ => return reply.error(Code::EINVAL),
+        };
+        let end = self.live.size_bytes(volume);
+        let Some(mut at) = u64::try_from(offset).ok().filter(|&at| at < end) else {
+            return reply.error(Code::ENXIO);
+        };
+        while at < end {
+            let extents = self.live.look(|_, stores, _| match stores.get(volume as usize) {
+                Some(store) => store.extents(at, end - at, EXTENTS_MAX).unwrap_or_default(),
+                None => Vec::new(),
+            });
+            if extents.is_empty() {
+                break;
+            }
+            for extent in extents {
+                if extent.data == wants_data {
+                    return reply.offset(at as i64);
+                }
+                at += extent.len_bytes;
+            }
+        }
+        // Behind the last data there is a hole at the end, as files have it.
+        if wants_data { reply.error(Code::ENXIO) } else { reply.offset(end as i64) }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        if ino != INodeNo::ROOT {
+            return reply.error(Code::ENOTDIR);
+        }
+        let folders = [(1, FileType::Directory, "."), (1, FileType::Directory, "..")];
+        let status = [(STATUS, FileType::RegularFile, STATUS_NAME)];
+        let volumes = (FIRST..).zip(&self.names);
+        let volumes = volumes.map(|(ino, name)| (ino, FileType::RegularFile, name.as_str()));
+        let all = folders.into_iter().chain(status).chain(volumes);
+        for (next, (ino, kind, name)) in (1..).zip(all).skip(offset as usize) {
+            if reply.add(INodeNo(ino), next, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+}

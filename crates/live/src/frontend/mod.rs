@@ -1,0 +1,66 @@
+//! The frontends through which a served machine is reached, and who waits behind them.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `nbd` | exports of an NBD server; always there |
+//! | `fuse` | files in a folder (feature `fuse`) |
+//! | `ublk` | block devices of this kernel (feature `ublk`) |
+
+#[cfg(feature = "fuse")]
+pub mod fuse;
+pub mod nbd;
+#[cfg(feature = "ublk")]
+pub mod ublk;
+
+use crate::served::{Live, Sink};
+use iodyno_units::IoError;
+
+/// A machine that is served through frontends.
+pub type Served = Live<Waiter>;
+
+/// Who waits for an operation that came through a frontend.
+#[derive(Debug)]
+pub enum Waiter {
+    /// A client over NBD.
+    Nbd(nbd::Reply),
+    /// The kernel, over FUSE.
+    #[cfg(feature = "fuse")]
+    Fuse(fuse::Reply),
+    /// The kernel, over ublk.
+    #[cfg(feature = "ublk")]
+    Ublk(ublk::Reply),
+}
+
+impl Sink for Waiter {
+    fn done(self, result: Result<(), IoError>) {
+        match self {
+            Self::Nbd(reply) => reply.done(result),
+            #[cfg(feature = "fuse")]
+            Self::Fuse(reply) => reply.done(result),
+            #[cfg(feature = "ublk")]
+            Self::Ublk(reply) => reply.done(result),
+        }
+    }
+
+    /// Answers of one connection go in one piece.
+    fn all_done(told: Vec<(Self, Result<(), IoError>)>) {
+        let mut batch = iodyno_nbd::Batch::new();
+        for (waiter, result) in told {
+            match waiter {
+                Self::Nbd(reply) => reply.done_with(result, &mut batch),
+                #[cfg(any(feature = "fuse", feature = "ublk"))]
+                other => other.done(result),
+            }
+        }
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        match self {
+            Self::Nbd(reply) => reply.buffer(),
+            #[cfg(feature = "fuse")]
+            Self::Fuse(reply) => reply.buffer(),
+            #[cfg(feature = "ublk")]
+            Self::Ublk(reply) => reply.buffer(),
+        }
+    }
+}

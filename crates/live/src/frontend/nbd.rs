@@ -1,0 +1,234 @@
+//! The NBD frontend: each volume is an export.
+//!
+//! A flush covers everything that was acknowledged on the volume, by whichever connection,
+//! so clients may use several.
+
+use super::{Served, Waiter};
+use crate::counts::Looks;
+use crate::poller::Lead;
+use crate::served::{Payload, Sink};
+use crate::store::Store;
+use iodyno_emulate::UNIT_BYTES;
+use iodyno_emulate::spec::Kind as DeviceKind;
+use iodyno_nbd::{Answer, Batch, DeferredReply, Export, Info, Io, Peer, Session};
+use iodyno_nbd::{Errno, Kind};
+use iodyno_units::{IoError, Op, OpKind};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Connections share so many workers of the machine.
+pub const WORKERS: u32 = 16;
+/// The longest range that a block status tells about, and its most extents.
+const STATUS_BYTES_MAX: u32 = 1 << 30;
+const EXTENTS_MAX: usize = 4096;
+
+/// What a client waits for.
+pub enum Reply {
+    /// The bytes of a read.
+    Read(DeferredReply, Vec<u8>),
+    /// That it is done.
+    Done(DeferredReply),
+}
+
+/// The protocol's answer to an error. It calls a device that is gone a server that shuts down.
+pub fn failed(error: IoError) -> Answer<'static> {
+    Answer::Failed(match error {
+        IoError::Io => Errno::Io,
+        IoError::OutOfRange => Errno::Inval,
+        IoError::NoSpace => Errno::NoSpace,
+        IoError::Gone => Errno::Shutdown,
+    })
+}
+
+impl Reply {
+    /// As [`Sink::done`], but sent with the others of the batch.
+    pub(super) fn done_with(self, result: Result<(), IoError>, batch: &mut Batch) {
+        match (self, result) {
+            (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
+            (Self::Done(later), Ok(())) => batch.answer(later, &Answer::Done),
+            (Self::Read(later, _) | Self::Done(later), Err(error)) => {
+                batch.answer(later, &failed(error));
+            }
+        }
+    }
+}
+
+impl core::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (Self::Read(later, _) | Self::Done(later)) = self;
+        f.debug_tuple("Reply").field(later.command()).finish()
+    }
+}
+
+impl Sink for Reply {
+    fn done(self, result: Result<(), IoError>) {
+        match (self, result) {
+            (Self::Read(later, bytes), Ok(())) => later.answer(&Answer::Data(&bytes)),
+            (Self::Done(later), Ok(())) => later.answer(&Answer::Done),
+            (Self::Read(later, _) | Self::Done(later), Err(error)) => later.answer(&failed(error)),
+        }
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        match self {
+            Self::Read(_, bytes) => bytes,
+            Self::Done(_) => &mut [],
+        }
+    }
+}
+
+/// What is told about a volume.
+fn info(live: &Served, volume: u32, read_only: bool) -> Info {
+    let (description, rotational) = live.look(|machine, _, _| {
+        let system = machine.system();
+        let device = &system.volumes[volume as usize].device;
+        let words = format!("{} in {}, emulated by iodyno", device.name, system.name);
+        (words, matches!(device.kind, DeviceKind::Disk(_)))
+    });
+    described(live.capacity_bytes(volume), description, rotational, read_only)
+}
+
+/// What is told about a volume of so many bytes.
+pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
+    Info {
+        size_bytes,
+        min_block_bytes: 1,
+        preferred_block_bytes: UNIT_BYTES as u32,
+        max_payload_bytes: iodyno_nbd::wire::PAYLOAD_MAX,
+        description,
+        read_only,
+        rotational,
+        flush: true,
+        fua: true,
+        trim: true,
+        write_zeroes: true,
+        fast_zero: false,
+        cache: true,
+        multi_conn: true,
+        df: true,
+        block_status: true,
+    }
+}
+
+/// A volume of a served machine.
+#[derive(Debug)]
+pub struct Volume {
+    live: Arc<Served>,
+    number: u32,
+    first_worker: u32,
+    connections: AtomicU32,
+    info: Info,
+}
+
+impl Volume {
+    /// The export of a volume, whose workers in the machine are the [`WORKERS`] from `first_worker`
+    /// on.
+    pub fn new(live: Arc<Served>, number: u32, first_worker: u32, read_only: bool) -> Self {
+        let info = info(&live, number, read_only);
+        Self { live, number, first_worker, connections: AtomicU32::new(0), info }
+    }
+}
+
+impl Export for Volume {
+    fn info(&self) -> Info {
+        Info { size_bytes: self.live.size_bytes(self.number), ..self.info.clone() }
+    }
+
+    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let worker = self.first_worker + number % WORKERS;
+        let live = Arc::clone(&self.live);
+        let lead = Lead::new(Arc::clone(&live));
+        Ok(Box::new(Client { live, volume: self.number, worker, lead, woken: false }))
+    }
+}
+
+/// One connection.
+struct Client {
+    live: Arc<Served>,
+    volume: u32,
+    worker: u32,
+    lead: Lead<Waiter>,
+    /// What is submitted now found the thread asleep.
+    woken: bool,
+}
+
+impl Client {
+    fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
+        // What the thread had to be woken for was there before.
+        let before_ns = if self.woken { self.live.waking_ns() } else { 0 };
+        let waiter = Waiter::Nbd(reply);
+        self.live.submit_since(before_ns, self.worker, self.volume, op, payload, waiter);
+    }
+}
+
+impl Session for Client {
+    /// What is done by now, or will be before an answer can get there, is answered by who asked.
+    fn submitted(&mut self) {
+        self.live.try_poll(Looks::default());
+        self.lead.heard();
+        self.woken = false;
+    }
+
+    fn woken(&mut self) {
+        self.woken = true;
+    }
+
+    fn taken(&mut self, after: Duration) {
+        self.live.taken(after.as_nanos() as u64);
+    }
+
+    fn look(&mut self, owed: bool) -> bool {
+        self.lead.look(owed)
+    }
+
+    fn rest(&mut self) {
+        self.lead.leave();
+    }
+
+    fn submit(&mut self, io: Io<'_>) {
+        let command = *io.command();
+        let (offset_bytes, len_bytes) = (command.offset_bytes, command.len_bytes);
+        let fua = io.fua();
+        let op = |kind, offset_bytes, len_bytes| Op { offset_bytes, len_bytes, kind, fua };
+        match command.kind {
+            Kind::Flush => self.start(&Op::FLUSH, Payload::None, Reply::Done(io.later())),
+            Kind::BlockStatus => {
+                let len = len_bytes.min(STATUS_BYTES_MAX);
+                let extents =
+                    self.live.look(|_, stores, _| match stores.get(self.volume as usize) {
+                        Some(store) => extents(store, offset_bytes, len),
+                        None => vec![(len, 0)],
+                    });
+                io.answer(&Answer::Extents(&extents));
+            }
+            Kind::Cache | Kind::Disc => io.answer(&Answer::Done),
+            _ if len_bytes == 0 => io.answer(&Answer::Done),
+            Kind::Read => {
+                let reply = Reply::Read(io.later(), vec![0; len_bytes as usize]);
+                let op = op(OpKind::Read, offset_bytes, len_bytes);
+                self.start(&op, Payload::ReadIntoSink, reply);
+            }
+            Kind::Write => {
+                let bytes = io.data();
+                let op = op(OpKind::Write, offset_bytes, len_bytes);
+                self.start(&op, Payload::Write(bytes), Reply::Done(io.later()));
+            }
+            Kind::Trim | Kind::WriteZeroes => {
+                let kind =
+                    if command.kind == Kind::Trim { OpKind::Trim } else { OpKind::WriteZeroes };
+                let op = op(kind, offset_bytes, len_bytes);
+                self.start(&op, Payload::None, Reply::Done(io.later()));
+            }
+        }
+    }
+}
+
+/// Extents of a range as a block status has them.
+pub fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
+    const HOLE_AND_ZERO: u32 = 3;
+    let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();
+    all.into_iter().map(|e| (e.len_bytes as u32, if e.data { 0 } else { HOLE_AND_ZERO })).collect()
+}

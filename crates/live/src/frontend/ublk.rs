@@ -1,0 +1,109 @@
+//! The ublk frontend: each volume is a block device of this kernel, `/dev/ublkbN`, for Linux 6.5 and newer
+//! with the module `ublk_drv` and for who may open `/dev/ublk-control`.
+//!
+//! A volume has one thread, which takes requests from the kernel's queue and submits them to the
+//! machine; whoever advances the machine puts what is done into the thread's mailbox and rings it, for
+//! the kernel takes answers from that thread alone. Bytes go by `pread` and `pwrite` on the character
+//! device (`UBLK_F_USER_COPY`), so that no memory is shared with the kernel but the table of requests.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `abi` | the kernel's structures and numbers (`linux/ublk_cmd.h`) |
+//! | `control` | devices are added, started, stopped and deleted |
+//! | `queue` | the thread of a volume |
+//!
+//! The library for this, `libublk`, needs libclang at build time and brings an executor of its own; of
+//! the kernel's interface only seven commands are needed here.
+
+mod abi;
+mod control;
+mod queue;
+
+use super::Served;
+use super::nbd::WORKERS;
+use crate::served::Sink;
+use control::Device;
+use iodyno_units::IoError;
+pub(crate) use queue::Mailbox;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// What the kernel waits for.
+#[derive(Debug)]
+pub struct Reply {
+    to: Arc<Mailbox>,
+    tag: u16,
+    /// Bytes of a read.
+    bytes: Vec<u8>,
+    len_bytes: u32,
+}
+
+impl Sink for Reply {
+    fn done(self, result: Result<(), IoError>) {
+        let result = match result {
+            Ok(()) => self.len_bytes as i32,
+            Err(error) => -error.errno(),
+        };
+        self.to.put(self.tag, result, self.bytes);
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+/// What the kernel is told about a volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// It is a disk.
+    pub rotational: bool,
+    /// It can't be written.
+    pub read_only: bool,
+}
+
+/// A block device of this kernel; it goes when this is dropped. Whoever has it open then gets errors.
+#[derive(Debug)]
+pub struct Block {
+    device: Option<Device>,
+    thread: Option<JoinHandle<()>>,
+    node: PathBuf,
+}
+
+impl Block {
+    /// Makes a block device of a volume.
+    ///
+    /// # Errors
+    /// The kernel has no ublk, or one older than 6.5, or refuses who asks.
+    pub fn of(live: &Arc<Served>, volume: u32, told: Told) -> io::Result<Self> {
+        let mut device = Device::add()?;
+        device.set_size(live.capacity_bytes(volume), told)?;
+        let queue = queue::Queue::open(&device, Arc::clone(live), volume, volume * WORKERS)?;
+        let thread = std::thread::Builder::new()
+            .name(format!("ublk {volume}"))
+            .spawn(move || queue.serve())?;
+        let node = PathBuf::from(format!("/dev/ublkb{}", device.number()));
+        let started = device.start();
+        let block = Self { device: Some(device), thread: Some(thread), node };
+        started.map(|()| block)
+    }
+
+    /// Where it is.
+    pub fn node(&self) -> &std::path::Path {
+        &self.node
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(mut device) = self.device.take() else { return };
+        // The kernel waits for what is in flight, and the poller still runs; then the queue's thread
+        // gets back every request that it waits for, and ends.
+        let _ = device.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = device.delete();
+    }
+}

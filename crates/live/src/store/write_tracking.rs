@@ -1,0 +1,395 @@
+//! How a store follows the machine: writes that begin and end, and what becomes of them meanwhile.
+
+use super::durable::Durable;
+use super::overlay::{Kind, Payload};
+use super::units::{UNIT_BYTES, covered, ends, touched};
+use super::{ReadError, Store, WriteError};
+use iodyno_emulate::ContentEvent;
+use iodyno_units::{Op, OpKind};
+use std::ops::Range;
+
+impl Store {
+    fn check_range(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        if self.base().holds(offset_bytes, len_bytes) {
+            return Ok(());
+        }
+        Err(WriteError::OutOfRange { offset_bytes, len_bytes })
+    }
+
+    /// A write is about to be submitted to the machine: its bytes are kept (a copy) until it has
+    /// ended and nothing is left to land. A token is never used twice.
+    ///
+    /// # Errors
+    /// It ends beyond the volume.
+    pub fn begin_write(
+        &mut self,
+        token: u64,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<(), WriteError> {
+        self.begin(Kind::Data, token, offset_bytes, data.len() as u64, data)
+    }
+
+    /// The same for a write of zeroes, of any length. The device drops whole units of it; what is
+    /// left at its ends is zeroed when it ends.
+    ///
+    /// # Errors
+    /// As [`Self::begin_write`].
+    pub fn begin_zeroes(
+        &mut self,
+        token: u64,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(), WriteError> {
+        self.begin(Kind::Zeroes, token, offset_bytes, len_bytes, &[])
+    }
+
+    /// The same for a trim: of units that it covers in part nothing changes.
+    ///
+    /// # Errors
+    /// As [`Self::begin_write`].
+    pub fn begin_trim(
+        &mut self,
+        token: u64,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(), WriteError> {
+        self.begin(Kind::Trim, token, offset_bytes, len_bytes, &[])
+    }
+
+    fn begin(
+        &mut self,
+        kind: Kind,
+        token: u64,
+        offset_bytes: u64,
+        len_bytes: u64,
+        data: &[u8],
+    ) -> Result<(), WriteError> {
+        self.check_range(offset_bytes, len_bytes)?;
+        self.overlay.begin(kind, token, offset_bytes, len_bytes, data);
+        Ok(())
+    }
+
+    /// The machine has completed the write, and its changes up to then were passed on.
+    ///
+    /// # Errors
+    /// What the host has refused of it, or a unit is corrupt of which it covers a part: the write has failed,
+    /// whatever the machine says. (What was only accepted, and meets that when it lands later, is an error of
+    /// [`Self::settle`].)
+    pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
+        let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
+        let payload = self.overlay.payload(slot);
+        let (kind, failure) = (payload.kind, payload.failure.clone());
+        let (offset, len) = (payload.offset_bytes, payload.len_bytes);
+        let mut outcome = failure.map_or(Ok(()), Err);
+        if kind == Kind::Zeroes {
+            outcome = outcome.and(self.zero_ends(slot));
+        }
+        self.overlay.end(slot);
+        // Zeroes and trims are durable when they end.
+        if kind != Kind::Data && !self.durable.is_clear() {
+            outcome = outcome.and(self.settle_range(offset, len));
+        }
+        outcome
+    }
+
+    /// The write has failed, or the machine has lost it in a power cut: what it has changed so far
+    /// stays.
+    pub fn cancel_write(&mut self, token: u64) {
+        if let Some(slot) = self.overlay.slot(token) {
+            self.overlay.end(slot);
+        }
+    }
+
+    /// The parts of units at the ends of a write of zeroes, of which the device has not told: in
+    /// the base and in every version, since the write is over.
+    fn zero_ends(&mut self, slot: u32) -> Result<(), WriteError> {
+        let payload = self.overlay.payload(slot);
+        let (offset, len, told) = (payload.offset_bytes, payload.len_bytes, payload.told);
+        let units = touched(offset, len);
+        let mut outcome = Ok(());
+        for part in ends(offset, len) {
+            if !told[usize::from(part.unit != units.start)] {
+                outcome = outcome.and(self.durable.zero_part(part));
+                self.overlay.zero(part);
+            }
+        }
+        outcome
+    }
+
+    /// Carries out one change; see [`Self::changes`].
+    pub fn change(&mut self, change: &ContentEvent) {
+        self.changes(std::slice::from_ref(change));
+    }
+
+    /// Carries out what the machine tells of this volume, in its order, whatever the host refuses. A write
+    /// that it refuses tells so as it ends.
+    pub fn changes(&mut self, changes: &[ContentEvent]) {
+        let mut left = changes;
+        while let [change, rest @ ..] = left {
+            left = rest;
+            match *change {
+                ContentEvent::Accepted { unit, token, kept, .. } => {
+                    let slot = self.begun(token);
+                    if !kept && !self.options.emptied_by_power_failure {
+                        self.overlay.accept(unit, slot);
+                        continue;
+                    }
+                    // The units of one write are told one after the other, and go in one piece.
+                    let follows = |(i, c): &(usize, &ContentEvent)| {
+                        matches!(**c, ContentEvent::Accepted { unit: u, token: t, kept: k, .. }
+                            if (u, t, k) == (unit + 1 + *i as u64, token, kept))
+                    };
+                    let more = rest.iter().enumerate().take_while(follows).count();
+                    left = &rest[more..];
+                    let kept = self.keep(slot, unit..unit + 1 + more as u64);
+                    self.note(slot, kept);
+                }
+                ContentEvent::Landed { unit, token, .. } => {
+                    if let Some(version) = self.overlay.find(unit, token) {
+                        self.land(unit, version);
+                    }
+                }
+                ContentEvent::Written { unit, token, overtaken, .. } => {
+                    let slot = self.begun(token);
+                    let older = self.older(slot, overtaken);
+                    let written = self.replace(slot, unit, older);
+                    self.note(slot, written);
+                }
+                ContentEvent::Dropped { unit, count, token, overtaken, .. } => {
+                    let slot = self.begun(token);
+                    let dropped = self.drop_range(slot, unit..unit + count, overtaken);
+                    self.note(slot, dropped);
+                }
+                ContentEvent::PowerCut { .. } => self.overlay.forget_all(),
+                ContentEvent::Emptied { .. } => {
+                    self.overlay.forget_all();
+                    // What the host refuses of it is stranded, and told as it is settled.
+                    let _ = self.durable.empty();
+                }
+            }
+        }
+    }
+
+    /// The payload of a write that the machine speaks of.
+    fn begun(&self, token: u64) -> u32 {
+        let slot = self.overlay.slot(token);
+        slot.unwrap_or_else(|| panic!("the machine speaks of {token}, which was not begun"))
+    }
+
+    fn note(&mut self, slot: u32, outcome: Result<(), WriteError>) {
+        if let Err(why) = outcome {
+            self.overlay.payload_mut(slot).failure.get_or_insert(why);
+        }
+    }
+
+    /// The number of the last version that a write which is on the medium replaces. Where newer ones
+    /// are in the buffer, those that were accepted before it began are older for certain; others
+    /// were under way together with it, and may count as newer.
+    fn older(&self, slot: u32, overtaken: bool) -> u64 {
+        if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
+    }
+
+    /// A write's units are accepted, and a power cut leaves them.
+    fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
+        if !self.overlay.is_empty() {
+            let replace = |unit| self.replace(slot, unit, u64::MAX);
+            return units.map(replace).fold(Ok(()), Result::and);
+        }
+        let mut outcome = Ok(());
+        let payload = self.overlay.payload(slot);
+        for unit in [units.start, units.end - 1] {
+            let part = payload.part(unit);
+            // Zeroes under way, of which the device tells nothing where something newer is
+            // kept: they come first.
+            if !part.is_whole() {
+                for zeroes in self.overlay.zeroes_over(unit) {
+                    outcome = outcome.and(self.durable.zero_part(zeroes));
+                }
+            }
+        }
+        let from = payload.part(units.start);
+        let to = payload.part(units.end - 1);
+        let bytes = &payload.bytes[from.range().start..to.range().end];
+        outcome.and(self.durable.write(from.offset_bytes(), bytes))
+    }
+
+    /// A write's part of a unit goes to the base, over the versions up to number `older`, which go
+    /// there with it.
+    fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
+        let part = self.overlay.payload(slot).part(unit);
+        let mut written = Ok(());
+        if !part.is_whole() && self.overlay.has_until(unit, older) {
+            written = self.write_versions(unit, older, Some(slot));
+        } else {
+            written = written.and(put(&mut self.durable, self.overlay.payload(slot), unit));
+        }
+        self.overlay.forget_until(unit, older);
+        written
+    }
+
+    /// What is on the medium of a unit; zeroes beyond the end of the volume.
+    pub(super) fn beneath(&self, unit: u64, from: usize, into: &mut [u8]) -> Result<(), ReadError> {
+        let offset = unit * UNIT_BYTES + from as u64;
+        let len = (self.base().capacity_bytes - offset).min(into.len() as u64) as usize;
+        into[len..].fill(0);
+        self.durable.read(offset, &mut into[..len])
+    }
+
+    /// A unit's versions up to number `until` go to the base, in their order, and `last` over them.
+    fn write_versions(
+        &mut self,
+        unit: u64,
+        until: u64,
+        last: Option<u32>,
+    ) -> Result<(), WriteError> {
+        let landed = self.overlay.landed(unit, until, |into| self.beneath(unit, 0, into));
+        let Ok(mut bytes) = landed else {
+            // The rest of the unit can't be read: each changes what it covers.
+            let slots = self.overlay.payloads_until(unit, until).into_iter().chain(last);
+            let mut outcome = Ok(());
+            for slot in slots {
+                outcome = outcome.and(put(&mut self.durable, self.overlay.payload(slot), unit));
+            }
+            if let Err(why @ WriteError::Corrupt { .. }) = &outcome {
+                // Nothing is stranded: for a write that is over, only the next flush can answer the error.
+                if !self.overlay.fail_until(unit, until, why) {
+                    self.durable.note_late(why.clone());
+                }
+            }
+            return outcome;
+        };
+        if let Some(slot) = last {
+            let payload = self.overlay.payload(slot);
+            let part = payload.part(unit);
+            let to = &mut bytes[part.from..part.to];
+            match payload.kind {
+                Kind::Data => to.copy_from_slice(&payload.bytes[part.range()]),
+                Kind::Zeroes | Kind::Trim => to.fill(0),
+            }
+        }
+        let offset = unit * UNIT_BYTES;
+        let len = (self.base().capacity_bytes - offset).min(UNIT_BYTES) as usize;
+        self.durable.write(offset, &bytes[..len])
+    }
+
+    /// A version is on the medium, with those before it. (What the host refuses of it is stranded, and told
+    /// as it is settled.)
+    fn land(&mut self, unit: u64, version: u64) {
+        let _ = self.write_versions(unit, version, None);
+        self.overlay.forget_until(unit, version);
+    }
+
+    /// Zeroes over units that a write of zeroes or a trim has dropped.
+    fn drop_range(
+        &mut self,
+        slot: u32,
+        units: Range<u64>,
+        overtaken: bool,
+    ) -> Result<(), WriteError> {
+        let payload = self.overlay.payload(slot);
+        let (offset, len, kind) = (payload.offset_bytes, payload.len_bytes, payload.kind);
+        let older = self.older(slot, overtaken);
+        let within = covered(offset, len);
+        let whole = units.start.max(within.start)..units.end.min(within.end);
+        let mut outcome = Ok(());
+        if !whole.is_empty() {
+            outcome = self.durable.drop_units(&whole);
+            let replaced: Vec<u64> = if ((whole.end - whole.start) as usize) < self.overlay.len() {
+                whole.filter(|&unit| self.overlay.has(unit)).collect()
+            } else {
+                self.overlay.units().filter(|unit| whole.contains(unit)).collect()
+            };
+            for unit in replaced {
+                self.overlay.forget_until(unit, older);
+            }
+        }
+        if kind == Kind::Zeroes {
+            let first = touched(offset, len).start;
+            for part in ends(offset, len).filter(|part| units.contains(&part.unit)) {
+                outcome = outcome.and(self.replace(slot, part.unit, older));
+                let told = &mut self.overlay.payload_mut(slot).told;
+                told[usize::from(part.unit != first)] = true;
+            }
+        }
+        outcome
+    }
+
+    /// Writes what is on the medium and the host refused then: after room was made, say. Nothing of it
+    /// was lost, a read gives it; but a server that is killed would lose it. To be called for a
+    /// flush, and before the server ends. After it a version older than what is there is refused, whatever
+    /// else failed.
+    ///
+    /// # Errors
+    /// The host still refuses. Or, once: a part of a unit was written and acknowledged, and as it landed the
+    /// rest of the unit was corrupt. It reads as corrupt until it is written whole.
+    pub fn settle(&mut self) -> Result<(), WriteError> {
+        let settled = self.durable.settle(&(0..u64::MAX));
+        let late = self.durable.take_late();
+        settled.and(late).and(self.base().close_generation())
+    }
+
+    /// The same for a range: what an operation that is durable must know of its own units before it is
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// Something in the range is on the medium, and the host still refuses it.
+    pub fn settle_range(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
+        if self.durable.is_clear() {
+            return Ok(());
+        }
+        let units = touched(offset_bytes, len_bytes);
+        let settled = self.durable.settle(&units);
+        match settled {
+            Err(WriteError::Corrupt { .. }) => settled,
+            _ => {
+                self.durable.trouble_in(&units).map_or(Ok(()), |why| settled.and(Err(why.clone())))
+            }
+        }
+    }
+
+    /// Why something that is on the medium could not be written; None: all is well.
+    pub fn trouble(&self) -> Option<&WriteError> {
+        self.durable.trouble()
+    }
+
+    /// Memory of what the host refuses, about.
+    pub fn stranded_bytes(&self) -> u64 {
+        self.durable.memory_bytes()
+    }
+
+    /// How often the host has refused something since this was asked last.
+    pub fn take_refusals(&mut self) -> u64 {
+        self.durable.take_refusals()
+    }
+
+    /// Why an operation can't be taken now: the host refuses something, also when it is tried again, and the
+    /// operation needs room there, or memory beyond `memory_bytes_max` if the host refuses it, too. To be
+    /// asked before it is submitted.
+    pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
+        if self.durable.is_clear() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
+            return None;
+        }
+        if self.durable.settle_some() {
+            return None;
+        }
+        let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
+        let is_taken = match op.kind {
+            OpKind::Write => {
+                self.durable.has_room(offset, len) && self.stranded_bytes() < memory_bytes_max
+            }
+            // They make room. Refused, they take little memory.
+            _ => self.stranded_bytes() < 2 * memory_bytes_max,
+        };
+        if is_taken { None } else { self.trouble().cloned() }
+    }
+}
+
+/// What a write covers of a unit goes to the base.
+fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
+    let part = payload.part(unit);
+    match payload.kind {
+        Kind::Data => durable.write(part.offset_bytes(), &payload.bytes[part.range()]),
+        Kind::Zeroes | Kind::Trim => durable.zero_part(part),
+    }
+}

@@ -1,0 +1,453 @@
+//! A method, and what it does next. The answer follows from the steps that were done, in their order, and
+//! from nothing else: so it is the same after a crash as before.
+
+use crate::axis::{AxisKind, Value};
+use crate::choice::MethodSource;
+use crate::completed_step::{Done, Figures};
+use crate::grid::{Grid, StateWish};
+use crate::rules;
+use crate::stage::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
+use crate::step::{CellStep, Step};
+use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
+use iodyno_measure::statistics::steady::{Progress, SteadyState};
+use iodyno_measure::{Place, Role, Threshold};
+use iodyno_workload::Spec;
+
+/// Operations of a cell at least: enough for a 99.9th percentile.
+const SETTLE_OPS: u64 = 12_000;
+/// Operations of an operating point at least, whose tail is what it is measured for: a hundred beyond the
+/// 99.999th percentile.
+const TAIL_OPS: u64 = 10_000_000;
+
+/// A method that can't be wrong, with what was chosen beside its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Method {
+    /// All that it follows from, for the record.
+    pub source: MethodSource,
+    /// What it is, in a line; may be empty.
+    pub about: String,
+    /// Which published specification its file follows.
+    pub standard: Option<String>,
+    /// Its preconditioning may be that of an earlier run, where that is proven to be there still.
+    pub reuse: bool,
+    /// The settings that are in effect, where the file has any.
+    pub setting: Option<String>,
+    /// What the figures of its cells are held against.
+    pub thresholds: Vec<Threshold>,
+    /// In their order.
+    pub stages: Vec<Stage>,
+}
+
+impl Method {
+    /// The names of the workload files that a method's text mentions.
+    pub fn workloads_named(text: &str) -> Vec<String> {
+        rules::workloads_named(text)
+    }
+
+    /// Every workload that may be issued, by name: to see beforehand whether it fits the targets, and what
+    /// it may destroy.
+    pub fn all_cells(&self) -> Vec<(String, Spec)> {
+        let mut all = Vec::new();
+        for (number, stage) in self.stages.iter().enumerate() {
+            let mut add = |name: String, spec: &Spec| all.push((name, spec.clone()));
+            match &stage.act {
+                Act::Purge | Act::Wait { .. } => {}
+                Act::Fill(fill) => add(stage.name.clone(), &fill.spec),
+                Act::Cells(Cells { grid, .. }) | Act::Series(Series { grid, .. }) => {
+                    for (name, spec) in points(grid) {
+                        add(name, &spec);
+                    }
+                }
+                Act::Rounds(Rounds { grid, before, .. }) => {
+                    if let Some((spec, _)) = before {
+                        add(before_name(number), spec);
+                    }
+                    for (name, spec) in points(grid) {
+                        add(name, &spec);
+                    }
+                }
+                Act::Points(Points { before, .. }) => {
+                    if let Some((spec, _)) = before {
+                        add(before_name(number), spec);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// In how far the run of it deviates from the file, in words.
+    pub fn deviations(&self) -> Vec<String> {
+        rules::deviations(&self.source.choice, self.standard.as_deref())
+    }
+
+    /// The method for so many targets: values of the axis of targets that are more are left out, and the
+    /// number itself is added where it lies between two.
+    #[must_use]
+    pub fn with_targets(mut self, targets: u32) -> Self {
+        for stage in &mut self.stages {
+            let (Act::Cells(Cells { grid, .. }) | Act::Rounds(Rounds { grid, .. })) =
+                &mut stage.act
+            else {
+                continue;
+            };
+            for axis in grid.axes.iter_mut().filter(|a| a.kind == AxisKind::Targets) {
+                axis.values.retain(|v| matches!(v, Value::Count(n) if *n <= targets));
+                if !axis.values.contains(&Value::Count(targets)) {
+                    axis.values.push(Value::Count(targets));
+                }
+            }
+        }
+        self
+    }
+
+    /// Whether some stage leaves the device as the cell before left it.
+    pub fn carries_state(&self) -> bool {
+        self.grids().any(|grid| grid.state == StateWish::Carried)
+    }
+
+    /// Whether `purge` is among its stages.
+    pub fn purges(&self) -> bool {
+        self.stages.iter().any(|stage| stage.act == Act::Purge)
+    }
+
+    fn grids(&self) -> impl Iterator<Item = &Grid> {
+        self.stages.iter().filter_map(|stage| match &stage.act {
+            Act::Cells(Cells { grid, .. })
+            | Act::Series(Series { grid, .. })
+            | Act::Rounds(Rounds { grid, .. }) => Some(grid),
+            _ => None,
+        })
+    }
+
+    /// What to do next on subject `subject`, of which `done` was done, in its order.
+    ///
+    /// # Errors
+    /// Why it can't go on: nothing of an earlier stage can be chosen from, or a workload that breaks
+    /// a rule at a rate that was measured.
+    pub fn next(&self, subject: u32, seed: u64, done: &[Done]) -> Result<Step, String> {
+        for (number, stage) in self.stages.iter().enumerate() {
+            let mine: Vec<&Done> = of_stage(done, subject, number).collect();
+            let at = |round: u32, index: u32, role: Role| Place {
+                subject,
+                stage: number as u32,
+                round,
+                index,
+                role,
+                at: Vec::new(),
+            };
+            let step = match &stage.act {
+                Act::Purge if mine.is_empty() => {
+                    Some(Step::Purge { place: at(0, 0, Role::Prepare) })
+                }
+                Act::Wait { ns } if mine.is_empty() => {
+                    Some(Step::Wait { place: at(0, 0, Role::Prepare), ns: *ns })
+                }
+                Act::Fill(fill) if mine.is_empty() => Some(Step::Fill {
+                    place: at(0, 0, Role::Prepare),
+                    spec: Box::new(fill.spec.clone()),
+                    passes: fill.passes,
+                }),
+                Act::Purge | Act::Wait { .. } | Act::Fill(_) => None,
+                Act::Cells(cells) => self.cells(cells, seed, done, &mine, &at)?,
+                Act::Rounds(rounds) => rounds_next(rounds, &mine, &at)?,
+                Act::Series(series) => series_next(series, &mine, &at)?,
+                Act::Points(points) => self.points(points, subject, done, &mine, &at)?,
+            };
+            if let Some(step) = step {
+                return Ok(step);
+            }
+        }
+        Ok(Step::Finished)
+    }
+
+    fn cells(
+        &self,
+        cells: &Cells,
+        seed: u64,
+        done: &[Done],
+        mine: &[&Done],
+        at: &dyn Fn(u32, u32, Role) -> Place,
+    ) -> Result<Option<Step>, String> {
+        let grid = &cells.grid;
+        let n = grid.len();
+        let (round, position) = (mine.len() / n, mine.len() % n);
+        if round as u32 >= cells.repeats {
+            return Ok(None);
+        }
+        let index = grid.ordered(cells.order, seed, round as u32, position);
+        let place = at(round as u32, index as u32, Role::Measure);
+        let mut step = cell(grid, index, place)?;
+        if let Some(share) = grid.point(index)?.rate_share {
+            let of = grid.rate_of.unwrap_or_default();
+            let most = of_stage(done, step.place.subject, of)
+                .filter_map(|d| d.figures.as_ref())
+                .map(|f| f.iops)
+                .fold(0.0, f64::max);
+            if most <= 0.0 {
+                let stage = &self.stages[of].name;
+                return Err(format!(
+                    "{}: nothing completed in `{stage}`, whose IOPS are 100 %",
+                    step.name
+                ));
+            }
+            step.spec = step
+                .spec
+                .with_rate(most * share, None)
+                .map_err(|e| format!("{}: {e}", step.name))?;
+        }
+        Ok(Some(Step::Cell(Box::new(step))))
+    }
+
+    fn points(
+        &self,
+        points: &Points,
+        subject: u32,
+        done: &[Done],
+        mine: &[&Done],
+        at: &dyn Fn(u32, u32, Role) -> Place,
+    ) -> Result<Option<Step>, String> {
+        let each = 1 + usize::from(points.before.is_some());
+        let (number, part) = (mine.len() / each, mine.len() % each);
+        let Some(which) = points.choose.get(number) else { return Ok(None) };
+        let number = number as u32;
+        if let (Some((spec, _)), 0) = (&points.before, part) {
+            let place = at(number, 0, Role::Prepare);
+            return Ok(Some(before_step(spec, place)));
+        }
+        let (grid, index) = self.chosen(points, *which, subject, done)?;
+        let mut place = at(number, index as u32, Role::Measure);
+        place.at = vec![("point".to_owned(), which.name().to_owned())];
+        let chosen = grid.point(index)?;
+        place.at.extend(chosen.words);
+        let spec = chosen.spec.with_time(points.time_ns)?;
+        Ok(Some(Step::Cell(Box::new(CellStep {
+            place,
+            name: format!("{} {}", which.name(), chosen.name),
+            spec,
+            state: grid.state,
+            fill: chosen.fill,
+            targets: chosen.targets,
+            then_wait_ns: 0,
+            settle_ops: (grid.state == StateWish::Own).then_some(TAIL_OPS),
+        }))))
+    }
+
+    /// The point of an earlier stage that is meant.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn chosen(
+        &self,
+        points: &Points,
+        which: Which,
+        subject: u32,
+        done: &[Done],
+    ) -> Result<(&Grid, usize), String> {
+        let stage = &self.stages[points.of];
+        let (grid, last_round) = match &stage.act {
+            Act::Cells(cells) => (&cells.grid, false),
+            Act::Rounds(rounds) => (&rounds.grid, true),
+            _ => return Err(format!("`{}` measures no grid", stage.name)),
+        };
+        let of: Vec<&Done> = of_stage(done, subject, points.of).collect();
+        let load = load_points(grid, &of, last_round, &points.ceilings);
+        let (indices, load): (Vec<usize>, Vec<LoadPoint>) = load.into_iter().unzip();
+        let limits: Vec<f64> = points.ceilings.iter().map(|c| c.ns as f64).collect();
+        let nothing = || {
+            format!(
+                "`{}` has no point under the ceiling: raise it, or leave the point out",
+                stage.name
+            )
+        };
+        let place = match (which, optimum(&load, &limits)) {
+            (_, Optimum::NoPoints) => return Err(format!("`{}` measured nothing", stage.name)),
+            (Which::Max, Optimum::Found { most, .. }) => most,
+            (Which::Optimal, Optimum::Found { chosen, .. }) => chosen,
+            // Shown all the same, and marked over the ceiling.
+            (Which::Max | Which::Optimal, Optimum::NoneFeasible { least }) => least,
+            (Which::Mid, _) => *mid_points(&load, &limits, 1).first().ok_or_else(nothing)?,
+            (Which::Min, _) => (0..load.len())
+                .min_by(|&a, &b| load[a].oio.cmp(&load[b].oio))
+                .ok_or_else(nothing)?,
+        };
+        Ok((grid, indices[place]))
+    }
+}
+
+/// Every point of a grid, as name and workload; a broken one was refused when the file was read.
+fn points(grid: &Grid) -> Vec<(String, Spec)> {
+    (0..grid.len()).filter_map(|i| grid.point(i).ok()).map(|p| (p.name, p.spec)).collect()
+}
+
+fn before_name(stage: usize) -> String {
+    format!("writes before stage {}", stage + 1)
+}
+
+pub(crate) fn of_stage(
+    done: &[Done],
+    subject: u32,
+    stage: usize,
+) -> impl Iterator<Item = &Done> + Clone {
+    done.iter().filter(move |d| d.place.subject == subject && d.place.stage as usize == stage)
+}
+
+/// A grid's points as points of load, by their place in the grid. Of rounds the last whole one
+/// counts, of repeats their mean.
+pub(crate) fn load_points(
+    grid: &Grid,
+    done: &[&Done],
+    last_round: bool,
+    ceilings: &[Ceiling],
+) -> Vec<(usize, LoadPoint)> {
+    let measured = || done.iter().filter(|d| d.place.role == Role::Measure);
+    let in_round = |round: u32| measured().filter(|d| d.place.round == round).count();
+    let last = measured().map(|d| d.place.round).filter(|r| in_round(*r) == grid.len()).max();
+    let mut all = Vec::new();
+    for index in 0..grid.len() {
+        let of: Vec<&Figures> = measured()
+            .filter(|d| d.place.index as usize == index)
+            .filter(|d| !last_round || Some(d.place.round) == last)
+            .filter_map(|d| d.figures.as_ref())
+            .collect();
+        if of.is_empty() {
+            continue;
+        }
+        let iops = of.iter().map(|f| f.iops).sum::<f64>() / of.len() as f64;
+        let mut response_time = iodyno_measure::Histogram::default();
+        for figures in &of {
+            response_time.merge(&figures.response_time);
+        }
+        let together = Figures { response_time, ..Figures::default() };
+        all.push((
+            index,
+            LoadPoint {
+                oio: of[0].oio,
+                iops,
+                latency_ns: ceilings.iter().map(|c| together.get(c.of)).collect(),
+                sound: of.iter().all(|f| f.sound),
+            },
+        ));
+    }
+    all
+}
+
+/// A point of a grid as a step.
+fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
+    let point = grid.point(index)?;
+    place.at = point.words;
+    Ok(CellStep {
+        place,
+        name: point.name,
+        spec: point.spec,
+        state: grid.state,
+        fill: point.fill,
+        targets: point.targets,
+        then_wait_ns: 0,
+        settle_ops: (grid.settles && grid.state == StateWish::Own).then_some(SETTLE_OPS),
+    })
+}
+
+fn before_step(spec: &Spec, place: Place) -> Step {
+    Step::Cell(Box::new(CellStep {
+        name: before_name(place.stage as usize),
+        place,
+        spec: spec.clone(),
+        state: StateWish::Own,
+        fill: None,
+        targets: None,
+        then_wait_ns: 0,
+        settle_ops: Some(SETTLE_OPS),
+    }))
+}
+
+/// What was tracked, round by round, as far as rounds are whole.
+pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, String> {
+    let names = rounds.track.iter().map(|t| t.name.clone()).collect();
+    let mut steady = SteadyState::new(rounds.limits, names).map_err(|e| e.to_string())?;
+    let each = per_round(rounds);
+    for round in done.chunks_exact(each) {
+        let value = |track: &Track| {
+            let at = round
+                .iter()
+                .find(|d| d.place.role == Role::Measure && d.place.index as usize == track.point);
+            at.and_then(|d| d.figures.as_ref()).and_then(|f| f.get(track.quantity))
+        };
+        let values: Option<Vec<f64>> = rounds.track.iter().map(value).collect();
+        let Some(values) = values else {
+            let what =
+                rounds.track.iter().find(|t| value(t).is_none()).map_or("", |t| t.name.as_str());
+            return Err(format!(
+                "the tracking variable, {what}, could not be measured: too few operations, or none, completed in its cell; give it more time (a larger --scale, or a copy of the method's file)"
+            ));
+        };
+        steady.push_round(&values).map_err(|e| e.to_string())?;
+    }
+    Ok(steady)
+}
+
+/// Steps of a round.
+pub(crate) fn per_round(rounds: &Rounds) -> usize {
+    rounds.grid.len() + usize::from(rounds.before.is_some())
+}
+
+fn rounds_next(
+    rounds: &Rounds,
+    mine: &[&Done],
+    at: &dyn Fn(u32, u32, Role) -> Place,
+) -> Result<Option<Step>, String> {
+    let each = per_round(rounds);
+    let (round, mut part) = ((mine.len() / each) as u32, mine.len() % each);
+    // Judged at the end of a round only.
+    if part == 0 && round > 0 && tracked(rounds, mine)?.report().progress != Progress::Running {
+        return Ok(None);
+    }
+    if let Some((spec, _)) = &rounds.before {
+        if part == 0 {
+            return Ok(Some(before_step(spec, at(round, 0, Role::Prepare))));
+        }
+        part -= 1;
+    }
+    let step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
+    Ok(Some(Step::Cell(Box::new(step))))
+}
+
+/// The samples of a series that its steady state is judged by.
+pub(crate) fn series_steady(
+    series: &Series,
+    done: &[&Done],
+) -> Result<Option<SteadyState>, String> {
+    let Some(every) = series.steady_every else { return Ok(None) };
+    let variable = vec!["iops".to_owned()];
+    let mut steady = SteadyState::new(series.limits, variable).map_err(|e| e.to_string())?;
+    for (i, sample) in done.iter().enumerate() {
+        if (i + 1) % every as usize != 0 || steady.report().progress != Progress::Running {
+            continue;
+        }
+        let iops = sample.figures.as_ref().map_or(0.0, |f| f.iops);
+        steady.push_round(&[iops]).map_err(|e| e.to_string())?;
+    }
+    Ok(Some(steady))
+}
+
+fn series_next(
+    series: &Series,
+    mine: &[&Done],
+    at: &dyn Fn(u32, u32, Role) -> Place,
+) -> Result<Option<Step>, String> {
+    let n = mine.len() as u32;
+    let capacity_bytes = mine.last().and_then(|d| d.figures.as_ref()).map_or(0, |f| f.active_bytes);
+    let written: u64 =
+        mine.iter().filter_map(|d| d.figures.as_ref()).map(|f| f.written_bytes).sum();
+    let filled = series
+        .fills_max
+        .is_some_and(|fills| capacity_bytes > 0 && written as f64 >= fills * capacity_bytes as f64);
+    let steady =
+        series_steady(series, mine)?.is_some_and(|s| s.report().progress == Progress::Reached);
+    if n >= series.samples_max || filled || steady {
+        return Ok(None);
+    }
+    let mut step = cell(&series.grid, 0, at(n, 0, Role::Measure))?;
+    step.then_wait_ns = series.wait_ns;
+    Ok(Some(Step::Cell(Box::new(step))))
+}

@@ -1,0 +1,64 @@
+//! Memory for the next request of a connection: there at once, or waited for.
+
+use super::transmission::{LOOK_AGAIN, Work};
+use super::{Connection, End, Pipe};
+use crate::server::deferred_reply::{Link, counted_bytes};
+use crate::syscalls;
+use crate::wire::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Connection<'_> {
+    /// Whether there is memory for another request: of the connection's own share, or granted.
+    #[inline]
+    pub(super) fn affords(&self, work: &Work, command: &Command) -> bool {
+        let link = &self.start.link;
+        let own_bytes = work.out.held_bytes() + counted_bytes(command);
+        if !link.granted() && link.owed_bytes() + own_bytes <= link.budget.own_bytes() {
+            return true;
+        }
+        link.set_own_bytes(own_bytes);
+        link.budget.acquire(link)
+    }
+
+    /// Waits until there is memory for another request. What is owed to the client is sent meanwhile.
+    #[cold]
+    pub(super) fn wait_for_budget(
+        &mut self,
+        work: &mut Work,
+        command: &Command,
+    ) -> Result<(), End> {
+        work.session.submitted();
+        self.flush(work)?;
+        work.session.rest();
+        let link = Arc::clone(&self.start.link);
+        link.set_own_bytes(counted_bytes(command));
+        let waited = self.wait_in_turn(&link);
+        if waited.is_err() {
+            link.budget.withdraw(&link);
+        }
+        waited
+    }
+
+    fn wait_in_turn(&mut self, link: &Arc<Link>) -> Result<(), End> {
+        while !link.budget.acquire_in_turn(link) {
+            link.budget.end_stalled();
+            if matches!(self.pipe, Pipe::Tls(_)) && link.has_queued() {
+                // This may wait for the client.
+                link.budget.step_aside(link);
+                self.send_others()?;
+                continue;
+            }
+            self.send_others()?;
+            let more = link.fall_asleep(true) && matches!(self.pipe, Pipe::Plain);
+            let until = Instant::now() + LOOK_AGAIN;
+            let woken = syscalls::wait(self.fd(), false, more, link.bell(), Some(until));
+            link.woke_up();
+            // It was not asked for: the client is gone, or this connection was ended.
+            if woken?.readable || self.stopping() {
+                return Err(End::Gone);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Replies that a connection's own thread made and did not send yet: bytes of its own, and between them
+//! memory that exports lent.
+
+use crate::export::{Answer, Words};
+use crate::syscalls::Span;
+use crate::wire::{self, Command, Errno, Kind, Replies};
+
+/// Replies are sent when they are this long, bytes. Large enough that a call's cost is spread over
+/// many requests, small enough that the client has work while the next ones are made.
+const FULL_BYTES: usize = 128 << 10;
+/// Lent pieces that go into one call, with bytes of our own before each.
+const LENT_MAX: usize = crate::syscalls::PIECES_MAX / 2 - 1;
+/// Below this, copying is cheaper than another piece, bytes.
+const LEND_BYTES_MIN: usize = 1024;
+
+struct Lent {
+    /// It comes before this byte of our own.
+    before: usize,
+    start: *const u8,
+    len: usize,
+}
+
+/// See the module.
+pub(crate) struct Outgoing {
+    pub(crate) replies: Replies,
+    /// Lent memory is copied at once, for someone here has to read it: TLS.
+    copies: bool,
+    bytes: Vec<u8>,
+    lent: Vec<Lent>,
+    lent_bytes: usize,
+    spans: Vec<Span>,
+    pub(crate) errors: u64,
+}
+
+impl Outgoing {
+    pub(crate) fn new(replies: Replies, copies: bool) -> Self {
+        Self {
+            replies,
+            copies,
+            bytes: Vec::new(),
+            lent: Vec::new(),
+            lent_bytes: 0,
+            spans: Vec::new(),
+            errors: 0,
+        }
+    }
+
+    /// Memory of its own, bytes.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() + self.lent_bytes >= FULL_BYTES || self.lent.len() >= LENT_MAX
+    }
+
+    pub(crate) fn refuse(&mut self, cookie: u64, errno: Errno) {
+        wire::error(self.replies, &mut self.bytes, cookie, errno);
+    }
+
+    #[inline]
+    pub(crate) fn answer(&mut self, command: &Command, answer: &Answer<'_>) {
+        self.errors += u64::from(answer.encode(self.replies, command, &mut self.bytes));
+    }
+
+    #[inline]
+    pub(crate) fn fill(&mut self, command: &Command, fill: impl FnOnce(&mut [u8])) {
+        if command.kind != Kind::Read || command.len_bytes == 0 {
+            return self.answer(command, &Answer::Done);
+        }
+        wire::data_header(self.replies, &mut self.bytes, command);
+        let start = self.bytes.len();
+        self.bytes.resize(start + command.len_bytes as usize, 0);
+        fill(&mut self.bytes[start..]);
+    }
+
+    #[inline]
+    pub(crate) fn lend(&mut self, command: &Command, words: Words<'_>) {
+        if words.len() != command.len_bytes as usize || command.kind != Kind::Read {
+            return self.answer(command, &Answer::Failed(Errno::Io));
+        }
+        if self.copies || words.len() < LEND_BYTES_MIN {
+            return self.fill(command, |to| words.read(to));
+        }
+        wire::data_header(self.replies, &mut self.bytes, command);
+        self.lent.push(Lent { before: self.bytes.len(), start: words.start(), len: words.len() });
+        self.lent_bytes += words.len();
+    }
+
+    /// All of it, in order, for the kernel. Valid until this is changed.
+    pub(crate) fn spans(&mut self) -> &mut Vec<Span> {
+        self.spans.clear();
+        let mut at = 0;
+        for lent in &self.lent {
+            self.spans.push(Span::new(self.bytes[at..].as_ptr(), lent.before - at));
+            self.spans.push(Span::new(lent.start, lent.len));
+            at = lent.before;
+        }
+        if at < self.bytes.len() {
+            self.spans.push(Span::new(self.bytes[at..].as_ptr(), self.bytes.len() - at));
+        }
+        &mut self.spans
+    }
+
+    /// All of it, where nothing is lent.
+    pub(crate) fn own_bytes(&self) -> &[u8] {
+        debug_assert!(self.lent.is_empty());
+        &self.bytes
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.lent.clear();
+        self.lent_bytes = 0;
+        // One large read must not hold its memory for the connection's life.
+        if self.bytes.capacity() > 2 * FULL_BYTES {
+            self.bytes.shrink_to(FULL_BYTES);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The system calls that no safe wrapper has in the form needed here: gathering sends and scattering
+//! receives on memory that other threads and clients change meanwhile. The kernel does not mind; a
+//! Rust slice over such memory would be a lie, so these take addresses.
+//!
+//! No call here raises SIGPIPE or blocks, but for [`receive`], [`wait`] and [`wait_or_signal`].
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Pieces that one call takes; the kernel's own limit.
+pub(crate) const PIECES_MAX: usize = 1024;
+
+/// A range of memory for the kernel.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Span(libc::iovec);
+
+impl Span {
+    pub(crate) fn new(start: *const u8, len: usize) -> Self {
+        Self(libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.iov_len
+    }
+
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.0.iov_len);
+        self.0.iov_base = self.0.iov_base.wrapping_byte_add(bytes);
+        self.0.iov_len -= bytes;
+    }
+}
+
+/// Leaves out the first `bytes` bytes of what `spans` hold; gives what is left.
+pub(crate) fn advance(mut spans: &mut [Span], mut bytes: usize) -> &mut [Span] {
+    while let Some(first) = spans.first_mut() {
+        if bytes < first.len() {
+            first.skip(bytes);
+            break;
+        }
+        bytes -= first.len();
+        spans = &mut spans[1..];
+    }
+    spans
+}
+
+/// Sends what it can without waiting. `Ok(None)` when the socket takes nothing now.
+///
+/// # Safety
+/// All spans are mapped readable memory for the length of the call.
+pub(crate) unsafe fn send(fd: BorrowedFd<'_>, spans: &[Span]) -> io::Result<Option<usize>> {
+    loop {
+        // SAFETY: an all-zero msghdr is a valid empty one.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = spans.as_ptr().cast_mut().cast();
+        message.msg_iovlen = spans.len().min(PIECES_MAX) as _;
+        // SAFETY: the spans are valid by the caller's promise; Span is an iovec.
+        let sent = unsafe {
+            libc::sendmsg(
+                fd.as_raw_fd(),
+                &raw const message,
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            )
+        };
+        if sent >= 0 {
+            return Ok(Some(sent as usize));
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::Interrupted => {}
+            io::ErrorKind::WouldBlock => return Ok(None),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Receives into the spans, waiting for the first byte when `block`. `Ok(None)` when nothing is there
+/// now, or a signal ended the wait; 0 at the end of the stream.
+///
+/// # Safety
+/// All spans are mapped writable memory for the length of the call, and nothing holds a reference
+/// to it.
+pub(crate) unsafe fn receive(
+    fd: BorrowedFd<'_>,
+    spans: &mut [Span],
+    block: bool,
+) -> io::Result<Option<usize>> {
+    loop {
+        // SAFETY: an all-zero msghdr is a valid empty one.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = spans.as_mut_ptr().cast();
+        message.msg_iovlen = spans.len().min(PIECES_MAX) as _;
+        let flags = if block { 0 } else { libc::MSG_DONTWAIT };
+        // SAFETY: the spans are valid by the caller's promise; Span is an iovec.
+        let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
+        if received >= 0 {
+            return Ok(Some(received as usize));
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::Interrupted if block => return Ok(None),
+            io::ErrorKind::Interrupted => {}
+            io::ErrorKind::WouldBlock => return Ok(None),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// [`receive`] into a slice of our own.
+pub(crate) fn receive_into(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    block: bool,
+) -> io::Result<Option<usize>> {
+    let mut spans = [Span::new(buffer.as_mut_ptr(), buffer.len())];
+    // SAFETY: the slice is ours for the length of the call.
+    unsafe { receive(fd, &mut spans, block) }
+}
+
+/// Connects to a unix socket. A server whose queue of connections stays full until the deadline does not answer.
+pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(socket)
+}
+
+/// Lets a unix socket hold more than it does by itself: with room for a few large payloads, neither end
+/// has to wait for the other all the time. The kernel cuts it to its own limit. TCP adapts by itself.
+pub(crate) fn deepen(fd: BorrowedFd<'_>) {
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, 1 << 20);
+}
+
+/// Bytes sent that the other end has not taken yet. `None` where that can't be told: over TCP a byte counts
+/// as taken when the other end's kernel has it.
+pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the call writes one int.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    (result == 0).then_some(bytes as usize)
+}
+
+/// Whether it is a Unix socket.
+pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_domain(fd).is_ok_and(|d| d == rustix::net::AddressFamily::UNIX)
+}
+
+/// What woke a waiter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// There is something to read, or the peer is gone.
+    pub(crate) readable: bool,
+    /// There is room to write, or the peer is gone.
+    pub(crate) writable: bool,
+    /// The bell was rung.
+    pub(crate) rung: bool,
+}
+
+impl Woken {
+    /// Time ran out.
+    pub(crate) fn nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Waits for the socket (for reading, for writing) or the bell, until the deadline.
+pub(crate) fn wait(
+    fd: BorrowedFd<'_>,
+    read: bool,
+    write: bool,
+    bell: Option<&Waker>,
+    deadline: Option<Instant>,
+) -> io::Result<Woken> {
+    loop {
+        if let Some(woken) = wait_or_signal(fd, read, write, bell, deadline)? {
+            return Ok(woken);
+        }
+    }
+}
+
+/// As [`wait`], but a signal ends it: then it gives `None`.
+pub(crate) fn wait_or_signal(
+    fd: BorrowedFd<'_>,
+    read: bool,
+    write: bool,
+    bell: Option<&Waker>,
+    deadline: Option<Instant>,
+) -> io::Result<Option<Woken>> {
+    let mut events = PollFlags::empty();
+    if read {
+        events |= PollFlags::IN;
+    }
+    if write {
+        events |= PollFlags::OUT;
+    }
+    let bell_fd = bell.map_or(fd, |b| b.0.as_fd());
+    let mut fds =
+        [PollFd::from_borrowed_fd(fd, events), PollFd::from_borrowed_fd(bell_fd, PollFlags::IN)];
+    let fds = if bell.is_some() { &mut fds[..] } else { &mut fds[..1] };
+    let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+    match poll(fds, left.map(timespec).as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    }
+    let got = fds[0].revents();
+    let gone = got.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+    Ok(Some(Woken {
+        readable: gone || got.contains(PollFlags::IN),
+        writable: gone || got.contains(PollFlags::OUT),
+        rung: fds.get(1).is_some_and(|f| !f.revents().is_empty()),
+    }))
+}
+
+pub(crate) fn timespec(d: Duration) -> Timespec {
+    Timespec { tv_sec: d.as_secs() as _, tv_nsec: d.subsec_nanos() as _ }
+}
+
+/// Wakes a thread that waits for it.
+#[derive(Debug)]
+pub(crate) struct Waker(OwnedFd);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub(crate) fn ring(&self) {
+        // It can fail only by being rung 2^64 times already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub(crate) fn silence(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Lets this process have at least `wanted` open files, as far as its hard limit allows.
+pub(crate) fn raise_file_limit(wanted: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|now| now < wanted) {
+        let current = Some(maximum.map_or(wanted, |max| max.min(wanted)));
+        // Where it is refused, accepting says so when files run out.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_advance_over_whole_and_partial_pieces() {
+        let bytes = [0u8; 10];
+        let make = || {
+            [
+                Span::new(bytes.as_ptr(), 3),
+                Span::new(bytes.as_ptr(), 0),
+                Span::new(bytes.as_ptr(), 7),
+            ]
+        };
+        for sent in 0..=10 {
+            let mut spans = make();
+            let left = advance(&mut spans, sent);
+            assert_eq!(left.iter().map(Span::len).sum::<usize>(), 10 - sent);
+            assert!(sent == 0 || left.first().is_none_or(|s| s.len() > 0));
+        }
+    }
+}

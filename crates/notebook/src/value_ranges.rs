@@ -1,0 +1,330 @@
+//! What a notebook's numbers and texts may be. A column of 64 bits can hold a count below 0 or an interval
+//! of no length; everything above this crate may rely on neither being there.
+
+use crate::codec::Damage;
+use crate::untrusted::QUOTE_CHARS;
+use iodyno_measure::Cell;
+use iodyno_units::text::quoted;
+use rusqlite::Row;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+
+/// The most operations of a run, and the most of any other count: at 10^9 a second that is 104 days.
+pub(crate) const COUNT_MAX: u64 = 1 << 53;
+/// The most bytes that a run moves: an exbibyte.
+pub(crate) const BYTES_MAX: u64 = 1 << 60;
+/// The longest time, ns: 36 years.
+pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
+/// The longest time that operations in flight at an edge of the window add up to, ns.
+const CARRIED_NS_MAX: u128 = 1 << 100;
+/// The most cells of a run that a reader looks at.
+pub(crate) const CELLS_MAX: usize = 100_000;
+/// The most targets, and the most workloads, of a run.
+pub(crate) const PARTS_MAX: usize = 10_000;
+/// The most runs of a notebook.
+pub(crate) const RUNS_MAX: usize = 1_000_000;
+
+/// A whole number of a row, 0 to `most`.
+pub(crate) fn number(
+    row: &Row,
+    table: &str,
+    column: &str,
+    most: u64,
+) -> rusqlite::Result<Result<u64, Damage>> {
+    let value = row.get_ref(column)?;
+    Ok(match value.as_i64() {
+        Ok(n) if u64::try_from(n).is_ok_and(|n| n <= most) => Ok(n as u64),
+        Ok(n) => Err(format!(
+            "`{column}` of a row of `{table}` is {n}, and must be a whole number from 0 to {most}"
+        )),
+        Err(_) => Err(not_a(table, column, "a whole number", value.data_type())),
+    })
+}
+
+/// What is said of a value of another type than its column has.
+pub(crate) fn not_a(
+    table: &str,
+    column: &str,
+    expected: &str,
+    found: rusqlite::types::Type,
+) -> Damage {
+    let found = format!("{found}").to_ascii_lowercase();
+    format!("`{column}` of a row of `{table}` is of type {found}, and must be {expected}")
+}
+
+/// Whether a run can have begun or ended then: from 1970 on, and while ns since then fit 63 bits.
+pub(crate) fn is_of_a_run(time: crate::Timestamp) -> bool {
+    (0..i64::MAX / 1_000_000).contains(&time.as_millisecond())
+}
+
+/// What a text of JSON holds, found without building it: nothing is allocated but keys with escapes.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    /// Memory that the text takes as a [`serde_json::Value`], bytes; about.
+    pub(crate) value_bytes: u64,
+    /// Memory that the text takes on the heap as a [`Cell`], bytes; at most, about.
+    pub(crate) cell_bytes: u64,
+    /// What is wrong with the first number that can't be added up.
+    pub(crate) wrong: Option<Damage>,
+}
+
+/// Memory of a cell without what its texts and lists hold, bytes. The second part is for the few maps whose
+/// keys are known.
+pub(crate) const CELL_BYTES: u64 = size_of::<Cell>() as u64 + 512;
+
+/// The key of the cell's one map with free keys.
+const FREE_KEYS: &str = "facts";
+/// The key of a list that a cell's text never holds: the series has a table of its own.
+const SERIES: &str = "series";
+/// Keys of any 64 bits: a seed, or the stamp of content.
+const ANY_64_BITS: [&str; 2] = ["seed", "stamp"];
+/// Keys of sums of 128 bits. The reader does not add them up; [`cell`] limits those that are subtracted.
+const SUMS: [&str; 4] = ["outstanding_area_ns", "carried_in_ns", "carried_out_ns", "span_sum_ns"];
+
+impl Look {
+    /// Looks at a text of JSON.
+    pub(crate) fn at(text: &str) -> serde_json::Result<Self> {
+        let mut look = Self::default();
+        let mut json = serde_json::Deserializer::from_str(text);
+        let part = Part { look: &mut look, key: "", place: Place::Field };
+        part.deserialize(&mut json)?;
+        json.end()?;
+        Ok(look)
+    }
+
+    fn number(&mut self, key: &str, n: i128) {
+        let is_free = ANY_64_BITS.contains(&key) || SUMS.contains(&key);
+        if n.unsigned_abs() > u128::from(TIME_NS_MAX) && !is_free {
+            self.found(format!("`{}` is {n}, beyond any measure", quoted(key, QUOTE_CHARS)));
+        }
+    }
+
+    fn found(&mut self, what: Damage) {
+        self.wrong.get_or_insert(what);
+    }
+}
+
+/// Where a value stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A field of a structure, or the whole text.
+    Field,
+    /// A field of a map with free keys.
+    Free,
+    /// An item of a list. A list that grows has room for up to twice its items.
+    Item,
+}
+
+/// One value within a text, with the key that it stands under.
+struct Part<'a> {
+    look: &'a mut Look,
+    key: &'a str,
+    place: Place,
+}
+
+/// A key, borrowed from the text where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Part<'_> {
+    /// Counts the value itself: as a `Value`, and as an item of a cell's list.
+    fn count(&mut self, value_bytes: u64, item_bytes: u64) {
+        self.look.value_bytes += 32 + value_bytes;
+        if self.place == Place::Item {
+            self.look.cell_bytes += item_bytes;
+            if self.key == SERIES {
+                self.look.found("its text has a series within".to_owned());
+            }
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Part<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(mut self) -> Result<(), E> {
+        self.count(0, 16);
+        Ok(())
+    }
+
+    fn visit_bool<E>(mut self, _: bool) -> Result<(), E> {
+        self.count(0, 16);
+        Ok(())
+    }
+
+    fn visit_u64<E>(mut self, n: u64) -> Result<(), E> {
+        self.count(0, 16);
+        self.look.number(self.key, n.into());
+        Ok(())
+    }
+
+    fn visit_i64<E>(mut self, n: i64) -> Result<(), E> {
+        self.count(0, 16);
+        self.look.number(self.key, n.into());
+        Ok(())
+    }
+
+    fn visit_f64<E>(mut self, _: f64) -> Result<(), E> {
+        self.count(0, 16);
+        Ok(())
+    }
+
+    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
+        let bytes = 32 + text.len() as u64;
+        self.count(bytes, 48);
+        self.look.cell_bytes += bytes;
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        self.count(0, 48);
+        let key = self.key;
+        loop {
+            let item = Part { look: &mut *self.look, key, place: Place::Item };
+            if items.next_element_seed(item)?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<(), A::Error> {
+        // A map's node has room for eleven fields, however few there are; each text is an allocation of its own.
+        self.count(640, 192);
+        let is_free = self.key == FREE_KEYS;
+        while let Some(Key(key)) = fields.next_key::<Key>()? {
+            let text_bytes = 32 + key.len() as u64;
+            self.look.value_bytes += 32 + text_bytes;
+            if is_free {
+                self.look.cell_bytes += 96 + text_bytes;
+            }
+            let place = if is_free { Place::Free } else { Place::Field };
+            fields.next_value_seed(Part { look: &mut *self.look, key: &key, place })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a cell that was read is one that could have been measured.
+pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
+    let key = &cell.key;
+    let times = [("window_ns", cell.window_ns), ("interval_ns", cell.interval_ns)];
+    for (name, ns) in times {
+        if ns > TIME_NS_MAX {
+            return Err(format!("a cell's `{name}` is {ns}, and must be at most {TIME_NS_MAX}"));
+        }
+    }
+    if cell.interval_ns == 0 && !cell.series.is_empty() {
+        return Err("a cell has a series and an `interval_ns` of 0".to_owned());
+    }
+    if !key.offered_iops.is_none_or(|rate| rate.is_finite() && rate >= 0.0) {
+        return Err("a cell's `offered_iops` is below 0".to_owned());
+    }
+    if key.blocks.iter().any(|&(_, share)| !(0.0..=1.0 + 1e-9).contains(&share)) {
+        return Err("a cell's `blocks` have a share outside 0 to 1".to_owned());
+    }
+    let used = &cell.resources;
+    let cpu = used.cpu_user_ns.iter().chain(&used.cpu_system_ns);
+    if cpu.map(|&ns| u128::from(ns)).sum::<u128>() > u128::from(TIME_NS_MAX) {
+        return Err("a cell's CPU times add up to more than its workers can have used".to_owned());
+    }
+    // Their difference is taken.
+    if [used.carried_in_ns, used.carried_out_ns].iter().any(|ns| ns.unsigned_abs() > CARRIED_NS_MAX)
+    {
+        return Err("a cell carries more time in or out than its operations can take".to_owned());
+    }
+    Ok(())
+}
+
+/// Sums over a run that stay within what 64 bits hold, and the memory that it takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    ops: u64,
+    bytes: u64,
+    window_ns: u64,
+}
+
+impl Totals {
+    /// Adds a cell.
+    pub(crate) fn add(&mut self, cell: &Cell) -> Result<(), Damage> {
+        self.window_ns = self.window_ns.saturating_add(cell.window_ns);
+        for interval in &cell.series {
+            for stats in interval.classes.iter().flatten() {
+                let counts = [
+                    stats.service.count(),
+                    stats.response.as_ref().map_or(0, iodyno_measure::Histogram::count),
+                ];
+                let errors = stats.errors.total();
+                let ops = counts.into_iter().fold(errors, u64::saturating_add);
+                self.ops = self.ops.saturating_add(ops);
+                self.bytes = self.bytes.saturating_add(stats.bytes);
+            }
+        }
+        let lateness = cell.lateness.as_ref().map_or(0, iodyno_measure::Histogram::count);
+        self.ops = self.ops.saturating_add(lateness);
+        for (what, sum, most) in [
+            ("operations", self.ops, 4 * COUNT_MAX),
+            ("bytes", self.bytes, BYTES_MAX),
+            ("ns of measured time", self.window_ns, TIME_NS_MAX),
+        ] {
+            if sum > most {
+                return Err(format!("its cells add up to {sum} {what}, and may to {most}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_can_not_be_are_found_wherever_they_stand() {
+        let of = |text: &str| Look::at(text).unwrap().wrong;
+        let sound =
+            r#"{"seed":18446744073709551615,"a":[1,-22,0.5,1e25],"b":{"c":1152921504606846976}}"#;
+        assert_eq!(of(sound), None);
+        for text in [r#"{"c":[1152921504606846977]}"#, r#"{"b":{"c":-9000000000000000000}}"#] {
+            assert!(of(text).unwrap().contains("`c`"), "{text}");
+        }
+    }
+
+    /// 32,768 operations outstanding for ten hours, and what is beyond 64 bits.
+    #[test]
+    fn sums_of_128_bits_have_no_limit_of_64() {
+        let long: u128 = 32_768 * 36_000 * 1_000_000_000;
+        for sum in [u128::from(TIME_NS_MAX), long, 1 << 64, u128::MAX] {
+            for key in SUMS {
+                let text = format!("{{\"resources\":{{\"{key}\":{sum}}}}}");
+                assert_eq!(Look::at(&text).unwrap().wrong, None, "{text}");
+            }
+        }
+        let text = format!("{{\"moved_bytes\":{long}}}");
+        assert!(Look::at(&text).unwrap().wrong.unwrap().contains("moved_bytes"));
+    }
+
+    #[test]
+    fn a_text_weighs_what_it_takes() {
+        let of = |text: &str| Look::at(text).unwrap();
+        let (few, many) = (of(r#"{"a":1}"#), of(r#"{"a":[1,1,1]}"#));
+        assert_eq!((few.cell_bytes, many.cell_bytes), (0, 48));
+        assert!(many.value_bytes > few.value_bytes);
+        assert!(of(r#"{"facts":{"a":"b"}}"#).cell_bytes > 160);
+        assert!(of(r#"{"verdicts":[{}]}"#).cell_bytes > 150);
+        assert!(of(r#"{"series":[0]}"#).wrong.is_some());
+        assert!(Look::at("{").is_err() && Look::at("1 2").is_err());
+        assert!(Look::at(&"[".repeat(1000)).is_err(), "not that deep");
+    }
+}

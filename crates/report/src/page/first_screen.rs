@@ -1,0 +1,476 @@
+//! The first screen: headline numbers with their intervals, what limits them, and the one plot that fits.
+
+use super::{grid, labels, load, method, rounds};
+use crate::figures::{Latency, is_about_bandwidth};
+use crate::repeats;
+use crate::run_verdict::RunVerdict;
+use crate::thresholds;
+use crate::verdict_groups::{self, Group};
+use iodyno_measure::statistics::batch;
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::{Cell, CellKey, Histogram, Level, Quantity};
+use iodyno_method::Findings;
+use iodyno_method::findings::{Row, Showed, StageFinding};
+use iodyno_notebook::{Run, Status};
+use iodyno_page::document::{Headline, Verdict};
+use iodyno_page::{Block, Quantity as Shown, Section, Tone};
+use iodyno_units::human;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+
+/// Headlines that fit a first screen.
+const HEADLINES_MAX: usize = 12;
+/// Names of cells beside a verdict.
+const NAMES_MAX: usize = 6;
+/// Confidence of intervals.
+const LEVEL: f64 = 0.95;
+
+/// Puts the first section before the others. It takes the first figure of theirs.
+pub(super) fn with(
+    run: &Run,
+    findings: Option<&Findings>,
+    mut sections: Vec<Section>,
+) -> Vec<Section> {
+    let mut blocks = Vec::new();
+    if let Some(words) = standing(run) {
+        blocks.push(Block::Text(words));
+    }
+    if let Some(findings) = findings {
+        blocks.push(Block::Text(what(run, findings)));
+    }
+    let headlines = findings.map_or_else(|| of_cells(run), of_method);
+    if !headlines.is_empty() {
+        blocks.push(Block::Headlines(headlines));
+    }
+    blocks.push(Block::Verdicts(verdicts(run, findings)));
+    let figure = sections.iter_mut().find_map(|section| {
+        let at = section.blocks.iter().position(|b| matches!(b, Block::Figure(_)))?;
+        Some(section.blocks.remove(at))
+    });
+    blocks.extend(figure);
+    sections.retain(|s| !s.blocks.is_empty());
+    let first =
+        Section { id: "result".to_owned(), title: "Result".to_owned(), blocks, folded: false };
+    sections.insert(0, first);
+    sections
+}
+
+/// How the run stands, where that limits what it says.
+fn standing(run: &Run) -> Option<String> {
+    match &run.status {
+        Status::Finished => None,
+        Status::Running => Some("The run goes on: these are its figures so far.".to_owned()),
+        Status::Interrupted => {
+            Some("The run was interrupted: what was measured is here.".to_owned())
+        }
+        Status::Crashed => {
+            Some("The process died before the run ended: what it had kept is here.".to_owned())
+        }
+        Status::Failed(why) => Some(format!("The run could not go on: {why}")),
+    }
+}
+
+/// The method, with the standard and all that deviates from it: never one without the other.
+fn what(run: &Run, findings: &Findings) -> String {
+    let mut words = vec![format!("{}.", sentence(&findings.about))];
+    if let Some(standard) = &findings.standard {
+        let setting =
+            findings.setting.as_ref().map_or(String::new(), |s| format!(", {s} settings"));
+        words.push(format!("By {standard}{setting}."));
+    }
+    if !findings.deviations.is_empty() {
+        let label = if findings.standard.is_some() { "NON-CONFORMANT" } else { "Changed" };
+        words.push(format!("{label}: {}.", findings.deviations.join("; ")));
+    }
+    if !findings.complete {
+        words.push(format!("Not finished: {}.", crate::method::how_to_finish(run)));
+    }
+    words.join(" ")
+}
+
+/// With a capital, and without the full stop that it may have.
+fn sentence(text: &str) -> String {
+    let text = text.trim().trim_end_matches('.');
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
+}
+
+/// One headline for each cell, or for each group of repeats.
+fn of_cells(run: &Run) -> Vec<Headline> {
+    let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
+    let repeated = repeats::of(run);
+    let cells = run
+        .cells
+        .iter()
+        .filter(|c| !merged || c.key.is_of_all_targets())
+        .filter(|c| c.key.repeat == 0);
+    let each = cells.take(HEADLINES_MAX).map(|cell| {
+        let of = repeated.iter().find(|r| {
+            r.key.name == cell.key.name
+                && r.key.target == cell.key.target
+                && matches!(r.metric.quantity, Quantity::Iops | Quantity::Bandwidth)
+                && r.metric.kind.is_none()
+        });
+        let mut headline = headline(cell);
+        if let Some(of) = of {
+            // Its figures are of all repeats; so is its name.
+            let key = CellKey { repeat: 0, ..cell.key.clone() };
+            let every = |c: &&Cell| CellKey { repeat: 0, ..c.key.clone() } == key;
+            headline.beside = beside(&run.cells.iter().filter(every).collect::<Vec<_>>());
+            headline.value = rate(cell, of.value);
+            if let Some(interval) = of.mean.and_then(|m| m.interval) {
+                headline.interval = format!(
+                    "{} to {} (95 %, over {} repeats)",
+                    rate(cell, interval.low),
+                    rate(cell, interval.high),
+                    of.count
+                );
+            }
+        }
+        let several = !merged && run.head.targets.len() > 1;
+        if several {
+            headline.name = format!("{} on {}", cell.key.name, cell.key.target);
+        }
+        headline
+    });
+    each.collect()
+}
+
+/// A rate in the unit that says most about the cell.
+fn rate(cell: &Cell, per_s: f64) -> String {
+    if is_about_bandwidth(cell.key.block_bytes()) {
+        human::throughput(per_s)
+    } else {
+        format!("{} IOPS", human::count(per_s))
+    }
+}
+
+fn headline(cell: &Cell) -> Headline {
+    let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
+    let total = cell.total();
+    let n = if about_bandwidth { total.bytes() } else { total.ops() };
+    let level = cell.verdicts.iter().map(|v| v.level).max();
+    Headline {
+        name: cell.key.name.clone(),
+        value: rate(cell, cell.per_second(n as f64)),
+        interval: within(cell, about_bandwidth),
+        beside: beside(&[cell]),
+        tone: level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, labels::tone),
+    }
+}
+
+/// Conditions, percentiles and number of I/Os of one cell, or of its repeats together.
+fn beside(cells: &[&Cell]) -> Vec<String> {
+    let mut beside: Vec<String> =
+        cells.first().map(|c| labels::conditions(&c.key)).into_iter().collect();
+    let (mut kinds, mut n) = (BTreeMap::<_, Histogram>::new(), 0);
+    for cell in cells {
+        let total = cell.total();
+        n += total.ops();
+        for (kind, stats) in total.iter().filter(|(_, s)| s.ops() > 0) {
+            kinds.entry(kind).or_default().merge(stats.response_time());
+        }
+    }
+    for (kind, response_time) in &kinds {
+        let latency = Latency::of(response_time);
+        let p50 = latency.percentiles_ns[0].map(|ns| human::time_ns(ns as f64));
+        let p99 = latency.percentiles_ns[2].map(|ns| human::time_ns(ns as f64));
+        if let Some(p50) = p50 {
+            let p99 = p99.map_or(String::new(), |p| format!(", p99 {p}"));
+            beside.push(format!("{} p50 {p50}{p99}", kind.name()));
+        }
+    }
+    beside.push(format!("n = {}", Shown::Count.words(n as f64)));
+    beside
+}
+
+/// The interval of a cell's mean rate from its own intervals, as batches; or why there is none.
+fn within(cell: &Cell, about_bandwidth: bool) -> String {
+    let whole = cell.series.len().saturating_sub(1);
+    let seconds = cell.interval_ns as f64 / 1e9;
+    let rates: Vec<f64> = cell.series[..whole]
+        .iter()
+        .map(|i| if about_bandwidth { i.bytes() } else { i.ops() } as f64 / seconds)
+        .collect();
+    let Ok(mean) = batch::mean(&rates, LEVEL) else {
+        let needed = 2 * batch::BATCHES_MIN;
+        let intervals = if whole == 1 { "interval" } else { "intervals" };
+        return format!("no interval: {whole} whole {intervals} of the series, it takes {needed}");
+    };
+    let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
+    let doubt = if mean.independent { "" } else { ", too narrow: the rate moves slowly" };
+    format!("{low} to {high} (95 %, within this run{doubt})")
+}
+
+/// What a method came to, in a few numbers.
+fn of_method(findings: &Findings) -> Vec<Headline> {
+    let several = findings.subjects.len() > 1;
+    let mut all = Vec::new();
+    for subject in &findings.subjects {
+        let on = if several { format!(" on {}", subject.target) } else { String::new() };
+        // As their sections stand: what the method is about goes before what prepared it.
+        let mut stages: Vec<&StageFinding> = subject.stages.iter().collect();
+        stages.sort_by_key(|s| std::cmp::Reverse(method::weight(s)));
+        for stage in stages {
+            let Some(showed) = &stage.showed else { continue };
+            // Of several stages that say the same, each says which it is.
+            let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
+            let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
+            // What prepared another stage is not taken for the result.
+            let prepares = matches!(showed, Showed::Series(_))
+                && subject.stages.iter().any(|s| method::weight(s) > 0);
+            let of = if is_one_of_several || prepares {
+                format!("{}: ", stage.name)
+            } else {
+                String::new()
+            };
+            let name = |what: &str| format!("{of}{what}{on}");
+            match showed {
+                Showed::Preparation { .. } => {}
+                Showed::Sweep(sweep) => {
+                    let (table, curve) = (&sweep.table, sweep.load.as_ref());
+                    let headline = |row: &Row, what: &str| of_row(row, &table.axes, name(what));
+                    if let Some((curve, best)) =
+                        curve.and_then(|l| Some((l, load::best(table, l)?)))
+                    {
+                        let under = if curve.ceilings.is_empty() {
+                            String::new()
+                        } else {
+                            format!(" under {}", curve.ceilings.join(" and "))
+                        };
+                        all.push(headline(&table.rows[best], &format!("best point{under}")));
+                        all.extend(quickest(&table.rows).map(|r| Headline {
+                            value: r.mean_ns.map_or(String::new(), human::time_ns),
+                            interval: "mean".to_owned(),
+                            ..headline(r, "lowest latency")
+                        }));
+                    } else if let Some(curve) = curve.filter(|_| load::is_open(table)) {
+                        // Each rate is just met: what tells is the latency at both ends.
+                        let mut ends: Vec<&Row> = curve
+                            .rows
+                            .iter()
+                            .map(|&i| &table.rows[i])
+                            .filter(|r| r.iops.is_some())
+                            .collect();
+                        ends.sort_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal));
+                        all.extend(ends.first().map(|r| headline(r, "least load")));
+                        if let [_, .., last] = ends.as_slice() {
+                            all.push(headline(last, "most load"));
+                        }
+                    } else if sweep.scaling.is_none() {
+                        let what = if table.rows.len() == 1 { stage.name.as_str() } else { "most" };
+                        all.extend(most(&table.rows).map(|r| headline(r, what)));
+                    }
+                    if let Some(scaling) = &sweep.scaling
+                        && let Some(last) = scaling.points.last()
+                    {
+                        all.push(Headline {
+                            name: name(&format!("{} {}", last.n, scaling.of)),
+                            value: format!("× {}", human::three_digits(last.speed_up)),
+                            interval: format!(
+                                "{} % of ideal",
+                                human::three_digits(last.efficiency * 100.0)
+                            ),
+                            beside: vec![format!("{} IOPS", human::count(last.throughput))],
+                            tone: Tone::Plain,
+                        });
+                    }
+                }
+                Showed::Rounds(rounds) => {
+                    let progress = rounds.steady.as_ref().map(|s| s.progress);
+                    let (value, tone) = match progress {
+                        Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
+                        Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
+                        // Cut short: what was not waited for was not missed either.
+                        _ => ("no steady state yet".to_owned(), Tone::Warning),
+                    };
+                    let window = if rounds.rounds == 0 {
+                        "no round was finished".to_owned()
+                    } else {
+                        format!("measured over rounds {} to {}", rounds.window_first, rounds.rounds)
+                    };
+                    all.push(Headline {
+                        name: format!("{}{on}", stage.name),
+                        value,
+                        interval: window,
+                        beside: vec![rounds.limits.clone()],
+                        tone,
+                    });
+                    let rows = &rounds.table.rows;
+                    let most = most(rows).map(|r| of_row(r, &rounds.table.axes, name("most")));
+                    let quickest = quickest(rows).map(|r| Headline {
+                        value: r.mean_ns.map_or(String::new(), human::time_ns),
+                        interval: "mean".to_owned(),
+                        ..of_row(r, &rounds.table.axes, name("lowest latency"))
+                    });
+                    // What the rounds wait for goes before.
+                    let about_latency = rounds
+                        .variables
+                        .first()
+                        .is_some_and(|v| rounds::quantity(&v.name) == Shown::LatencyNs);
+                    let both = if about_latency { [quickest, most] } else { [most, quickest] };
+                    all.extend(both.into_iter().flatten());
+                }
+                Showed::Series(series) => {
+                    // Of several, one after the other, the start of one is the end of another.
+                    if !is_one_of_several || series.samples.len() == 1 {
+                        all.push(of_row(&series.first, &[], name("at first")));
+                    }
+                    if series.samples.len() > 1 {
+                        all.push(of_row(&series.end, &[], name("at the end")));
+                    }
+                }
+                Showed::Points { points } => {
+                    for point in points {
+                        let mut headline =
+                            of_row(&point.row, &[], name(&format!("{} point", point.which)));
+                        headline.beside.insert(0, format!("OIO {}", point.row.oio));
+                        if !point.keeps {
+                            headline.tone = Tone::Warning;
+                            headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
+                        }
+                        all.push(headline);
+                    }
+                }
+            }
+        }
+    }
+    all.truncate(HEADLINES_MAX);
+    all
+}
+
+fn most(rows: &[Row]) -> Option<&Row> {
+    rows.iter()
+        .filter(|r| r.iops.is_some())
+        .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal))
+}
+
+fn quickest(rows: &[Row]) -> Option<&Row> {
+    rows.iter()
+        .filter(|r| r.mean_ns.is_some())
+        .min_by(|a, b| a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(Ordering::Equal))
+}
+
+fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
+    let interval = row.iops_half_width.map_or(String::new(), |share| {
+        format!("± {} % (95 %, over {} cells)", human::three_digits(share * 100.0), row.n)
+    });
+    let mut beside = Vec::new();
+    if !row.at.is_empty() {
+        let at = axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
+        beside.push(at.collect::<Vec<_>>().join(", "));
+    }
+    let p50 = row.nines_ns.first().copied().flatten();
+    let p99 = row.nines_ns.get(1).copied().flatten();
+    if let (Some(p50), Some(p99)) = (p50, p99) {
+        beside.push(format!(
+            "p50 {}, p99 {}",
+            human::time_ns(p50 as f64),
+            human::time_ns(p99 as f64)
+        ));
+    }
+    beside.push(format!("n = {}", Shown::Count.words(row.ops as f64)));
+    Headline {
+        name,
+        value: match (row.iops, row.bytes_per_s) {
+            (Some(_), Some(bytes_per_s)) if grid::is_large(row, axes) => {
+                human::throughput(bytes_per_s)
+            }
+            (Some(iops), _) => format!("{} IOPS", human::count(iops)),
+            _ => "–".to_owned(),
+        },
+        interval,
+        beside,
+        tone: row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, labels::tone),
+    }
+}
+
+/// Verdicts, the gravest first; what holds for several cells is said once. Thresholds go before.
+pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
+    let standing = RunVerdict::of(run);
+    let own = thresholds::own(run);
+    let required = thresholds::outcomes(run, &own);
+    let mut all: Vec<Verdict> = required
+        .iter()
+        .map(|outcome| {
+            let value =
+                outcome.value.map_or("unknown".to_owned(), |v| outcome.metric.quantity.human(v));
+            Verdict {
+                code: "THRESHOLD".to_owned(),
+                tone: if outcome.held { Tone::Good } else { Tone::Bad },
+                text: format!(
+                    "{}: {} ({value}){}",
+                    outcome.threshold,
+                    if outcome.held { "held" } else { "not held" },
+                    outcome.why.as_ref().map_or(String::new(), |w| format!("; {w}"))
+                ),
+                of: outcome.cell.map(|c| labels::name(run, c)).into_iter().collect(),
+            }
+        })
+        .collect();
+    all.extend(standing.verdicts.iter().map(|v| Verdict {
+        code: v.code.clone(),
+        tone: labels::tone(v.level),
+        text: v.text.clone(),
+        of: vec!["the run".to_owned()],
+    }));
+    let by_code = findings.is_some();
+    let count = verdict_groups::count(&run.cells, by_code);
+    all.extend(verdict_groups::groups(&run.cells, by_code).into_iter().map(|group| {
+        let Group { verdict, cells, same_text } = group;
+        let first = &run.cells[cells[0]].key;
+        // Sound cells do not make a run VALID whose method says otherwise.
+        let level = match verdict.level {
+            Level::Valid if standing.is_doubted() => Level::Note,
+            level => level,
+        };
+        Verdict {
+            code: verdict.code.clone(),
+            tone: labels::tone(level),
+            text: if level != verdict.level {
+                format!("each by itself: {}", verdict.text)
+            } else if same_text {
+                verdict.text.clone()
+            } else {
+                // Its numbers are those of one cell, and the table of cells has all.
+                format!(
+                    "{} (so of {}; the others in their own numbers)",
+                    verdict.text,
+                    labels::name(run, first)
+                )
+            },
+            of: of_cells_named(run, &cells, count),
+        }
+    }));
+    all
+}
+
+/// The cells of a verdict in few words: how many of the `count` there are, then some of their names. Cells of
+/// several rounds share a name.
+fn of_cells_named(run: &Run, cells: &[usize], count: usize) -> Vec<String> {
+    if run.cells.len() == 1 {
+        return Vec::new();
+    }
+    if cells.len() == count && count > 1 {
+        return vec![format!("all {count} cells")];
+    }
+    let mut names: Vec<String> = Vec::new();
+    for &cell in cells {
+        let name = labels::name(run, &run.cells[cell].key);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut of = Vec::new();
+    if names.len() < cells.len() || names.len() > NAMES_MAX {
+        of.push(format!("{} of {count} cells", cells.len()));
+    }
+    let more = names.len().saturating_sub(NAMES_MAX);
+    names.truncate(NAMES_MAX);
+    of.extend(names);
+    if more > 0 {
+        of.push(format!("and {more} other names"));
+    }
+    of
+}

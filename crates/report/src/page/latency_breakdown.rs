@@ -1,0 +1,254 @@
+//! Where the time of an I/O goes. Of emulated storage the machine tells, phase by phase; of real storage
+//! the workers' stamps tell submission and reaping from the device and all waiting. Where submission is the
+//! I/O itself (pread, a mapping, memory) the processor time is told from the rest.
+
+use super::labels;
+use iodyno_measure::{Cell, Spent, SpentOf};
+use iodyno_notebook::Run;
+use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape};
+use iodyno_units::human;
+
+/// Cells in one figure.
+const CELLS_MAX: usize = 16;
+/// Phases that are told apart: as many as there are colours, one of which is for all others.
+const PHASES_MAX: usize = 8;
+
+/// The part within the latency that the workers' stamps tell apart.
+const SUBMISSION: &str = "submission";
+/// The workers' own processor time.
+const USER: &str = "iodyno: make, submit and reap";
+
+/// A bar: its name, and its parts with their times, ns.
+type Bar = (String, Vec<(String, f64)>);
+
+/// One bar for each group of cells and kind of operation: the cells of a group are of the same point.
+pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Option<Figure> {
+    let groups: Vec<&(String, Vec<&Cell>)> = groups
+        .iter()
+        .filter(|(_, cells)| cells.iter().any(|c| c.total().ops() > 0))
+        .take(CELLS_MAX)
+        .collect();
+    let cells: Vec<&Cell> = groups.iter().flat_map(|(_, cells)| cells).copied().collect();
+    let is_emulated = cells.iter().any(|c| c.evidence.virtual_time);
+    let bars: Vec<Bar> = if is_emulated {
+        groups.iter().flat_map(|(name, cells)| emulated(name, cells)).collect()
+    } else {
+        groups
+            .iter()
+            .filter_map(|(name, cells)| stamped(name, cells).or_else(|| charged(name, cells)))
+            .collect()
+    };
+    if bars.is_empty() {
+        return None;
+    }
+    let largest = |bar: &Bar| {
+        let total: f64 = bar.1.iter().map(|p| p.1).sum();
+        let part = bar.1.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(format!(
+            "{}: {} of {} are {}",
+            bar.0,
+            human::time_ns(part.1),
+            human::time_ns(total),
+            part.0
+        ))
+    };
+    let said: Vec<String> = bars.iter().take(3).filter_map(largest).collect();
+    let mut phases: Vec<(String, f64)> = Vec::new();
+    for (name, ns) in bars.iter().flat_map(|b| &b.1) {
+        match phases.iter_mut().find(|p| p.0 == *name) {
+            Some(phase) => phase.1 += ns,
+            None => phases.push((name.clone(), *ns)),
+        }
+    }
+    // Those that take most have a colour of their own; the order is that of the way.
+    let mut by_size: Vec<usize> = (0..phases.len()).collect();
+    by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
+    let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
+    let kept = &by_size[..by_size.len().min(keep)];
+    // Cells differ by orders of magnitude: shares can be laid beside one another, and the mean is in the
+    // name.
+    let total = |bar: &Bar| bar.1.iter().map(|p| p.1).sum::<f64>();
+    let of = |bar: &Bar, name: &str| {
+        bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>() / total(bar)
+    };
+    let mut series: Vec<Series> = Vec::new();
+    for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
+        let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
+        let rank = kept.iter().position(|k| *k == i).unwrap_or(0);
+        // Where there is one for each, it is that of its place on the way, in every report.
+        let color = if phases.len() > PHASES_MAX { rank } else { i };
+        series.push(Series {
+            name: name.clone(),
+            mark: Mark::Stack,
+            color,
+            points: points.collect(),
+        });
+    }
+    if kept.len() < phases.len() {
+        let rest = |bar: &Bar| {
+            let others = phases.iter().enumerate().filter(|(i, _)| !kept.contains(i));
+            others.map(|(_, (name, _))| of(bar, name)).sum::<f64>()
+        };
+        let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, rest(bar)));
+        series.push(Series {
+            name: "all else".to_owned(),
+            mark: Mark::Stack,
+            color: PHASES_MAX - 1,
+            points: points.collect(),
+        });
+    }
+    let has = |part: &str| phases.iter().any(|p| p.0 == part);
+    let mut notes = Vec::new();
+    if is_emulated {
+        notes.push("Averages of the I/Os, or of one page of a read where its pages go side by side, over the measured time.");
+    }
+    if has(SUBMISSION) {
+        notes.push("By the workers' stamps, of about one turn in a millisecond. Submission is within the latency: until the call that handed the I/O over, with its whole batch, returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The device cannot be told from the kernel's way there and back, nor from waiting.");
+    }
+    if has(USER) {
+        notes.push("The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting.");
+    }
+    let named = |bar: &Bar| format!("{} ({})", bar.0, human::time_ns(total(bar)));
+    let share = Axis {
+        range: Some((0.0, 1.0)),
+        ..Axis::from_zero("share of the time of an I/O", Quantity::Share)
+    };
+    Some(Figure {
+        id: id.to_owned(),
+        title: "Where the time of an I/O goes".to_owned(),
+        summary: format!("{}.", said.join("; ")),
+        conditions: labels::line_of(run, None, cells.iter().copied()),
+        shape: Shape::Plot(Plot {
+            x: Axis::categories("", bars.iter().map(named).collect()),
+            panels: vec![Panel::new(share, series)],
+            spans: Vec::new(),
+        }),
+        notes: notes.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+/// The reads and the writes of an emulated cell.
+fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
+    let parts = |wanted: &[SpentOf]| -> Vec<(String, f64)> {
+        let mine = |s: &&Spent| wanted.contains(&s.of) && s.count > 0 && s.total_ns > 0;
+        let mut sums: Vec<(&Spent, f64, f64)> = Vec::new();
+        for spent in cells.iter().flat_map(|c| &c.evidence.spent).filter(mine) {
+            let (total, count) = (spent.total_ns as f64, spent.count as f64);
+            match sums.iter_mut().find(|s| s.0.phase == spent.phase && s.0.of == spent.of) {
+                Some(sum) => (sum.1, sum.2) = (sum.1 + total, sum.2 + count),
+                None => sums.push((spent, total, count)),
+            }
+        }
+        sums.into_iter().map(|(s, total, count)| (s.phase.clone(), total / count)).collect()
+    };
+    let reads = parts(&[SpentOf::Read, SpentOf::Page]);
+    let writes = parts(&[SpentOf::Write]);
+    let both = !reads.is_empty() && !writes.is_empty();
+    let named = |kind: &str| if both { format!("{name}, {kind}") } else { name.to_owned() };
+    [(named("read"), reads), (named("write"), writes)]
+        .into_iter()
+        .filter(|(_, parts)| !parts.is_empty())
+        .collect()
+}
+
+/// The mean latency over all operations of the cells, ns, and how many there were.
+fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
+    let (mut ops, mut sum_ns) = (0.0, 0.0);
+    for cell in cells {
+        let total = cell.total();
+        ops += total.ops() as f64;
+        sum_ns += total.iter().map(|(_, s)| s.service.sum_ns() as f64).sum::<f64>();
+    }
+    (sum_ns / ops, ops)
+}
+
+/// A real cell whose engine hands operations over: by the workers' stamps.
+fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
+    let mean_of = |phase: &str| {
+        let spent = cells.iter().flat_map(|c| &c.evidence.spent);
+        let (mut total, mut count) = (0.0, 0.0);
+        for s in spent.filter(|s| s.of == SpentOf::Operation && s.phase == phase) {
+            (total, count) = (total + s.total_ns as f64, count + s.count as f64);
+        }
+        (count > 0.0).then(|| total / count)
+    };
+    let (submission_ns, reaping_ns) = (mean_of("submission")?, mean_of("reaping")?);
+    let (mean_ns, _) = mean_ns(cells);
+    let parts = vec![
+        (SUBMISSION.to_owned(), submission_ns.min(mean_ns)),
+        ("device, kernel and waiting".to_owned(), (mean_ns - submission_ns).max(0.0)),
+        ("reaping".to_owned(), reaping_ns),
+    ];
+    Some((name.to_owned(), parts))
+}
+
+/// A real cell whose calls carry the I/O out: processor time in user mode and in the kernel, and the rest
+/// of the mean latency.
+fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
+    let sum = |of: &dyn Fn(&Cell) -> f64| cells.iter().map(|c| of(c)).sum::<f64>();
+    let (mean_ns, ops) = mean_ns(cells);
+    let user_ns = sum(&|c| c.resources.cpu_user_ns.iter().sum::<u64>() as f64) / ops;
+    let kernel_ns = sum(&|c| c.resources.cpu_system_ns.iter().sum::<u64>() as f64) / ops;
+    let is_known = cells.iter().all(|c| !c.evidence.in_process && !c.evidence.virtual_time)
+        && user_ns + kernel_ns > 0.0
+        && user_ns + kernel_ns <= mean_ns;
+    is_known.then(|| {
+        let parts = vec![
+            (USER.to_owned(), user_ns),
+            ("kernel, on the workers' time".to_owned(), kernel_ns),
+            ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
+        ];
+        (name.to_owned(), parts)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_measure::{Evidence, Interval};
+    use iodyno_units::OpKind;
+
+    /// Two cells of one point, of 100 operations of 10 µs and of 300 of 30 µs: 25 µs on average.
+    fn cells(spent: [&[(&str, u64, u64)]; 2]) -> Vec<Cell> {
+        let each = [(100, 10_000), (300, 30_000)].into_iter().zip(spent);
+        each.map(|((ops, latency_ns), spent)| {
+            let mut interval = Interval::default();
+            interval.class_mut(OpKind::Read).service.record_n(latency_ns, ops);
+            let spent = spent.iter().map(|(phase, total_ns, count)| Spent {
+                phase: (*phase).to_owned(),
+                of: SpentOf::Operation,
+                total_ns: *total_ns,
+                count: *count,
+            });
+            let evidence = Evidence { spent: spent.collect(), ..Evidence::default() };
+            let mut cell = Cell { series: vec![interval], evidence, ..Cell::default() };
+            cell.resources.cpu_user_ns = vec![ops * 1_000];
+            cell.resources.cpu_system_ns = vec![ops * 4_000, ops * 1_000];
+            cell
+        })
+        .collect()
+    }
+
+    #[test]
+    fn stamps_are_weighed_by_their_operations_and_the_rest_is_the_device() {
+        let cells = cells([
+            &[("submission", 40_000, 10), ("reaping", 1_000, 10)],
+            &[("submission", 60_000, 40), ("reaping", 14_000, 40)],
+        ]);
+        let (_, parts) = stamped("point", &cells.iter().collect::<Vec<_>>()).unwrap();
+        let of = |i: usize| (parts[i].0.as_str(), parts[i].1);
+        assert_eq!(of(0), (SUBMISSION, 2_000.0));
+        assert_eq!(of(1), ("device, kernel and waiting", 23_000.0));
+        assert_eq!(of(2), ("reaping", 300.0));
+        assert_eq!(parts.len(), 3);
+    }
+
+    #[test]
+    fn without_stamps_the_processor_time_is_told() {
+        let cells = cells([&[], &[]]);
+        let cells: Vec<&Cell> = cells.iter().collect();
+        assert_eq!(stamped("point", &cells), None);
+        let (_, parts) = charged("point", &cells).unwrap();
+        assert_eq!(parts.iter().map(|p| p.1).collect::<Vec<_>>(), [1_000.0, 5_000.0, 19_000.0]);
+    }
+}

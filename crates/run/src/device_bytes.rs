@@ -1,0 +1,205 @@
+//! Whose bytes a device moved: those of a run through the stacks of its targets, and those of others.
+
+use crate::foreign_activity::device_number;
+use iodyno_measure::{Cell, Reached, Storage, StorageEnd, StorageLayer};
+use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
+use iodyno_units::OpKind;
+
+/// Below this much of our own I/O, what others did is not compared with it.
+const MOVED_BYTES_MIN: u64 = 64 << 20;
+
+/// File systems that write each block to a new place, and where it is to a tree or a table.
+const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
+
+/// By target, the bytes that its device moved beyond those of this run, as a share of the run's. A device may carry
+/// other targets of the run too, directly or at the bottom of their stacks. None where these can't be kept apart:
+/// what a page cache holds back comes later, what a server does is not known, and a copy-on-write file system reads
+/// and writes metadata of its own with each small I/O.
+pub(crate) fn foreign_shares(
+    inspections: &[Inspection],
+    cells: &[Cell],
+    moved: &[Option<DiskStats>],
+) -> Vec<Option<f64>> {
+    let all_bytes = |stats: &DiskStats| stats.read_bytes + stats.written_bytes;
+    let one = |(i, cell): (usize, &Cell)| {
+        let dev = device_number(&inspections[i])?;
+        let all = all_bytes(moved[i].as_ref()?);
+        let of_file = inspections[i].file_system.as_ref();
+        let copies = of_file.is_some_and(|fs| COPY_ON_WRITE.contains(&fs.fs_type.as_str()));
+        if cell.evidence.direct != Some(true) || copies {
+            return None;
+        }
+        let mut ours = 0;
+        for (j, other) in inspections.iter().enumerate() {
+            let bytes = cells[j].resources.moved_bytes;
+            if device_number(other) == Some(dev) {
+                ours += bytes;
+                continue;
+            }
+            let Some(stack) = other.stack.as_ref().filter(|stack| may_pass(stack, dev)) else {
+                continue;
+            };
+            let is_held_back = cells[j].evidence.direct == Some(false);
+            if is_held_back
+                || stack.anywhere
+                || !stack.page_cache.is_empty()
+                || stack.layers.iter().any(is_copy_on_write)
+            {
+                return None;
+            }
+            // Its own device tells what its file system added.
+            ours += moved[j].as_ref().map_or(bytes, |stats| all_bytes(stats).max(bytes));
+        }
+        // Short cells are dominated by whatever the file system does once.
+        let own = cell.resources.moved_bytes;
+        (own >= MOVED_BYTES_MIN).then(|| all.saturating_sub(ours) as f64 / ours.max(1) as f64)
+    };
+    cells.iter().enumerate().map(one).collect()
+}
+
+/// Whether a layer of a stack is such a file system: its name begins with the type.
+fn is_copy_on_write(layer: &Layer) -> bool {
+    let fs_type = layer.name.split(' ').next().unwrap_or_default();
+    layer.kind == LayerKind::FileSystem && COPY_ON_WRITE.contains(&fs_type)
+}
+
+/// Whether I/O through this stack may be I/O of the device.
+fn may_pass(stack: &Stack, dev: DevNo) -> bool {
+    stack.anywhere || stack.passes(dev)
+}
+
+/// By target, what stores its bytes, and how many of its cell's bytes reached that.
+pub(crate) fn storage(
+    inspections: &[Inspection],
+    cells: &[Cell],
+    counted: &[(Option<Counted>, Option<Counted>)],
+) -> Vec<Option<Storage>> {
+    let stacks: Vec<Option<&Stack>> = inspections.iter().map(|i| i.stack.as_ref()).collect();
+    let issued: Vec<Counted> = cells.iter().map(issued).collect();
+    let moved: Vec<Option<Counted>> =
+        counted.iter().map(|(before, after)| Some((*after)?.since(&(*before)?))).collect();
+    let taken: Vec<Option<Counted>> =
+        (0..cells.len()).map(|j| taken(stacks[j]?, &cells[j], issued[j], moved[j])).collect();
+    let one = |i: usize| {
+        let stack = stacks[i]?;
+        let mut found = described(stack);
+        if !stack.anywhere {
+            found.device_written_bytes = counted[i].0.map(|before| before.written_bytes);
+        }
+        let of_memory = || (stack.end == End::Memory).then(Counted::default);
+        let reached = share_of(i, &stacks, &taken, &moved).or_else(of_memory);
+        found.reached = reached.map(|reached| Reached {
+            issued_read_bytes: issued[i].read_bytes,
+            device_read_bytes: reached.read_bytes,
+            issued_written_bytes: issued[i].written_bytes,
+            device_written_bytes: reached.written_bytes,
+        });
+        Some(found)
+    };
+    (0..stacks.len()).map(one).collect()
+}
+
+/// The stack, in the form of evidence.
+fn described(stack: &Stack) -> Storage {
+    let word = |kind: LayerKind| {
+        let word = serde_json::to_value(kind).ok();
+        word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let layer = |l: &Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
+    let sizes = stack.lowest.iter().map(|lowest| lowest.size_bytes);
+    let turns = stack.lowest.iter().map(|lowest| lowest.rotational);
+    Storage {
+        layers: stack.layers.iter().map(layer).collect(),
+        end: match stack.end {
+            End::Unknown => StorageEnd::Unknown,
+            End::Device => StorageEnd::Device,
+            End::Served => StorageEnd::Served,
+            End::Remote => StorageEnd::Remote,
+            End::Emulated => StorageEnd::Emulated,
+            End::Memory => StorageEnd::Memory,
+        },
+        lowest: stack.lowest.iter().map(|lowest| lowest.name.clone()).collect(),
+        page_cache: stack.page_cache.clone(),
+        reached: None,
+        device_bytes: sizes.sum::<Option<u64>>().filter(|bytes| *bytes > 0),
+        device_written_bytes: None,
+        // One that turns decides; else all must be known not to.
+        rotational: turns
+            .reduce(|a, b| match (a, b) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            })
+            .flatten(),
+    }
+}
+
+/// What a cell's reads and writes moved, from its first operation to its last: of all that was moved, the share that
+/// each had in the window.
+fn issued(cell: &Cell) -> Counted {
+    let total = cell.total();
+    let of = |kind| total.class(kind).map_or(0, |class| class.bytes);
+    let all: u64 = OpKind::ALL.iter().map(|kind| of(*kind)).sum();
+    let scaled = |bytes: u64| {
+        let moved = cell.resources.moved_bytes.max(all);
+        (u128::from(bytes) * u128::from(moved) / u128::from(all.max(1))) as u64
+    };
+    Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
+}
+
+/// What a target's own I/O moved at the bottom of its stack, for sure: nothing where a page cache, a server or an
+/// emulated device may have answered, and no more than was counted there. None: that is not known.
+fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
+    if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
+        return None;
+    }
+    match stack.end {
+        End::Device if !stack.lowest.is_empty() => Some(Counted {
+            read_bytes: issued.read_bytes.min(moved?.read_bytes),
+            written_bytes: issued.written_bytes.min(moved?.written_bytes),
+        }),
+        // All of it comes over the network, which is counted with the disks.
+        End::Remote => Some(issued),
+        _ => None,
+    }
+}
+
+/// Of what the bottom of target `i` moved, what can be its own: all but what the run's other targets with simpler
+/// stacks took of it for sure. What others did there counts for the target: it may hide that memory
+/// answered, and never makes an honest target a doubtful one.
+fn share_of(
+    i: usize,
+    stacks: &[Option<&Stack>],
+    taken: &[Option<Counted>],
+    moved: &[Option<Counted>],
+) -> Option<Counted> {
+    let (mine, mut left) = (stacks[i]?, moved[i]?);
+    let depth =
+        |j: usize| stacks[j].map(|s| (s.anywhere, !s.page_cache.is_empty(), s.layers.len()));
+    for (j, other) in stacks.iter().enumerate() {
+        let is_before = j != i && (depth(j), j) < (depth(i), i);
+        if is_before
+            && other.is_some_and(|other| is_counted_for(mine, other))
+            && let Some(taken) = taken[j]
+        {
+            left.read_bytes = left.read_bytes.saturating_sub(taken.read_bytes);
+            left.written_bytes = left.written_bytes.saturating_sub(taken.written_bytes);
+        }
+    }
+    Some(left)
+}
+
+/// Whether all bytes that `other` moves at its bottom are among those that are counted for `mine`.
+fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
+    match other.lowest.as_slice() {
+        _ if mine.anywhere => true,
+        // A partition's bytes are its disk's, too.
+        [_] => mine.lowest.iter().any(|lowest| other.passes(lowest.dev)),
+        [] => false,
+        all => all.iter().all(|theirs| mine.lowest.iter().any(|lowest| lowest.dev == theirs.dev)),
+    }
+}
+
+#[cfg(test)]
+#[path = "device_bytes_tests.rs"]
+mod tests;

@@ -1,0 +1,197 @@
+//! What happens around a cell and is not ours: I/O of others on the same device, processor time
+//! stolen by the hypervisor, settings, heat, interrupts. Read before it and after it; what it means is said by
+//! the verdicts.
+
+use crate::device_bytes;
+use iodyno_measure::{Cell, Conditions};
+use iodyno_target::{
+    Counted, DevNo, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
+    SysRoot, raid_at_work, used_share,
+};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// What is around the cells at one instant.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    machine: MachineState,
+    cpu: Option<CpuTimes>,
+    /// By target, of the device that it is or lies on directly.
+    disks: Vec<Option<DiskStats>>,
+    /// By target, of what is at the bottom of its stack.
+    bottoms: Vec<Option<Counted>>,
+    /// By target, the device that carries it.
+    devices: Vec<Option<DeviceState>>,
+    /// By target, what its RAID sets do for themselves.
+    raid: Vec<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CpuTimes {
+    total: u64,
+    stolen: u64,
+}
+
+impl Surroundings {
+    /// Reads the counters and settings of the machine and of every target's device.
+    pub(crate) fn before(inspections: &[Inspection]) -> Self {
+        let mut found = Self::state(inspections);
+        // The counters last, and after the cell first: what is read here is no I/O of the cell's.
+        found.count(inspections);
+        found
+    }
+
+    /// The same, right after the cell.
+    pub(crate) fn after(inspections: &[Inspection]) -> Self {
+        let mut counted = Self::default();
+        counted.count(inspections);
+        Self { disks: counted.disks, bottoms: counted.bottoms, ..Self::state(inspections) }
+    }
+
+    fn count(&mut self, inspections: &[Inspection]) {
+        let root = SysRoot::real();
+        let disk = |i: &Inspection| DiskStats::read(&root, device_number(i)?);
+        self.disks = inspections.iter().map(disk).collect();
+        let bottom = |i: &Inspection| i.stack.as_ref()?.count(&root);
+        self.bottoms = inspections.iter().map(bottom).collect();
+    }
+
+    fn state(inspections: &[Inspection]) -> Self {
+        let root = SysRoot::real();
+        let carrier = |i: &Inspection| i.physical.first().or(i.device.as_ref()).map(|d| d.dev);
+        let devices =
+            inspections.iter().map(|i| carrier(i).and_then(|dev| DeviceState::now(&root, dev)));
+        let cpu = std::fs::read_to_string("/proc/stat").ok().and_then(|text| cpu_times(&text));
+        Self {
+            machine: MachineState::now(&root),
+            cpu,
+            devices: devices.collect(),
+            raid: inspections.iter().map(|i| raid_at_work(&root, i)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Puts what was so, and what changed since `before`, into the evidence of these targets' cells.
+    pub(crate) fn judge(&self, before: &Self, inspections: &[Inspection], cells: &mut [Cell]) {
+        let steal = match (before.cpu, self.cpu) {
+            (Some(a), Some(b)) if b.total > a.total => {
+                Some((b.stolen - a.stolen) as f64 / (b.total - a.total) as f64)
+            }
+            _ => None,
+        };
+        let pairs = self.disks.iter().zip(&before.disks);
+        let moved: Vec<Option<DiskStats>> =
+            pairs.map(|(now, then)| Some((*now)?.since(&(*then)?))).collect();
+        let foreign = device_bytes::foreign_shares(inspections, cells, &moved);
+        let bottoms = before.bottoms.iter().copied().zip(self.bottoms.iter().copied());
+        let bottoms: Vec<_> = bottoms.collect();
+        let storage = device_bytes::storage(inspections, cells, &bottoms);
+        let found = foreign.into_iter().zip(storage).enumerate();
+        for ((i, (foreign, storage)), cell) in found.zip(cells.iter_mut()) {
+            cell.evidence.steal_share = steal;
+            cell.evidence.conditions = Some(self.conditions(before, i, &inspections[i]));
+            cell.evidence.foreign_share = foreign;
+            cell.evidence.storage = storage;
+        }
+    }
+
+    /// The conditions of target `i`.
+    fn conditions(&self, before: &Self, i: usize, inspection: &Inspection) -> Conditions {
+        let facts = machine_facts();
+        let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let (now, then) = (&self.machine, &before.machine);
+        let mut found = Conditions {
+            governor: now.governor.clone(),
+            turbo: now.turbo,
+            processor_throttles: since(now.throttles, then.throttles),
+            clock_source: now.clock_source.clone(),
+            hypervisor: facts.hypervisor,
+            mitigations: Some(facts.mitigated),
+            swapped_pages: since(now.swapped_pages, then.swapped_pages),
+            major_faults: since(now.major_faults, then.major_faults),
+            changed: now.changed_since(then),
+            file_system_used: file_system_used(inspection),
+            ..Conditions::default()
+        };
+        found.raid_at_work.clone_from(&self.raid[i]);
+        for words in &before.raid[i] {
+            if !found.raid_at_work.contains(words) {
+                found.raid_at_work.push(words.clone());
+            }
+        }
+        if let (Some(a), Some(b)) = (before.disks[i], self.disks[i]) {
+            found.in_flight_before = Some(a.reads_in_flight + a.writes_in_flight);
+            found.discarded_bytes = Some(b.since(&a).discarded_bytes);
+        }
+        if let (Some(a), Some(b)) = (&before.devices[i], &self.devices[i]) {
+            found.changed.extend(b.changed_since(a));
+            let interrupts = b.interrupts_since(a);
+            found.interrupts = interrupts.map(|(n, _)| n);
+            found.interrupts_on_one = interrupts.map(|(_, share)| share);
+            found.temperature_c = b.device.temperature_c;
+            found.temperature_warning_c = b.device.temperature_warning_c;
+            found.physical_block_bytes = b.device.physical_block_bytes;
+            found.write_cache.clone_from(&b.device.write_cache);
+            found.link_below =
+                b.device.pcie.as_ref().filter(|l| l.is_below_capability()).map(link_in_words);
+        }
+        found
+    }
+}
+
+/// `8.0 GT/s PCIe x2, and could at 16.0 GT/s PCIe x4`.
+fn link_in_words(link: &PcieLink) -> String {
+    let words = |speed: &Option<String>, width: Option<u64>| {
+        let speed = speed.as_deref().unwrap_or("an unknown speed");
+        width.map_or(speed.to_owned(), |lanes| format!("{speed} x{lanes}"))
+    };
+    format!(
+        "{}, and could at {}",
+        words(&link.current_speed, link.current_width),
+        words(&link.max_speed, link.max_width)
+    )
+}
+
+/// What does not change while a process lives.
+struct Facts {
+    hypervisor: Option<bool>,
+    mitigated: u32,
+}
+
+fn machine_facts() -> &'static Facts {
+    static FACTS: OnceLock<Facts> = OnceLock::new();
+    FACTS.get_or_init(|| {
+        let facts = MachineFacts::gather();
+        let guarded = facts.mitigations.values().filter(|text| text.starts_with("Mitigation"));
+        Facts { hypervisor: facts.hypervisor, mitigated: guarded.count() as u32 }
+    })
+}
+
+/// Of the file system that holds a file; what is memory does not fragment.
+fn file_system_used(inspection: &Inspection) -> Option<f64> {
+    let file_system = inspection.file_system.as_ref()?;
+    if inspection.kind != Kind::File || file_system.is_memory() {
+        return None;
+    }
+    used_share(Path::new(inspection.canonical_path.as_deref()?))
+}
+
+/// The device whose counters show a target's I/O.
+pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
+    inspection.device.as_ref().map(|d| d.dev)
+}
+
+/// `cpu  user nice system idle iowait irq softirq steal …` of /proc/stat.
+fn cpu_times(text: &str) -> Option<CpuTimes> {
+    let fields: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+    Some(CpuTimes { total: fields.iter().take(8).sum(), stolen: *fields.get(7)? })
+}
+
+/// Memory of the machine, bytes.
+pub(crate) fn ram_bytes() -> Option<u64> {
+    // SAFETY: sysconf reads constants of the system.
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    (pages > 0 && size > 0).then_some(pages as u64 * size as u64)
+}

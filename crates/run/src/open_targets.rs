@@ -1,0 +1,443 @@
+//! The stage of a run: its targets, open, with what is known of each, ready for engines.
+
+use crate::emulated::Emulated;
+use crate::request::{Phase, Request, RunError, Watch};
+use crate::verified::Verified;
+use iodyno_drive::engine::nbd::NbdMedium;
+use iodyno_drive::memory::{Buffers, Region};
+use iodyno_drive::{FileMedium, Medium};
+use iodyno_measure::{Cell, Evidence};
+use iodyno_nbd::client::Blocking;
+use iodyno_target::{
+    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
+    TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
+    lay_out, open_inspected, writes_seen,
+};
+use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{Op, OpKind, human, verifiable};
+use iodyno_workload::{Content, Filler, Spec};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Memory of a `ram:` target is filled in pieces of this size.
+const RAM_PIECE_BYTES: usize = 1 << 20;
+/// Blocks that are looked at to see whether a target holds only zeroes.
+const SAMPLES: u32 = 64;
+/// Length of such a look.
+const SAMPLE_BYTES: u64 = 4096;
+/// A server that takes longer to answer one is left alone.
+const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// One open target.
+pub(crate) struct OpenTarget {
+    /// Canonical name.
+    pub(crate) name: String,
+    /// As inspected, or as opening it found.
+    pub(crate) inspection: Inspection,
+    /// For engines.
+    pub(crate) medium: Medium,
+    /// Offsets and lengths must be multiples of this.
+    pub(crate) align_bytes: u32,
+    /// Share of it that was ever written, where that can be known.
+    pub(crate) written_share: Option<f64>,
+    /// What verifiable content is checked against, and written with.
+    pub(crate) verified: Verified,
+    /// The device's log before the run.
+    pub(crate) health: Option<Health>,
+    page_cache: bool,
+    why_not_direct: Option<String>,
+    lifted: Vec<String>,
+    opened: Option<iodyno_target::Opened>,
+    /// What an emulated target is.
+    emulated: Option<Value>,
+}
+
+impl OpenTarget {
+    /// A target of which no more is known than this.
+    fn new(name: String, inspection: Inspection) -> Self {
+        Self {
+            name,
+            inspection,
+            medium: Medium::Null(0),
+            align_bytes: 512,
+            written_share: None,
+            verified: Verified::default(),
+            health: None,
+            page_cache: false,
+            why_not_direct: None,
+            lifted: Vec::new(),
+            opened: None,
+            emulated: None,
+        }
+    }
+
+    /// For the record.
+    pub(crate) fn facts(&self) -> Value {
+        let direct = match &self.medium {
+            Medium::File(file) => Some(file.direct),
+            _ => None,
+        };
+        let mut facts = serde_json::to_value(&self.inspection).unwrap_or(Value::Null);
+        facts["opened"] = json!({
+            "capacity_bytes": self.medium.capacity_bytes(),
+            "align_bytes": self.align_bytes,
+            "direct": direct,
+            "why_not_direct": self.why_not_direct,
+            "destroy_confirmed": self.lifted,
+        });
+        if let Some(emulated) = &self.emulated {
+            facts["emulated"] = emulated.clone();
+        }
+        facts
+    }
+
+    /// Puts what is known of the target into a cell's evidence.
+    pub(crate) fn record_evidence(&self, spec: &Spec, cell: &mut Cell) {
+        let evidence = &mut cell.evidence;
+        let capacity_bytes = self.medium.capacity_bytes();
+        let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
+        // The share of the whole target says of a part of it only whether all or nothing was written.
+        let says = |share: &f64| is_whole || *share <= 0.0 || *share >= 1.0;
+        evidence.written_share = self.written_share.filter(says);
+        evidence.why_not_direct.clone_from(&self.why_not_direct);
+        if evidence.direct == Some(false) && !self.page_cache {
+            // Nothing is cached in front of /dev/zero and its kin.
+            evidence.direct = None;
+        }
+        // However the file was opened, a mapping of it is the page cache; unless it is one of the
+        // medium itself, which the kernel grants as MAP_SYNC.
+        if cell.facts.get("mmap.flags").is_some_and(|flags| flags != "MAP_SYNC") {
+            evidence.direct = Some(false);
+            evidence.why_not_direct = Some("a mapping goes through it".to_owned());
+        }
+    }
+
+    /// As it was opened; None for what has no descriptor.
+    pub(crate) fn opened(&self) -> Option<&iodyno_target::Opened> {
+        self.opened.as_ref()
+    }
+
+    /// How much had ever been written to it, by now. None where nobody counts, and where the page cache
+    /// may hold what is still to be written.
+    pub(crate) fn writes_seen(&self) -> Option<WritesSeen> {
+        if self.page_cache || self.emulated.is_some() {
+            return None;
+        }
+        if let Some(opened) = self.opened.as_ref().filter(|o| o.access == Access::ReadWrite) {
+            // A file's length and times may still be on their way.
+            // SAFETY: the descriptor is open.
+            if unsafe { libc::fsync(opened.fd.as_raw_fd()) } != 0 {
+                return None;
+            }
+        }
+        writes_seen(&self.inspection)
+    }
+
+    /// Reads some blocks of the active range and counts those that hold only zeroes.
+    pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
+        self.look_at_some(seed, spec, |block| {
+            evidence.blocks_sampled += 1;
+            evidence.blocks_zero += u32::from(block.iter().all(|&b| b == 0));
+        });
+    }
+
+    /// Reads some blocks of the active range at random, and shows each.
+    pub(crate) fn look_at_some(&self, seed: u64, spec: &Spec, mut look: impl FnMut(&[u8])) {
+        let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
+        let range = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
+        let mut random = stream(seed, "sample", 0);
+        match &self.medium {
+            Medium::File(file) => {
+                let align = file.memory_align_bytes as usize;
+                let Ok(buffer) = Buffers::new(1, step as usize, align) else { return };
+                // SAFETY: nothing else has the slot.
+                let bytes = unsafe { buffer.bytes(0, step as usize) };
+                let read = |bytes: &mut [u8], at: u64| {
+                    let (to, len) = (bytes.as_mut_ptr().cast(), bytes.len());
+                    // SAFETY: the buffer holds `len` bytes; the descriptor is open.
+                    let n = unsafe { libc::pread(file.fd.as_raw_fd(), to, len, at as libc::off_t) };
+                    usize::try_from(n).unwrap_or(0)
+                };
+                read_some(range, bytes, &mut random, read, &mut look);
+            }
+            Medium::Nbd(export) => {
+                let Ok(client) = Blocking::connect(&export.uri) else { return };
+                let mut client = client.with_patience(SAMPLE_PATIENCE);
+                let mut bytes = vec![0; step as usize];
+                let read =
+                    |bytes: &mut [u8], at: u64| client.read(at, bytes).map_or(0, |()| bytes.len());
+                read_some(range, &mut bytes, &mut random, read, &mut look);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads blocks as long as the buffer, at random, and shows them. `read` gives how many bytes it read.
+fn read_some(
+    (start, end): (u64, u64),
+    buffer: &mut [u8],
+    random: &mut Generator,
+    mut read: impl FnMut(&mut [u8], u64) -> usize,
+    look: &mut dyn FnMut(&[u8]),
+) {
+    let step = buffer.len() as u64;
+    let blocks = end.saturating_sub(start) / step;
+    for _ in 0..SAMPLES.min(u32::try_from(blocks).unwrap_or(SAMPLES)) {
+        let at = (start.div_ceil(step) + below(random, blocks)) * step;
+        let n = read(buffer, at);
+        if n > 0 {
+            look(&buffer[..n]);
+        }
+    }
+}
+
+/// Inspects, guards and opens every target. Nothing is written yet.
+pub(crate) fn set(request: &Request) -> Result<Vec<OpenTarget>, RunError> {
+    let named = Confirm(request.destroy.clone());
+    if let Some(emulated) = &request.emulated {
+        check_confirmed(&[], &named)?;
+        return emulated_props(emulated);
+    }
+    let writes = request.cells.iter().any(|c| c.spec.changes_content());
+    if request.read_only && writes {
+        return Err(RunError::Impossible(format!(
+            "--read-only with {}, which writes: choose a workload that only reads",
+            request.name
+        )));
+    }
+    let mut open_targets: Vec<OpenTarget> = Vec::new();
+    for name in &request.targets {
+        let inspection = inspect(name)?;
+        let same = |p: &OpenTarget| {
+            let export =
+                |i: &Inspection| i.nbd.as_ref().map(|e| (e.address.clone(), e.export.clone()));
+            p.inspection.identity.is_some() && p.inspection.identity == inspection.identity
+                || inspection.nbd.is_some() && export(&p.inspection) == export(&inspection)
+        };
+        if !inspection.is_scratch()
+            && let Some(other) = open_targets.iter().find(|p| same(p))
+        {
+            return Err(RunError::Impossible(format!(
+                "`{name}` and `{}` are the same target: name each once, and raise --threads to load it more",
+                other.name
+            )));
+        }
+        open_targets.push(open_one(request, name, inspection, writes)?);
+    }
+    let inspections: Vec<_> =
+        open_targets.iter().map(|open_target| &open_target.inspection).collect();
+    check_confirmed(&inspections, &named)?;
+    Ok(open_targets)
+}
+
+/// The volumes of an emulated system: nothing to inspect, to guard or to open.
+fn emulated_props(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
+    let mut open_targets = Vec::new();
+    for (i, (volume, medium)) in emulated.volumes.iter().zip(emulated.media()).enumerate() {
+        let mut inspection = inspect(&volume.asked)?;
+        inspection.size_bytes = Some(medium.capacity_bytes());
+        let mut open_target = OpenTarget::new(volume.name.clone(), inspection);
+        open_target.medium = medium;
+        open_target.emulated = Some(emulated.facts(i));
+        open_targets.push(open_target);
+    }
+    Ok(open_targets)
+}
+
+fn open_one(
+    request: &Request,
+    name: &TargetName,
+    inspection: Inspection,
+    writes: bool,
+) -> Result<OpenTarget, RunError> {
+    let mut open_target = OpenTarget::new(name.to_string(), inspection);
+    open_target.health =
+        open_target.inspection.physical.first().and_then(|device| health(device).ok());
+    match name {
+        TargetName::Null { size_bytes } => {
+            open_target.medium = Medium::Null(*size_bytes);
+            return Ok(open_target);
+        }
+        TargetName::Ram { size_bytes } => {
+            let region = Region::new(*size_bytes as usize).map_err(|source| RunError::System {
+                what: format!("mapping {} of memory", human::size(*size_bytes)),
+                source,
+            })?;
+            open_target.medium = Medium::Ram(Arc::new(region));
+            return Ok(open_target);
+        }
+        TargetName::Model(_) => {
+            return Err(RunError::Impossible(format!(
+                "`{name}` is emulated, in virtual time, and can't share a run with a real target: run it alone"
+            )));
+        }
+        TargetName::Nbd(uri) => {
+            if writes {
+                let found = check_writable(&open_target.inspection, &SysRoot::real());
+                let lifted =
+                    confirm(&open_target.inspection, found, &Confirm(request.destroy.clone()))?;
+                open_target.lifted = lifted.iter().map(ToString::to_string).collect();
+            }
+            let Inspection { size_bytes, whole_bytes, .. } = open_target.inspection;
+            let export = open_target.inspection.nbd.as_ref();
+            open_target.align_bytes = export.map_or(512, |export| export.min_block_bytes.max(512));
+            open_target.written_share = open_target.inspection.extents.map(|e| e.written_share);
+            open_target.medium = Medium::Nbd(NbdMedium {
+                uri: uri.clone(),
+                capacity_bytes: size_bytes.unwrap_or(0),
+                size_bytes: whole_bytes.unwrap_or(0),
+                read_only: export.is_some_and(|export| export.read_only),
+            });
+            return Ok(open_target);
+        }
+        TargetName::Path { .. } | TargetName::Scratch { .. } => {}
+    }
+    let must_be_laid_out = !request.read_only && is_not_whole(&open_target.inspection);
+    let access = if writes || must_be_laid_out { Access::ReadWrite } else { Access::ReadOnly };
+    let confirm = Confirm(request.destroy.clone());
+    let options = OpenOptions { access, direct: Direct::Auto, confirm };
+    let opened = open_inspected(open_target.inspection.clone(), &options)?;
+    let fd: OwnedFd = opened.fd.try_clone().map_err(|source| RunError::System {
+        what: format!("{}: duplicating its descriptor", open_target.name),
+        source,
+    })?;
+    open_target.medium = Medium::File(FileMedium {
+        fd: Arc::new(fd),
+        capacity_bytes: opened.capacity_bytes,
+        is_block_device: opened.inspection.kind == Kind::Block,
+        memory_align_bytes: opened.mem_align_bytes.max(512) as u32,
+        direct: opened.direct,
+        writable: opened.access == Access::ReadWrite,
+    });
+    open_target.align_bytes = opened.align_bytes.max(1) as u32;
+    open_target.written_share = opened.inspection.extents.map(|e| e.written_share);
+    open_target.page_cache = opened.page_cache;
+    open_target.why_not_direct.clone_from(&opened.why_not_direct);
+    open_target.lifted = opened.lifted.iter().map(ToString::to_string).collect();
+    open_target.inspection = opened.inspection.clone();
+    open_target.opened = Some(opened);
+    Ok(open_target)
+}
+
+/// Whether a file is still to be made, was left half-made by a run that was killed, or is shorter
+/// than what was asked for: then even a workload that only reads writes to it first.
+fn is_not_whole(inspection: &Inspection) -> bool {
+    inspection.kind == Kind::File
+        && (!inspection.exists
+            || inspection.is_scratch()
+            || matches!(inspection.marker, Some(Marker::Making(_)))
+            || inspection.size_bytes > inspection.whole_bytes)
+}
+
+/// Bytes that laying out will write, by target.
+pub(crate) fn lay_out_bytes(open_targets: &[OpenTarget]) -> Vec<u64> {
+    let of = |p: &OpenTarget| p.opened.as_ref().map_or(0, iodyno_target::Opened::lay_out_bytes);
+    open_targets.iter().map(of).collect()
+}
+
+/// Writes what must be written before a target can be measured: every byte of a new file, once.
+pub(crate) fn lay_all_out(
+    request: &Request,
+    open_targets: &mut [OpenTarget],
+    watch: &mut dyn Watch,
+) -> Result<(), RunError> {
+    let Some(first) = request.cells.first() else {
+        return Err(RunError::Impossible("there is nothing to run".to_owned()));
+    };
+    for open_target in open_targets {
+        let mut fill = Fill::new(request, &first.spec, open_target.verified.stamp);
+        let name = open_target.name.clone();
+        let mut progress = |done_bytes, total_bytes| {
+            watch.phase(Phase::LayingOut { target: &name, done_bytes, total_bytes });
+            if request.stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        match (&open_target.medium, &mut open_target.opened) {
+            (Medium::Ram(region), _) => {
+                fill_ram(region, &mut fill, &mut progress)?;
+                open_target.written_share = Some(1.0);
+                open_target.verified.laid_out = fill.verifiable.map(|(unit_bytes, _)| unit_bytes);
+            }
+            (_, Some(opened)) => {
+                let whole = matches!(opened.lay_out, LayOut::Needed { from_bytes: 0, .. });
+                if !matches!(opened.lay_out, LayOut::Needed { .. }) {
+                    continue;
+                }
+                let laid = lay_out(opened, &mut |bytes, at| fill.bytes(bytes, at), &mut progress);
+                laid.map_err(|e| match e {
+                    TargetError::Interrupted { .. } => RunError::Interrupted,
+                    e => e.into(),
+                })?;
+                open_target.written_share = Some(1.0);
+                let unit_bytes = fill.verifiable.map(|(unit_bytes, _)| unit_bytes);
+                open_target.verified.laid_out = unit_bytes.filter(|_| whole);
+                open_target.verified.is_laid_out_otherwise = whole && unit_bytes.is_none();
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn fill_ram(
+    region: &Region,
+    fill: &mut Fill,
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), RunError> {
+    let mut at = 0;
+    while at < region.len() {
+        let len = RAM_PIECE_BYTES.min(region.len() - at);
+        // SAFETY: the piece lies in the region, and no engine has it yet.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(region.start().add(at), len) };
+        fill.bytes(bytes, at as u64);
+        at += len;
+        if progress(at as u64, region.len() as u64).is_break() {
+            return Err(RunError::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// The content that targets are laid out with: what the run's workloads write.
+struct Fill {
+    filler: Filler,
+    /// Unit and writer, when every cell verifies in the same units.
+    verifiable: Option<(u32, u64)>,
+}
+
+impl Fill {
+    fn new(request: &Request, first: &Spec, stamp: u64) -> Self {
+        let specs = || request.cells.iter().map(|c| &c.spec);
+        let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);
+        let unit = first.verify_unit_bytes();
+        let all_verify =
+            specs().all(|s| s.content() == Content::Verifiable && s.verify_unit_bytes() == unit);
+        // A number that no worker has, so that no worker writes the same bytes.
+        let filler = Filler::new(writer, request.seed, u32::MAX);
+        Self { filler, verifiable: all_verify.then_some((unit, stamp)) }
+    }
+
+    fn bytes(&mut self, bytes: &mut [u8], at: u64) {
+        if let Some((unit, stamp)) = self.verifiable
+            && bytes.len().is_multiple_of(unit as usize)
+        {
+            for (i, piece) in bytes.chunks_exact_mut(unit as usize).enumerate() {
+                verifiable::fill(piece, at + i as u64 * u64::from(unit), stamp, 1);
+            }
+            return;
+        }
+        self.filler.prepare(bytes);
+        let len_bytes = bytes.len() as u32;
+        let op = Op { offset_bytes: at, len_bytes, kind: OpKind::Write, fua: false };
+        self.filler.stamp(bytes, &op);
+    }
+}

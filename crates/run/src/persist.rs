@@ -1,0 +1,222 @@
+//! Keeps a run in the notebook while it grows: [`CellWriter`] the cell that is being measured, and passes on what
+//! a watcher wants to see; [`Books`] the finished cells, in memory where the notebook takes none.
+//!
+//! The notebook may lie on the very storage that is measured. So finished intervals are gathered
+//! and written about once a second, in one transaction, by the coordinating thread.
+//!
+//! A notebook that can't be written does not end the run: the measurement goes on, its cells stay in memory
+//! ([`SERIES_UNKEPT_MAX`] intervals of each), and after each cell the notebook is tried again.
+
+use crate::request::Watch;
+use iodyno_drive::{Observer, Progress};
+use iodyno_measure::{Cell, Interval};
+use iodyno_notebook::{Error, Notebook, Outcome, Run, RunWriter};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// Intervals of a cell that stay in memory where the notebook has the cell.
+const SERIES_KEPT_MAX: usize = 8;
+/// Intervals of a cell that stay in memory while the notebook takes nothing.
+const SERIES_UNKEPT_MAX: usize = 2048;
+
+/// The finished cells of a run, in their order.
+pub(crate) struct Books {
+    writer: Option<RunWriter>,
+    cells: Vec<Cell>,
+    /// So many of them, from the first on, are in the notebook.
+    kept: usize,
+    /// Why the notebook has not got the others.
+    failure: Option<Error>,
+}
+
+impl Books {
+    /// `before` are the cells that the notebook has already, of a run that is taken up.
+    pub(crate) fn new(writer: Option<RunWriter>, before: &[Cell]) -> Self {
+        let mut cells = before.to_vec();
+        for cell in &mut cells {
+            thin(cell, SERIES_KEPT_MAX);
+        }
+        Self { writer, kept: cells.len(), cells, failure: None }
+    }
+
+    pub(crate) fn writer(&mut self) -> Option<&mut RunWriter> {
+        self.writer.as_mut()
+    }
+
+    /// The number of finished cells.
+    pub(crate) fn count(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Takes finished cells in, and writes all that the notebook has not got.
+    pub(crate) fn finish_cells(&mut self, done: Vec<Cell>, watch: &mut dyn Watch) {
+        self.cells.extend(done);
+        self.catch_up(watch);
+    }
+
+    fn catch_up(&mut self, watch: &mut dyn Watch) {
+        let Some(writer) = &mut self.writer else { return };
+        let had_failed = self.failure.take().is_some();
+        for index in self.kept..self.cells.len() {
+            if let Err(e) = writer.finish_cell(index, &self.cells[index]) {
+                if !had_failed {
+                    watch.warn(&unkept_words(&e));
+                }
+                self.failure = Some(e);
+                for cell in &mut self.cells[self.kept..] {
+                    thin(cell, SERIES_UNKEPT_MAX);
+                }
+                return;
+            }
+            self.kept = index + 1;
+            thin(&mut self.cells[index], SERIES_KEPT_MAX);
+        }
+        if had_failed {
+            watch.warn("the notebook can be written again, and has all cells that were measured");
+        }
+    }
+
+    /// Ends the run in the notebook. Gives the cells, thinned out where the notebook has them;
+    /// and why the notebook has not got all of the run, if it has not.
+    pub(crate) fn finish(
+        mut self,
+        outcome: &Outcome,
+        health_after: &[Option<Value>],
+        watch: &mut dyn Watch,
+    ) -> (Vec<Cell>, Result<(), Error>) {
+        self.catch_up(watch);
+        let result = match (self.failure, self.writer) {
+            (Some(e), _) => Err(e),
+            (None, Some(writer)) => writer.finish(outcome, health_after),
+            (None, None) => Ok(()),
+        };
+        (self.cells, result)
+    }
+}
+
+/// Puts a run that its notebook could not take into one of its own, in a new folder among the temporary
+/// files. A run that this fails for has no id, and its notebook is the one that failed.
+pub(crate) fn keep_elsewhere(
+    run: &mut Run,
+    id: &str,
+    failed: Option<&Path>,
+) -> Result<PathBuf, String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    id.clone_into(&mut run.id);
+    let folder = std::env::temp_dir().join(format!("iodyno-{id}-{}", std::process::id()));
+    let path = folder.join("notebook.sqlite");
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|e| e.to_string());
+    let kept = made.and_then(|()| {
+        let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
+        written.map(drop).map_err(|e| {
+            // Both are ours alone, and of no use.
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_dir(&folder);
+            e.to_string()
+        })
+    });
+    if let Err(why) = kept {
+        run.id.clear();
+        run.notebook = failed.map(Path::to_owned).unwrap_or_default();
+        return Err(format!("{}: {why}", path.display()));
+    }
+    run.notebook.clone_from(&path);
+    Ok(path)
+}
+
+/// What is said at once where the notebook fails.
+fn unkept_words(e: &Error) -> String {
+    format!("{e}; the run goes on, and its results stay in memory until its end")
+}
+
+/// Merges neighbouring intervals until there are no more than `most`.
+fn thin(cell: &mut Cell, most: usize) {
+    let merge = cell.series.len().div_ceil(most.max(1));
+    if merge > 1 {
+        *cell = cell.coarser(merge);
+    }
+}
+
+/// The observer of one cell.
+pub(crate) struct CellWriter<'a> {
+    writer: Option<&'a mut RunWriter>,
+    watch: &'a mut dyn Watch,
+    /// Notebook index of the first target's cell.
+    first_cell: usize,
+    position: (usize, usize),
+    pending: BTreeMap<(usize, usize), Interval>,
+    written: Instant,
+    /// The notebook failed once; the measurement goes on without it.
+    has_failed: bool,
+}
+
+impl<'a> CellWriter<'a> {
+    pub(crate) fn new(
+        writer: Option<&'a mut RunWriter>,
+        watch: &'a mut dyn Watch,
+        first_cell: usize,
+        position: (usize, usize),
+    ) -> Self {
+        let written = Instant::now();
+        Self {
+            writer,
+            watch,
+            first_cell,
+            position,
+            pending: BTreeMap::new(),
+            written,
+            has_failed: false,
+        }
+    }
+
+    fn attempt(&mut self, work: impl FnOnce(&mut RunWriter) -> Result<(), Error>) {
+        if self.has_failed {
+            return;
+        }
+        if let Some(writer) = &mut self.writer
+            && let Err(e) = work(writer)
+        {
+            self.has_failed = true;
+            self.watch.warn(&unkept_words(&e));
+        }
+    }
+
+    fn write(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        let first = self.first_cell;
+        let batch: Vec<_> =
+            pending.iter().map(|(&(t, i), interval)| (first + t, i, interval)).collect();
+        if !batch.is_empty() {
+            self.attempt(|w| w.add_intervals(&batch));
+        }
+        self.written = Instant::now();
+    }
+}
+
+impl Observer for CellWriter<'_> {
+    fn ready(&mut self, cells: &[Cell]) {
+        let first = self.first_cell;
+        for (i, cell) in cells.iter().enumerate() {
+            self.attempt(|w| w.begin_cell(first + i, cell));
+        }
+        if let Some(cell) = cells.first() {
+            self.watch.cell(self.position.0, self.position.1, cell);
+        }
+    }
+
+    fn interval(&mut self, target: usize, index: usize, interval: &Interval) {
+        if self.writer.is_some() {
+            self.pending.entry((target, index)).or_default().merge(interval);
+        }
+    }
+
+    fn tick(&mut self, progress: &Progress<'_>) {
+        if self.written.elapsed() >= WRITE_EVERY {
+            self.write();
+        }
+        self.watch.tick(progress);
+    }
+}

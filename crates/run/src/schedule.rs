@@ -1,0 +1,415 @@
+//! What a run does, one task after the other: a list of cells, or a method's steps. Remembers what was
+//! done, and holds the emulated system that steps hand on to one another.
+
+use crate::Emulated;
+use crate::request::{MethodRequest, Request, RunError};
+use crate::reuse::touches_nothing;
+use core::ops::Range;
+use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
+use iodyno_emulate::System;
+use iodyno_emulate::spec::Written;
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, CellKey, Place};
+use iodyno_method::{Act, Done, Method, StateWish, Step};
+use iodyno_units::rng::{self, RngCore as _};
+use iodyno_workload::Spec;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// One cell to measure.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// Name within the run.
+    pub(crate) name: String,
+    /// The workload's name in the record.
+    pub(crate) workload: String,
+    /// The workload.
+    pub(crate) spec: Spec,
+    /// It is a fill, of so many passes.
+    pub(crate) fill_passes: Option<u8>,
+    /// Seed of its streams.
+    pub(crate) seed: u64,
+    /// Which repeat of the list.
+    pub(crate) repeat: u32,
+    /// Where in a method.
+    pub(crate) place: Option<Place>,
+    /// Which of the run's targets.
+    pub(crate) targets: Range<usize>,
+    /// The state of emulated devices; None for what their name and the workload say.
+    pub(crate) state: Option<StateWish>,
+    /// Which share of emulated devices was written before, where the method says it.
+    pub(crate) fill: Option<f64>,
+    /// In virtual time it may end early once its steady state is proven and it has so many operations.
+    pub(crate) settle_ops: Option<u64>,
+    /// Nothing to do after it for so long, ns.
+    pub(crate) then_wait_ns: u64,
+    /// Its place among the run's cells, and how many there are; 0 for not known.
+    pub(crate) position: (usize, usize),
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// A cell.
+    Measure(Box<Task>),
+    /// Something that brings the targets into a state.
+    Prepare {
+        /// Its place in the method.
+        place: Place,
+        /// What.
+        how: Prepare,
+        /// Which of the run's targets.
+        targets: Range<usize>,
+    },
+    /// All is done.
+    Finished,
+}
+
+/// See [`Next::Prepare`].
+#[derive(Debug)]
+pub(crate) enum Prepare {
+    Purge,
+    Fill { spec: Box<Spec>, passes: u8 },
+    Wait { ns: u64 },
+}
+
+/// How far a run is.
+#[derive(Debug)]
+pub(crate) struct Schedule<'a> {
+    request: &'a Request,
+    targets: usize,
+    /// What a method has done; for a list its length counts.
+    done: Vec<Done>,
+    count: usize,
+    /// Subjects whose targets this run may have changed.
+    touched: BTreeSet<u32>,
+    /// Cells that were run beside an earlier one and wait for their turn.
+    ahead: VecDeque<(Task, Vec<Cell>)>,
+    /// By subject and stage.
+    walks: BTreeMap<(u32, u32), Arc<Walks>>,
+    /// The emulated system that carried cells share.
+    carried: Option<(Arc<System>, Carried)>,
+    /// How the next carried system is written at its making; None for what names and workload say.
+    written: Option<Written>,
+    /// What the generator costs on the null engine, by what it issues: a method's rounds issue the same
+    /// over and over.
+    calibrations: Vec<(Spec, (f64, f64))>,
+}
+
+impl<'a> Schedule<'a> {
+    pub(crate) fn new(request: &'a Request, targets: usize) -> Self {
+        Self {
+            request,
+            targets,
+            done: Vec::new(),
+            count: 0,
+            touched: BTreeSet::new(),
+            ahead: VecDeque::new(),
+            walks: BTreeMap::new(),
+            carried: None,
+            written: None,
+            calibrations: Vec::new(),
+        }
+    }
+
+    fn method(&self) -> Option<(&'a MethodRequest, &'a Method)> {
+        self.request.method.as_ref().map(|m| (m, &m.method))
+    }
+
+    /// What to do now.
+    pub(crate) fn next(&self) -> Result<Next, RunError> {
+        let Some((request, method)) = self.method() else {
+            return Ok(self.listed());
+        };
+        let subjects = if request.each { self.targets as u32 } else { 1 };
+        for subject in 0..subjects {
+            let step = method.next(subject, self.request.seed, &self.done);
+            let step = step.map_err(RunError::Impossible)?;
+            if step != Step::Finished {
+                return Ok(self.task(step, subject));
+            }
+        }
+        Ok(Next::Finished)
+    }
+
+    fn listed(&self) -> Next {
+        // The whole list again and again, so that what drifts meanwhile is spread over all cells.
+        let cells = &self.request.cells;
+        let repeat = (self.count / cells.len().max(1)) as u32;
+        let cell = cells.get(self.count % cells.len().max(1));
+        let Some(cell) = cell.filter(|_| repeat < self.request.repeats) else {
+            return Next::Finished;
+        };
+        Next::Measure(Box::new(Task {
+            name: cell.name.clone(),
+            workload: cell.name.clone(),
+            spec: cell.spec.clone(),
+            fill_passes: cell.fill_passes,
+            seed: seed_of_repeat(self.request.seed, repeat),
+            repeat,
+            place: None,
+            targets: 0..self.targets,
+            state: None,
+            fill: None,
+            settle_ops: None,
+            then_wait_ns: 0,
+            position: (self.count, cells.len() * self.request.repeats as usize),
+        }))
+    }
+
+    fn task(&self, step: Step, subject: u32) -> Next {
+        let each = self.request.method.as_ref().is_some_and(|m| m.each);
+        let all = if each { subject as usize..subject as usize + 1 } else { 0..self.targets };
+        match step {
+            Step::Finished => Next::Finished,
+            Step::Purge { place } => Next::Prepare { place, how: Prepare::Purge, targets: all },
+            Step::Wait { place, ns } => {
+                Next::Prepare { place, how: Prepare::Wait { ns }, targets: all }
+            }
+            Step::Fill { place, spec, passes } => {
+                Next::Prepare { place, how: Prepare::Fill { spec, passes }, targets: all }
+            }
+            Step::Cell(cell) => {
+                let end = cell.targets.map_or(all.end, |n| all.start + n as usize).min(all.end);
+                Next::Measure(Box::new(Task {
+                    seed: seed_of(self.request.seed, &cell.place),
+                    workload: cell.name.clone(),
+                    name: cell.name,
+                    spec: cell.spec,
+                    fill_passes: None,
+                    repeat: 0,
+                    place: Some(cell.place),
+                    targets: all.start..end,
+                    state: Some(cell.state),
+                    fill: cell.fill,
+                    settle_ops: cell.settle_ops,
+                    then_wait_ns: cell.then_wait_ns,
+                    position: (self.count, 0),
+                }))
+            }
+        }
+    }
+
+    /// The generator's cost for this workload, measured once.
+    pub(crate) fn calibrated(
+        &mut self,
+        spec: &Spec,
+        measure: impl FnOnce() -> Result<(f64, f64), DriveError>,
+    ) -> Result<(f64, f64), DriveError> {
+        let spec = spec.for_calibration(1_000_000);
+        if let Some((_, known)) = self.calibrations.iter().find(|(s, _)| *s == spec) {
+            return Ok(*known);
+        }
+        let measured = measure()?;
+        self.calibrations.push((spec, measured));
+        Ok(measured)
+    }
+
+    /// A purge or a fill of emulated devices: the next carried cell finds them so, new.
+    pub(crate) fn rewrite(&mut self, how: Written) {
+        self.written = Some(how);
+        self.carried = None;
+    }
+
+    /// Nothing is done to emulated devices for so long; None where there are none that are carried.
+    pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
+        self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
+    }
+
+    /// The system that a cell finds.
+    pub(crate) fn system(
+        &mut self,
+        emulated: &Emulated,
+        task: &Task,
+    ) -> Result<Arc<System>, RunError> {
+        match task.state {
+            Some(StateWish::Carried) if emulated.live => Err(RunError::Impossible(
+                "a method that leaves devices as the cell before left them runs in virtual time or on real storage: use `model:` instead of `live:`".to_owned(),
+            )),
+            Some(StateWish::Carried) => {
+                if let Some((system, _)) = &self.carried {
+                    return Ok(Arc::clone(system));
+                }
+                Ok(emulated.made(&task.spec, self.written, None))
+            }
+            Some(StateWish::Fresh) => Ok(emulated.made(&task.spec, Some(Written::Fresh), task.fill)),
+            Some(StateWish::Own) => Ok(emulated.made(&task.spec, None, task.fill)),
+            None => Ok(emulated.before(&task.spec)),
+        }
+    }
+
+    /// At most so many of the cells after this one in its round, as far as none hands anything on to another.
+    pub(crate) fn following(&mut self, task: &Task, most: usize) -> Vec<Task> {
+        let mut all = Vec::new();
+        let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
+        let act = method.stages.get(place.stage as usize).map(|stage| &stage.act);
+        if task.state != Some(StateWish::Own)
+            || !matches!(act, Some(Act::Rounds(_) | Act::Cells(_)))
+        {
+            return all;
+        }
+        // Within a round the next cell follows from how many were done, not from what they showed.
+        let done = self.done.len();
+        self.done.push(Done { place: place.clone(), figures: None });
+        while all.len() < most {
+            let step = method.next(place.subject, self.request.seed, &self.done);
+            let Ok(step @ Step::Cell(_)) = step else { break };
+            let Next::Measure(next) = self.task(step, place.subject) else { break };
+            let same_round = next.place.as_ref().is_some_and(|p| {
+                (p.stage, p.round, p.role) == (place.stage, place.round, place.role)
+            });
+            if !same_round || next.state != task.state || next.then_wait_ns > 0 {
+                break;
+            }
+            self.done.extend(next.place.clone().map(|place| Done { place, figures: None }));
+            all.push(*next);
+        }
+        self.done.truncate(done);
+        all
+    }
+
+    /// Whether this cell was run beside an earlier one.
+    pub(crate) fn has_ahead(&self, task: &Task) -> bool {
+        self.ahead.front().is_some_and(|(ahead, _)| is_same(ahead, task))
+    }
+
+    /// The cell, where it was run beside an earlier one. What else was, and did not come next, is forgotten.
+    pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
+        if !self.has_ahead(task) {
+            self.ahead.clear();
+            return None;
+        }
+        self.ahead.pop_front().map(|(_, cells)| cells)
+    }
+
+    /// Keeps cells that were run beside another, in their order.
+    pub(crate) fn put_ahead(&mut self, task: Task, cells: Vec<Cell>) {
+        self.ahead.push_back((task, cells));
+    }
+
+    /// How far the sequential walks of a series have come; None for a cell of no series. Samples of one that is
+    /// taken up on real storage begin at the start of the range once more: nobody kept how far it was.
+    pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
+        let place = task.place.as_ref()?;
+        let stage = self.method()?.1.stages.get(place.stage as usize)?;
+        matches!(stage.act, Act::Series(_))
+            .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
+    }
+
+    /// The machine that a cell goes on with, made where there is none yet; None for a cell that has one of
+    /// its own.
+    pub(crate) fn carried_for(
+        &mut self,
+        task: &Task,
+        plan: &CellPlan<'_>,
+    ) -> Result<Option<&mut Carried>, RunError> {
+        let is_model = self.request.emulated.as_ref().is_some_and(|e| !e.live);
+        if task.state != Some(StateWish::Carried) || !is_model {
+            return Ok(None);
+        }
+        if self.carried.is_none()
+            && let Some(iodyno_drive::Medium::Model { system, .. }) =
+                plan.targets.first().map(|t| &t.medium)
+        {
+            // Its own seed: that of the first cell would tie the devices to its streams.
+            let seed = rng::key(self.request.seed, "carried machine", 0);
+            let threads = self.request.cells.iter().map(|c| c.spec.threads()).max();
+            let carried = Carried::of(system, seed, threads.unwrap_or(1))?;
+            self.carried = Some((Arc::clone(system), carried));
+        }
+        Ok(self.carried.as_mut().map(|(_, carried)| carried))
+    }
+
+    /// The state in which a cell found its devices, in words.
+    pub(crate) fn states(&self, task: &Task) -> Vec<String> {
+        let Some(emulated) = &self.request.emulated else { return Vec::new() };
+        let words = |text: &str| vec![text.to_owned(); emulated.volumes.len()];
+        match task.state {
+            Some(StateWish::Carried) => match (self.written, &task.place) {
+                (Some(Written::Fresh), _) => words("carried on since a purge"),
+                (Some(_), _) => words("carried on since a fill"),
+                (None, _) => words("carried on from the cell before"),
+            },
+            Some(StateWish::Fresh) => words("fresh"),
+            Some(StateWish::Own) => emulated.made_in_words(&task.spec, task.fill),
+            None => emulated.states(&task.spec),
+        }
+    }
+
+    /// Whether this run may have changed what an earlier one left of a subject's targets.
+    pub(crate) fn has_touched(&self, subject: u32) -> bool {
+        self.touched.contains(&subject)
+    }
+
+    /// Notes what was done: the cells of one step, the merged one last.
+    pub(crate) fn note(&mut self, cells: &[Cell]) {
+        self.count += 1;
+        let touching = cells.iter().filter(|cell| !touches_nothing(cell));
+        self.touched.extend(touching.filter_map(|c| Some(c.key.place.as_ref()?.subject)));
+        self.done.extend(cells.last().and_then(Done::of));
+    }
+}
+
+/// Of the cells of a run that was cut short those that are whole steps: each step's cells of all its targets,
+/// and the merged one where there are several.
+pub fn whole_steps(cells: &[Cell]) -> usize {
+    let (mut whole, mut start) = (0, 0);
+    while start < cells.len() {
+        let place = &cells[start].key.place;
+        let same = cells[start..].iter().take_while(|c| c.key.place == *place).count();
+        let step = &cells[start..start + same];
+        let merged =
+            step.last().is_some_and(|c| c.key.target.starts_with(crate::execute::ALL_TARGETS));
+        let alone = step.len() == 1 && place.is_some();
+        // A step of several targets begins the cells of all of them, and ends with the merged one.
+        if !(merged || alone) || step.iter().any(|c| !is_whole(c)) {
+            break;
+        }
+        start += same;
+        whole = start;
+    }
+    whole
+}
+
+fn is_same(a: &Task, b: &Task) -> bool {
+    (&a.place, &a.spec, a.seed, a.fill, &a.targets)
+        == (&b.place, &b.spec, b.seed, b.fill, &b.targets)
+}
+
+fn is_whole(cell: &Cell) -> bool {
+    use iodyno_measure::Ended;
+    !matches!(
+        cell.ended,
+        Ended::Crashed | Ended::Running | Ended::Interrupted | Ended::Errors | Ended::Hung
+    )
+}
+
+/// Each cell of a method has streams of its own: else every round would issue the same addresses.
+fn seed_of(seed: u64, place: &Place) -> u64 {
+    let Place { subject, stage, round, index, role, .. } = place;
+    let name = format!("subject {subject} stage {stage} round {round} role {role:?}");
+    rng::key(seed, &name, u64::from(*index))
+}
+
+/// The seed of a repeat. The first has the run's own, so that it is the run without repeats.
+fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
+    if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
+}
+
+/// A step that has no measurement, as a cell of the record.
+pub(crate) fn record(
+    name: &str,
+    target: &str,
+    place: Place,
+    facts: BTreeMap<String, String>,
+) -> Cell {
+    let key = CellKey {
+        name: name.to_owned(),
+        target: target.to_owned(),
+        place: Some(place),
+        ..CellKey::default()
+    };
+    let mut cell = Cell { key, facts, ..Cell::default() };
+    cell.verdicts = judge(&cell);
+    cell
+}

@@ -1,0 +1,127 @@
+//! Errors by strata: rows that mean something together. One mean over all rows would mostly tell how
+//! many fitted figures and how many repetitions of one device there are.
+
+use crate::outcome::{Nearer, Row};
+use crate::provenance::Provenance;
+use crate::published::Relation;
+use crate::study::{Study, Wanted};
+use std::collections::BTreeMap;
+
+/// Printed rows of one basis, workload and metric, on one device or on several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stratum {
+    /// What our figures in it are.
+    pub basis: Provenance,
+    /// The workload, without its think time.
+    pub workload: String,
+    /// The metric.
+    pub metric: String,
+    /// More than one device.
+    pub several_devices: bool,
+    /// How many figures are printed.
+    pub rows: usize,
+    /// How many of them are not scored, for they can't be right.
+    pub flagged: usize,
+    /// How many of ours lie within what was printed.
+    pub within: usize,
+    /// The plain relative errors, of figures that are not one-sided.
+    pub error: Spread,
+    /// The parts of them outside what was printed, of all that are scored.
+    pub outside: Spread,
+    /// The same of the null model, of those that have one.
+    pub null_outside: Spread,
+    /// How many have a null model.
+    pub with_null: usize,
+    /// How many of these are nearer to the print than the null model.
+    pub better: usize,
+    /// How many are as near.
+    pub equal: usize,
+}
+
+/// Sizes of relative errors. All None where there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// Their median: of an even number, the mean of the two in the middle.
+    pub median: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
+}
+
+impl Spread {
+    /// Of errors, which may be negative.
+    pub fn of(errors: impl Iterator<Item = f64>) -> Self {
+        let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
+        sizes.sort_by(f64::total_cmp);
+        let n = sizes.len();
+        let Some(&max) = sizes.last() else { return Self::default() };
+        Self {
+            mean: Some(sizes.iter().sum::<f64>() / n as f64),
+            median: Some(f64::midpoint(sizes[(n - 1) / 2], sizes[n / 2])),
+            max: Some(max),
+        }
+    }
+}
+
+/// What tells strata apart: basis, several devices, metric, workload.
+type Name = (Provenance, bool, String, String);
+
+/// The strata, predictions last.
+pub(crate) fn strata(study: &Study, rows: &[Row]) -> Vec<Stratum> {
+    let mut groups: BTreeMap<Name, Vec<(&Wanted, &Row)>> = BTreeMap::new();
+    for (wanted, row) in study.rows.iter().zip(rows).filter(|(w, _)| w.printed.is_some()) {
+        let name = wanted.key.workload.as_str();
+        let workload = name.split_once("+thinktime").map_or(name, |(name, _)| name).to_owned();
+        let several = wanted.key.devices.is_some_and(|n| n > 1);
+        let key = (wanted.basis, several, wanted.key.metric.clone(), workload);
+        groups.entry(key).or_default().push((wanted, row));
+    }
+    groups.into_iter().map(|(key, rows)| stratum(study, key, &rows)).collect()
+}
+
+fn stratum(
+    study: &Study,
+    (basis, several_devices, metric, workload): Name,
+    rows: &[(&Wanted, &Row)],
+) -> Stratum {
+    let scored: Vec<_> = rows.iter().filter(|(_, row)| !row.flagged).collect();
+    let two_sided = |wanted: &Wanted| {
+        let relation = wanted.printed.map(|i| study.printed[i].relation);
+        matches!(relation, Some(Relation::Equal | Relation::About))
+    };
+    let plain = scored.iter().filter(|(wanted, _)| two_sided(wanted));
+    let outside = || scored.iter().filter_map(|(_, row)| row.score.map(|s| s.outside));
+    let nulls = || scored.iter().filter_map(|(_, row)| row.null.and_then(|null| null.score));
+    let nearer = |who| scored.iter().filter(|(_, row)| row.nearer() == Some(who)).count();
+    Stratum {
+        basis,
+        workload,
+        metric,
+        several_devices,
+        rows: rows.len(),
+        flagged: rows.len() - scored.len(),
+        within: outside().filter(|outside| outside.abs() <= 0.0).count(),
+        error: Spread::of(plain.filter_map(|(_, row)| row.score.map(|s| s.error))),
+        outside: Spread::of(outside()),
+        null_outside: Spread::of(nulls().map(|score| score.outside)),
+        with_null: nulls().count(),
+        better: nearer(Nearer::Ours),
+        equal: nearer(Nearer::Equal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads() {
+        let spread = Spread::of([0.1, -0.4, 0.2, 0.0].into_iter());
+        assert!((spread.mean.unwrap() - 0.175).abs() < 1e-12);
+        assert!((spread.median.unwrap() - 0.15).abs() < 1e-12);
+        assert_eq!(spread.max, Some(0.4));
+        assert_eq!(Spread::of([0.3].into_iter()).median, Some(0.3));
+        assert_eq!(Spread::of(core::iter::empty()), Spread::default());
+    }
+}

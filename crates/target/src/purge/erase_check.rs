@@ -1,0 +1,238 @@
+//! The proof of a purge: blocks spread over the target are written with a pattern that nothing else
+//! makes, and read back afterwards. A block that still holds its pattern was not purged.
+//!
+//! The pattern is of this purge alone, so that what an earlier one left can't be taken for it, and
+//! names its address. It is read back once before, past the page cache where that can be: a pattern
+//! that never arrived proves nothing by being absent. What a sample can't show is said nowhere: it
+//! bounds the share of blocks that were missed, it does not exclude a few.
+
+use rustix::io::Errno;
+
+use iodyno_nbd::CmdFlags;
+use iodyno_nbd::client::Blocking;
+use iodyno_units::rng::{RngCore as _, below, stream};
+
+use super::Verified;
+use crate::aligned::AlignedBuf;
+use crate::blank::PURGE_PROOF as MAGIC;
+use crate::inspect::{self, Kind};
+use crate::ioctl;
+use crate::open::Opened;
+
+/// How many blocks are sampled: if none of 64 kept its pattern, less than 5 % of all did, with 95 %
+/// confidence (1 − 0.05^(1/64)).
+const SAMPLES: u64 = 64;
+const BLOCK_BYTES: u64 = 4096;
+
+/// Where blocks are written and read.
+pub(super) trait Blocks {
+    fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno>;
+    fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno>;
+    /// Makes what was written durable, and forgets what is cached.
+    fn settle(&mut self);
+}
+
+/// An open file or device.
+pub(super) struct OpenedBlocks<'a>(pub(super) &'a Opened);
+
+impl Blocks for OpenedBlocks<'_> {
+    fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno> {
+        match rustix::io::pwrite(&self.0.fd, from, at_bytes)? {
+            n if n == from.len() => Ok(()),
+            _ => Err(Errno::IO),
+        }
+    }
+
+    fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno> {
+        let len = to.len();
+        match rustix::io::pread(&self.0.fd, to, at_bytes)? {
+            n if n == len => Ok(()),
+            _ => Err(Errno::IO),
+        }
+    }
+
+    fn settle(&mut self) {
+        // What fails here shows when the blocks are read.
+        let _ = rustix::fs::fdatasync(&self.0.fd);
+        if self.0.inspection.kind == Kind::Block {
+            let _ = ioctl::block_flush_buffers(&self.0.fd);
+        } else if !self.0.direct {
+            let _ = rustix::fs::fadvise(&self.0.fd, 0, None, rustix::fs::Advice::DontNeed);
+        }
+    }
+}
+
+/// An export, by a connection.
+pub(super) struct ExportBlocks<'a>(pub(super) &'a mut Blocking);
+
+impl Blocks for ExportBlocks<'_> {
+    fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno> {
+        self.0.write(at_bytes, from, CmdFlags::NONE).map_err(|error| inspect::errno_of(&error))
+    }
+
+    fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno> {
+        self.0.read(at_bytes, to).map_err(|error| inspect::errno_of(&error))
+    }
+
+    fn settle(&mut self) {
+        if self.0.info().flush {
+            let _ = self.0.command(iodyno_nbd::Kind::Flush, CmdFlags::NONE, 0, 0);
+        }
+    }
+}
+
+/// The blocks that bear witness.
+#[derive(Debug)]
+pub(super) struct EraseCheck {
+    nonce: u64,
+    block_bytes: usize,
+    /// How many blocks were to bear witness.
+    wanted: usize,
+    /// Blocks whose pattern arrived.
+    places: Vec<u64>,
+}
+
+/// What was found after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Findings {
+    kept: u32,
+    zero: u32,
+    changed: u32,
+    unreadable: u32,
+}
+
+impl EraseCheck {
+    /// Writes the pattern to blocks of the first `range_bytes`; those where it can be read back bear
+    /// witness.
+    pub(super) fn call(
+        blocks: &mut dyn Blocks,
+        range_bytes: u64,
+        align_bytes: u64,
+        nonce: u64,
+    ) -> Self {
+        let block_bytes = BLOCK_BYTES.max(align_bytes.next_power_of_two());
+        let places = spread(range_bytes / block_bytes, nonce);
+        let mut witness = Self {
+            nonce,
+            block_bytes: block_bytes as usize,
+            wanted: places.len(),
+            places: Vec::new(),
+        };
+        let mut buffer = AlignedBuf::zeroed(witness.block_bytes);
+        let mut places: Vec<u64> = places.iter().map(|block| block * block_bytes).collect();
+        places.retain(|&at| {
+            witness.pattern(at, &mut buffer);
+            blocks.write(at, &buffer).is_ok()
+        });
+        blocks.settle();
+        places.retain(|&at| witness.look(blocks, at, &mut buffer) == Some(Seen::Pattern));
+        witness.places = places;
+        witness
+    }
+
+    /// Magic, nonce and address, then numbers that follow from both.
+    fn pattern(&self, at_bytes: u64, block: &mut [u8]) {
+        let mut random = stream(self.nonce, "purge witness", at_bytes);
+        for piece in block.chunks_mut(8) {
+            let number = random.next_u64().to_le_bytes();
+            piece.copy_from_slice(&number[..piece.len()]);
+        }
+        block[..16].copy_from_slice(MAGIC);
+        block[16..24].copy_from_slice(&self.nonce.to_le_bytes());
+        block[24..32].copy_from_slice(&at_bytes.to_le_bytes());
+    }
+
+    fn look(&self, blocks: &mut dyn Blocks, at_bytes: u64, buffer: &mut [u8]) -> Option<Seen> {
+        blocks.read(at_bytes, buffer).ok()?;
+        let mut expected = vec![0; buffer.len()];
+        self.pattern(at_bytes, &mut expected);
+        // Part of a block that is still there is content that is still there.
+        let half = buffer.chunks(512).zip(expected.chunks(512)).any(|(a, b)| a == b);
+        Some(match (half, buffer.iter().all(|&byte| byte == 0)) {
+            (true, _) => Seen::Pattern,
+            (false, true) => Seen::Zeroes,
+            (false, false) => Seen::Other,
+        })
+    }
+
+    /// Reads the blocks again: the verdict, and what was seen as a sentence.
+    pub(super) fn hear(&self, blocks: &mut dyn Blocks) -> (Verified, String) {
+        blocks.settle();
+        let mut findings = Findings::default();
+        let mut buffer = AlignedBuf::zeroed(self.block_bytes);
+        for &at in &self.places {
+            match self.look(blocks, at, &mut buffer) {
+                Some(Seen::Pattern) => findings.kept += 1,
+                Some(Seen::Zeroes) => findings.zero += 1,
+                Some(Seen::Other) => findings.changed += 1,
+                None => findings.unreadable += 1,
+            }
+        }
+        findings.judge(self.wanted)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Pattern,
+    Zeroes,
+    Other,
+}
+
+impl Findings {
+    /// Of `wanted` blocks that were to be sampled. Where most took no pattern, as in the zones of a
+    /// device that is written in order only, the few that did speak for themselves alone.
+    fn judge(self, wanted: usize) -> (Verified, String) {
+        let all = self.kept + self.zero + self.changed + self.unreadable;
+        let few = all == 0 || 2 * (all as usize) < wanted;
+        let mut words = Vec::new();
+        for (count, what) in [
+            (self.kept, "still hold what was written to them before"),
+            (self.zero, "read as zeroes"),
+            (self.changed, "read as something else than before"),
+            (self.unreadable, "could not be read"),
+        ] {
+            if count > 0 {
+                words.push(format!("{count} {what}"));
+            }
+        }
+        let verified = if self.kept > 0 {
+            Verified::No
+        } else if few || self.unreadable > 0 {
+            Verified::Unknown
+        } else {
+            Verified::Yes
+        };
+        let text = if all == 0 {
+            "No block could be sampled before, so nothing could be compared after.".to_owned()
+        } else if few {
+            format!(
+                "Only {all} of {wanted} blocks took a pattern before, too few to prove anything; of \
+                 these {}.",
+                words.join(", ")
+            )
+        } else {
+            format!("Of {all} sampled blocks {}.", words.join(", "))
+        };
+        (verified, text)
+    }
+}
+
+/// Blocks to sample out of `blocks`: the first, the last, and one at random of each equal part
+/// between; all of them where they are few. Ascending, each once.
+fn spread(blocks: u64, nonce: u64) -> Vec<u64> {
+    if blocks <= SAMPLES {
+        return (0..blocks).collect();
+    }
+    let mut random = stream(nonce, "purge sample", 0);
+    let inner = SAMPLES - 2;
+    let edge = |i: u64| 1 + (u128::from(blocks - 2) * u128::from(i) / u128::from(inner)) as u64;
+    let between = (0..inner).map(|i| edge(i) + below(&mut random, edge(i + 1) - edge(i)));
+    let mut places: Vec<u64> = core::iter::once(0).chain(between).collect();
+    places.push(blocks - 1);
+    places
+}
+
+#[cfg(test)]
+#[path = "erase_check_tests.rs"]
+mod tests;

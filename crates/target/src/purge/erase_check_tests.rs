@@ -1,0 +1,117 @@
+//! Whether the proof can tell a purge from what only looks like one.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A store that may be deaf to writes or blind to reads, from some block on.
+struct Fake {
+    bytes: Vec<u8>,
+    lost_from: usize,
+    blind_from: usize,
+}
+
+impl Fake {
+    fn of(len: usize) -> Self {
+        Self { bytes: vec![0x5A; len], lost_from: usize::MAX, blind_from: usize::MAX }
+    }
+}
+
+impl Blocks for Fake {
+    fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno> {
+        let at = at_bytes as usize;
+        if at < self.lost_from {
+            self.bytes[at..at + from.len()].copy_from_slice(from);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno> {
+        let at = at_bytes as usize;
+        if at >= self.blind_from {
+            return Err(Errno::IO);
+        }
+        to.copy_from_slice(&self.bytes[at..at + to.len()]);
+        Ok(())
+    }
+
+    fn settle(&mut self) {}
+}
+
+const LEN: usize = 1 << 20;
+
+fn called(store: &mut Fake) -> EraseCheck {
+    let len = store.bytes.len() as u64;
+    EraseCheck::call(store, len, 512, 7)
+}
+
+#[test]
+fn what_is_gone_and_what_is_not() {
+    let mut store = Fake::of(LEN);
+    let witness = called(&mut store);
+    assert_eq!(witness.places.len(), 64);
+    assert_eq!(witness.hear(&mut store).0, Verified::No, "nothing was purged");
+    let kept = store.bytes.clone();
+    store.bytes.fill(0);
+    let (verified, words) = witness.hear(&mut store);
+    assert_eq!(
+        (verified, words.as_str()),
+        (Verified::Yes, "Of 64 sampled blocks 64 read as zeroes.")
+    );
+    // One sector of one block is still there.
+    let last = *witness.places.last().unwrap() as usize;
+    store.bytes[last + 512..last + 1024].copy_from_slice(&kept[last + 512..last + 1024]);
+    let (verified, words) = witness.hear(&mut store);
+    assert_eq!(verified, Verified::No);
+    assert!(words.contains("1 still hold"), "{words}");
+    // After a change of keys everything reads as something, and as nothing that was.
+    for (byte, old) in store.bytes.iter_mut().zip(&kept) {
+        *byte = old ^ 0x99;
+    }
+    assert_eq!(witness.hear(&mut store).0, Verified::Yes);
+    store.blind_from = LEN / 2;
+    assert_eq!(witness.hear(&mut store).0, Verified::Unknown);
+}
+
+#[test]
+fn a_pattern_that_never_arrived_proves_nothing() {
+    let mut store = Fake { lost_from: 0, ..Fake::of(LEN) };
+    let witness = called(&mut store);
+    store.bytes.fill(0);
+    assert_eq!(witness.hear(&mut store).0, Verified::Unknown);
+    let mut store = Fake { lost_from: LEN / 2, ..Fake::of(LEN) };
+    let witness = called(&mut store);
+    assert!((20..45).contains(&witness.places.len()), "{witness:?}");
+    // A single block speaks for itself alone, unless it speaks against.
+    let mut store = Fake { lost_from: 4096, ..Fake::of(LEN) };
+    let witness = called(&mut store);
+    assert_eq!(witness.hear(&mut store).0, Verified::No);
+    store.bytes.fill(0);
+    let (verified, words) = witness.hear(&mut store);
+    assert_eq!(verified, Verified::Unknown);
+    assert!(words.contains("Only 1 of 64 blocks"), "{words}");
+    // What an earlier purge left behind is not taken for this one's.
+    let mut store = Fake::of(LEN);
+    called(&mut store);
+    store.lost_from = 0;
+    let later = EraseCheck::call(&mut store, LEN as u64, 512, 8);
+    assert!(later.places.is_empty());
+    assert_eq!(
+        EraseCheck::call(&mut Fake::of(0), 0, 512, 1).hear(&mut Fake::of(0)).0,
+        Verified::Unknown
+    );
+}
+
+proptest! {
+    /// Both ends, one of each part between, ascending, none twice, none outside.
+    #[test]
+    fn samples_are_spread(blocks in prop_oneof![0_u64..500, 1_u64..1 << 52], nonce: u64) {
+        let places = spread(blocks, nonce);
+        prop_assert_eq!(places.len() as u64, blocks.min(64));
+        prop_assert!(places.windows(2).all(|w| w[0] < w[1]), "{:?}", places);
+        if blocks > 0 {
+            prop_assert_eq!((places[0], *places.last().unwrap()), (0, blocks - 1));
+            let widest = places.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
+            prop_assert!(widest <= 2 * (blocks / 62 + 1));
+        }
+    }
+}
