@@ -11,11 +11,13 @@ CASES = {
     "null": "random-read --on null:1GiB --depth 32",
     "null writes": "random-write --on null:1GiB --depth 32",
     "/dev/zero": "random-read --on /dev/zero?size=1GiB --engine psync --depth 1",
+    "tmpfs": "random-read --on /dev/shm/compare.bin?size=256MiB --destroy /dev/shm/compare.bin --engine psync --depth 1",
     "ram reads": "random-read --on ram:1GiB --depth 32",
     "ram writes": "random-write --on ram:1GiB --depth 32",
     "model reads": "random-read --on model:exflash-400g --threads 4 --depth 32 --time 2s",
     "model writes": "random-write --on model:exflash-400g --threads 4 --depth 32 --time 2s",
     "model 67 %": "oltp-67-33 --on model:exflash-400g --threads 4 --depth 32 --time 2s",
+    "32 models": "random-read --on model:exflash-400g*32@x3850-x6 --threads 4 --depth 32 --time 300ms",
     "nbd 1": "random-read --on NBD --depth 32 --threads 1",
     "nbd 4": "random-read --on NBD --depth 32 --threads 4",
     "nbd 1 writes": "random-write --on NBD --destroy NBD --depth 32 --threads 1",
@@ -37,7 +39,7 @@ def run(program, words):
     cell = json.loads(done.stdout)["cells"][0]
     iops = sum(cell[k]["iops"] for k in ("read", "write") if k in cell and cell[k])
     # In virtual time: I/Os of the run by the time that the program took.
-    return iops * 2 / wall if "model:" in words else iops
+    return iops / wall if "model:" in words else iops
 print("case,repetition,build,rate")
 table = {}
 for rep in range(reps):

@@ -99,11 +99,19 @@ impl Pacing {
     }
 
     /// What is due at `now_ns`, with `free` slots idle.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an operation in registers: see `Stream::next_op`")]
+    #[inline(always)]
     pub(crate) fn step(&mut self, now_ns: u64, free: usize) -> Step {
         if free == 0 {
             return Step::WaitCompletion;
         }
+        if let Mode::Closed = self.mode {
+            return Step::Issue(None);
+        }
+        self.timed_step(now_ns)
+    }
+
+    fn timed_step(&mut self, now_ns: u64) -> Step {
         match &mut self.mode {
             Mode::Closed => Step::Issue(None),
             Mode::Think { ready_ns, .. } => match ready_ns.front() {

@@ -280,7 +280,7 @@ impl<S: Source> WorkerLoop<S> {
     ) -> Wait {
         while self.batch.len() < self.batch_max && !self.is_share_issued(w) {
             let Some(slot) = self.in_flight.next_slot() else { break };
-            let issue = match self.held.take() {
+            let issue = match self.held {
                 Some(held) => held,
                 None => match w.source.next(self.now_ns, self.in_flight.free()) {
                     Next::Issue(issue) => issue,
@@ -295,7 +295,13 @@ impl<S: Source> WorkerLoop<S> {
                     }
                 },
             };
-            let Some(issue) = self.claim(w, issue) else { break };
+            let issue = if w.verify.is_some() {
+                self.held = Some(issue);
+                let Some(claimed) = self.claim_held(w) else { break };
+                claimed
+            } else {
+                issue
+            };
             let op = issue.op;
             if op.kind == OpKind::Write
                 && let Some(buffers) = buffers
@@ -315,23 +321,21 @@ impl<S: Source> WorkerLoop<S> {
         Wait::One
     }
 
-    /// The operation, or another in its place: one whose blocks no operation has in flight, if content is verified.
-    /// None: it waits for a completion.
-    #[inline]
-    fn claim(&mut self, w: &mut Worker<S>, mut issue: Issue<S::Token>) -> Option<Issue<S::Token>> {
-        let Some(map) = &w.verify else { return Some(issue) };
+    /// The held operation, or another in its place: one whose blocks no operation has in flight, for content is
+    /// verified. None: it waits for a completion.
+    // It goes by `held`, so that the operation in `fill` stays in registers where nothing is verified.
+    fn claim_held(&mut self, w: &mut Worker<S>) -> Option<Issue<S::Token>> {
+        let (Some(map), Some(issue)) = (&w.verify, &mut self.held) else { return None };
         for _ in 0..CLAIM_TRIES {
             if map.claim(&issue.op) {
                 if issue.op.kind == OpKind::Flush {
                     self.flushes.begins(map);
                 }
-                return Some(issue);
+                return self.held.take();
             }
-            let Some(op) = w.source.replace(&issue.op) else { break };
-            issue.op = op;
+            issue.op = w.source.replace(&issue.op)?;
             self.overlaps_skipped += 1;
         }
-        self.held = Some(issue);
         None
     }
 
