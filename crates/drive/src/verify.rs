@@ -269,9 +269,11 @@ impl VerifyMap {
     pub fn written(&self, all_durable: bool) -> Written {
         let before = self.before.as_deref();
         // A write that never came back may be there or not.
-        let now = |unit: usize| match self.claims[unit].load(Ordering::Relaxed) {
-            WRITER => UNSURE,
-            _ => self.generation[unit].load(Ordering::Relaxed),
+        let now = |unit: usize| match self.claims.get(unit).map(|c| c.load(Ordering::Relaxed)) {
+            Some(WRITER) => UNSURE,
+            Some(_) => self.generation[unit].load(Ordering::Relaxed),
+            // Beyond the part of the target that this run uses.
+            None => 0,
         };
         let latest = |unit| match now(unit) {
             0 => before.and_then(|b| b.latest(unit)),
@@ -287,8 +289,8 @@ impl VerifyMap {
                 generation => Some((self.writer, generation)),
             },
         };
-        let mut written =
-            Written::of(self.unit_bytes as u32, self.generation.len(), latest, durable);
+        let units = self.generation.len().max(before.map_or(0, Written::units));
+        let mut written = Written::of(self.unit_bytes as u32, units, latest, durable);
         // What an unfinished run may have overwritten is still not known of the units that this run left alone.
         written.unfinished = before.and_then(|b| b.unfinished);
         written

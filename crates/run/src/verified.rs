@@ -129,7 +129,9 @@ pub(crate) fn begin(
         if !request.cells.iter().any(|c| verifies(&c.spec)) {
             continue;
         }
-        let units_max = (capacity_bytes / verifiable::SECTOR_BYTES as u64).min(UNITS_MAX) as usize;
+        // An earlier run may have used more of the target than this one.
+        let whole_bytes = open_target.inspection.whole_bytes.unwrap_or(0).max(capacity_bytes);
+        let units_max = (whole_bytes / verifiable::SECTOR_BYTES as u64).min(UNITS_MAX) as usize;
         let bytes = notebook.written(&key, units_max * MAP_BYTES.0 + MAP_BYTES.1)?;
         open_target.verified.before = bytes.and_then(|b| Written::from_bytes(&b)).map(Arc::new);
         latest = latest.max(open_target.verified.before.as_ref().map_or(0, |b| b.latest_stamp()));

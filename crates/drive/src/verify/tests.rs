@@ -216,6 +216,19 @@ fn the_next_run_knows_what_was_flushed_and_what_was_not() {
     assert_eq!(called(&third, 4, &zeroes), Finding::Zeroed.name());
 }
 
+#[test]
+fn a_run_on_a_part_of_the_target_keeps_what_is_known_of_the_rest() {
+    let first = map(100, None);
+    let (kept, rest) = (write(&first, 1), write(&first, 15));
+    let known = (Some(Arc::new(first.written(true))), false, true);
+    let part = VerifyMap::new(4 * 4096, 4096, 200, known);
+    let _ = write(&part, 2);
+    let third = map(300, Some(Written::from_bytes(&part.written(true).to_bytes()).unwrap()));
+    assert_eq!(called(&third, 1, &kept), "current");
+    assert_eq!(called(&third, 15, &rest), "current");
+    assert_eq!(called(&third, 2, &[0; UNIT]), "zeroed");
+}
+
 /// Bytes of a notebook that was damaged are no map, and never a panic.
 #[test]
 fn damaged_bytes_are_no_map() {

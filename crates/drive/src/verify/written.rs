@@ -37,6 +37,11 @@ impl Written {
         Self { unit_bytes, unfinished: None, writers: Vec::new(), acknowledged, durable: None }
     }
 
+    /// Units that it is about.
+    pub(super) fn units(&self) -> usize {
+        self.acknowledged.writer.len()
+    }
+
     /// The latest stamp in it; 0 where there is none.
     pub fn latest_stamp(&self) -> u64 {
         self.writers.last().copied().unwrap_or(0).max(self.unfinished.unwrap_or(0))
@@ -92,7 +97,7 @@ impl Written {
     /// As bytes that [`Self::from_bytes`] reads. Generations lie byte by byte, the low bytes of all units
     /// first: most of the others are zero and compress away.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let units = self.acknowledged.writer.len();
+        let units = self.units();
         let columns = 1 + usize::from(self.durable.is_some());
         let len = HEADER_BYTES + self.writers.len() * 8 + columns * units * 5;
         let mut out = Vec::with_capacity(len);
