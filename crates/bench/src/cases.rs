@@ -178,6 +178,11 @@ impl Site {
         Contender { name: "bare ring loop, no timing", command: words(&line), reader: Reader::Bare }
     }
 
+    fn bare_ram(&self, threads: u32) -> Contender {
+        let line = format!("{} bare-ram {} {threads} {}", self.bench, 2_u64 << 30, self.seconds);
+        Contender { name: "bare memory loop", command: words(&line), reader: Reader::Bare }
+    }
+
     /// elbencho, where it is installed; Debian has no package of it. Its writes are not refilled, as
     /// nobody else's are; its time limit is a second shorter than what it then runs.
     fn elbencho(&self, path: &str, arguments: &str) -> Option<Contender> {
@@ -253,6 +258,7 @@ fn cases(s: &Site) -> Vec<Case> {
             name: "ram-threads",
             contenders: vec![
                 Contender { name: "iodyno, 2 threads", ..s.iodyno("random-read --on ram:2GiB --threads 2 --depth 32") },
+                s.bare_ram(2),
                 Contender { name: "iodyno, 1 thread", ..s.iodyno("random-read --on ram:2GiB --threads 1 --depth 32") },
             ],
         },

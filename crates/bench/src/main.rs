@@ -11,6 +11,7 @@
 //! `bench/runs/`.
 
 mod bare;
+mod bare_ram;
 mod cases;
 mod nbd;
 mod rival;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|a| a == "bare") {
         return bare::main(&args[1..]);
+    }
+    if args.first().is_some_and(|a| a == "bare-ram") {
+        return bare_ram::main(&args[1..]);
     }
     let ran = if args.first().is_some_and(|a| a == "simulate") {
         simulate::main(&args[1..])
