@@ -11,6 +11,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 
 use iodyno_units::text::{clean, clean_lines, is_hidden};
 
+use crate::error::FileError;
 use crate::find::File;
 
 /// One thing that is wrong with a file. Its `Display` is the drawing without colour, with no
@@ -49,6 +50,16 @@ impl Problem {
             help,
             ..Self::new(file.origin.clone(), message)
         }
+    }
+
+    /// The first of several errors of a file's text, with the others beside it.
+    pub fn of(file: &File, errors: &[FileError]) -> Self {
+        let Some((first, rest)) = errors.split_first() else {
+            return Self::new(file.origin.as_str(), "the file is not valid");
+        };
+        let problem =
+            Self::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
+        rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
     }
 
     /// The way to mend it.
