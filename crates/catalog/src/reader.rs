@@ -31,19 +31,17 @@ pub struct Reader {
 
 impl Reader {
     /// Reads the text of a whole file. One that is no TOML, of another kind or of another version is not
-    /// looked into: its record is empty. Files of some kinds don't say what they are.
-    pub fn file(&mut self, text: &str, kind: Option<Kind>, schema: &'static [Key]) -> Record {
-        match parse(text) {
-            Ok(root)
-                if kind.is_none_or(|kind| self.is_of_kind(&root, kind))
-                    && self.is_of_schema(&root) =>
-            {
-                return self.table(&root, 0..0, schema);
-            }
-            Ok(_) => {}
-            Err(error) => self.errors.push(error),
-        }
-        Record::default()
+    /// looked into. Files of some kinds don't say what they are.
+    pub fn file(
+        &mut self,
+        text: &str,
+        kind: Option<Kind>,
+        schema: &'static [Key],
+    ) -> Option<Record> {
+        let root = parse(text).map_err(|error| self.errors.push(error)).ok()?;
+        let is_known =
+            kind.is_none_or(|kind| self.is_of_kind(&root, kind)) && self.is_of_schema(&root);
+        is_known.then(|| self.table(&root, 0..0, schema))
     }
 
     fn table(&mut self, table: &Table<'_>, span: Range<usize>, schema: &'static [Key]) -> Record {

@@ -52,6 +52,11 @@ impl Entry {
         if let Value::Whole(whole) = self.value { Some(whole) } else { None }
     }
 
+    /// A bandwidth (bytes a second), a rate (operations a second), a share or a number.
+    pub fn real(&self) -> Option<f64> {
+        if let Value::Real(real) = self.value { Some(real) } else { None }
+    }
+
     /// A text, or one of the words of a list.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
@@ -83,6 +88,11 @@ impl Entry {
 }
 
 impl Record {
+    /// The paths that are there, with what stands at each.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
+        self.entries.iter().map(|(path, entry)| (*path, entry))
+    }
+
     /// What stands at a path; also where it could not be read.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path)
@@ -95,7 +105,7 @@ impl Record {
 
     /// A bandwidth (bytes a second), a rate (operations a second), a share or a number.
     pub fn real(&self, path: &str) -> Option<f64> {
-        if let Value::Real(real) = self.get(path)?.value { Some(real) } else { None }
+        self.get(path)?.real()
     }
 
     /// `true` or `false`.

@@ -43,7 +43,7 @@ fn read(text: &str) -> Result<Record, Problem> {
     let mut reader = Reader::default();
     let record = reader.file(text, None, SAMPLE);
     reader.finish().map_err(|errors| Problem::of(&file, &errors))?;
-    Ok(record)
+    Ok(record.expect("no error"))
 }
 
 fn told(text: &str) -> String {
@@ -95,7 +95,10 @@ error: `threads` is from 0 to 99
   | ------ unknown key `thread`
 4 | [[parts]]
 5 | do = \"wait\"
-  |      ------ the key `time` is missing";
+  |      ------ the key `time` is missing
+  |
+  = help: did you mean `threads`? the keys here are `schema`, `threads`, `block`, `name`, `ratio`, `flag`, `mode`, `depth`, `share`, `rate`, `part`, `parts`, `ceiling`, `steps`, `inner`
+  = help: for example `time = \"80us\"`";
     assert_eq!(told("schema = 1\nthreads = 100\nthread = 4\n[[parts]]\ndo = \"wait\"\n"), expected);
 }
 
@@ -222,7 +225,7 @@ fn values_are_had_and_replaced_by_their_paths() {
         for (name, text) in list(kind) {
             let (document, mut paths) = (file(text), Vec::new());
             leaves("", &toml::Value::Table(text.parse().unwrap()), &mut paths);
-            let every = paths.len().div_ceil(8);
+            let every = paths.len().div_ceil(4);
             for path in paths.into_iter().step_by(every) {
                 let value = document.get(&path).unwrap_or_else(|| panic!("{name}: {path}"));
                 assert_eq!(&*document.set(&path, value).unwrap().text, text, "{name}: {path}");
@@ -233,7 +236,7 @@ fn values_are_had_and_replaced_by_their_paths() {
             }
         }
     }
-    assert!(count > 300, "{count}");
+    assert!(count > 200, "{count}");
 }
 
 #[test]

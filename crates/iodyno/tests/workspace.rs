@@ -34,7 +34,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("target", &["workload", "measure", "catalog"]),
     ("drive", &["notebook", "catalog", "target"]),
     ("report", &["workload", "catalog", "target", "drive", "run"]),
-    ("method", &["catalog", "emulate"]),
+    ("method", &["emulate"]),
     ("run", &["catalog"]),
 ];
 

@@ -9,8 +9,9 @@ use crate::next_step::Method;
 use crate::raw::{RawMethod, RawSetting, Text};
 use crate::stage::{Act, Stage};
 use core::ops::Range;
+use iodyno_catalog::FileError;
 use iodyno_measure::Threshold;
-use iodyno_workload::{ActiveRange, Spec, SpecError, Workload};
+use iodyno_workload::{ActiveRange, Spec, Workload};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
 
@@ -20,8 +21,8 @@ const SCHEMA: i64 = 1;
 const STAGES_MAX: usize = 100;
 
 /// One thing that is wrong, at a place of the text.
-pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> SpecError {
-    SpecError { span, message: message.into(), help: None }
+pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> FileError {
+    FileError::new(span, message)
 }
 
 /// The same with a way to mend it.
@@ -29,8 +30,8 @@ pub(crate) fn wrong_because(
     span: Range<usize>,
     message: impl Into<String>,
     help: impl Into<String>,
-) -> SpecError {
-    SpecError { span, message: message.into(), help: Some(help.into()) }
+) -> FileError {
+    FileError::new(span, message).with_help(help)
 }
 
 /// What stages leave open.
@@ -50,7 +51,7 @@ impl Method {
     ///
     /// # Errors
     /// Everything that is wrong; an empty place stands for the choice.
-    pub fn new(source: MethodSource) -> Result<Self, Vec<SpecError>> {
+    pub fn new(source: MethodSource) -> Result<Self, Vec<FileError>> {
         let raw: RawMethod = toml::from_str(&source.text)
             .map_err(|e| vec![wrong(e.span().unwrap_or(0..0), e.message().to_owned())])?;
         if *raw.schema.get_ref() != SCHEMA {
@@ -64,7 +65,7 @@ impl Method {
             .require
             .iter()
             .map(|text| text.get_ref().parse().map_err(|e| wrong(text.span(), format!("{e}"))))
-            .collect::<Result<Vec<Threshold>, SpecError>>()
+            .collect::<Result<Vec<Threshold>, FileError>>()
             .map_err(one)?;
         let span = raw.stages.span();
         let raw_stages = raw.stages.into_inner();
@@ -72,7 +73,7 @@ impl Method {
             let message = format!("a method has 1 to {STAGES_MAX} stages");
             return Err(vec![wrong(span, message)]);
         }
-        let (mut stages, mut errors): (Vec<Stage>, Vec<SpecError>) = (Vec::new(), Vec::new());
+        let (mut stages, mut errors): (Vec<Stage>, Vec<FileError>) = (Vec::new(), Vec::new());
         for raw in raw_stages {
             match stage::stage(&raw, &defaults, &stages) {
                 Ok(stage) if stages.iter().any(|s| s.name == stage.name) => {
@@ -110,7 +111,7 @@ impl Method {
 fn defaults(
     settings: &[RawSetting],
     source: &MethodSource,
-) -> Result<(Option<String>, Defaults), SpecError> {
+) -> Result<(Option<String>, Defaults), FileError> {
     let choice = &source.choice;
     let chosen = match &choice.setting {
         None => settings.first(),
@@ -129,7 +130,7 @@ fn defaults(
             known
         }
     };
-    let count = |given: Option<&Spanned<Text>>| -> Result<Option<u32>, SpecError> {
+    let count = |given: Option<&Spanned<Text>>| -> Result<Option<u32>, FileError> {
         let Some(given) = given else { return Ok(None) };
         let n = given.get_ref().0.parse().ok().filter(|n| *n > 0);
         n.map(Some).ok_or_else(|| wrong(given.span(), "expected a whole number, 1 or above"))
@@ -154,7 +155,7 @@ fn defaults(
         .workloads
         .iter()
         .map(|(name, text)| Ok((name.clone(), workload(name, text, &source.workloads)?)))
-        .collect::<Result<_, SpecError>>()?;
+        .collect::<Result<_, FileError>>()?;
     let defaults = Defaults {
         threads: choice.threads.or(threads).unwrap_or(1),
         depth: choice.depth.or(depth).unwrap_or(1),
@@ -165,7 +166,7 @@ fn defaults(
     Ok((chosen.map(|s| s.name.get_ref().clone()), defaults))
 }
 
-pub(crate) fn active_range(given: &Spanned<String>) -> Result<ActiveRange, SpecError> {
+pub(crate) fn active_range(given: &Spanned<String>) -> Result<ActiveRange, FileError> {
     given.get_ref().parse::<ActiveRange>().map_err(|e| wrong(given.span(), e))
 }
 
@@ -174,10 +175,10 @@ fn workload(
     name: &str,
     text: &str,
     all: &BTreeMap<String, String>,
-) -> Result<Vec<(String, Spec)>, SpecError> {
+) -> Result<Vec<(String, Spec)>, FileError> {
     let fail = |why: String| wrong(0..0, format!("the workload `{name}`: {why}"));
     let said =
-        |errors: Vec<SpecError>| errors.first().map_or_else(String::new, ToString::to_string);
+        |errors: Vec<FileError>| errors.first().map_or_else(String::new, ToString::to_string);
     match Workload::from_toml(text).map_err(|e| fail(said(e)))? {
         Workload::Single(spec) => Ok(vec![(name.to_owned(), *spec)]),
         Workload::Group(group) => {

@@ -30,7 +30,7 @@ pub struct DescribedDevice {
 /// Everything that is wrong with it, in the order of the file.
 pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>> {
     let mut reader = Reader::default();
-    let record = reader.file(text, Some(catalog::Kind::Device), DEVICE);
+    let record = reader.file(text, Some(catalog::Kind::Device), DEVICE).unwrap_or_default();
     let (rules, build): (&[Rule], fn(&Record) -> Option<Kind>) = match record.word("family") {
         Some("flash") => (rules::FLASH, flash),
         Some("disk") => (rules::DISK, disk),

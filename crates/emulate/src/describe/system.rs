@@ -50,7 +50,7 @@ impl DescribedSystem {
 /// Everything that is wrong with it, in the order of the file.
 pub fn system(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
     let mut reader = Reader::default();
-    let record = reader.file(text, Some(Kind::System), schema::SYSTEM);
+    let record = reader.file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
     check(&mut reader, &record, rules::SYSTEM);
     let parameters = reader.finish()?;
     let (Some(host), Some(summary)) = (host(&record), record.text("summary").map(str::to_owned))

@@ -5,8 +5,9 @@ use super::{active_range, wrong, wrong_because};
 use crate::axis::{Axis, AxisKind};
 use crate::grid::{Grid, StateWish};
 use crate::raw::{Given, Texts};
+use iodyno_catalog::FileError;
 use iodyno_units::parse_duration_ns;
-use iodyno_workload::{Spec, SpecError};
+use iodyno_workload::Spec;
 use serde_spanned::Spanned;
 
 /// What a stage issues where it says nothing: single blocks anywhere.
@@ -16,7 +17,7 @@ const POINTS_MAX: usize = 20_000;
 
 impl Reader<'_> {
     /// What is issued before the axes are laid over it.
-    pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, SpecError> {
+    pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, FileError> {
         let raw = self.raw;
         let mut all = match (&raw.workload, &raw.io, &raw.addresses) {
             (Some(_), Some(other), _) => {
@@ -48,7 +49,7 @@ impl Reader<'_> {
                     let first = errors.into_iter().next();
                     let (message, help) =
                         first.map_or((String::new(), None), |e| (e.message, e.help));
-                    SpecError { span: io.span(), message, help }
+                    FileError { span: io.span(), rule: None, message, help }
                 })?;
                 vec![("io".to_owned(), spec)]
             }
@@ -97,7 +98,7 @@ impl Reader<'_> {
     }
 
     /// The workload over its axes.
-    pub(super) fn grid(&self, time_ns: u64, state: StateWish) -> Result<Grid, SpecError> {
+    pub(super) fn grid(&self, time_ns: u64, state: StateWish) -> Result<Grid, FileError> {
         let raw = self.raw;
         let mut base = self.base()?;
         let given: [(AxisKind, &Given<Texts>); 8] = [

@@ -5,10 +5,11 @@ use crate::axis::AxisKind;
 use crate::grid::{Grid, Order, StateWish};
 use crate::raw::{Given, RawBefore, RawStage, Text, Texts};
 use crate::stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
+use iodyno_catalog::FileError;
 use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_units::{nearest, parse_duration_ns, parse_percent};
-use iodyno_workload::{Block, Percent, Spec, SpecError};
+use iodyno_workload::{Block, Percent, Spec};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub(super) fn stage(
     raw: &RawStage,
     defaults: &Defaults,
     before: &[Stage],
-) -> Result<Stage, SpecError> {
+) -> Result<Stage, FileError> {
     let verb = raw.act.get_ref().as_str();
     let reader = Reader { raw, defaults, before };
     if ACTS.contains(&verb) {
@@ -54,7 +55,7 @@ pub(super) fn stage(
 }
 
 /// A key that has no meaning in a stage is a mistake: what it was meant to do would not happen.
-fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), SpecError> {
+fn only_known_keys(raw: &RawStage, verb: &str) -> Result<(), FileError> {
     const GRID: &str = "io addresses active state workload read block threads depth rate think targets fill time ramp of";
     let of_act = match verb {
         "fill" => "block threads depth active passes",
@@ -104,7 +105,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn missing(&self, key: &str, example: &str) -> SpecError {
+    fn missing(&self, key: &str, example: &str) -> FileError {
         let message = format!("`{key}` is missing");
         wrong_because(
             self.raw.act.span(),
@@ -114,7 +115,7 @@ impl Reader<'_> {
     }
 
     /// A duration, scaled.
-    fn time(&self, given: Option<&Spanned<String>>, key: &str) -> Result<u64, SpecError> {
+    fn time(&self, given: Option<&Spanned<String>>, key: &str) -> Result<u64, FileError> {
         let given = given.ok_or_else(|| self.missing(key, "\"60s\""))?;
         let ns =
             parse_duration_ns(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
@@ -128,7 +129,7 @@ impl Reader<'_> {
         given: Option<&Spanned<i64>>,
         least: i64,
         most: i64,
-    ) -> Result<Option<u32>, SpecError> {
+    ) -> Result<Option<u32>, FileError> {
         let Some(given) = given else { return Ok(None) };
         let n = *given.get_ref();
         if !(least..=most).contains(&n) {
@@ -137,7 +138,7 @@ impl Reader<'_> {
         Ok(Some(n as u32))
     }
 
-    pub(super) fn earlier(&self, name: &Spanned<String>) -> Result<usize, SpecError> {
+    pub(super) fn earlier(&self, name: &Spanned<String>) -> Result<usize, FileError> {
         let found = self.before.iter().position(|stage| stage.name == *name.get_ref());
         match found.map(|i| (i, &self.before[i].act)) {
             Some((i, Act::Cells(_) | Act::Rounds(_))) => Ok(i),
@@ -150,7 +151,7 @@ impl Reader<'_> {
         }
     }
 
-    fn ceilings(&self) -> Result<Vec<Ceiling>, SpecError> {
+    fn ceilings(&self) -> Result<Vec<Ceiling>, FileError> {
         let one = |(name, given): (&String, &Spanned<String>)| {
             let of: Quantity =
                 name.parse().map_err(|e: NoMetric| wrong(given.span(), e.to_string()))?;
@@ -173,7 +174,7 @@ impl Reader<'_> {
         self.raw.ceiling.iter().map(one).collect()
     }
 
-    fn limits(&self) -> Result<SteadyLimits, SpecError> {
+    fn limits(&self) -> Result<SteadyLimits, FileError> {
         let raw = self.raw;
         let mut limits = SteadyLimits::PTS;
         if let Some(n) = Self::whole(raw.window.as_ref(), 2, 1000)? {
@@ -182,7 +183,7 @@ impl Reader<'_> {
         if let Some(n) = Self::whole(raw.rounds.as_ref(), 2, 10_000)? {
             limits.rounds_max = n;
         }
-        let share = |given: &Given<String>| -> Result<Option<f64>, SpecError> {
+        let share = |given: &Given<String>| -> Result<Option<f64>, FileError> {
             let Some(given) = given else { return Ok(None) };
             let share =
                 parse_percent(given.get_ref()).map_err(|e| wrong(given.span(), e.to_string()))?;
@@ -205,7 +206,7 @@ impl Reader<'_> {
         Ok(limits)
     }
 
-    fn before(&self) -> Result<Option<(Spec, u64)>, SpecError> {
+    fn before(&self) -> Result<Option<(Spec, u64)>, FileError> {
         let Some(given) = &self.raw.before else { return Ok(None) };
         let RawBefore { time, read, block, threads, depth } = given.get_ref();
         let ns = self.time(Some(time), "time")?;
@@ -228,13 +229,13 @@ impl Reader<'_> {
         Ok(Some((spec, ns)))
     }
 
-    fn fill(&self) -> Result<Act, SpecError> {
+    fn fill(&self) -> Result<Act, FileError> {
         let raw = self.raw;
         let at = raw.act.span();
         // What can be proven afterwards: a map counts to three.
         let passes = Self::whole(raw.passes.as_ref(), 1, 3)?.unwrap_or(2) as u8;
         let first =
-            |given: &Given<Texts>| -> Result<Option<(String, core::ops::Range<usize>)>, SpecError> {
+            |given: &Given<Texts>| -> Result<Option<(String, core::ops::Range<usize>)>, FileError> {
                 let Some(given) = given else { return Ok(None) };
                 match given.get_ref().values.as_slice() {
                     [one] => Ok(Some((one.0.clone(), given.span()))),
@@ -271,7 +272,7 @@ impl Reader<'_> {
         Ok(Act::Fill(Fill { spec, passes }))
     }
 
-    fn cells(&self) -> Result<Act, SpecError> {
+    fn cells(&self) -> Result<Act, FileError> {
         let time_ns = self.time(self.raw.time.as_ref(), "time")?;
         let order = match self.raw.order.as_ref().map(|o| (o.get_ref().as_str(), o.span())) {
             None | Some(("given", _)) => Order::Given,
@@ -291,7 +292,7 @@ impl Reader<'_> {
         }))
     }
 
-    fn rounds(&self) -> Result<Act, SpecError> {
+    fn rounds(&self) -> Result<Act, FileError> {
         let time_ns = self.time(self.raw.time.as_ref(), "time")?;
         let grid = self.grid(time_ns, StateWish::Own)?;
         if self.raw.track.is_empty() {
@@ -309,7 +310,7 @@ impl Reader<'_> {
         }))
     }
 
-    fn series(&self) -> Result<Act, SpecError> {
+    fn series(&self) -> Result<Act, FileError> {
         let raw = self.raw;
         let time_ns = self.time(raw.time.as_ref(), "time")?;
         let grid = self.grid(time_ns, StateWish::Carried)?;
@@ -340,7 +341,7 @@ impl Reader<'_> {
         }))
     }
 
-    fn points(&self) -> Result<Act, SpecError> {
+    fn points(&self) -> Result<Act, FileError> {
         let raw = self.raw;
         let of = raw.of.as_ref().ok_or_else(|| self.missing("of", "\"a stage before\""))?;
         let of = self.earlier(of)?;
@@ -375,7 +376,7 @@ impl Reader<'_> {
 fn track(
     grid: &Grid,
     given: &Spanned<BTreeMap<String, Spanned<Text>>>,
-) -> Result<Track, SpecError> {
+) -> Result<Track, FileError> {
     let mut quantity = Quantity::Iops;
     let mut wanted: Vec<(AxisKind, crate::axis::Value)> = Vec::new();
     for (key, value) in given.get_ref() {
