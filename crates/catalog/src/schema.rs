@@ -140,6 +140,7 @@ impl ValueType {
     pub(crate) fn outside(self) -> String {
         match self {
             Self::Count(least, u64::MAX) => format!("a whole number, {least} or above"),
+            Self::Time(1, u64::MAX) => "a time above 0".to_owned(),
             Self::Number(f64::NEG_INFINITY, _) => "a number".to_owned(),
             _ => format!("from {}", self.limits()),
         }
