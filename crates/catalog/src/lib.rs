@@ -1,16 +1,27 @@
 //! The catalog: the named files that users read and edit (TOML, and CSV for printed figures), embedded
-//! in the binary, and the one way in which every such file (named or given by its path) is found,
-//! TOML is parsed, and errors are shown with file, line, column and a caret.
+//! in the binary; and the one reader of all such files. It finds a file by its name or path, parses
+//! TOML, reads it by a schema, and shows errors with file, line, column and a caret.
 //!
-//! What the files mean is not known here: a caller brings a type that serde can make, and reports
-//! what it finds wrong in the result as a [`Problem`] at a span of the same [`File`].
+//! A schema ([`Key`]) is data that the crate has whose file it is: workloads, methods, devices, systems
+//! and studies. A [`Reader`] holds a text against it, and gives a [`Record`] of values and all errors. What several values have to do with each other, and what they mean, is not known here.
 //!
 //! **Invariant:** reads files and nothing else; never writes one, and never prints.
 
+mod document;
+mod error;
 mod find;
 mod parse;
 mod problem;
+mod reader;
+mod record;
+mod schema;
+mod source;
 
+pub use error::{Fault, FileError};
 pub use find::{File, Kind, MAX_FILE_BYTES, find, list};
 pub use parse::parse;
 pub use problem::Problem;
+pub use reader::{Reader, SCHEMA};
+pub use record::{Entry, Record};
+pub use schema::{COUNT, Key, NUMBER, TIME, ValueType, parameters};
+pub use source::{Parameter, Source, count_by_source};

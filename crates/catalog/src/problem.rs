@@ -11,6 +11,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 
 use iodyno_units::text::{clean, clean_lines, is_hidden};
 
+use crate::error::FileError;
 use crate::find::File;
 
 /// One thing that is wrong with a file. Its `Display` is the drawing without colour, with no
@@ -21,7 +22,7 @@ pub struct Problem {
     text: Option<Arc<str>>,
     labels: Vec<(Range<usize>, String)>,
     message: String,
-    help: Option<String>,
+    help: Vec<String>,
 }
 
 impl Problem {
@@ -32,7 +33,7 @@ impl Problem {
             text: None,
             labels: Vec::new(),
             message: message.into(),
-            help: None,
+            help: Vec::new(),
         }
     }
 
@@ -46,15 +47,27 @@ impl Problem {
         Self {
             text: Some(Arc::clone(&file.text)),
             labels: vec![(within(&file.text, span), String::new())],
-            help,
+            help: help.into_iter().collect(),
             ..Self::new(file.origin.clone(), message)
         }
+    }
+
+    /// Several errors of a file's text in one drawing: the first in the title, the others beside it, and
+    /// how to mend each.
+    pub fn of(file: &File, errors: &[FileError]) -> Self {
+        let Some((first, rest)) = errors.split_first() else {
+            return Self::new(file.origin.as_str(), "the file is not valid");
+        };
+        let mut problem = Self::at(file, first.span.clone(), first.message.as_str(), None);
+        problem.help = errors.iter().filter_map(|error| error.help.clone()).collect();
+        problem.help.dedup();
+        rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
     }
 
     /// The way to mend it.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = vec![help.into()];
         self
     }
 
@@ -86,9 +99,9 @@ impl Problem {
         &self.message
     }
 
-    /// How to mend it.
+    /// How to mend it; of several errors, the first.
     pub fn help(&self) -> Option<&str> {
-        self.help.as_deref()
+        self.help.first().map(String::as_str)
     }
 
     /// Line and column (in characters), both counted from 1, where there is a place.
@@ -103,7 +116,7 @@ impl Problem {
     /// (ANSI escapes) or without.
     pub fn render(&self, color: bool) -> String {
         let (message, origin) = (clean_lines(&self.message), clean(&self.origin));
-        let help = self.help.as_deref().map(clean_lines);
+        let help: Vec<_> = self.help.iter().map(|help| clean_lines(help)).collect();
         let text = self.text.as_deref().map(same_length);
         let labels: Vec<_> = self.labels.iter().map(|(span, it)| (span, clean(it))).collect();
         let title = Level::ERROR.primary_title(&*message);
@@ -120,7 +133,7 @@ impl Problem {
             }
             None => Group::with_title(title).element(Origin::path(&*origin)),
         };
-        if let Some(help) = &help {
+        for help in &help {
             group = group.element(Level::HELP.message(&**help));
         }
         let renderer = if color { Renderer::styled() } else { Renderer::plain() };

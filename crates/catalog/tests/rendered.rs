@@ -1,108 +1,146 @@
-//! What a user sees of a wrong file, to the letter.
+//! What a user sees of a wrong file, to the letter; and values by their paths.
 
-use core::fmt;
 use std::fs;
 use std::io::Write as _;
 
-use iodyno_catalog::{File, Kind, MAX_FILE_BYTES, Problem, find, list, parse};
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
-use serde_spanned::Spanned;
+use iodyno_catalog::{
+    COUNT, File, Key, Kind, MAX_FILE_BYTES, Problem, Reader, Record, ValueType, find, list,
+};
 
-/// A stand-in for a room's own file type.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sample {
-    schema: u32,
-    threads: Option<Spanned<u32>>,
-    block: Option<Size>,
-    name: Option<String>,
-    ratio: Option<f64>,
-    flag: Option<bool>,
-    mode: Option<Mode>,
-    part: Option<Part>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Part {
-    only: u8,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Mode {
-    SlowStart,
-    Full,
-}
-
-#[derive(Debug)]
-struct Size(u64);
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Size;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a size such as `\"4KiB\"`")
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-                iodyno_units::parse_size(text).map(Size).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(Text)
-    }
-}
+/// A stand-in for a crate's own schema.
+const SAMPLE: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::optional("threads", ValueType::Count(0, 99)),
+    Key::optional("block", ValueType::TablesOrFirst(BLOCK)).such_as("\"4KiB\""),
+    Key::optional("name", ValueType::Text),
+    Key::optional("ratio", ValueType::Number(0.0, 10.0)),
+    Key::optional("flag", ValueType::Flag),
+    Key::optional("mode", ValueType::Word(&["slow-start", "full"])),
+    Key::optional("depth", ValueType::OneOrMany(&ValueType::Scalar)),
+    Key::optional("share", ValueType::Percent),
+    Key::optional("rate", ValueType::Rate),
+    Key::optional("part", ValueType::Table(PART)),
+    Key::optional("parts", ValueType::Tables(PARTS)),
+    Key::optional("ceiling", ValueType::Map(&ValueType::Time(0, u64::MAX))),
+    Key::optional("steps", ValueType::List(&COUNT)),
+    Key::optional("inner", ValueType::Record(PART)),
+];
+const BLOCK: &[Key] =
+    &[Key::required("size", ValueType::Bytes), Key::required("share", ValueType::Share(1.0))];
+const PART: &[Key] = &[Key::required("part.only", COUNT)];
+const PARTS: &[Key] = &[
+    Key::required("do", ValueType::Kind(&["wait", "fill", "look"], "a part that does")),
+    Key::required("time", ValueType::Time(1, 1_000_000_000)).only(&["wait"]),
+    Key::optional("passes", ValueType::Count(1, 3)).only(&["wait", "fill"]),
+];
 
 fn file(text: &str) -> File {
     File { origin: "my/load.toml".to_owned(), name: "load".to_owned(), text: text.into() }
 }
 
+fn read(text: &str) -> Result<Record, Problem> {
+    let file = file(text);
+    let mut reader = Reader::default();
+    let record = reader.file(text, None, SAMPLE);
+    reader.finish().map_err(|errors| Problem::of(&file, &errors))?;
+    Ok(record.expect("no error"))
+}
+
 fn told(text: &str) -> String {
-    parse::<Sample>(&file(text)).expect_err(text).to_string()
+    read(text).expect_err(text).to_string()
 }
 
 #[test]
-fn a_right_file_is_parsed() {
+fn a_right_file_is_read() {
     let text = "schema = 1\nthreads = 3\nblock = \"4k\"\nname = \"x\"\nratio = 1\nflag = true\n\
-                mode = \"slow-start\"\npart = { only = 4 }";
-    let sample: Sample = parse(&file(text)).unwrap();
-    assert_eq!((sample.schema, sample.threads.map(|t| t.span())), (1, Some(21..22)));
-    assert_eq!((sample.block.unwrap().0, sample.name.as_deref()), (4096, Some("x")));
-    assert_eq!((sample.ratio, sample.flag), (Some(1.0), Some(true)));
-    assert!(matches!(sample.mode, Some(Mode::SlowStart)));
-    let full: Sample = parse(&file("schema = 1\nmode = \"full\"")).unwrap();
-    assert!(matches!(full.mode, Some(Mode::Full)));
-    assert_eq!(sample.part.unwrap().only, 4);
+                mode = \"slow-start\"\npart = { only = 4 }\ndepth = [1, \"2\"]\nshare = \"5%\"\n\
+                rate = \"2k/s\"\nceiling = { p99 = \"1ms\" }\nsteps = [1, 2]\ninner = { only = 1 }\n\
+                [[parts]]\ndo = \"fill\"\n[[parts]]\ndo = \"wait\"\ntime = \"1s\"";
+    let it = read(text).unwrap();
+    assert_eq!((it.whole("threads"), it.place("threads")), (Some(3), 21..22));
+    assert_eq!((it.text("name"), it.word("mode")), (Some("x"), Some("slow-start")));
+    assert_eq!((it.real("ratio"), it.flag("flag")), (Some(1.0), Some(true)));
+    assert_eq!((it.real("share"), it.real("rate")), (Some(0.05), Some(2000.0)));
+    assert_eq!((it.whole("part.only"), it.whole("nothing")), (Some(4), None));
+    let blocks: Vec<_> = it.records("block").map(|block| block.whole("size")).collect();
+    assert_eq!(blocks, [Some(4096)]);
+    let depths: Vec<_> = it.items("depth").iter().filter_map(|depth| depth.text()).collect();
+    assert_eq!((depths, it.get("depth").unwrap().is_array()), (vec!["1", "2"], true));
+    assert!(!read("schema = 1\ndepth = 4").unwrap().get("depth").unwrap().is_array());
+    let (name, p99) = &it.get("ceiling").unwrap().map()[0];
+    assert_eq!((name.as_str(), p99.whole()), ("p99", Some(1_000_000)));
+    assert_eq!(it.items("steps").iter().filter_map(|step| step.whole()).sum::<u64>(), 3);
+    let inner = it.get("inner").unwrap().record().unwrap();
+    assert_eq!(inner.whole("part.only"), Some(1));
+    assert_eq!(it.records("parts").map(|part| part.whole("time")).collect::<Vec<_>>().len(), 2);
+    // A place is that of the key, or else of what is around it.
+    let under = |path: &str| &text[it.place(path)];
+    assert_eq!((under("parts[1].time"), under("parts[1].passes")), ("\"1s\"", "[[parts]]"));
+    assert_eq!(
+        (under("block[0].size"), under("depth[1]"), under("part.x.y")),
+        ("\"4k\"", "\"2\"", "{ only = 4 }")
+    );
+}
+
+/// Everything that is wrong is reported at once, in the order of the file.
+#[test]
+fn all_errors_are_reported_at_once() {
+    let expected = "\
+error: `threads` is from 0 to 99
+ --> my/load.toml:2:11
+  |
+2 | threads = 100
+  |           ^^^
+3 | thread = 4
+  | ------ unknown key `thread`
+4 | [[parts]]
+5 | do = \"wait\"
+  |      ------ the key `time` is missing
+  |
+  = help: did you mean `threads`? the keys here are `schema`, `threads`, `block`, `name`, `ratio`, `flag`, `mode`, `depth`, `share`, `rate`, `part`, `parts`, `ceiling`, `steps`, `inner`
+  = help: for example `time = \"80us\"`";
+    assert_eq!(told("schema = 1\nthreads = 100\nthread = 4\n[[parts]]\ndo = \"wait\"\n"), expected);
 }
 
 #[test]
 fn an_unknown_key_is_told_the_nearest_one() {
     let expected = "\
-error: unknown key `thread`
- --> my/load.toml:2:1
+error: unknown key `passe`
+ --> my/load.toml:4:1
   |
-2 | thread = 4
-  | ^^^^^^
+4 | passe = 4
+  | ^^^^^
   |
-  = help: did you mean `threads`? the keys here are `schema`, `threads`, `block`, `name`, `ratio`, `flag`, `mode`, `part`";
-    assert_eq!(told("schema = 1\nthread = 4\n"), expected);
+  = help: did you mean `passes`? the keys here are `do`, `passes`";
+    assert_eq!(told("schema = 1\n[[parts]]\ndo = \"fill\"\npasse = 4\n"), expected);
     let expected = "\
 error: unknown key `size`
- --> my/load.toml:3:1
+ --> my/load.toml:4:1
   |
-3 | size = 4
+4 | size = 4
   | ^^^^
   |
   = help: the only key here is `only`";
-    assert_eq!(told("schema = 1\n[part]\nsize = 4\n"), expected);
+    assert_eq!(told("schema = 1\n[part]\nonly = 3\nsize = 4\n"), expected);
+}
+
+#[test]
+fn a_key_of_another_kind_is_told_where_it_belongs() {
+    let expected = "\
+error: `passes` means nothing for a part that does `look`
+ --> my/load.toml:4:10
+  |
+4 | passes = 1
+  |          ^
+  |
+  = help: it belongs to `wait` and `fill`; leave the key out";
+    assert_eq!(told("schema = 1\n[[parts]]\ndo = \"look\"\npasses = 1\n"), expected);
 }
 
 #[test]
 fn a_wrong_unit_has_its_caret_on_the_value() {
     let expected = "\
-error: `4kb` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)
+error: `block`: `4kb` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)
  --> my/load.toml:2:9
   |
 2 | block = \"4kb\"   # not so
@@ -113,32 +151,37 @@ error: `4kb` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of
 #[test]
 fn a_wrong_type_is_named_in_words() {
     let expected = "\
-error: expected a whole number, 0 or above
+error: `threads` is a whole number, not the text \"four\"
  --> my/load.toml:2:11
   |
 2 | threads = \"four\"
-  |           ^^^^^^ this is the text \"four\"";
+  |           ^^^^^^
+  |
+  = help: write it such as `16`";
     assert_eq!(told("schema = 1\nthreads = \"four\""), expected);
     for (line, message) in [
-        ("threads = -1", "expected a whole number, 0 or above"),
-        ("threads = 4_294_967_296", "expected a whole number, 0 or above"),
-        ("block = 4.5", "expected a size such as `\"4KiB\"`"),
-        ("name = 1", "expected a text in quotes"),
-        ("ratio = true", "expected a number"),
-        ("flag = []", "expected `true` or `false`"),
-        ("part = 3", "expected a table"),
-        ("mode = \"fulll\"", "unknown name `fulll`"),
+        ("threads = -1", "`threads` is from 0 to 99"),
+        ("threads = 99_999_999_999_999_999_999", "`threads` is from 0 to 99"),
+        ("block = 4.5", "`block` is a size, a table, or an array of tables, not the number 4.5"),
+        ("block = [4]", "each of `block` is a table, not the integer 4"),
+        ("name = { a = 1 }", "`name` is a text in quotes, not a table"),
+        ("ratio = true", "`ratio` is a number, not the boolean true"),
+        ("ratio = 11", "`ratio` is from 0 to 10"),
+        ("flag = []", "`flag` is `true` or `false`, not an array"),
+        ("part = 3", "`part` is a table, not the integer 3"),
+        ("mode = \"fulll\"", "`mode` is one of `\"slow-start\"`, `\"full\"`"),
+        (
+            "mode = 1979-05-27",
+            "`mode` is one of `\"slow-start\"`, `\"full\"`, not the date 1979-05-27",
+        ),
+        ("share = 0.5", "`share` is a share with its sign, not the number 0.5"),
+        ("steps = [1, -1]", "`steps` is a whole number, 0 or above"),
+        ("parts = [{ do = \"weit\" }]", "`do` is one of `\"wait\"`, `\"fill\"`, `\"look\"`"),
     ] {
-        let problem = parse::<Sample>(&file(&format!("schema = 1\n{line}"))).unwrap_err();
+        let problem = read(&format!("schema = 1\n{line}")).unwrap_err();
         assert_eq!(problem.message(), message, "{line}");
         assert_eq!(problem.line_column().unwrap().0, 2, "{line}");
     }
-    let found = |line: &str| {
-        told(&format!("schema = 1\n{line}")).lines().nth(4).unwrap_or_default().trim().to_owned()
-    };
-    assert_eq!(found("name = { a = 1 }"), "|        ^^^^^^^^^ this is a table");
-    assert_eq!(found("block = 4.5"), "|         ^^^ this is the number `4.5`");
-    assert_eq!(found("ratio = [1]"), "|         ^^^ this is an array");
 }
 
 #[test]
@@ -148,9 +191,75 @@ error: the key `only` is missing
  --> my/load.toml:2:1
   |
 2 | [part]
-  | ^^^^^^";
+  | ^^^^^^
+  |
+  = help: for example `only = 16`";
     assert_eq!(told("schema = 1\n[part]"), expected);
     assert!(told("").starts_with("error: the key `schema` is missing\n --> my/load.toml:1:1"));
+    assert!(told("schema = 2").starts_with("error: this file is of schema 2"));
+}
+
+/// Values of every file of the catalog can be had by their paths and be replaced, and nothing else
+/// changes.
+#[test]
+fn values_are_had_and_replaced_by_their_paths() {
+    fn leaves(path: &str, value: &toml::Value, all: &mut Vec<String>) {
+        match value {
+            // The value alone of one that has a source.
+            toml::Value::Table(table) if table.contains_key("is") && table.contains_key("from") => {
+                all.push(path.to_owned());
+            }
+            toml::Value::Table(table) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                table.iter().for_each(|(key, it)| leaves(&format!("{path}{dot}{key}"), it, all));
+            }
+            toml::Value::Array(items) => {
+                let items = items.iter().enumerate();
+                items.for_each(|(i, it)| leaves(&format!("{path}[{i}]"), it, all));
+            }
+            _ => all.push(path.to_owned()),
+        }
+    }
+    let mut count = 0;
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.suffix() == "toml") {
+        for (name, text) in list(kind) {
+            let (document, mut paths) = (file(text), Vec::new());
+            leaves("", &toml::Value::Table(text.parse().unwrap()), &mut paths);
+            let every = paths.len().div_ceil(4);
+            for path in paths.into_iter().step_by(every) {
+                let value = document.get(&path).unwrap_or_else(|| panic!("{name}: {path}"));
+                assert_eq!(&*document.set(&path, value).unwrap().text, text, "{name}: {path}");
+                let changed = document.set(&path, "12.5 GB/s").unwrap();
+                assert_eq!(changed.get(&path), Some("\"12.5 GB/s\""), "{name}: {path}");
+                assert_eq!(&*changed.set(&path, value).unwrap().text, text, "{name}: {path}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 200, "{count}");
+}
+
+#[test]
+fn a_key_that_is_not_there_is_added_to_its_table() {
+    let text = "a = 1\n[b] # here\nc = { d = 2 }\ne = {}\nf.g = 3\n[[h]]\n[[h]]\ni = 4\n";
+    let document = file(text);
+    for (path, value) in [
+        ("z", "5"),
+        ("b.z", "x y"),
+        ("b.c.z", "true"),
+        ("b.e.z", "[1, 2]"),
+        ("h[1].z", "5"),
+        ("new.table.z", "5"),
+        ("b.new.z", "5"),
+    ] {
+        let changed = document.set(path, value).unwrap_or_else(|e| panic!("{path}: {e}"));
+        assert_eq!(changed.get(path).map(|it| it.trim_matches('"')), Some(value), "{changed:?}");
+        assert_eq!((changed.get("h[1].i"), changed.get("b.f.g")), (Some("4"), Some("3")));
+    }
+    for path in ["a.z", "h[2].z", "h[0", "h[x]", "a[0]", "", "b..z", ".", "µ["] {
+        assert!(document.set(path, "5").is_err(), "{path}");
+        assert_eq!(document.get(path), None, "{path}");
+    }
 }
 
 #[test]
@@ -166,9 +275,9 @@ error: key with no value, expected `=`
     assert!(told("schema = 1\nname = \"a\nflag = true").contains("2:10"));
 }
 
-/// What another room finds wrong: with a place, or two, after characters of several bytes.
+/// What another crate finds wrong: with a place, or two, after characters of several bytes.
 #[test]
-fn a_rule_of_another_room_is_drawn_at_its_span() {
+fn a_rule_of_another_crate_is_drawn_at_its_span() {
     let text = "about = \"µs\"\nthink = \"1 µs\"  # the think time\nrate = 5\n";
     let file = file(text);
     let (think, rate) = (text.find("\"1").unwrap(), text.find('5').unwrap());

@@ -3,21 +3,20 @@
 
 use std::fmt::Write as _;
 
-use iodyno_catalog::{File, Problem, parse};
-use iodyno_emulate::describe::{self, FormError, RawFile};
+use iodyno_catalog::{File, FileError, Problem};
+use iodyno_emulate::describe;
 use iodyno_emulate::spec::{Device, Precondition, System, Written};
 
 fn file(text: &str) -> File {
     File { origin: "my/device.toml".to_owned(), name: "mine".to_owned(), text: text.into() }
 }
 
-fn read(text: &str) -> Vec<FormError> {
-    let raw: RawFile = parse(&file(text)).unwrap_or_else(|problem| panic!("{problem}"));
+fn read(text: &str) -> Vec<FileError> {
     let system = text.contains("kind = \"system\"");
     let read = if system {
-        describe::system("mine", &raw).err()
+        describe::system("mine", text).err()
     } else {
-        describe::device("mine", &raw).err()
+        describe::device("mine", text).err()
     };
     read.unwrap_or_default()
 }
@@ -29,7 +28,7 @@ fn told(text: &str) -> String {
 
 /// `FIRST WORD OF THE LINE [what the caret is under] message (help)` for each error: a key that is
 /// added to a file moves no line here.
-fn listed(text: &str, errors: Vec<FormError>) -> String {
+fn listed(text: &str, errors: Vec<FileError>) -> String {
     let lines = errors.into_iter().map(|error| {
         let line = text[..error.span.start].rfind('\n').map_or(0, |newline| newline + 1);
         let word = text[line..].split_whitespace().next().unwrap_or_default();
@@ -98,15 +97,14 @@ error: unknown key `flash`
 /// A file of one kind is not taken for one of the other.
 #[test]
 fn a_device_is_no_system() {
-    let told = |errors: Vec<FormError>| errors[0].to_string();
-    let raw: RawFile = parse(&file(MEMORY)).unwrap();
+    let told = |errors: Vec<FileError>| errors[0].to_string();
     assert_eq!(
-        told(describe::system("mine", &raw).unwrap_err()),
+        told(describe::system("mine", MEMORY).unwrap_err()),
         "this file is a device, not a system; give the file of a system"
     );
-    let raw: RawFile = parse(&file("schema = 1\nkind = \"system\"")).unwrap();
+    let system = "schema = 1\nkind = \"system\"";
     assert_eq!(
-        told(describe::device("mine", &raw).unwrap_err()),
+        told(describe::device("mine", system).unwrap_err()),
         "this file is a system, not a device; give the file of a device"
     );
 }
@@ -148,7 +146,7 @@ fn every_rule_of_population_is_told_at_its_line() {
     let half = changed(FLASH, &[("\"400GB\"", "\"200GB\""), ("\"512GiB\"", "\"256GiB\"")]);
     for (i, (changes, large, small, expected)) in POPULATED.iter().enumerate() {
         let text = changed(SYSTEM, changes);
-        let system = describe::system("mine", &parse(&file(&text)).unwrap()).unwrap();
+        let system = describe::system("mine", &text).unwrap();
         let mut devices = vec![flash_dimm("large", FLASH); *large];
         devices.extend(vec![flash_dimm("small", &half); *small]);
         let broken = System::populate("mine", system.host.clone(), devices).unwrap_err();
@@ -159,9 +157,8 @@ fn every_rule_of_population_is_told_at_its_line() {
 }
 
 fn flash_dimm(name: &str, text: &str) -> (Device, Precondition) {
-    let raw = parse(&file(text)).unwrap();
     let state = Precondition { how: Written::Fresh, fill: 0.0 };
-    (describe::device(name, &raw).unwrap().device, state)
+    (describe::device(name, text).unwrap().device, state)
 }
 
 fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
@@ -173,9 +170,9 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
 /// Flash DIMMs are spread evenly whatever stands between them; so are the others.
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
-    let system = describe::system("mine", &parse(&file(SYSTEM)).unwrap()).unwrap();
+    let system = describe::system("mine", SYSTEM).unwrap();
     let state = Precondition { how: Written::Fresh, fill: 0.0 };
-    let memory = describe::device("memory", &parse(&file(MEMORY)).unwrap()).unwrap().device;
+    let memory = describe::device("memory", MEMORY).unwrap().device;
     let pair = [flash_dimm("dimm", FLASH), (memory, state)];
     let devices = (0..12).map(|i| pair[i % 2].clone()).collect();
     let system = System::populate("mine", system.host, devices).unwrap();
@@ -211,7 +208,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[(r#"kind = "device""#, r#"kind = "workload""#)],
-        r#"kind ["workload"] `kind` is "device" or "system" (write `kind = "device"`)"#,
+        r#"kind ["workload"] this file is a workload, not a device (give the file of a device)"#,
     ),
     (
         MEMORY,
@@ -220,12 +217,12 @@ const WRITTEN: &[Case] = &[
 "#,
             "",
         )],
-        r#"start [] the key `family` is missing (write `family = ` and "flash", "disk" or "memory")"#,
+        r#"start [] the key `family` is missing (for example `family = "flash"`)"#,
     ),
     (
         MEMORY,
         &[(r#"family = "memory""#, r#"family = "memroy""#)],
-        r#"family ["memroy"] `family` is "flash", "disk" or "memory", not the text "memroy""#,
+        r#"family ["memroy"] `family` is one of `"flash"`, `"disk"`, `"memory"` (did you mean "memory"?)"#,
     ),
     (
         MEMORY,
@@ -235,7 +232,7 @@ const WRITTEN: &[Case] = &[
             r#"summary = " "
 "#,
         )],
-        r#"summary [" "] `summary` is empty (write `summary = "what it is, in one line"`)"#,
+        r#"summary [" "] `summary` is empty (write it such as `"what it is, in one line"`)"#,
     ),
     (
         MEMORY,
@@ -245,13 +242,13 @@ host = "rtp"
 "#,
             "host = 5\n",
         )],
-        r#"start [] the key `summary` is missing (write `summary = "what it is, in one line"`)
-host [5] `host` is a text in quotes, not the integer 5 (write `host = "x3850-x6"`)"#,
+        r#"start [] the key `summary` is missing (for example `summary = "what it is, in one line"`)
+host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850-x6"`)"#,
     ),
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "start [] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)",
+        "family [\"memory\"] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)",
     ),
     (
         MEMORY,
@@ -262,7 +259,7 @@ host [5] `host` is a text in quotes, not the integer 5 (write `host = "x3850-x6"
             "memory = 5\n[x]\n",
         )],
         r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "8KiB", from = "assumed: why this value" }`)
-memory [5] `memory` is a table of parameters, not the integer 5 (write `[memory]`)
+memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
 [x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)"#,
     ),
     (
@@ -614,17 +611,17 @@ const SYSTEMS: &[Case] = &[
 "#,
             "",
         )],
-        r#"[[volumes]] [[[volumes]]] these volumes have no `device` (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"[[volumes]] [[[volumes]]] the key `device` is missing (for example `device = "exflash-400g"`)"#,
     ),
     (
         SYSTEM,
         &[(r#"device = "exflash-400g""#, "device = 400")],
-        r#"device [400] `device` is the name of a device (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"device [400] `device` is a text in quotes, not the integer 400 (write it such as `"exflash-400g"`)"#,
     ),
     (
         SYSTEM,
         &[("count = 32", "count = 0\ncounts = 3")],
-        "count [0] `count` is a whole number from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
+        "count [0] `count` is from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
     ),
     (
         SYSTEM,
@@ -638,7 +635,7 @@ count = 32
             ),
             ("[host]", "volumes = [32]\n[host]"),
         ],
-        r#"volumes [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"volumes [32] each of `volumes` is a table, not the integer 32 (write it such as `{ device = "exflash-400g" }`)"#,
     ),
     (
         SYSTEM,
@@ -652,7 +649,7 @@ count = 32
             ),
             ("[host]", "volumes = 32\n[host]"),
         ],
-        r#"volumes [32] `volumes` is an array of tables (write `[[volumes]]`, `device = "exflash-400g"`, `count = 32`)"#,
+        r#"volumes [32] `volumes` is an array of tables, not the integer 32 (write it such as `[{ device = "exflash-400g" }]`)"#,
     ),
     (
         SYSTEM,

@@ -305,8 +305,7 @@ fn the_page_says_what_was_given_and_what_was_fitted() {
     let mut table = Vec::new();
     for (device, _) in CLASSES {
         let file = iodyno_catalog::find(iodyno_catalog::Kind::Device, device).unwrap();
-        let raw = iodyno_catalog::parse(&file).unwrap();
-        let parameters = describe::device(device, &raw).unwrap().parameters;
+        let parameters = describe::device(device, &file.text).unwrap().parameters;
         let all = figures(device);
         let cells = metrics.map(|(workload, metric)| {
             let is = |f: &&Figure| f.workload == workload && f.metric == metric;

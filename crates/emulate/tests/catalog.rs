@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_catalog::{File, Kind, Problem, find, list, parse};
-use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, FormError, Source};
+use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
+use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, Source};
 use iodyno_emulate::spec::{self, Flash, Precondition, System, Written};
 
-fn drawn<T>(file: &File, read: Result<T, Vec<FormError>>) -> T {
+fn drawn<T>(file: &File, read: Result<T, Vec<FileError>>) -> T {
     read.unwrap_or_else(|errors| {
         let drawn = errors.into_iter().map(|e| Problem::at(file, e.span, e.message, e.help));
         panic!("{}", drawn.map(|p| p.to_string()).collect::<Vec<_>>().join("\n"))
@@ -16,14 +16,12 @@ fn drawn<T>(file: &File, read: Result<T, Vec<FormError>>) -> T {
 
 fn device(name: &str) -> DescribedDevice {
     let file = find(Kind::Device, name).unwrap_or_else(|problem| panic!("{problem}"));
-    let raw = parse(&file).unwrap_or_else(|problem| panic!("{problem}"));
-    drawn(&file, describe::device(name, &raw))
+    drawn(&file, describe::device(name, &file.text))
 }
 
 fn system(name: &str) -> DescribedSystem {
     let file = find(Kind::System, name).unwrap_or_else(|problem| panic!("{problem}"));
-    let raw = parse(&file).unwrap_or_else(|problem| panic!("{problem}"));
-    drawn(&file, describe::system(name, &raw))
+    drawn(&file, describe::system(name, &file.text))
 }
 
 const FRESH: Precondition = Precondition { how: Written::Fresh, fill: 0.0 };
@@ -172,11 +170,9 @@ fn no_parameter_may_be_left_out() {
         for i in (0..lines.len()).filter(|&i| lines[i].contains(" = { is = ")) {
             let key = lines[i].split(' ').next().unwrap();
             let less = [&lines[..i], &lines[i + 1..]].concat().join("\n");
-            let file = File { origin: "less.toml".into(), name: name.into(), text: less.into() };
-            let raw = parse(&file).unwrap();
             let errors = match kind {
-                Kind::System => describe::system(name, &raw).err(),
-                _ => describe::device(name, &raw).err(),
+                Kind::System => describe::system(name, &less).err(),
+                _ => describe::device(name, &less).err(),
             };
             match errors.as_deref() {
                 Some([only]) => {

@@ -1,7 +1,6 @@
 //! A disk that its file's form and rules let pass is one that the machine can build, and they refuse
 //! none that it could: the two agree on every value, at the limits above all.
 
-use iodyno_catalog::{File, parse};
 use iodyno_emulate::describe;
 use iodyno_emulate::disk::{DiskSpec, Scheduler};
 use iodyno_emulate::spec::Kind;
@@ -121,9 +120,7 @@ proptest! {
     #[test]
     fn what_a_file_may_say_is_what_a_disk_can_be(disk in spec()) {
         let text = text(&disk);
-        let file = File { origin: "disk.toml".into(), name: "disk".into(), text: text.as_str().into() };
-        let raw = parse(&file).map_err(|p| TestCaseError::fail(p.to_string()))?;
-        match (describe::device("disk", &raw), disk.check()) {
+        match (describe::device("disk", &text), disk.check()) {
             (Ok(read), Ok(())) => prop_assert_eq!(read.device.kind, Kind::Disk(Box::new(disk))),
             (Err(_), Err(_)) => {}
             // Its file asks a little more of flash than none at all, and of time less than ages.

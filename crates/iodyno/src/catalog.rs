@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::model::look_up;
 use crate::{method, print, print_json};
-use iodyno_catalog::{File, Kind, Problem, find, list, parse};
+use iodyno_catalog::{File, Kind, Problem, find, list};
 use iodyno_units::nearest;
-use iodyno_workload::{RawSpec, Spec, SpecError, Workload};
+use iodyno_workload::{Spec, Workload};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,12 +15,11 @@ use std::process::ExitCode;
 /// their place.
 pub(crate) fn workload(name_or_path: &str) -> Result<(File, Workload), Failure> {
     let file = find(Kind::Workload, name_or_path)?;
-    let raw: RawSpec = parse(&file)?;
-    let workload = Workload::from_raw(raw).map_err(|errors| problem(&file, &errors))?;
+    let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(&file, &errors))?;
     if let Workload::Group(group) = &workload {
         let unknown = group.unknown_members(is_single);
         if !unknown.is_empty() {
-            return Err(problem(&file, &unknown).into());
+            return Err(Problem::of(&file, &unknown).into());
         }
     }
     Ok((file, workload))
@@ -28,7 +27,7 @@ pub(crate) fn workload(name_or_path: &str) -> Result<(File, Workload), Failure> 
 
 fn is_single(name: &str) -> bool {
     let Ok(file) = find(Kind::Workload, name) else { return false };
-    matches!(parse(&file).map(Workload::from_raw), Ok(Ok(Workload::Single(_))))
+    matches!(Workload::from_toml(&file.text), Ok(Workload::Single(_)))
 }
 
 /// The single workloads of a file, by name: itself, or its members.
@@ -46,15 +45,6 @@ pub(crate) fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>
             Ok((file.name, members))
         }
     }
-}
-
-/// The first error as a problem at its place; the others are named after it.
-fn problem(file: &File, errors: &[SpecError]) -> Problem {
-    let Some((first, rest)) = errors.split_first() else {
-        return Problem::new(file.origin.as_str(), "the workload is not valid");
-    };
-    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
-    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
 }
 
 pub(crate) fn command(name: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {

@@ -5,14 +5,13 @@ use crate::failure::Failure;
 use crate::run::{Output, base, carry_out, overridden};
 use crate::{catalog, hints, method_flags, show};
 use clap::Parser as _;
-use iodyno_catalog::{File, Kind, Problem, find, list};
+use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_notebook::{Notebook, Status};
 use iodyno_report::terminal::Style;
 use iodyno_run::{CellRequest, MethodRequest, Resume, whole_steps};
 use iodyno_target::TargetName;
 use iodyno_units::human;
-use iodyno_workload::SpecError;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -276,19 +275,15 @@ pub(crate) fn cells(method: &Method) -> Vec<CellRequest> {
 }
 
 /// The first error at its place; what is wrong with a choice has none.
-pub(crate) fn problem(file: &File, errors: &[SpecError]) -> Problem {
-    let Some((first, rest)) = errors.split_first() else {
-        return Problem::new(file.origin.as_str(), "the method is not valid");
-    };
-    if first.span.is_empty() {
+pub(crate) fn problem(file: &File, errors: &[FileError]) -> Problem {
+    if let Some(first) = errors.first().filter(|first| first.span.is_empty()) {
         let message = match &first.help {
             Some(help) => format!("{}; {help}", first.message),
             None => first.message.clone(),
         };
         return Problem::new(file.origin.as_str(), message);
     }
-    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
-    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
+    Problem::of(file, errors)
 }
 
 /// A line about a method of the catalog.

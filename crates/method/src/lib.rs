@@ -20,8 +20,8 @@ pub mod findings;
 mod grid;
 mod next_step;
 mod prologue;
-mod raw;
 mod rules;
+mod schema;
 mod stage;
 mod step;
 

@@ -6,22 +6,20 @@ mod stage;
 
 use crate::choice::{Choice, MethodSource};
 use crate::next_step::Method;
-use crate::raw::{RawMethod, RawSetting, Text};
+use crate::schema::METHOD;
 use crate::stage::{Act, Stage};
 use core::ops::Range;
+use iodyno_catalog::{FileError, Reader, Record};
 use iodyno_measure::Threshold;
-use iodyno_workload::{ActiveRange, Spec, SpecError, Workload};
-use serde_spanned::Spanned;
+use iodyno_workload::{ActiveRange, Spec, Workload};
 use std::collections::BTreeMap;
 
-/// The only version of the form.
-const SCHEMA: i64 = 1;
 /// Stages at most: a method is written by hand.
 const STAGES_MAX: usize = 100;
 
 /// One thing that is wrong, at a place of the text.
-pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> SpecError {
-    SpecError { span, message: message.into(), help: None }
+pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> FileError {
+    FileError::new(span, message)
 }
 
 /// The same with a way to mend it.
@@ -29,8 +27,8 @@ pub(crate) fn wrong_because(
     span: Range<usize>,
     message: impl Into<String>,
     help: impl Into<String>,
-) -> SpecError {
-    SpecError { span, message: message.into(), help: Some(help.into()) }
+) -> FileError {
+    FileError::new(span, message).with_help(help)
 }
 
 /// What stages leave open.
@@ -50,35 +48,34 @@ impl Method {
     ///
     /// # Errors
     /// Everything that is wrong; an empty place stands for the choice.
-    pub fn new(source: MethodSource) -> Result<Self, Vec<SpecError>> {
-        let raw: RawMethod = toml::from_str(&source.text)
-            .map_err(|e| vec![wrong(e.span().unwrap_or(0..0), e.message().to_owned())])?;
-        if *raw.schema.get_ref() != SCHEMA {
-            let message = format!("schema {} is not known here", raw.schema.get_ref());
-            let help = format!("this version reads schema {SCHEMA}");
-            return Err(vec![wrong_because(raw.schema.span(), message, help)]);
-        }
+    pub fn new(source: MethodSource) -> Result<Self, Vec<FileError>> {
+        let mut reader = Reader::default();
+        let record = reader.file(&source.text, None, METHOD).unwrap_or_default();
+        reader.finish()?;
         let one = |e| vec![e];
-        let (setting, defaults) = defaults(&raw.settings, &source).map_err(one)?;
-        let thresholds = raw
-            .require
+        let (setting, defaults) = defaults(&record, &source).map_err(one)?;
+        let thresholds = record
+            .items("require")
             .iter()
-            .map(|text| text.get_ref().parse().map_err(|e| wrong(text.span(), format!("{e}"))))
-            .collect::<Result<Vec<Threshold>, SpecError>>()
+            .map(|it| {
+                let text = it.text().unwrap_or_default();
+                text.parse().map_err(|e| wrong(it.span.clone(), format!("{e}")))
+            })
+            .collect::<Result<Vec<Threshold>, FileError>>()
             .map_err(one)?;
-        let span = raw.stages.span();
-        let raw_stages = raw.stages.into_inner();
-        if raw_stages.is_empty() || raw_stages.len() > STAGES_MAX {
+        let span = record.place("stages");
+        if !(1..=STAGES_MAX).contains(&record.items("stages").len()) {
             let message = format!("a method has 1 to {STAGES_MAX} stages");
             return Err(vec![wrong(span, message)]);
         }
-        let (mut stages, mut errors): (Vec<Stage>, Vec<SpecError>) = (Vec::new(), Vec::new());
-        for raw in raw_stages {
-            match stage::stage(&raw, &defaults, &stages) {
+        let (mut stages, mut errors): (Vec<Stage>, Vec<FileError>) = (Vec::new(), Vec::new());
+        for raw in record.records("stages") {
+            match stage::stage(raw, &defaults, &stages) {
                 Ok(stage) if stages.iter().any(|s| s.name == stage.name) => {
-                    let at = raw.name.as_ref().map_or_else(|| raw.act.span(), Spanned::span);
+                    let key = if raw.get("name").is_some() { "name" } else { "do" };
                     let message = format!("two stages are called `{}`", stage.name);
-                    errors.push(wrong_because(at, message, "give each a `name` of its own"));
+                    let help = "give each a `name` of its own";
+                    errors.push(wrong_because(raw.place(key), message, help));
                 }
                 Ok(stage) => stages.push(stage),
                 // What a broken stage would have been is not known: later ones may lean on it.
@@ -96,9 +93,9 @@ impl Method {
         }
         Ok(Self {
             source,
-            about: raw.about,
-            standard: raw.standard,
-            reuse: raw.reuse,
+            about: record.text("about").unwrap_or_default().to_owned(),
+            standard: record.text("standard").map(str::to_owned),
+            reuse: record.flag("reuse") == Some(true),
             setting,
             thresholds,
             stages,
@@ -108,17 +105,18 @@ impl Method {
 
 /// The chosen settings, and what they and the operator decide for all stages.
 fn defaults(
-    settings: &[RawSetting],
+    record: &Record,
     source: &MethodSource,
-) -> Result<(Option<String>, Defaults), SpecError> {
+) -> Result<(Option<String>, Defaults), FileError> {
     let choice = &source.choice;
+    let name = |setting: &Record| setting.text("name").unwrap_or_default().to_owned();
     let chosen = match &choice.setting {
-        None => settings.first(),
-        Some(name) => {
-            let known = settings.iter().find(|s| s.name.get_ref() == name);
+        None => record.records("settings").next(),
+        Some(wanted) => {
+            let known = record.records("settings").find(|setting| name(setting) == *wanted);
             if known.is_none() {
-                let names: Vec<&str> = settings.iter().map(|s| s.name.get_ref().as_str()).collect();
-                let message = format!("the method has no settings called `{name}`");
+                let names: Vec<String> = record.records("settings").map(name).collect();
+                let message = format!("the method has no settings called `{wanted}`");
                 let help = if names.is_empty() {
                     "it has none at all: leave --setting out".to_owned()
                 } else {
@@ -129,18 +127,16 @@ fn defaults(
             known
         }
     };
-    let count = |given: Option<&Spanned<Text>>| -> Result<Option<u32>, SpecError> {
-        let Some(given) = given else { return Ok(None) };
-        let n = given.get_ref().0.parse().ok().filter(|n| *n > 0);
-        n.map(Some).ok_or_else(|| wrong(given.span(), "expected a whole number, 1 or above"))
+    let count = |setting: &Record, path: &str| -> Result<Option<u32>, FileError> {
+        let Some(text) = setting.text(path) else { return Ok(None) };
+        let n = text.parse().ok().filter(|n| *n > 0);
+        n.map(Some).ok_or_else(|| wrong(setting.place(path), "expected a whole number, 1 or above"))
     };
     let (mut threads, mut depth, mut active) = (None, None, None);
     if let Some(setting) = chosen {
-        threads = count(setting.threads.as_ref())?;
-        depth = count(setting.depth.as_ref())?;
-        if let Some(given) = &setting.active {
-            active = Some(active_range(given)?);
-        }
+        threads = count(setting, "threads")?;
+        depth = count(setting, "depth")?;
+        active = active_range(setting)?;
     }
     let own_active = choice.active().map_err(|e| wrong(0..0, e))?;
     if choice.scale.is_some_and(|scale| !(scale > 0.0 && scale <= 1.0)) {
@@ -154,7 +150,7 @@ fn defaults(
         .workloads
         .iter()
         .map(|(name, text)| Ok((name.clone(), workload(name, text, &source.workloads)?)))
-        .collect::<Result<_, SpecError>>()?;
+        .collect::<Result<_, FileError>>()?;
     let defaults = Defaults {
         threads: choice.threads.or(threads).unwrap_or(1),
         depth: choice.depth.or(depth).unwrap_or(1),
@@ -162,11 +158,13 @@ fn defaults(
         scale: choice.factor(),
         workloads,
     };
-    Ok((chosen.map(|s| s.name.get_ref().clone()), defaults))
+    Ok((chosen.map(name), defaults))
 }
 
-pub(crate) fn active_range(given: &Spanned<String>) -> Result<ActiveRange, SpecError> {
-    given.get_ref().parse::<ActiveRange>().map_err(|e| wrong(given.span(), e))
+/// What a stage or a setting says of the active range.
+pub(crate) fn active_range(of: &Record) -> Result<Option<ActiveRange>, FileError> {
+    let read = of.text("active").map(str::parse::<ActiveRange>);
+    read.transpose().map_err(|e| wrong(of.place("active"), e))
 }
 
 /// The single workloads of a file: itself, or its members, whose texts are there too.
@@ -174,10 +172,10 @@ fn workload(
     name: &str,
     text: &str,
     all: &BTreeMap<String, String>,
-) -> Result<Vec<(String, Spec)>, SpecError> {
+) -> Result<Vec<(String, Spec)>, FileError> {
     let fail = |why: String| wrong(0..0, format!("the workload `{name}`: {why}"));
     let said =
-        |errors: Vec<SpecError>| errors.first().map_or_else(String::new, ToString::to_string);
+        |errors: Vec<FileError>| errors.first().map_or_else(String::new, ToString::to_string);
     match Workload::from_toml(text).map_err(|e| fail(said(e)))? {
         Workload::Single(spec) => Ok(vec![(name.to_owned(), *spec)]),
         Workload::Group(group) => {
@@ -197,10 +195,9 @@ fn workload(
 /// The names of the workload files that a method's text mentions, so that they can be found before it is
 /// read. Empty where the text can't be read at all.
 pub(crate) fn workloads_named(text: &str) -> Vec<String> {
-    let Ok(raw) = toml::from_str::<RawMethod>(text) else { return Vec::new() };
-    let stages = raw.stages.into_inner();
-    let named = stages.into_iter().filter_map(|stage| stage.workload);
-    named.flat_map(|given| given.into_inner().values).map(|text| text.0).collect()
+    let Some(record) = Reader::default().file(text, None, METHOD) else { return Vec::new() };
+    let named = record.records("stages").flat_map(|stage| stage.items("workload"));
+    named.filter_map(|name| name.text().map(str::to_owned)).collect()
 }
 
 /// A choice that changes what the file says, in words: for the record of deviations.

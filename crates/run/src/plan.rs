@@ -353,14 +353,9 @@ fn share_of_writes(spec: &Spec) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iodyno_workload::{RawSpec, Workload};
 
     fn spec(text: &str) -> Spec {
-        let raw: RawSpec = toml::from_str(text).unwrap();
-        match Workload::from_raw(raw) {
-            Ok(Workload::Single(spec)) => *spec,
-            other => panic!("{other:?}"),
-        }
+        Spec::from_toml(text).unwrap_or_else(|errors| panic!("{errors:?}"))
     }
 
     /// 5000 operations a second for 6 s, 30 % writes of 8 KiB: 74 MB, not what the target could take.

@@ -2,9 +2,9 @@
 
 use crate::raw::{Occupancy, RawSystem};
 use core::ops::Range;
-use iodyno_catalog::{File, Kind, Problem, find, parse};
+use iodyno_catalog::{File, Kind, Problem, find};
 use iodyno_emulate::System;
-use iodyno_emulate::describe::{self, DescribedSystem, FormError, Parameter, RawFile};
+use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{self, Attach, Device, Host, Precondition, Written};
 use std::sync::Arc;
 
@@ -58,9 +58,8 @@ pub(crate) fn bench(file: &File, raw: &RawSystem, all: &mut Vec<Owned>) -> Resul
     let host = host(file, raw.host.get_ref(), raw.host.span(), all)?;
     let named = raw.device.get_ref();
     let found = find(Kind::Device, named).map_err(|p| named_in(file, raw.device.span(), &p))?;
-    let parsed: RawFile = parse(&found)?;
-    let described =
-        describe::device(&found.name, &parsed).map_err(|errors| drawn(&found, &errors))?;
+    let described = describe::device(&found.name, &found.text)
+        .map_err(|errors| Problem::of(&found, &errors))?;
     note(all, &found.name, described.parameters);
     let mut device = described.device;
     let mut options = String::new();
@@ -95,9 +94,8 @@ pub(crate) fn host(
     all: &mut Vec<Owned>,
 ) -> Result<DescribedSystem, Problem> {
     let found = find(Kind::System, name).map_err(|p| named_in(file, span, &p))?;
-    let parsed: RawFile = parse(&found)?;
-    let described =
-        describe::system(&found.name, &parsed).map_err(|errors| drawn(&found, &errors))?;
+    let described = describe::system(&found.name, &found.text)
+        .map_err(|errors| Problem::of(&found, &errors))?;
     note(all, &found.name, described.parameters.clone());
     Ok(described)
 }
@@ -120,13 +118,4 @@ fn no_driver(file: &File, span: Range<usize>, device: &str) -> Problem {
     let message = format!("`{device}` has no driver threads to set `occupancy` of");
     let help = "only a device on the memory channel has; take the key out".to_owned();
     Problem::at(file, span, message, Some(help))
-}
-
-/// The errors of a device or system file, drawn in it.
-fn drawn(file: &File, errors: &[FormError]) -> Problem {
-    let Some((first, rest)) = errors.split_first() else {
-        return Problem::new(file.origin.as_str(), "the file is not valid");
-    };
-    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
-    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
 }

@@ -6,14 +6,11 @@
 
 use core::fmt::{self, Write as _};
 
+use iodyno_catalog::{FileError, SCHEMA};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::SpecError;
-use crate::from_raw::SCHEMA;
-use crate::group::Workload;
 use crate::range::size_text;
-use crate::raw::{ArrivalsName, ContentName, PatternName, ProcessName, RawSpec};
 use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec};
 
 impl Spec {
@@ -21,31 +18,6 @@ impl Spec {
     pub fn to_toml(&self) -> String {
         Canonical(self).to_string()
     }
-
-    /// Reads a workload file.
-    ///
-    /// # Errors
-    /// The first error of the text as TOML, or everything that is wrong with what it says.
-    pub fn from_toml(text: &str) -> Result<Self, Vec<SpecError>> {
-        Self::from_raw(raw(text)?)
-    }
-}
-
-impl Workload {
-    /// Reads a workload file that may be a group.
-    ///
-    /// # Errors
-    /// The first error of the text as TOML, or everything that is wrong with what it says.
-    pub fn from_toml(text: &str) -> Result<Self, Vec<SpecError>> {
-        Self::from_raw(raw(text)?)
-    }
-}
-
-fn raw(text: &str) -> Result<RawSpec, Vec<SpecError>> {
-    toml::from_str(text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        vec![SpecError { span, message: error.message().to_owned(), help: None }]
-    })
 }
 
 impl Serialize for Spec {
@@ -59,7 +31,7 @@ impl<'de> Deserialize<'de> for Spec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = toml::Table::deserialize(deserializer)?.to_string();
         Self::from_toml(&text).map_err(|errors| {
-            let all: Vec<String> = errors.iter().map(SpecError::to_string).collect();
+            let all: Vec<String> = errors.iter().map(FileError::to_string).collect();
             D::Error::custom(all.join("\n"))
         })
     }
@@ -109,29 +81,24 @@ impl fmt::Display for Canonical<'_> {
         match spec.arrivals {
             ArrivalKind::Closed { think_time_ns, think_drains } => writeln!(
                 f,
-                "kind = \"{}\"\nthink_time = \"{think_time_ns}ns\"\nthink_drains = {think_drains}",
-                ArrivalsName::Closed.name()
+                "kind = \"closed\"\nthink_time = \"{think_time_ns}ns\"\nthink_drains = {think_drains}"
             )?,
             ArrivalKind::Open { rate_iops, process } => {
                 let process = match process {
-                    Process::Poisson => ProcessName::Poisson,
-                    Process::Constant => ProcessName::Constant,
+                    Process::Poisson => "poisson",
+                    Process::Constant => "constant",
                 };
-                let (kind, process) = (ArrivalsName::Open.name(), process.name());
-                writeln!(
-                    f,
-                    "kind = \"{kind}\"\nrate = \"{rate_iops}/s\"\nprocess = \"{process}\""
-                )?;
+                writeln!(f, "kind = \"open\"\nrate = \"{rate_iops}/s\"\nprocess = \"{process}\"")?;
             }
         }
         writeln!(f, "\n[content]")?;
         let kind = match spec.content {
-            Content::Incompressible => ContentName::Incompressible,
-            Content::Compressible { .. } => ContentName::Compressible,
-            Content::Verifiable => ContentName::Verifiable,
-            Content::Zeroes => ContentName::Zeroes,
+            Content::Incompressible => "incompressible",
+            Content::Compressible { .. } => "compressible",
+            Content::Verifiable => "verifiable",
+            Content::Zeroes => "zeroes",
         };
-        writeln!(f, "kind = \"{}\"", kind.name())?;
+        writeln!(f, "kind = \"{kind}\"")?;
         if let Content::Compressible { compressible, dedupable } = spec.content {
             writeln!(f, "compressible = \"{compressible}\"\ndedupable = \"{dedupable}\"")?;
         }
@@ -171,15 +138,15 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
             text.push_str(", ");
         }
         let name = match pattern {
-            Pattern::Uniform { .. } => PatternName::Uniform,
-            Pattern::Sequential { .. } => PatternName::Sequential,
-            Pattern::Zipf { .. } => PatternName::Zipf,
-            Pattern::HotSpots { .. } => PatternName::HotSpots,
-            Pattern::RecentlyRead { .. } => PatternName::RecentlyRead,
-            Pattern::RecentlyWritten { .. } => PatternName::RecentlyWritten,
-            Pattern::Strided { .. } => PatternName::Strided,
+            Pattern::Uniform { .. } => "uniform",
+            Pattern::Sequential { .. } => "sequential",
+            Pattern::Zipf { .. } => "zipf",
+            Pattern::HotSpots { .. } => "hot-spots",
+            Pattern::RecentlyRead { .. } => "recently-read",
+            Pattern::RecentlyWritten { .. } => "recently-written",
+            Pattern::Strided { .. } => "strided",
         };
-        write!(text, "{{ pattern = \"{}\", share = {share}", name.name())?;
+        write!(text, "{{ pattern = \"{name}\", share = {share}")?;
         match pattern {
             Pattern::Uniform { once_per_pass } => {
                 write!(text, ", once_per_pass = {once_per_pass}")?;

@@ -3,9 +3,8 @@
 
 use core::ops::Range;
 
-use crate::error::SpecError;
-use crate::from_raw::Reader;
-use crate::raw::RawSpec;
+use iodyno_catalog::{FileError, Reader, Record};
+
 use crate::spec::Spec;
 
 /// The most members of a group.
@@ -52,76 +51,44 @@ pub struct Member {
 
 impl Group {
     /// Each member that is none of the single workloads that `is_known` knows, as an error at its
-    /// place. This room can't look names up.
-    pub fn unknown_members(&self, is_known: impl Fn(&str) -> bool) -> Vec<SpecError> {
+    /// place. This crate can't look names up.
+    pub fn unknown_members(&self, is_known: impl Fn(&str) -> bool) -> Vec<FileError> {
+        let help = "a group's members are names of single workloads; `iodyno catalog` lists them";
         let unknown = self.members.iter().filter(|member| !is_known(&member.name));
-        unknown
-            .map(|member| SpecError {
-                span: member.span.clone(),
-                message: format!("there is no workload named `{}`", member.name),
-                help: Some(
-                    "a group's members are names of single workloads; `iodyno catalog` lists them"
-                        .to_owned(),
-                ),
-            })
-            .collect()
+        let error = |member: &Member| {
+            let message = format!("there is no workload named `{}`", member.name);
+            FileError::new(member.span.clone(), message).with_help(help)
+        };
+        unknown.map(error).collect()
     }
 
-    pub(crate) fn from_raw(raw: RawSpec) -> Result<Self, Vec<SpecError>> {
-        let mut reader = Reader::default();
-        reader.schema(raw.schema.as_ref());
-        let beside = [
-            ("threads", raw.threads.map(|given| given.span())),
-            ("depth", raw.depth.map(|given| given.span())),
-            ("block", raw.block.map(|given| given.span())),
-            ("align", raw.align.map(|given| given.span())),
-            ("active", raw.active.map(|given| given.span())),
-            ("mix", raw.mix.map(|given| given.span())),
-            ("all", raw.all.map(|given| given.span())),
-            ("read", raw.read.map(|given| given.span())),
-            ("write", raw.write.map(|given| given.span())),
-            ("trim", raw.trim.map(|given| given.span())),
-            ("write_zeroes", raw.write_zeroes.map(|given| given.span())),
-            ("arrivals", raw.arrivals.map(|given| given.span())),
-            ("content", raw.content.map(|given| given.span())),
-            ("limits", raw.limits.map(|given| given.span())),
-        ];
-        for (key, span) in beside {
-            let Some(span) = span else { continue };
-            let help = "a group has `schema`, `about`, `source` and `group` only; set this in its \
-                        members, or by a flag for all of them";
-            let message = format!("`{key}` means nothing in a group");
-            reader.refuse(span, message, Some(help.to_owned()));
+    pub(crate) fn read(mut reader: Reader, record: &Record) -> Result<Self, Vec<FileError>> {
+        for (key, entry) in record.entries() {
+            if !matches!(key, "schema" | "about" | "source" | "group") && !key.contains('.') {
+                let help = "a group has `schema`, `about`, `source` and `group` only; set this in \
+                            its members, or by a flag for all of them";
+                let message = format!("`{key}` means nothing in a group");
+                reader.refuse(entry.span.clone(), message, help);
+            }
+        }
+        let names = record.items("group");
+        if names.is_empty() || names.len() > MAX_MEMBERS {
+            let message = format!("a group has 1 to {MAX_MEMBERS} members, not {}", names.len());
+            let help = "such as `group = [\"random-read\", \"random-write\"]`";
+            reader.refuse(record.place("group"), message, help);
         }
         let mut members: Vec<Member> = Vec::new();
-        if let Some(names) = raw.group {
-            let span = names.span();
-            let names = names.into_inner();
-            if names.is_empty() || names.len() > MAX_MEMBERS {
-                let message =
-                    format!("a group has 1 to {MAX_MEMBERS} members, not {}", names.len());
-                let help = "such as `group = [\"random-read\", \"random-write\"]`";
-                reader.refuse(span, message, Some(help.to_owned()));
+        for entry in names {
+            let (name, span) = (entry.text().unwrap_or_default().to_owned(), entry.span.clone());
+            if members.iter().any(|member| member.name == name) {
+                let message = format!("`{name}` is a member already");
+                let help = "each member is one cell, and cells go by their names";
+                reader.refuse(span.clone(), message, help);
             }
-            for name in names {
-                let span = name.span();
-                let name = name.into_inner();
-                if members.iter().any(|member| member.name == name) {
-                    reader.refuse(
-                        span.clone(),
-                        format!("`{name}` is a member already"),
-                        Some("each member is one cell, and cells go by their names".to_owned()),
-                    );
-                }
-                members.push(Member { name, span });
-            }
+            members.push(Member { name, span });
         }
-        if reader.errors.is_empty() {
-            let about = raw.about.map(serde_spanned::Spanned::into_inner).unwrap_or_default();
-            let source = raw.source.map(serde_spanned::Spanned::into_inner);
-            return Ok(Self { about, source, members });
-        }
-        reader.errors.sort_by_key(|error| error.span.start);
-        Err(reader.errors)
+        reader.finish()?;
+        let about = record.text("about").unwrap_or_default().to_owned();
+        Ok(Self { about, source: record.text("source").map(str::to_owned), members })
     }
 }

@@ -15,25 +15,22 @@
 mod arrivals;
 mod canonical;
 pub mod content;
-mod error;
-mod from_raw;
+mod from_file;
 mod group;
 mod overrides;
 mod pacing;
 mod range;
-mod raw;
 mod remarks;
 mod rules;
+mod schema;
 mod source;
 mod spec;
 mod stream;
 
 pub use arrivals::Arrivals;
 pub use content::Filler;
-pub use error::SpecError;
-pub use from_raw::SCHEMA;
 pub use group::{Group, Member, Workload};
-pub use raw::RawSpec;
+pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
     ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, MAX_DEPTH, MAX_THREADS,

@@ -1,6 +1,7 @@
 //! What a specification must obey, whoever made it: a file, a stored run or flags. One set of
 //! rules; a fault names the key it is about, and a file's reader knows where that key stands.
 
+use iodyno_catalog::Fault;
 use iodyno_units::{OpKind, human};
 
 use crate::range::size_text;
@@ -29,22 +30,13 @@ const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
 /// The slowest and the fastest rate, in operations a second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// One rule that is broken.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    /// The key as a path, such as `read.addresses[1].window`.
-    pub(crate) key: String,
-    pub(crate) message: String,
-    pub(crate) help: Option<String>,
-}
-
 #[derive(Default)]
 struct Faults(Vec<Fault>);
 
 impl Faults {
-    fn add(&mut self, key: impl Into<String>, message: impl Into<String>, help: &str) {
+    fn add(&mut self, path: impl Into<String>, message: impl Into<String>, help: &str) {
         let help = (!help.is_empty()).then(|| help.to_owned());
-        self.0.push(Fault { key: key.into(), message: message.into(), help });
+        self.0.push(Fault { path: path.into(), message: message.into(), help });
     }
 
     fn whole(&mut self, key: &str, what: &str, value: u64, most: u64) {

@@ -1,6 +1,6 @@
 //! The specification of a workload: what is issued, as types that can't be wrong.
 //!
-//! A [`Spec`] comes from a file ([`Spec::from_raw`], [`Spec::from_toml`]) and is changed by the
+//! A [`Spec`] comes from a file ([`Spec::from_toml`]) and is changed by the
 //! `with_…` functions, as flags on a command line do. Every way in ends at the same rules
 //! (`rules.rs`), so whoever holds a `Spec` may rely on them. What can be known only with the
 //! target (does the range fit, does the alignment suffice) is checked when a stream is made.

@@ -20,10 +20,14 @@ fn errors(text: &str) -> String {
 /// Each case is a file, without its first line `schema = 1`, and what it is told.
 #[test]
 fn every_rule_names_its_place_and_its_remedy() {
+    let mut wrong = String::new();
     for (text, told) in CASES {
         let found = errors(&format!("schema = 1\n{text}"));
-        assert_eq!(found.trim_end(), *told, "\n{text}");
+        if found.trim_end() != *told {
+            wrong += &format!("{text}\n-- {told}\n++ {found}\n");
+        }
     }
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 const CASES: &[(&str, &str)] = &[
@@ -95,7 +99,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = \"zipf\" }",
-        "3:21 [\"zipf\"] the key `theta` is missing (`theta = 0.9` is a common exponent)",
+        "3:21 [\"zipf\"] the key `theta` is missing (for example `theta = 0.9`)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"zipf\", theta = 5.5 } }",
@@ -104,7 +108,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "mix = { read = 1 }\nall = { addresses = [{ pattern = \"uniform\" }, { pattern = \"strided\", share = 1 }] }",
         "3:22 [{ pattern = \"uniform\" }] this pattern has no `share` (each of several patterns needs one)\n\
-         3:59 [\"strided\"] the key `stride` is missing (such as `stride = \"64KiB\"`)",
+         3:59 [\"strided\"] the key `stride` is missing (for example `stride = \"64KiB\"`)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"6KiB\", start = 512 } }",
@@ -149,12 +153,12 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"open\", think_time = \"1ms\" }",
-        "3:21 [\"open\"] the key `rate` is missing (such as `rate = \"50k/s\"`)\n\
-         3:42 [\"1ms\"] `think_time` means nothing for an open loop (think time belongs to `kind = \"closed\"`: an open loop does not wait for completions; leave the key out)",
+        "3:21 [\"open\"] the key `rate` is missing (for example `rate = \"50k/s\"`)\n\
+         3:42 [\"1ms\"] `think_time` means nothing for a loop that is `open` (it belongs to `closed`; leave the key out)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",
-        "3:38 [\"5k/s\"] `rate` means nothing for a closed loop (a rate belongs to `kind = \"open\"`; leave the key out)",
+        "3:38 [\"5k/s\"] `rate` means nothing for a loop that is `closed` (it belongs to `open`; leave the key out)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_drains = true }",
@@ -192,32 +196,47 @@ const CASES: &[(&str, &str)] = &[
         "group = []",
         "2:9 [[]] a group has 1 to 64 members, not 0 (such as `group = [\"random-read\", \"random-write\"]`)",
     ),
-    // The parsers' own words, with the place of the value.
-    ("mix = { read = \"all\" }", "2:16 [\"all\"] invalid type: string \"all\", expected a number"),
+    // Values that are written wrongly; what rules say of the rest is reported beside them.
+    (
+        "mix = { read = \"all\" }",
+        "2:16 [\"all\"] `mix.read` is a number, not the text \"all\" (write it such as `70`)",
+    ),
     (
         "limits = { time = 5 }",
-        "2:19 [5] invalid value: integer `5`, expected a duration with its unit, such as `\"10s\"` or `\"100us\"`",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:19 [5] `limits.time` is a time with its unit, not the integer 5 (write it such as `\"10s\"`)",
     ),
     (
         "limits = { time = \"5\" }",
-        "2:19 [\"5\"] `5` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:19 [\"5\"] `limits.time`: `5` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`",
     ),
     (
         "block = true",
-        "2:9 [true] invalid type: boolean `true`, expected a size such as `\"4KiB\"`, or an array such as `[{ size = \"4KiB\", share = 60 }, …]`",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:9 [true] `block` is a size, a table, or an array of tables, not the boolean true (write it such as `\"4KiB\"`)",
     ),
     (
         "all = { addresses = \"unifrom\" }",
-        "2:21 [\"unifrom\"] unknown variant `unifrom`, expected one of `uniform`, `sequential`, `zipf`, `hot-spots`, `recently-read`, `recently-written`, `strided`",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:21 [\"unifrom\"] `all.addresses` is one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
     ),
     (
         "all = \"zipf\"",
-        "2:7 [\"zipf\"] invalid type: string \"zipf\", expected a table such as `{ addresses = \"uniform\" }`",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:7 [\"zipf\"] `all` is a table, not the text \"zipf\" (write `[all]`)",
     ),
-    ("read = { fua = \"1%\" }", "2:10 [fua] unknown field `fua`, expected `block` or `addresses`"),
+    (
+        "read = { fua = \"1%\" }",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:8 [{ fua = \"1%\" }] `[read]` has no effect: the mix has no `read` (remove the table, or give the kind a share in the mix)\n\
+         2:10 [fua] unknown key `fua` (the keys here are `block`, `addresses`)",
+    ),
     (
         "write = { fua = 0.5 }",
-        "2:17 [0.5] invalid type: floating point `0.5`, expected a share with its sign, such as `\"20%\"`",
+        "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
+         2:9 [{ fua = 0.5 }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n\
+         2:17 [0.5] `write.fua` is a share with its sign, not the number 0.5 (write it such as `\"27%\"`)",
     ),
 ];
 

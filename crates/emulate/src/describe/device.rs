@@ -1,12 +1,10 @@
 //! What a device file means.
 
-use super::error::FormError;
-use super::raw::{Node, RawFile};
-use super::reader::{Reader, Values, entry};
+use iodyno_catalog::{self as catalog, FileError, Parameter, Reader, Record};
+
+use super::check;
 use super::rules::{self, Rule};
-use super::schema::{self, TableSchema};
-use super::source::Parameter;
-use super::{check, finish};
+use super::schema::DEVICE;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, Collection, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
@@ -26,69 +24,50 @@ pub struct DescribedDevice {
     pub parameters: Vec<Parameter>,
 }
 
-/// A family of devices: its name in files, its form, its rules, and how its values are put together.
-struct Family {
-    name: &'static str,
-    tables: &'static [TableSchema],
-    rules: &'static [Rule],
-    build: fn(&Values) -> Option<Kind>,
-}
-
-const FAMILIES: [Family; 3] = [
-    Family { name: "flash", tables: schema::FLASH, rules: rules::FLASH, build: flash },
-    Family { name: "disk", tables: schema::DISK, rules: rules::DISK, build: disk },
-    Family { name: "memory", tables: schema::MEMORY, rules: rules::MEMORY, build: memory },
-];
-
 /// What a device file means; `name` is what it is called in the catalog.
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
-pub fn device(name: &str, raw: &RawFile) -> Result<DescribedDevice, Vec<FormError>> {
-    let RawFile(root) = raw;
+pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>> {
     let mut reader = Reader::default();
-    if !reader.header(root, "device") {
-        return Err(reader.errors);
+    let record = reader.file(text, Some(catalog::Kind::Device), DEVICE).unwrap_or_default();
+    let (rules, build): (&[Rule], fn(&Record) -> Option<Kind>) = match record.word("family") {
+        Some("flash") => (rules::FLASH, flash),
+        Some("disk") => (rules::DISK, disk),
+        _ => (rules::MEMORY, memory),
+    };
+    if record.word("family") == Some("flash") {
+        attached_once(&mut reader, &record);
     }
-    let summary = reader.text(root, "summary", "what it is, in one line");
-    let default_host = reader.text(root, "host", "x3850-x6");
-    let mut kind = None;
-    if let Some(family) = reader_family(&mut reader, root) {
-        let plain = ["schema", "kind", "family", "summary", "host"];
-        reader.tables(root, &plain, family.tables);
-        check(&mut reader, family.rules);
-        kind = (family.build)(&reader.values);
-    }
-    finish(&mut reader)?;
-    let (Some(kind), Some(summary), Some(default_host)) = (kind, summary, default_host) else {
+    check(&mut reader, &record, rules);
+    let parameters = reader.finish()?;
+    let say = |path: &str| record.text(path).map(str::to_owned);
+    let (Some(kind), Some(summary), Some(default_host)) =
+        (build(&record), say("summary"), say("host"))
+    else {
         unreachable!("what is missing is an error");
     };
-    Ok(DescribedDevice {
-        device: Device { name: name.to_owned(), kind },
-        summary,
-        default_host,
-        parameters: reader.parameters,
-    })
+    let device = Device { name: name.to_owned(), kind };
+    Ok(DescribedDevice { device, summary, default_host, parameters })
 }
 
-fn reader_family(reader: &mut Reader, root: &super::raw::Table) -> Option<&'static Family> {
-    let listed = "\"flash\", \"disk\" or \"memory\"";
-    let Some(node) = entry(root, "family") else {
-        let help = format!("write `family = ` and {listed}");
-        reader.refuse(0..0, "the key `family` is missing", Some(help));
-        return None;
-    };
-    let family = FAMILIES
-        .iter()
-        .find(|family| matches!(node.get_ref(), Node::Text(text) if text == family.name));
-    if family.is_none() {
-        let message = format!("`family` is {listed}, not {}", node.get_ref().in_words());
-        reader.refuse(node.span(), message, None);
+/// A flash device is attached in exactly one way.
+fn attached_once(reader: &mut Reader, record: &Record) {
+    let ways = "`[memory_channel]` or `[link]`";
+    match (record.get("memory_channel"), record.get("link")) {
+        (None, None) => {
+            let help = "the first is in a memory slot, the second behind SATA, SAS or PCIe";
+            reader.refuse(0..0, format!("the table {ways} is missing"), help);
+        }
+        (Some(_), Some(second)) => {
+            let message = format!("a device is attached in one way: {ways}");
+            reader.refuse(second.span.clone(), message, "remove one of them");
+        }
+        _ => {}
     }
-    family
 }
 
-fn flash(v: &Values) -> Option<Kind> {
+fn flash(v: &Record) -> Option<Kind> {
     let attach = match memory_channel(v) {
         Some(attach) => attach,
         None => link(v)?,
@@ -124,7 +103,7 @@ fn flash(v: &Values) -> Option<Kind> {
     })))
 }
 
-fn memory_channel(v: &Values) -> Option<Attach> {
+fn memory_channel(v: &Record) -> Option<Attach> {
     Some(Attach::MemoryChannel {
         devices_per_thread: v.whole("memory_channel.devices_per_thread")? as u32,
         command_ns: v.whole("memory_channel.command")?,
@@ -135,7 +114,7 @@ fn memory_channel(v: &Values) -> Option<Attach> {
     })
 }
 
-fn link(v: &Values) -> Option<Attach> {
+fn link(v: &Record) -> Option<Attach> {
     Some(Attach::Link {
         read_bytes_per_s: v.real("link.read")?,
         write_bytes_per_s: v.real("link.write")?,
@@ -148,7 +127,7 @@ fn link(v: &Values) -> Option<Attach> {
     })
 }
 
-fn nand(v: &Values) -> Option<Nand> {
+fn nand(v: &Record) -> Option<Nand> {
     Some(Nand {
         channels: v.whole("nand.channels")? as u32,
         dies_per_channel: v.whole("nand.dies_per_channel")? as u32,
@@ -169,22 +148,22 @@ fn nand(v: &Values) -> Option<Nand> {
     })
 }
 
-fn slc(v: &Values) -> Option<Slc> {
+fn slc(v: &Record) -> Option<Slc> {
     Some(Slc { bytes: v.whole("slc.size")?, program_ns: v.whole("slc.program")? })
 }
 
-fn collection(v: &Values) -> Option<Collection> {
+fn collection(v: &Record) -> Option<Collection> {
     Some(Collection {
         programs_max: v.whole("collection.programs_max")? as u32,
         yields: v.flag("collection.yields")?,
     })
 }
 
-fn stall(v: &Values) -> Option<Stall> {
+fn stall(v: &Record) -> Option<Stall> {
     Some(Stall { every_bytes: v.whole("stall.every")?, for_ns: v.whole("stall.lasts")? })
 }
 
-fn memory(v: &Values) -> Option<Kind> {
+fn memory(v: &Record) -> Option<Kind> {
     Some(Kind::Memory(Box::new(Memory {
         capacity_bytes: v.whole("capacity")?,
         io_ns: v.whole("memory.io")?,
@@ -197,7 +176,7 @@ fn memory(v: &Values) -> Option<Kind> {
     })))
 }
 
-fn disk(v: &Values) -> Option<Kind> {
+fn disk(v: &Record) -> Option<Kind> {
     Some(Kind::Disk(Box::new(DiskSpec {
         capacity_bytes: v.whole("capacity")?,
         rpm: v.whole("platters.rpm")? as u32,
@@ -225,7 +204,7 @@ fn disk(v: &Values) -> Option<Kind> {
     })))
 }
 
-fn satf(v: &Values) -> Option<Scheduler> {
+fn satf(v: &Record) -> Option<Scheduler> {
     let age_max_ns = v.whole("satf.age_max")?;
     Some(Scheduler::Satf { age_max_ns, window: v.whole("satf.window")? as u32 })
 }

@@ -4,9 +4,9 @@
 //!
 //! The rules of population are those of the study of flash DIMMs (Lenovo Press REDP-5188).
 
+use iodyno_catalog::{Fault, Record};
 use iodyno_units::human;
 
-use super::reader::Values;
 use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
@@ -22,23 +22,14 @@ const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 /// Devices of a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
-/// A rule that is broken.
-#[derive(Debug)]
-pub(super) struct Fault {
-    /// The key at fault.
-    pub(super) path: &'static str,
-    pub(super) message: String,
-    pub(super) help: Option<String>,
-}
-
 /// One rule; `None` where it is kept or a value that it needs is not there.
 pub(super) struct Rule {
     pub(super) name: &'static str,
-    pub(super) check: fn(&Values) -> Option<Fault>,
+    pub(super) check: fn(&Record) -> Option<Fault>,
 }
 
-fn fault(path: &'static str, message: String, help: impl Into<Option<String>>) -> Fault {
-    Fault { path, message, help: help.into() }
+fn fault(path: &str, message: String, help: impl Into<Option<String>>) -> Fault {
+    Fault { path: path.to_owned(), message, help: help.into() }
 }
 
 /// A size as a file may have it: the largest binary unit that is exact.
@@ -264,7 +255,7 @@ pub(super) const FLASH: &[Rule] = &[
 
 /// The controller behind a memory channel takes no commands itself: a time for that would be
 /// without effect.
-fn by_thread(v: &Values, path: &'static str) -> Option<Fault> {
+fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     v.whole("memory_channel.command")?;
     if v.whole(path)? == 0 {
         return None;
@@ -276,22 +267,22 @@ fn by_thread(v: &Values, path: &'static str) -> Option<Fault> {
 }
 
 /// Planes of the whole device.
-fn planes(v: &Values) -> Option<u64> {
+fn planes(v: &Record) -> Option<u64> {
     Some(v.whole("nand.channels")? * v.whole("nand.dies_per_channel")? * v.whole("nand.planes")?)
 }
 
 /// What is not reserved, bytes.
-fn usable_bytes(v: &Values) -> Option<u64> {
+fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
 /// Which share of it is spare; below 0 where it is less than the capacity.
-fn spare(v: &Values) -> Option<f64> {
+fn spare(v: &Record) -> Option<f64> {
     Some(1.0 - v.whole("capacity")? as f64 / usable_bytes(v)? as f64)
 }
 
 /// One block on every plane.
-fn row_bytes(v: &Values) -> Option<u64> {
+fn row_bytes(v: &Record) -> Option<u64> {
     Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
 }
 
@@ -339,7 +330,7 @@ pub(super) const DISK: &[Rule] = &[
 /// The rules of memory as a device.
 pub(super) const MEMORY: &[Rule] = &[Rule { name: "capacity-sectors", check: whole_sectors }];
 
-fn whole_sectors(v: &Values) -> Option<Fault> {
+fn whole_sectors(v: &Record) -> Option<Fault> {
     let capacity = v.whole("capacity")?;
     if capacity.is_multiple_of(512) {
         return None;

@@ -2,145 +2,44 @@
 //! value is written, and within which limits. `docs/formats/device.md` and `system.md` say what
 //! they mean; a test holds those pages against these lists.
 
-use crate::flash::LANES_MAX;
 use std::ops::RangeInclusive;
 
-use iodyno_units::human;
+use iodyno_catalog::{Key, ValueType, parameters};
 
-/// How a value is written, and its limits.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ValueType {
-    /// Bytes: `"8KiB"`. Limits in bytes.
-    Size(u64, u64),
-    /// A time: `"80us"`. Limits in ns.
-    Time(u64, u64),
-    /// Bytes a second: `"405 MB/s"`. Limits in bytes a second.
-    Bandwidth(f64, f64),
-    /// A whole number.
-    Count(u64, u64),
-    /// A fraction: `"27%"` or `0.27`, from 0 to at most this.
-    Share(f64),
-    /// A number, whole or not.
-    Number(f64, f64),
-    /// `true` or `false`.
-    Flag,
-    /// One of these words.
-    Word(&'static [&'static str]),
+use super::rules::VOLUMES_MAX;
+use crate::flash::LANES_MAX;
+
+const fn parameter(path: &'static str, value: ValueType) -> Key {
+    Key::required(path, value).sourced()
 }
-
-impl ValueType {
-    /// A value of this form, for help.
-    pub(super) fn example(self) -> String {
-        match self {
-            Self::Size(..) => "\"8KiB\"".to_owned(),
-            Self::Time(..) => "\"80us\"".to_owned(),
-            Self::Bandwidth(..) => "\"405 MB/s\"".to_owned(),
-            Self::Count(..) => "16".to_owned(),
-            Self::Share(_) => "\"27%\"".to_owned(),
-            Self::Number(..) => "2.5".to_owned(),
-            Self::Flag => "true".to_owned(),
-            Self::Word(words) => format!("\"{}\"", words[0]),
-        }
-    }
-
-    /// Its limits, as errors and the documentation have them.
-    pub(super) fn limits(self) -> String {
-        match self {
-            Self::Size(least, most) => format!("{} to {}", human::size(least), human::size(most)),
-            Self::Time(least, most) => format!("{} to {}", exact_time(least), exact_time(most)),
-            Self::Bandwidth(least, most) => {
-                // Both are powers of ten, so that no digit after the point says anything.
-                let rate = |bytes_per_s| {
-                    human::throughput(bytes_per_s).replace(".00 ", " ").replace(".0 ", " ")
-                };
-                format!("{} to {}", rate(least), rate(most))
-            }
-            Self::Count(least, most) => format!("{least} to {most}"),
-            Self::Share(most) => format!("0% to {}%", most * 100.0),
-            Self::Number(least, most) => format!("{least} to {most}"),
-            Self::Flag => "`true` or `false`".to_owned(),
-            Self::Word(words) => {
-                words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", ")
-            }
-        }
-    }
+/// A table that devices of these families have; of a system where there are none.
+const fn required(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
+    Key::required(path, ValueType::Table(keys)).only(of)
 }
-
-/// A time in the largest unit that is exact.
-fn exact_time(ns: u64) -> String {
-    let units = [(S, "s"), (MS, "ms"), (US, "us")];
-    let whole = units.into_iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
-    whole.map_or(format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
+/// The same, which may be left out.
+const fn optional(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
+    Key::optional(path, ValueType::Table(keys)).only(of)
 }
-
-/// One parameter.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
-    /// The key with its table: `nand.read`.
-    pub(super) path: &'static str,
-    /// How its value is written.
-    pub(super) form: ValueType,
-    /// It may be left out.
-    pub(super) optional: bool,
-}
-
-impl Key {
-    const fn new(path: &'static str, form: ValueType) -> Self {
-        Self { path, form, optional: false }
-    }
-
-    const fn optional(self) -> Self {
-        Self { optional: true, ..self }
-    }
-
-    /// The key as it stands in its table.
-    pub(super) fn name(&self) -> &'static str {
-        self.path.rsplit('.').next().unwrap_or(self.path)
-    }
-}
-
-/// Whether a table has to be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
-    Required,
-    Optional,
-    /// Exactly one of the tables that say so.
-    Alternative,
-}
-
-/// One table of parameters.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TableSchema {
-    /// Its name; empty for the top of the file.
-    pub(super) name: &'static str,
-    pub(super) presence: Presence,
-    pub(super) keys: &'static [Key],
-}
-
-const fn required(name: &'static str, keys: &'static [Key]) -> TableSchema {
-    TableSchema { name, presence: Presence::Required, keys }
-}
-
 const fn size(path: &'static str, limits: RangeInclusive<u64>) -> Key {
-    Key::new(path, ValueType::Size(*limits.start(), *limits.end()))
+    parameter(path, ValueType::Size(*limits.start(), *limits.end()))
 }
 const fn time(path: &'static str, limits: RangeInclusive<u64>) -> Key {
-    Key::new(path, ValueType::Time(*limits.start(), *limits.end()))
+    parameter(path, ValueType::Time(*limits.start(), *limits.end()))
 }
 const fn count(path: &'static str, limits: RangeInclusive<u64>) -> Key {
-    Key::new(path, ValueType::Count(*limits.start(), *limits.end()))
+    parameter(path, ValueType::Count(*limits.start(), *limits.end()))
 }
 const fn number(path: &'static str, least: f64, most: f64) -> Key {
-    Key::new(path, ValueType::Number(least, most))
+    parameter(path, ValueType::Number(least, most))
 }
 const fn bandwidth(path: &'static str) -> Key {
-    Key::new(path, ValueType::Bandwidth(1e6, 1e11))
+    parameter(path, ValueType::Bandwidth(1e6, 1e11))
 }
 const fn share(path: &'static str, most: f64) -> Key {
-    Key::new(path, ValueType::Share(most))
+    parameter(path, ValueType::Share(most))
 }
 const fn flag(path: &'static str) -> Key {
-    Key::new(path, ValueType::Flag)
+    parameter(path, ValueType::Flag)
 }
 
 const KIB: u64 = 1 << 10;
@@ -151,15 +50,32 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-const CAPACITY: TableSchema = required("", &[size("capacity", MIB..=PIB)]);
+const SUMMARY: Key =
+    Key::required("summary", ValueType::Text).such_as("\"what it is, in one line\"");
 
+type Families = &'static [&'static str];
 /// NAND flash behind a controller.
-pub(super) const FLASH: &[TableSchema] = &[
-    CAPACITY,
-    TableSchema {
-        name: "memory_channel",
-        presence: Presence::Alternative,
-        keys: &[
+const FLASH: Families = &["flash"];
+/// A rotating disk. What each value may be is as `DiskSpec::check` has it.
+const DISK: Families = &["disk"];
+/// Memory as a block device.
+const MEMORY: Families = &["memory"];
+
+/// A device of any family.
+pub(super) const DEVICE: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::optional("kind", ValueType::Header),
+    Key::required(
+        "family",
+        ValueType::Kind(&["flash", "disk", "memory"], "a device of the family"),
+    ),
+    SUMMARY,
+    Key::required("host", ValueType::Text).such_as("\"x3850-x6\""),
+    size("capacity", MIB..=PIB),
+    optional(
+        FLASH,
+        "memory_channel",
+        &[
             count("memory_channel.devices_per_thread", 1..=64),
             time("memory_channel.command", 0..=MS),
             bandwidth("memory_channel.read_copy"),
@@ -167,11 +83,11 @@ pub(super) const FLASH: &[TableSchema] = &[
             time("memory_channel.poll", 0..=MS),
             time("memory_channel.poll_crowded", 0..=MS),
         ],
-    },
-    TableSchema {
-        name: "link",
-        presence: Presence::Alternative,
-        keys: &[
+    ),
+    optional(
+        FLASH,
+        "link",
+        &[
             bandwidth("link.read"),
             bandwidth("link.write"),
             flag("link.full_duplex"),
@@ -181,8 +97,9 @@ pub(super) const FLASH: &[TableSchema] = &[
             time("link.host", 0..=MS),
             bandwidth("link.host_rate"),
         ],
-    },
+    ),
     required(
+        FLASH,
         "controller",
         &[
             time("controller.read_command", 0..=10 * MS),
@@ -194,6 +111,7 @@ pub(super) const FLASH: &[TableSchema] = &[
         ],
     ),
     required(
+        FLASH,
         "nand",
         &[
             count("nand.channels", 1..=256),
@@ -208,17 +126,14 @@ pub(super) const FLASH: &[TableSchema] = &[
             time("nand.erase", US..=S),
             bandwidth("nand.channel_rate"),
             count("nand.programs_max", 0..=65_536),
-            time("nand.suspend", 0..=100 * MS).optional(),
+            Key { required: false, ..time("nand.suspend", 0..=100 * MS) },
             flag("nand.reads_first"),
             count("nand.parity_stripe", 0..=1024),
         ],
     ),
-    TableSchema {
-        name: "slc",
-        presence: Presence::Optional,
-        keys: &[size("slc.size", MIB..=PIB), time("slc.program", US..=100 * MS)],
-    },
+    optional(FLASH, "slc", &[size("slc.size", MIB..=PIB), time("slc.program", US..=100 * MS)]),
     required(
+        FLASH,
         "buffer",
         &[
             size("buffer.size", 4 * KIB..=PIB),
@@ -227,23 +142,21 @@ pub(super) const FLASH: &[TableSchema] = &[
         ],
     ),
     required(
+        FLASH,
         "translation",
         &[
             share("translation.reserved", 0.9),
             number("translation.map_writes_per_page", 0.0, 1000.0),
         ],
     ),
-    TableSchema {
-        name: "collection",
-        presence: Presence::Optional,
-        keys: &[count("collection.programs_max", 0..=65_536), flag("collection.yields")],
-    },
-    TableSchema {
-        name: "stall",
-        presence: Presence::Optional,
-        keys: &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)],
-    },
+    optional(
+        FLASH,
+        "collection",
+        &[count("collection.programs_max", 0..=65_536), flag("collection.yields")],
+    ),
+    optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
     required(
+        FLASH,
         "endurance",
         &[
             number("endurance.drive_writes_per_day", 0.0, 1000.0),
@@ -251,12 +164,8 @@ pub(super) const FLASH: &[TableSchema] = &[
             count("endurance.cycles", 1..=10_000_000),
         ],
     ),
-];
-
-/// A rotating disk. What each value may be is as `DiskSpec::check` has it.
-pub(super) const DISK: &[TableSchema] = &[
-    CAPACITY,
     required(
+        DISK,
         "platters",
         &[
             count("platters.rpm", 1_000..=30_000),
@@ -269,6 +178,7 @@ pub(super) const DISK: &[TableSchema] = &[
         ],
     ),
     required(
+        DISK,
         "seek",
         &[
             time("seek.track_to_track", 0..=S),
@@ -278,6 +188,7 @@ pub(super) const DISK: &[TableSchema] = &[
         ],
     ),
     required(
+        DISK,
         "interface",
         &[
             bandwidth("interface.rate"),
@@ -285,12 +196,9 @@ pub(super) const DISK: &[TableSchema] = &[
             count("interface.queue_max", 1..=1_024),
         ],
     ),
-    TableSchema {
-        name: "satf",
-        presence: Presence::Optional,
-        keys: &[time("satf.age_max", 1..=100 * S), count("satf.window", 1..=65_536)],
-    },
+    optional(DISK, "satf", &[time("satf.age_max", 1..=100 * S), count("satf.window", 1..=65_536)]),
     required(
+        DISK,
         "cache",
         &[
             size("cache.buffer", 4 * KIB..=TIB),
@@ -300,17 +208,9 @@ pub(super) const DISK: &[TableSchema] = &[
             count("cache.read_segments", 1..=1_024),
         ],
     ),
-    TableSchema {
-        name: "flash",
-        presence: Presence::Optional,
-        keys: &[size("flash.size", MIB..=TIB), time("flash.read", 0..=S)],
-    },
-];
-
-/// Memory as a block device.
-pub(super) const MEMORY: &[TableSchema] = &[
-    CAPACITY,
+    optional(DISK, "flash", &[size("flash.size", MIB..=TIB), time("flash.read", 0..=S)]),
     required(
+        MEMORY,
         "memory",
         &[
             time("memory.io", 0..=MS),
@@ -324,17 +224,28 @@ pub(super) const MEMORY: &[TableSchema] = &[
     ),
 ];
 
+/// Some devices of one kind in a server.
+const VOLUMES: &[Key] = &[
+    Key::required("device", ValueType::Text).such_as("\"exflash-400g\""),
+    Key::optional("count", ValueType::Count(1, VOLUMES_MAX as u64)),
+];
+
 /// A server.
-pub(super) const SYSTEM: &[TableSchema] = &[
+pub(super) const SYSTEM: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::optional("kind", ValueType::Header),
+    SUMMARY,
+    Key::optional("volumes", ValueType::Tables(VOLUMES)),
     required(
+        &[],
         "host",
         &[
             count("host.sockets", 1..=64),
             count("host.cores_per_socket", 1..=1024),
             time("host.generator", 0..=MS),
             time("host.wake", 0..=MS),
-            Key::new("host.memory", ValueType::Bandwidth(1e8, 1e13)),
-            Key::new("host.memory_channel", ValueType::Bandwidth(1e8, 1e13)),
+            parameter("host.memory", ValueType::Bandwidth(1e8, 1e13)),
+            parameter("host.memory_channel", ValueType::Bandwidth(1e8, 1e13)),
             flag("host.memory_balanced"),
             share("host.unbalanced", 1.0),
             number("host.remote_copy_factor", 1.0, 100.0),
@@ -342,13 +253,14 @@ pub(super) const SYSTEM: &[TableSchema] = &[
         ],
     ),
     required(
+        &[],
         "slots",
         &[
             count("slots.flash_dimms_per_socket", 0..=64),
             count("slots.channels_per_socket", 1..=64),
             count("slots.rdimms_per_channel", 0..=16),
-            Key::new("slots.memory_kind", ValueType::Word(&["rdimm", "lrdimm", "udimm"])),
-            Key::new(
+            parameter("slots.memory_kind", ValueType::Word(&["rdimm", "lrdimm", "udimm"])),
+            parameter(
                 "slots.memory_mode",
                 ValueType::Word(&["independent", "lockstep", "sparing", "mirroring"]),
             ),
@@ -359,9 +271,9 @@ pub(super) const SYSTEM: &[TableSchema] = &[
 /// Every key of the files that is a parameter, with the family of devices that has it, or `system`:
 /// `("flash", "nand.read")`. In the order of the form.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [("flash", FLASH), ("disk", DISK), ("memory", MEMORY), ("system", SYSTEM)].into_iter().flat_map(
-        |(of, tables)| tables.iter().flat_map(move |t| t.keys.iter().map(move |k| (of, k.path))),
-    )
+    [("flash", DEVICE), ("disk", DEVICE), ("memory", DEVICE), ("system", SYSTEM)]
+        .into_iter()
+        .flat_map(|(of, schema)| parameters(schema, of).into_iter().map(move |k| (of, k.path)))
 }
 
 #[cfg(test)]
@@ -396,19 +308,16 @@ mod tests {
     /// The pages list exactly the keys that there are, each with its limits.
     #[test]
     fn every_parameter_is_documented_with_its_limits() {
-        for (name, families) in
-            [("device.md", [FLASH, DISK, MEMORY].as_slice()), ("system.md", &[SYSTEM])]
-        {
+        let row = |key: &Key| (key.name().to_owned(), key.value.limits());
+        for (name, schema) in [("device.md", DEVICE), ("system.md", SYSTEM)] {
             let page = page(name);
-            for form in families.iter().copied().flatten() {
-                let expected: Vec<_> =
-                    form.keys.iter().map(|k| (k.name().to_owned(), k.form.limits())).collect();
-                if form.name.is_empty() {
-                    let found = rows(&page, "## Top level");
-                    assert!(expected.iter().all(|row| found.contains(row)), "{expected:?}");
-                } else {
-                    let found = rows(&page, &format!("## `[{}]`", form.name));
-                    assert_eq!(found, expected, "[{}] in {name}", form.name);
+            for key in schema {
+                if key.sourced {
+                    assert!(rows(&page, "## Top level").contains(&row(key)), "{key:?}");
+                } else if let ValueType::Table(keys) = key.value {
+                    let expected: Vec<_> = keys.iter().map(row).collect();
+                    let found = rows(&page, &format!("## `[{}]`", key.path));
+                    assert_eq!(found, expected, "[{}] in {name}", key.path);
                 }
             }
         }

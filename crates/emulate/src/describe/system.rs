@@ -1,22 +1,16 @@
 //! What a system file means: the server, and the devices that it holds where none are named.
 
-use std::collections::BTreeMap;
-
 use std::ops::Range;
 
-use serde_spanned::Spanned;
+use iodyno_catalog::{FileError, Kind, Parameter, Reader, Record};
 
-use super::error::FormError;
-use super::raw::{Node, RawFile, Table};
-use super::reader::{Reader, Values, entry, place};
-use super::rules::{self, RuleBroken, VOLUMES_MAX};
+use super::check;
+use super::rules::{self, RuleBroken};
 use super::schema;
-use super::source::Parameter;
-use super::{check, finish};
 use crate::spec::{Host, MemoryKind, MemoryMode, Slots};
 
 /// A server, and what its file says besides the numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct DescribedSystem {
     /// What it is called in the catalog.
     pub name: String,
@@ -28,7 +22,7 @@ pub struct DescribedSystem {
     pub summary: String,
     /// Every parameter with its source, in the order of the form.
     pub parameters: Vec<Parameter>,
-    spans: BTreeMap<String, Range<usize>>,
+    record: Record,
 }
 
 /// `[[volumes]]`: some devices of one kind.
@@ -44,13 +38,9 @@ pub struct VolumesOf {
 
 impl DescribedSystem {
     /// A rule of population that this server breaks, at its place in the server's file.
-    pub fn error(&self, broken: &RuleBroken) -> FormError {
-        FormError {
-            span: place(&self.spans, broken.path),
-            rule: Some(broken.rule),
-            message: broken.to_string(),
-            help: None,
-        }
+    pub fn error(&self, broken: &RuleBroken) -> FileError {
+        let error = FileError::new(self.record.place(broken.path), broken.to_string());
+        FileError { rule: Some(broken.rule), ..error }
     }
 }
 
@@ -58,74 +48,25 @@ impl DescribedSystem {
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
-pub fn system(name: &str, raw: &RawFile) -> Result<DescribedSystem, Vec<FormError>> {
-    let RawFile(root) = raw;
+pub fn system(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
     let mut reader = Reader::default();
-    if !reader.header(root, "system") {
-        return Err(reader.errors);
-    }
-    let summary = reader.text(root, "summary", "what it is, in one line");
-    reader.tables(root, &["schema", "kind", "summary", "volumes"], schema::SYSTEM);
-    let volumes = volumes(&mut reader, root);
-    check(&mut reader, rules::SYSTEM);
-    let host = host(&reader.values);
-    finish(&mut reader)?;
-    let (Some(host), Some(summary)) = (host, summary) else {
+    let record = reader.file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
+    check(&mut reader, &record, rules::SYSTEM);
+    let parameters = reader.finish()?;
+    let (Some(host), Some(summary)) = (host(&record), record.text("summary").map(str::to_owned))
+    else {
         unreachable!("what is missing is an error");
     };
-    let parameters = std::mem::take(&mut reader.parameters);
-    let name = name.to_owned();
-    Ok(DescribedSystem { name, host, volumes, summary, parameters, spans: reader.into_spans() })
+    let volumes = record.records("volumes").filter_map(|volumes| {
+        let device = volumes.text("device")?.to_owned();
+        let count = volumes.whole("count").map_or(1, |count| count as u32);
+        Some(VolumesOf { device, count, span: volumes.place("device") })
+    });
+    let (name, volumes) = (name.to_owned(), volumes.collect());
+    Ok(DescribedSystem { name, host, volumes, summary, parameters, record })
 }
 
-fn volumes(reader: &mut Reader, root: &Table) -> Vec<VolumesOf> {
-    let help = || Some("write `[[volumes]]`, `device = \"exflash-400g\"`, `count = 32`".to_owned());
-    let Some(node) = entry(root, "volumes") else { return Vec::new() };
-    reader.note("volumes", node.span());
-    let Node::Array(items) = node.get_ref() else {
-        reader.refuse(node.span(), "`volumes` is an array of tables", help());
-        return Vec::new();
-    };
-    let mut all = Vec::new();
-    for item in items {
-        let Node::Table(table) = item.get_ref() else {
-            reader.refuse(item.span(), "`volumes` is an array of tables", help());
-            continue;
-        };
-        reader.unknown(table, &["device", "count"]);
-        let device = match entry(table, "device").map(|node| (node.get_ref(), node.span())) {
-            Some((Node::Text(text), span)) if !text.is_empty() => Some((text.clone(), span)),
-            Some((_, span)) => {
-                reader.refuse(span, "`device` is the name of a device", help());
-                None
-            }
-            None => {
-                reader.refuse(item.span(), "these volumes have no `device`", help());
-                None
-            }
-        };
-        let count = count(reader, entry(table, "count"));
-        if let (Some((device, span)), Some(count)) = (device, count) {
-            all.push(VolumesOf { device, count, span });
-        }
-    }
-    all
-}
-
-/// How many; one where it is not said.
-fn count(reader: &mut Reader, node: Option<&Spanned<Node>>) -> Option<u32> {
-    let Some(node) = node else { return Some(1) };
-    match node.get_ref() {
-        Node::Whole(count) if (1..=VOLUMES_MAX as i64).contains(count) => Some(*count as u32),
-        _ => {
-            let message = format!("`count` is a whole number from 1 to {VOLUMES_MAX}");
-            reader.refuse(node.span(), message, None);
-            None
-        }
-    }
-}
-
-fn host(v: &Values) -> Option<Host> {
+fn host(v: &Record) -> Option<Host> {
     let slots = Slots {
         flash_dimms_per_socket: v.whole("slots.flash_dimms_per_socket")? as u32,
         channels_per_socket: v.whole("slots.channels_per_socket")? as u32,

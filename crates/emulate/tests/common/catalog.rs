@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use iodyno_catalog::{Kind, Problem, find, parse};
-use iodyno_emulate::describe::{self, FormError};
+use iodyno_catalog::{FileError, Kind, find};
+use iodyno_emulate::describe;
 use iodyno_emulate::spec::{Device, Host, Precondition, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
@@ -43,12 +43,8 @@ pub(crate) struct Outcome {
 impl Bench {
     /// From the catalog.
     pub(crate) fn new(name: &str) -> Self {
-        let refused = |errors: Vec<FormError>| -> ! { panic!("{name}: {errors:?}") };
-        let read = |kind, name: &str| {
-            let told = |problem: Problem| -> ! { panic!("{problem}") };
-            let file = find(kind, name).unwrap_or_else(|p| told(p));
-            parse(&file).unwrap_or_else(|p| told(p))
-        };
+        let refused = |errors: Vec<FileError>| -> ! { panic!("{name}: {errors:?}") };
+        let read = |kind, name: &str| find(kind, name).unwrap_or_else(|p| panic!("{p}")).text;
         let device = describe::device(name, &read(Kind::Device, name));
         let device = device.unwrap_or_else(|errors| refused(errors));
         let raw = read(Kind::System, &device.default_host);

@@ -1,18 +1,17 @@
 //! What one parameter of a file does: the effects that a change of its value may have, and whether a
 //! small machine shows them.
 
-use iodyno_catalog::parse;
 use iodyno_emulate::endurance::outlook;
 use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Fault, describe};
 use iodyno_units::{Op, OpKind};
 
-use super::load::{Files, Load, file, populated, small};
+use super::load::{Files, Load, populated, small};
 
 /// The named rule that the files, or so many of the device in the server, break first.
 fn broken(files: &Files, devices: usize) -> Option<&'static str> {
-    let device = describe::device("any", &parse(&file(&files.device)).unwrap());
-    let system = describe::system("any", &parse(&file(&files.system)).unwrap());
+    let device = describe::device("any", &files.device);
+    let system = describe::system("any", &files.system);
     if let Some(errors) = device.as_ref().err().or(system.as_ref().err()) {
         return Some(errors[0].rule.unwrap_or_else(|| panic!("no rule: {errors:?}")));
     }

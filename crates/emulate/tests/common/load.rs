@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use iodyno_catalog::{File, Kind, find, parse};
+use iodyno_catalog::{File, Kind, find};
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{Device, Host, Precondition, Written};
 use iodyno_emulate::{Machine, System};
@@ -51,44 +51,18 @@ impl Files {
 
     /// What they mean.
     pub(crate) fn read(&self) -> (Device, Host) {
-        let raw = |text: &str| {
-            let file =
-                File { origin: "effects.toml".into(), name: "any".into(), text: text.into() };
-            parse(&file).unwrap_or_else(|problem| panic!("{problem}"))
-        };
-        let device = describe::device("any", &raw(&self.device));
-        let system = describe::system("any", &raw(&self.system));
+        let device = describe::device("any", &self.device);
+        let system = describe::system("any", &self.system);
         (device.unwrap_or_else(|e| panic!("{e:?}")).device, system.unwrap().host)
     }
 }
 
-/// A text as a file.
-pub(crate) fn file(text: &str) -> File {
-    File { origin: "changed.toml".into(), name: "any".into(), text: text.into() }
-}
-
 /// `text` with the parameter `key` as `value`.
 fn set(text: &str, key: &str, value: &str) -> String {
-    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
-    let line = format!("{name} = {{ is = {value}, from = \"assumed: changed\" }}");
-    let mut lines: Vec<&str> = text.lines().collect();
-    let header = format!("[{table}]");
-    let first = match lines.iter().position(|l| *l == header) {
-        _ if table.is_empty() => 0,
-        Some(at) => at + 1,
-        None => {
-            lines.push(&header);
-            lines.len()
-        }
-    };
-    let rest = lines[first..].iter().position(|l| l.starts_with('['));
-    let last = rest.map_or(lines.len(), |rest| first + rest);
-    let stands = format!("{name} = ");
-    match lines[first..last].iter().position(|l| l.starts_with(&stands)) {
-        Some(at) => lines[first + at] = &line,
-        None => lines.insert(first, &line),
-    }
-    lines.join("\n")
+    let file = File { origin: "any.toml".into(), name: "any".into(), text: text.into() };
+    let whole = format!("{{ is = {value}, from = \"assumed: changed\" }}");
+    let value = if file.get(key).is_some() { value } else { &whole };
+    file.set(key, value).unwrap_or_else(|e| panic!("{key}: {e}")).text.to_string()
 }
 
 /// So many of the device in the server, or the rule of population that they break.

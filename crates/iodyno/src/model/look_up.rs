@@ -1,10 +1,8 @@
 //! What a name of the catalog, or the path of a file, stands for: a device or a system.
 
 use crate::failure::Failure;
-use iodyno_catalog::{File, Kind, Problem, find, list, parse};
-use iodyno_emulate::describe::{
-    self, DescribedDevice, DescribedSystem, FormError, RawFile, RuleBroken,
-};
+use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
+use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, RuleBroken};
 
 /// What a name turned out to be.
 pub(crate) enum Found {
@@ -18,7 +16,7 @@ pub(crate) enum Found {
 pub(crate) fn look_up(what: &str) -> Result<Found, Failure> {
     let is_system = match find(Kind::Device, what) {
         // A path is found whatever it holds: the file says what it is.
-        Ok(file) => says_system(&file)?,
+        Ok(file) => file.kind() == Some(Kind::System),
         Err(unknown) => {
             if find(Kind::System, what).is_err() {
                 return Err(unknown.into());
@@ -33,25 +31,18 @@ pub(crate) fn look_up(what: &str) -> Result<Found, Failure> {
     Ok(Found::Device(Box::new(device(what)?)))
 }
 
-/// Whether a file that was given by its path calls itself a system.
-fn says_system(file: &File) -> Result<bool, Failure> {
-    let raw: RawFile = parse(file)?;
-    Ok(raw.kind() == Some("system"))
-}
-
 /// A device of the catalog, or of a file.
 pub(crate) fn device(what: &str) -> Result<DescribedDevice, Failure> {
     let file = find(Kind::Device, what)?;
-    let raw: RawFile = parse(&file)?;
-    Ok(describe::device(&file.name, &raw).map_err(|errors| problem(&file, &errors, "device"))?)
+    let device = describe::device(&file.name, &file.text);
+    Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
 /// A system of the catalog, or of a file.
 pub(crate) fn system(what: &str) -> Result<(DescribedSystem, File), Failure> {
     let file = find(Kind::System, what)?;
-    let raw: RawFile = parse(&file)?;
-    let system =
-        describe::system(&file.name, &raw).map_err(|errors| problem(&file, &errors, "system"))?;
+    let system = describe::system(&file.name, &file.text);
+    let system = system.map_err(|errors| Problem::of(&file, &errors))?;
     Ok((system, file))
 }
 
@@ -71,15 +62,6 @@ pub(crate) fn all() -> Result<Vec<(String, Kind, String)>, Failure> {
 
 /// Rules of population that a server breaks, each at its place in the server's file.
 pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> Failure {
-    let errors: Vec<FormError> = broken.iter().map(|b| system.error(b)).collect();
-    problem(file, &errors, "system").into()
-}
-
-/// The first error as a problem at its place; the others are named after it.
-fn problem(file: &File, errors: &[FormError], noun: &str) -> Problem {
-    let Some((first, rest)) = errors.split_first() else {
-        return Problem::new(file.origin.as_str(), format!("the {noun} is not valid"));
-    };
-    let problem = Problem::at(file, first.span.clone(), first.message.as_str(), first.help.clone());
-    rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
+    let errors: Vec<FileError> = broken.iter().map(|b| system.error(b)).collect();
+    Problem::of(file, &errors).into()
 }

@@ -4,84 +4,61 @@ use super::stage::{PLAIN_SEQUENTIAL, Reader};
 use super::{active_range, wrong, wrong_because};
 use crate::axis::{Axis, AxisKind};
 use crate::grid::{Grid, StateWish};
-use crate::raw::{Given, Texts};
-use iodyno_units::parse_duration_ns;
-use iodyno_workload::{Spec, SpecError};
-use serde_spanned::Spanned;
+use iodyno_catalog::{Entry, FileError};
+use iodyno_workload::Spec;
 
 /// What a stage issues where it says nothing: single blocks anywhere.
 const PLAIN: &str = "schema = 1\nblock = \"4KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"uniform\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 /// Points of a grid at most.
 const POINTS_MAX: usize = 20_000;
 
+/// The first of what is wrong with a workload.
+fn first(errors: Vec<FileError>) -> FileError {
+    errors.into_iter().next().unwrap_or_else(|| wrong(0..0, "no workload"))
+}
+
 impl Reader<'_> {
     /// What is issued before the axes are laid over it.
-    pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, SpecError> {
+    pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, FileError> {
         let raw = self.raw;
-        let mut all = match (&raw.workload, &raw.io, &raw.addresses) {
+        let mut all = match (raw.get("workload"), raw.get("io"), raw.get("addresses")) {
             (Some(_), Some(other), _) => {
-                return Err(wrong(
-                    other.span(),
-                    "`io` and `workload` both say what is issued: keep one",
-                ));
+                let message = "`io` and `workload` both say what is issued: keep one";
+                return Err(wrong(other.span.clone(), message));
             }
             (Some(_), _, Some(other)) | (None, Some(_), Some(other)) => {
-                return Err(wrong(
-                    other.span(),
-                    "the workload says how addresses are chosen: take this out",
-                ));
+                let message = "the workload says how addresses are chosen: take this out";
+                return Err(wrong(other.span.clone(), message));
             }
             (Some(named), None, None) => {
                 let mut all = Vec::new();
-                for name in &named.get_ref().values {
-                    let found = self.defaults.workloads.get(&name.0).ok_or_else(|| {
-                        wrong(named.span(), format!("there is no workload `{}`", name.0))
+                for name in named.items().iter().filter_map(Entry::text) {
+                    let found = self.defaults.workloads.get(name).ok_or_else(|| {
+                        wrong(named.span.clone(), format!("there is no workload `{name}`"))
                     })?;
                     all.extend(found.iter().cloned());
                 }
                 all
             }
             (None, Some(io), None) => {
-                let mut table = io.get_ref().clone();
-                table.entry("schema").or_insert(toml::Value::Integer(1));
-                let spec = Spec::from_toml(&table.to_string()).map_err(|errors| {
-                    let first = errors.into_iter().next();
-                    let (message, help) =
-                        first.map_or((String::new(), None), |e| (e.message, e.help));
-                    SpecError { span: io.span(), message, help }
-                })?;
+                let spec = Spec::from_record(io.record().unwrap_or(raw)).map_err(first)?;
                 vec![("io".to_owned(), spec)]
             }
             (None, None, addresses) => {
-                let (name, text) = match addresses.as_ref().map(|a| a.get_ref().as_str()) {
-                    None | Some("random") => ("random", PLAIN),
+                let (name, text) = match addresses.and_then(Entry::text) {
                     Some("sequential") => ("sequential", PLAIN_SEQUENTIAL),
-                    Some(other) => {
-                        let at = addresses.as_ref().map_or(0..0, Spanned::span);
-                        let help = "`random` or `sequential`; others in a table `io`".to_owned();
-                        return Err(wrong_because(
-                            at,
-                            format!("unknown addresses `{other}`"),
-                            help,
-                        ));
-                    }
+                    _ => ("random", PLAIN),
                 };
-                let spec = Spec::from_toml(text).map_err(|errors| {
-                    errors.into_iter().next().unwrap_or_else(|| wrong(0..0, "no workload"))
-                })?;
-                vec![(name.to_owned(), spec)]
+                vec![(name.to_owned(), Spec::from_toml(text).map_err(first)?)]
             }
         };
-        let at = raw.act.span();
-        let named = raw.workload.is_some();
-        let active = match &raw.active {
-            Some(given) => Some(active_range(given)?),
-            None => self.defaults.active,
-        };
+        let at = raw.place("do");
+        let named = raw.get("workload").is_some();
+        let active = active_range(raw)?.or(self.defaults.active);
         for (_, spec) in &mut all {
             let mut changed = spec.clone();
             // A workload of the catalog has its own threads and depth.
-            if !named && raw.io.is_none() {
+            if !named && raw.get("io").is_none() {
                 changed = changed
                     .with_threads(self.defaults.threads)
                     .map_err(|e| wrong(at.clone(), e))?;
@@ -97,47 +74,38 @@ impl Reader<'_> {
     }
 
     /// The workload over its axes.
-    pub(super) fn grid(&self, time_ns: u64, state: StateWish) -> Result<Grid, SpecError> {
+    pub(super) fn grid(&self, time_ns: u64, state: StateWish) -> Result<Grid, FileError> {
         let raw = self.raw;
         let mut base = self.base()?;
-        let given: [(AxisKind, &Given<Texts>); 8] = [
-            (AxisKind::Read, &raw.read),
-            (AxisKind::Block, &raw.block),
-            (AxisKind::Threads, &raw.threads),
-            (AxisKind::Depth, &raw.depth),
-            (AxisKind::Rate, &raw.rate),
-            (AxisKind::Think, &raw.think),
-            (AxisKind::Targets, &raw.targets),
-            (AxisKind::Fill, &raw.fill),
-        ];
         // As they stand in the file, the outermost first: in SNIA's tests their nesting is normative.
-        let mut listed: Vec<(AxisKind, &Spanned<Texts>)> =
-            given.iter().filter_map(|(kind, g)| g.as_ref().map(|g| (*kind, g))).collect();
-        listed.sort_by_key(|(_, g)| g.span().start);
+        let own = AxisKind::ALL.into_iter().filter(|kind| *kind != AxisKind::Workload);
+        let mut listed: Vec<(AxisKind, &Entry)> =
+            own.filter_map(|kind| Some((kind, raw.get(kind.name())?))).collect();
+        listed.sort_by_key(|(_, entry)| entry.span.start);
         let mut axes = Vec::new();
         if base.len() > 1 {
             let values = base.iter().map(|(name, _)| crate::axis::Value::Name(name.clone()));
             let axis = Axis { kind: AxisKind::Workload, values: values.collect() };
-            let first = raw.workload.as_ref().map_or(0, |w| w.span().start);
-            let place = listed.iter().filter(|(_, g)| g.span().start < first).count();
+            let first = raw.get("workload").map_or(0, |entry| entry.span.start);
+            let place = listed.iter().filter(|(_, entry)| entry.span.start < first).count();
             axes.push((place, axis));
         }
         let mut all = Vec::new();
-        for (kind, texts) in listed {
-            let values = texts.get_ref().values.iter().map(|text| kind.value(&text.0));
-            let values =
-                values.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(texts.span(), e))?;
+        for (kind, entry) in listed {
+            let at = || entry.span.clone();
+            let values = entry.items().iter().filter_map(|item| Some(kind.value(item.text()?)));
+            let values = values.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(at(), e))?;
             if values.is_empty() {
-                return Err(wrong(texts.span(), "the list is empty"));
+                return Err(wrong(at(), "the list is empty"));
             }
-            if let Some((at, value)) =
-                values.iter().enumerate().find(|(at, value)| values[..*at].contains(value))
+            if let Some((i, value)) =
+                values.iter().enumerate().find(|(i, value)| values[..*i].contains(value))
             {
                 let help = "each value is one cell: take one of them out, or use `repeats` for the same cell again";
-                let what = format!("`{}` has {value} twice, as its value {}", kind.name(), at + 1);
-                return Err(wrong_because(texts.span(), what, help));
+                let what = format!("`{}` has {value} twice, as its value {}", kind.name(), i + 1);
+                return Err(wrong_because(at(), what, help));
             }
-            let is_axis = texts.get_ref().is_list
+            let is_axis = entry.is_array()
                 || matches!(kind, AxisKind::Targets | AxisKind::Fill | AxisKind::Rate);
             if is_axis {
                 all.push(Axis { kind, values });
@@ -145,62 +113,53 @@ impl Reader<'_> {
             }
             for (_, spec) in &mut base {
                 let changed = crate::axis::applied(spec.clone(), kind, &values[0]);
-                *spec = changed.map_err(|e| wrong(texts.span(), e))?;
+                *spec = changed.map_err(|e| wrong(at(), e))?;
             }
         }
         for (place, axis) in axes {
             all.insert(place.min(all.len()), axis);
         }
-        if let Some(ramp) = &raw.ramp {
-            let ns =
-                parse_duration_ns(ramp.get_ref()).map_err(|e| wrong(ramp.span(), e.to_string()))?;
+        if let Some(ns) = raw.whole("ramp") {
             let ns = (ns as f64 * self.defaults.scale) as u64;
             for (_, spec) in &mut base {
-                *spec = spec.clone().with_ramp(ns).map_err(|e| wrong(ramp.span(), e))?;
+                *spec = spec.clone().with_ramp(ns).map_err(|e| wrong(raw.place("ramp"), e))?;
             }
         }
         let shares = all
             .iter()
             .any(|axis| axis.values.iter().any(|v| matches!(v, crate::axis::Value::RateShare(_))));
-        let rate_of = match (&raw.of, shares) {
+        let rate_of = match (raw.text("of"), shares) {
             (Some(of), true) => Some(self.earlier(of)?),
-            (Some(of), false) => {
+            (Some(_), false) => {
                 return Err(wrong(
-                    of.span(),
+                    raw.place("of"),
                     "`of` says which stage's IOPS are 100 % of a rate, and no rate is a share",
                 ));
             }
             (None, true) => {
                 let help = "say `of = \"NAME\"`, a stage before this one whose most IOPS is 100 %";
-                let at = raw.rate.as_ref().map_or(0..0, Spanned::span);
-                return Err(wrong_because(at, "a rate in percent needs to know of what", help));
+                return Err(wrong_because(
+                    raw.place("rate"),
+                    "a rate in percent needs to know of what",
+                    help,
+                ));
             }
             (None, false) => None,
         };
-        let state = match &raw.state {
+        let state = match raw.word("state") {
             None => state,
-            Some(given) => match given.get_ref().as_str() {
-                "own" => StateWish::Own,
-                "fresh" => StateWish::Fresh,
-                "carried" => StateWish::Carried,
-                other => {
-                    let help = "`own` (what the workload makes of the device after long), `fresh`, or `carried` (as the cell before left it)";
-                    return Err(wrong_because(
-                        given.span(),
-                        format!("unknown state `{other}`"),
-                        help,
-                    ));
-                }
-            },
+            Some("own") => StateWish::Own,
+            Some("fresh") => StateWish::Fresh,
+            Some(_) => StateWish::Carried,
         };
-        let settles = raw.settle.as_ref().is_none_or(|s| *s.get_ref());
+        let settles = raw.flag("settle") != Some(false);
         let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };
         let n = grid.len();
         if n > POINTS_MAX {
-            return Err(wrong(raw.act.span(), format!("{n} cells are more than {POINTS_MAX}")));
+            return Err(wrong(raw.place("do"), format!("{n} cells are more than {POINTS_MAX}")));
         }
         for index in 0..n {
-            grid.point(index).map_err(|e| wrong(raw.act.span(), e))?;
+            grid.point(index).map_err(|e| wrong(raw.place("do"), e))?;
         }
         Ok(grid)
     }

@@ -1,5 +1,5 @@
 //! Where a parameter's value is from. A model is as good as its sources: every parameter of every
-//! device says whether somebody printed it, or whether it was chosen so that a figure comes out.
+//! device says whether a publication prints it, or whether it was chosen so that a figure comes out.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl Source {
     }
 
     /// What the text after the colon says.
-    pub(super) const fn wants(self) -> &'static str {
+    pub(crate) const fn wants(self) -> &'static str {
         match self {
             Self::Printed => "which publication and where in it",
             Self::DataSheet => "the model whose data sheet it is",

@@ -1,0 +1,143 @@
+//! A TOML file as it is written: a tree of tables and values, each with the place where it stands, and
+//! nothing decided yet. A value is found and replaced by its path, such as `nand.read` or
+//! `volumes[0].count`; what a path may mean is a schema's matter.
+
+use core::ops::Range;
+
+use serde_spanned::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::FileError;
+use crate::find::{File, Kind};
+
+/// A value and its place.
+pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
+pub(crate) type Table<'a> = DeTable<'a>;
+
+/// Parses a text as TOML, or says what is wrong first.
+pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
+    DeTable::parse(text)
+        .map(Spanned::into_inner)
+        .map_err(|error| FileError::new(error.span().unwrap_or(0..0), error.message()))
+}
+
+impl File {
+    /// What the file calls itself by its key `kind`.
+    pub fn kind(&self) -> Option<Kind> {
+        kind(parse(&self.text).ok()?.get("kind")?.get_ref())
+    }
+
+    /// The value at a path as the file writes it; of a parameter with its source, the value alone.
+    pub fn get(&self, path: &str) -> Option<&str> {
+        let root = parse(&self.text).ok()?;
+        let (node, rest) = walk(&root, path);
+        let span = value_of(node.filter(|_| rest.is_empty())?).span();
+        Some(&self.text[span])
+    }
+
+    /// The file with another value at a path: TOML, or a text that becomes one in quotes. A key that is
+    /// not there is added to the innermost table around it that is there. All else stays as it is
+    /// written.
+    ///
+    /// # Errors
+    /// That the file is no TOML, that no table can have this key, or that the path is none.
+    pub fn set(&self, path: &str, value: &str) -> Result<Self, FileError> {
+        let value = match DeValue::parse(value) {
+            Ok(_) => value.to_owned(),
+            Err(_) => toml::Value::from(value).to_string(),
+        };
+        let root = parse(&self.text)?;
+        let (node, rest) = walk(&root, path);
+        let (at, new): (Range<usize>, String) = match node {
+            Some(node) if rest.is_empty() => (value_of(node).span(), value),
+            Some(node) if !node.get_ref().is_table() || rest.contains('[') => {
+                let message = format!("`{path}` can't be set: nothing here has `{rest}`");
+                return Err(FileError::new(node.span(), message));
+            }
+            Some(node) if self.text[node.span()].starts_with('[') => {
+                (node.span().end..node.span().end, format!("\n{rest} = {value}"))
+            }
+            Some(node) if self.text[node.span()].starts_with('{') => {
+                let comma =
+                    node.get_ref().as_table().map_or("", |t| if t.is_empty() { "" } else { "," });
+                let inside = node.span().start + 1;
+                (inside..inside, format!(" {rest} = {value}{comma}"))
+            }
+            // The keys of the file itself, and of tables that are written as dotted keys.
+            _ => (0..0, format!("{path} = {value}\n")),
+        };
+        let (before, after) = (&self.text[..at.start], &self.text[at.end..]);
+        let text = format!("{before}{new}{after}");
+        parse(&text)?;
+        Ok(Self { text: text.into(), ..self.clone() })
+    }
+}
+
+/// The last value on the way to a path, and the part of the path that is left.
+fn walk<'a, 'p>(root: &'a Table<'a>, path: &'p str) -> (Option<&'a Node<'a>>, &'p str) {
+    let (mut table, mut node, mut rest) = (Some(root), None, path);
+    while !rest.is_empty() {
+        let ends = rest.char_indices().skip(1).find(|(_, c)| matches!(c, '.' | '['));
+        let end = ends.map_or(rest.len(), |(at, _)| at);
+        let next = match rest[..end].strip_prefix('[').and_then(|i| i.strip_suffix(']')) {
+            Some(index) => {
+                let items = node.and_then(|n: &Node<'_>| n.get_ref().as_array());
+                index.parse::<usize>().ok().and_then(|index| items?.get(index))
+            }
+            None => table.and_then(|table| table.get(&rest[..end])),
+        };
+        let Some(next) = next else { break };
+        (node, table) = (Some(next), next.get_ref().as_table());
+        rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+    }
+    (node, rest)
+}
+
+/// The kind of file that a value names.
+pub(crate) fn kind(value: &DeValue<'_>) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| value.as_str() == Some(kind.noun()))
+}
+
+/// The value of a parameter that is written with its source, `{ is = VALUE, from = … }`.
+fn value_of<'a>(node: &'a Node<'a>) -> &'a Node<'a> {
+    node.get_ref().get("is").unwrap_or(node)
+}
+
+/// A whole number, where it fits.
+pub(crate) fn whole(value: &DeValue<'_>) -> Option<i64> {
+    let written = value.as_integer()?;
+    i64::from_str_radix(written.as_str(), written.radix()).ok()
+}
+
+/// A number, whole or not.
+pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Float(written) => written.as_str().parse().ok(),
+        _ => whole(value).map(|whole| whole as f64),
+    }
+}
+
+/// A single value as its file has it, without quotes.
+pub(crate) fn plain(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => text.clone().into_owned(),
+        DeValue::Integer(_) => whole(value).map_or(String::new(), |whole| whole.to_string()),
+        DeValue::Float(_) => number(value).map_or(String::new(), |number| number.to_string()),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(date) => date.to_string(),
+        DeValue::Array(_) | DeValue::Table(_) => String::new(),
+    }
+}
+
+/// What a value is, as in "this is …".
+pub(crate) fn in_words(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the text {text:?}"),
+        DeValue::Integer(written) => format!("the integer {written}"),
+        DeValue::Float(_) => format!("the number {}", plain(value)),
+        DeValue::Boolean(flag) => format!("the boolean {flag}"),
+        DeValue::Datetime(date) => format!("the date {date}"),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}

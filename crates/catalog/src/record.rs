@@ -1,0 +1,154 @@
+//! What was read of a table: its values by their paths, each with its place. A value that could not be
+//! read has a place and nothing else, so that rules can go on with what there is.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+/// A table that was read by its schema, with the tables in it: `nand.read` is a path of a device.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    pub(crate) span: Range<usize>,
+    pub(crate) entries: BTreeMap<&'static str, Entry>,
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The bytes of the text that it takes.
+    pub span: Range<usize>,
+    pub(crate) value: Value,
+}
+
+/// A value that was read.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// It is there, and wrong.
+    Unread,
+    /// A size, a time or a count.
+    Whole(u64),
+    /// A bandwidth, a rate, a share or a number.
+    Real(f64),
+    Flag(bool),
+    Word(&'static str),
+    Text(String),
+    /// One value that may be several, or several.
+    List {
+        items: Vec<Entry>,
+        is_array: bool,
+    },
+    Map(Vec<(String, Entry)>),
+    /// A table whose keys are beside it in the record.
+    Table,
+    Record(Record),
+}
+
+impl Entry {
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self.value, Value::Unread)
+    }
+
+    /// A size (bytes), a time (ns) or a count.
+    pub fn whole(&self) -> Option<u64> {
+        if let Value::Whole(whole) = self.value { Some(whole) } else { None }
+    }
+
+    /// A bandwidth (bytes a second), a rate (operations a second), a share or a number.
+    pub fn real(&self) -> Option<f64> {
+        if let Value::Real(real) = self.value { Some(real) } else { None }
+    }
+
+    /// A text, or one of the words of a list.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            Value::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// One table of an array, or one with a schema of its own.
+    pub fn record(&self) -> Option<&Record> {
+        if let Value::Record(record) = &self.value { Some(record) } else { None }
+    }
+
+    /// The values of an array, or the one that stands for it.
+    pub fn items(&self) -> &[Entry] {
+        if let Value::List { items, .. } = &self.value { items } else { &[] }
+    }
+
+    /// Whether it was written as an array where one value would do.
+    pub fn is_array(&self) -> bool {
+        matches!(self.value, Value::List { is_array: true, .. })
+    }
+
+    /// The keys of a table with any names, and their values.
+    pub fn map(&self) -> &[(String, Entry)] {
+        if let Value::Map(entries) = &self.value { entries } else { &[] }
+    }
+}
+
+impl Record {
+    /// The paths that are there, with what stands at each.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
+        self.entries.iter().map(|(path, entry)| (*path, entry))
+    }
+
+    /// What stands at a path; also where it could not be read.
+    pub fn get(&self, path: &str) -> Option<&Entry> {
+        self.entries.get(path)
+    }
+
+    /// A size (bytes), a time (ns) or a count.
+    pub fn whole(&self, path: &str) -> Option<u64> {
+        self.get(path)?.whole()
+    }
+
+    /// A bandwidth (bytes a second), a rate (operations a second), a share or a number.
+    pub fn real(&self, path: &str) -> Option<f64> {
+        self.get(path)?.real()
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&self, path: &str) -> Option<bool> {
+        if let Value::Flag(flag) = self.get(path)?.value { Some(flag) } else { None }
+    }
+
+    /// One of the words of a list.
+    pub fn word(&self, path: &str) -> Option<&'static str> {
+        if let Value::Word(word) = self.get(path)?.value { Some(word) } else { None }
+    }
+
+    /// A text, or one of the words of a list.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.get(path)?.text()
+    }
+
+    /// The values of an array, or the one that stands for it; none where there is no such key.
+    pub fn items(&self, path: &str) -> &[Entry] {
+        self.get(path).map_or(&[], Entry::items)
+    }
+
+    /// The tables of an array that could be read.
+    pub fn records(&self, path: &str) -> impl Iterator<Item = &Record> {
+        self.items(path).iter().filter_map(Entry::record)
+    }
+
+    /// Where a path stands, or else the innermost array or table around it that is there.
+    pub fn place(&self, path: &str) -> Range<usize> {
+        if let Some((list, rest)) = path.split_once('[')
+            && let Some((index, rest)) = rest.split_once(']')
+            && let Some(item) = index.parse().ok().and_then(|i: usize| self.items(list).get(i))
+        {
+            let inside = item.record().zip(rest.strip_prefix('.'));
+            return inside.map_or(item.span.clone(), |(record, rest)| record.place(rest));
+        }
+        let mut path = path;
+        loop {
+            match (self.get(path), path.rfind(['.', '['])) {
+                (Some(entry), _) => return entry.span.clone(),
+                (None, Some(end)) => path = &path[..end],
+                (None, None) => return self.span.clone(),
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A schema: which keys a file has, as data. How each value is written and within which limits, whether
+//! it has to be there, and beside which other values it means anything. What the keys mean stands in
+//! `docs/formats`; what several values have to do with each other is for the crate to say that owns the
+//! schema.
+
+use iodyno_units::human;
+
+/// How a value is written, and its limits.
+#[derive(Clone, Copy, Debug)]
+pub enum ValueType {
+    /// `schema` and `kind`, which every file may begin with.
+    Header,
+    /// Bytes: `"8KiB"`. Limits in bytes.
+    Size(u64, u64),
+    /// Bytes: `"8KiB"`, or a whole number of them.
+    Bytes,
+    /// A time: `"80us"`. Limits in ns.
+    Time(u64, u64),
+    /// Bytes a second: `"405 MB/s"`. Limits in bytes a second.
+    Bandwidth(f64, f64),
+    /// Operations a second: `"50k/s"`, or a number.
+    Rate,
+    /// A whole number.
+    Count(u64, u64),
+    /// A fraction: `"27%"` or `0.27`, from 0 to at most this.
+    Share(f64),
+    /// A fraction with its sign: `"27%"`.
+    Percent,
+    /// A number, whole or not.
+    Number(f64, f64),
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// One of these words, which decides what else the table may say; and what the table is then, as in
+    /// "`theta` means nothing for the pattern `uniform`".
+    Kind(&'static [&'static str], &'static str),
+    /// A text that is not empty.
+    Text,
+    /// A text or a whole number, kept as text.
+    Scalar,
+    /// An array of such values.
+    List(&'static ValueType),
+    /// Such a value, or an array of them.
+    OneOrMany(&'static ValueType),
+    /// A table. The paths of its keys begin with its own.
+    Table(&'static [Key]),
+    /// An array of tables, each a record of its own.
+    Tables(&'static [Key]),
+    /// Such a table, an array of them, or the value of the first key alone.
+    TablesOrFirst(&'static [Key]),
+    /// A table with keys of any name.
+    Map(&'static ValueType),
+    /// A table that is a record of its own.
+    Record(&'static [Key]),
+}
+
+/// A whole number, 0 or above.
+pub const COUNT: ValueType = ValueType::Count(0, u64::MAX);
+/// A time.
+pub const TIME: ValueType = ValueType::Time(0, u64::MAX);
+/// A number.
+pub const NUMBER: ValueType = ValueType::Number(f64::NEG_INFINITY, f64::INFINITY);
+
+impl ValueType {
+    /// A value of this type, for help.
+    pub fn example(self) -> String {
+        match self {
+            Self::Header => "1".to_owned(),
+            Self::Size(..) | Self::Bytes => "\"8KiB\"".to_owned(),
+            Self::Time(..) => "\"80us\"".to_owned(),
+            Self::Bandwidth(..) => "\"405 MB/s\"".to_owned(),
+            Self::Rate => "\"50k/s\"".to_owned(),
+            Self::Count(..) => "16".to_owned(),
+            Self::Share(_) | Self::Percent => "\"27%\"".to_owned(),
+            Self::Number(..) => "2.5".to_owned(),
+            Self::Flag => "true".to_owned(),
+            Self::Word(words) | Self::Kind(words, _) => format!("\"{}\"", words[0]),
+            Self::Text => "\"a text\"".to_owned(),
+            Self::Scalar => "\"4KiB\"".to_owned(),
+            Self::List(of) => format!("[{}]", of.example()),
+            Self::OneOrMany(of) => of.example(),
+            Self::Table(keys) | Self::Record(keys) => table_example(keys),
+            Self::Tables(keys) => format!("[{}]", table_example(keys)),
+            Self::TablesOrFirst(keys) => keys[0].example(),
+            Self::Map(of) => format!("{{ name = {} }}", of.example()),
+        }
+    }
+
+    /// What such a value is, as in "`capacity` is …".
+    pub(crate) fn in_words(self) -> String {
+        let words = match self {
+            Self::Size(..) => "a size with its unit",
+            Self::Bytes => "a size",
+            Self::Time(..) => "a time with its unit",
+            Self::Bandwidth(..) => "a bandwidth with its unit",
+            Self::Rate => "a rate in operations a second",
+            Self::Header | Self::Count(..) => "a whole number",
+            Self::Share(_) => "a share of the whole",
+            Self::Percent => "a share with its sign",
+            Self::Number(..) => "a number",
+            Self::Flag => "`true` or `false`",
+            Self::Word(_) | Self::Kind(..) => return format!("one of {}", self.limits()),
+            Self::Text => "a text in quotes",
+            Self::Scalar => "a text in quotes or a whole number",
+            Self::List(of) => return format!("an array, of which each is {}", of.in_words()),
+            Self::OneOrMany(of) => return format!("{}, or an array of such", of.in_words()),
+            Self::Table(_) | Self::Map(_) | Self::Record(_) => "a table",
+            Self::Tables(_) => "an array of tables",
+            Self::TablesOrFirst(keys) => {
+                return format!("{}, a table, or an array of tables", keys[0].value.in_words());
+            }
+        };
+        words.to_owned()
+    }
+
+    /// Its limits, as errors and the documentation have them.
+    pub fn limits(self) -> String {
+        match self {
+            Self::Size(least, most) => format!("{} to {}", human::size(least), human::size(most)),
+            Self::Time(least, most) => format!("{} to {}", exact_time(least), exact_time(most)),
+            Self::Bandwidth(least, most) => {
+                // Both are powers of ten, so that no digit after the point says anything.
+                let rate = |bytes_per_s| {
+                    human::throughput(bytes_per_s).replace(".00 ", " ").replace(".0 ", " ")
+                };
+                format!("{} to {}", rate(least), rate(most))
+            }
+            Self::Count(least, most) => format!("{least} to {most}"),
+            Self::Share(most) => format!("0% to {}%", most * 100.0),
+            Self::Number(least, most) => format!("{least} to {most}"),
+            Self::Word(words) | Self::Kind(words, _) => {
+                words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", ")
+            }
+            _ => self.in_words(),
+        }
+    }
+
+    /// What a value outside of the limits is told.
+    pub(crate) fn outside(self) -> String {
+        match self {
+            Self::Count(least, u64::MAX) => format!("a whole number, {least} or above"),
+            Self::Time(1, u64::MAX) => "a time above 0".to_owned(),
+            Self::Number(f64::NEG_INFINITY, _) => "a number".to_owned(),
+            _ => format!("from {}", self.limits()),
+        }
+    }
+}
+
+/// A table with the keys that it has to have, for help; an empty one where it has to have none.
+pub(crate) fn table_example(keys: &[Key]) -> String {
+    let line = |key: &Key| format!("{} = {}", key.name(), key.example());
+    let keys: Vec<String> = keys.iter().filter(|key| key.required).map(line).collect();
+    format!("{{ {} }}", keys.join(", "))
+}
+
+/// A time in the largest unit that is exact.
+fn exact_time(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let whole = units.into_iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
+    whole.map_or(format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// The key with the tables around it, from its record on: `nand.read`.
+    pub path: &'static str,
+    /// How its value is written.
+    pub value: ValueType,
+    /// It has to be there.
+    pub required: bool,
+    /// The words of the table's [`ValueType::Kind`] beside which it means anything; none for all.
+    pub only: &'static [&'static str],
+    /// It is written with where its value is from: `{ is = VALUE, from = "SOURCE: WHY" }`.
+    pub sourced: bool,
+    /// A value for help; empty for one that its type gives.
+    pub example: &'static str,
+}
+
+impl Key {
+    /// A key that has to be there.
+    pub const fn required(path: &'static str, value: ValueType) -> Self {
+        Self { path, value, required: true, only: &[], sourced: false, example: "" }
+    }
+
+    /// A key that may be left out.
+    pub const fn optional(path: &'static str, value: ValueType) -> Self {
+        Self { required: false, ..Self::required(path, value) }
+    }
+
+    /// The same, only beside these words of the table's kind.
+    #[must_use]
+    pub const fn only(self, words: &'static [&'static str]) -> Self {
+        Self { only: words, ..self }
+    }
+
+    /// The same, with this value in help.
+    #[must_use]
+    pub const fn such_as(self, example: &'static str) -> Self {
+        Self { example, ..self }
+    }
+
+    /// The same, with a source.
+    #[must_use]
+    pub const fn sourced(self) -> Self {
+        Self { sourced: true, ..self }
+    }
+
+    /// The key as it stands in its table.
+    pub fn name(&self) -> &'static str {
+        self.path.rsplit('.').next().unwrap_or(self.path)
+    }
+
+    /// A value for help.
+    pub(crate) fn example(&self) -> String {
+        if self.example.is_empty() { self.value.example() } else { self.example.to_owned() }
+    }
+
+    /// Whether it means something in a table of this kind; without a kind it may.
+    pub(crate) fn belongs(&self, kind: Option<&str>) -> bool {
+        self.only.is_empty() || kind.is_none_or(|kind| self.only.contains(&kind))
+    }
+}
+
+/// Every parameter of a file of this kind, those of its tables in their place.
+pub fn parameters(schema: &'static [Key], kind: &str) -> Vec<&'static Key> {
+    let of = |key: &'static Key| match key.value {
+        ValueType::Table(keys) => parameters(keys, kind),
+        _ if key.sourced => vec![key],
+        _ => Vec::new(),
+    };
+    schema.iter().filter(|key| key.belongs(Some(kind))).flat_map(of).collect()
+}

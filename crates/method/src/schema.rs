@@ -1,0 +1,106 @@
+//! The keys of a method file: how each value is written, and for which acts it means anything.
+//! `docs/formats/method.md` says what they mean, and `rules.rs` makes a method of them.
+
+use iodyno_catalog::{Key, NUMBER, TIME, ValueType};
+
+/// A method file.
+pub(crate) const METHOD: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::optional("about", ValueType::Text),
+    Key::optional("standard", ValueType::Text),
+    Key::optional("reuse", ValueType::Flag),
+    // A list, because the first one is the default.
+    Key::optional("settings", ValueType::Tables(SETTING)),
+    Key::optional("require", ValueType::List(&ValueType::Text)).such_as("[\"p99 < 5ms\"]"),
+    Key::required("stages", ValueType::Tables(STAGE)),
+];
+
+const SETTING: &[Key] = &[
+    Key::required("name", ValueType::Text),
+    Key::optional("threads", ValueType::Scalar),
+    Key::optional("depth", ValueType::Scalar),
+    Key::optional("active", ValueType::Text),
+];
+
+const ACTS: &[&str] = &["purge", "fill", "wait", "cells", "rounds", "series", "points"];
+const GRIDS: &[&str] = &["cells", "rounds", "series"];
+const GRIDS_AND_FILL: &[&str] = &["cells", "rounds", "series", "fill"];
+/// A time that is measured or waited.
+const SOME_TIME: ValueType = ValueType::Time(1, u64::MAX);
+
+const fn axis(path: &'static str, of: &'static [&'static str]) -> Key {
+    Key::optional(path, ValueType::OneOrMany(&ValueType::Scalar)).only(of)
+}
+
+const STAGE: &[Key] = &[
+    Key::required("do", ValueType::Kind(ACTS, "a stage that does")),
+    Key::optional("name", ValueType::Text),
+    // What is issued.
+    Key::optional("io", ValueType::Record(iodyno_workload::KEYS)).only(GRIDS),
+    Key::optional("addresses", ValueType::Word(&["random", "sequential"])).only(GRIDS),
+    Key::optional("active", ValueType::Text).only(GRIDS_AND_FILL),
+    Key::optional("state", ValueType::Word(&["own", "fresh", "carried"])).only(GRIDS),
+    axis("workload", GRIDS),
+    axis("read", GRIDS),
+    axis("block", GRIDS_AND_FILL),
+    axis("threads", GRIDS_AND_FILL),
+    axis("depth", GRIDS_AND_FILL),
+    axis("rate", GRIDS),
+    axis("think", GRIDS),
+    axis("targets", GRIDS),
+    axis("fill", GRIDS),
+    // How long, in which order, how often.
+    Key::required("time", SOME_TIME)
+        .only(&["wait", "cells", "rounds", "series", "points"])
+        .such_as("\"60s\""),
+    Key::optional("ramp", TIME).only(GRIDS),
+    Key::optional("order", ValueType::Word(&["given", "random", "abba"])).only(&["cells"]),
+    Key::optional("repeats", ValueType::Count(1, 1000)).only(&["cells"]),
+    Key::optional("settle", ValueType::Flag).only(&["cells", "rounds"]),
+    // What can be proven afterwards: a map counts to three.
+    Key::optional("passes", ValueType::Count(1, 3)).only(&["fill"]),
+    Key::optional("rounds", ValueType::Count(2, 10_000)).only(&["rounds"]),
+    Key::optional("window", ValueType::Count(2, 1000)).only(&["rounds", "series"]),
+    Key::optional("range", ValueType::Percent).only(&["rounds", "series"]),
+    Key::optional("slope", ValueType::Percent).only(&["rounds", "series"]),
+    Key::required("track", ValueType::Tables(TRACK))
+        .only(&["rounds"])
+        .such_as("[{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]"),
+    Key::optional("before", ValueType::Table(BEFORE)).only(&["rounds", "points"]),
+    // A day of seconds.
+    Key::required("samples", ValueType::Count(1, 86_400)).only(&["series"]).such_as("60"),
+    Key::optional("wait", SOME_TIME).only(&["series"]),
+    Key::optional("fills", NUMBER).only(&["series"]),
+    Key::optional("steady_every", ValueType::Count(1, 1000)).only(&["series"]),
+    // Points, and rates that are shares.
+    Key::optional("of", ValueType::Text).only(&["cells", "rounds", "series", "points"]),
+    Key::required("choose", ValueType::OneOrMany(&ValueType::Word(&WHICH)))
+        .only(&["points"])
+        .such_as("[\"optimal\"]"),
+    Key::optional("ceiling", ValueType::Map(&SOME_TIME)).only(&["cells", "rounds", "points"]),
+];
+
+const WHICH: [&str; 4] = ["max", "optimal", "mid", "min"];
+
+/// The values of a point on the axes, and which figure of it.
+const TRACK: &[Key] = &[
+    Key::optional("workload", ValueType::Scalar),
+    Key::optional("targets", ValueType::Scalar),
+    Key::optional("fill", ValueType::Scalar),
+    Key::optional("read", ValueType::Scalar),
+    Key::optional("block", ValueType::Scalar),
+    Key::optional("threads", ValueType::Scalar),
+    Key::optional("depth", ValueType::Scalar),
+    Key::optional("rate", ValueType::Scalar),
+    Key::optional("think", ValueType::Scalar),
+    Key::optional("measure", ValueType::Text),
+];
+
+/// Random writes before a round, or before a point.
+const BEFORE: &[Key] = &[
+    Key::required("before.time", SOME_TIME).such_as("\"60s\""),
+    Key::optional("before.read", ValueType::Scalar),
+    Key::optional("before.block", ValueType::Scalar),
+    Key::optional("before.threads", ValueType::Scalar),
+    Key::optional("before.depth", ValueType::Scalar),
+];

@@ -1,0 +1,225 @@
+//! From what a file says to what it means: fills in defaults, and then asks the rules. All errors are
+//! found at once: a value that could not be read is replaced by one that no rule refuses.
+
+use iodyno_catalog::{Entry, FileError, Reader, Record};
+use iodyno_units::OpKind;
+
+use crate::group::{Group, Workload};
+use crate::rules;
+use crate::schema::KEYS;
+use crate::spec::{
+    ActiveRange, Address, ArrivalKind, Block, Content, Limits, Pattern, Percent, Process, Scope,
+    Spec, Spot, Table, saturated,
+};
+
+/// How many addresses a `recently-…` pattern remembers where the file does not say.
+const DEFAULT_WINDOW: u64 = 4096;
+
+impl Workload {
+    /// Reads a workload file that may be a group.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
+        let mut reader = Reader::default();
+        match reader.file(text, None, KEYS) {
+            None => Err(reader.errors),
+            Some(record) if record.get("group").is_some() => {
+                Group::read(reader, &record).map(Self::Group)
+            }
+            Some(record) => read(reader, &record).map(|spec| Self::Single(Box::new(spec))),
+        }
+    }
+}
+
+impl Spec {
+    /// Reads the file of one workload.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; also that it is a group.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
+        let mut reader = Reader::default();
+        match reader.file(text, None, KEYS) {
+            None => Err(reader.errors),
+            Some(record) => read(reader, &record),
+        }
+    }
+
+    /// What a table says that was read by [`KEYS`].
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; also that it is a group.
+    pub fn from_record(record: &Record) -> Result<Self, Vec<FileError>> {
+        read(Reader::default(), record)
+    }
+}
+
+fn read(mut reader: Reader, record: &Record) -> Result<Spec, Vec<FileError>> {
+    if let Some(group) = record.get("group") {
+        reader.refuse(group.span.clone(), "this is a group, not one workload", "");
+        return Err(reader.errors);
+    }
+    let spec = spec(&mut reader, record);
+    for fault in rules::check(&spec) {
+        reader.fault(record, fault);
+    }
+    reader.finish().map(|_| spec)
+}
+
+fn spec(reader: &mut Reader, record: &Record) -> Spec {
+    let mut tables: [Table; Scope::COUNT] = Default::default();
+    for scope in Scope::ALL {
+        tables[scope as usize] = Table {
+            given: scope == Scope::All || record.get(scope.key()).is_some(),
+            block: blocks(reader, record, &format!("{}.block", scope.key())),
+            addresses: addresses(reader, record, &format!("{}.addresses", scope.key())),
+        };
+    }
+    let all = &mut tables[Scope::All as usize].addresses;
+    if all.is_empty() {
+        all.push(Address { pattern: Pattern::Uniform { once_per_pass: false }, share: 1.0 });
+    }
+    let mut block = blocks(reader, record, "block");
+    if block.is_empty() {
+        block.push(Block { bytes: 4096, share: 1.0 });
+    }
+    let active = record.text("active").and_then(|text| {
+        let read = text.parse::<ActiveRange>();
+        read.map_err(|error| reader.refuse(record.place("active"), error, "")).ok()
+    });
+    Spec {
+        about: record.text("about").unwrap_or_default().to_owned(),
+        source: record.text("source").map(str::to_owned),
+        threads: saturated(record.whole("threads").unwrap_or(1)),
+        depth: saturated(record.whole("depth").unwrap_or(1)),
+        block,
+        align_bytes: record.whole("align").map(saturated),
+        active: active.unwrap_or(ActiveRange::WHOLE),
+        mix: mix(reader, record),
+        tables,
+        fua: record.real("write.fua").map(Percent::from_fraction).unwrap_or_default(),
+        flush_every: saturated(record.whole("write.flush_every").unwrap_or(0)),
+        arrivals: arrivals(record),
+        content: content(record),
+        limits: limits(record),
+    }
+}
+
+fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Block> {
+    if record.get(path).is_some_and(|list| list.is_array() && list.items().is_empty()) {
+        reader.refuse(
+            record.place(path),
+            "no block size is given",
+            "write a size such as `\"4KiB\"`",
+        );
+    }
+    let one = |block: &Record| Block {
+        bytes: block.whole("size").map_or(4096, saturated),
+        share: block.real("share").unwrap_or(1.0),
+    };
+    record.records(path).map(one).collect()
+}
+
+/// Shares by kind. A share of 0 that is written is not the same as none: the rules have no
+/// place for it, so it is refused here.
+fn mix(reader: &mut Reader, record: &Record) -> [f64; OpKind::COUNT] {
+    let mut shares = [0.0; OpKind::COUNT];
+    for kind in OpKind::ALL {
+        let path = format!("mix.{}", kind.name());
+        let Some(entry) = record.get(&path) else { continue };
+        let share = entry.real().unwrap_or(1.0);
+        if share == 0.0 {
+            let help = format!("leave `{}` out of the mix", kind.name());
+            reader.refuse(entry.span.clone(), "a share of 0 issues nothing", help);
+        }
+        shares[kind.index()] = share;
+    }
+    shares
+}
+
+fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec<Address> {
+    let Some(list) = record.get(path) else { return Vec::new() };
+    if list.is_array() && list.items().is_empty() {
+        let help = "write one such as `\"uniform\"`, or leave the key out";
+        reader.refuse(list.span.clone(), "no pattern of addresses is given", help);
+    }
+    for item in list.items().iter().filter(|_| list.items().len() > 1) {
+        if item.record().is_some_and(|address| address.get("share").is_none()) {
+            let help = "each of several patterns needs one";
+            reader.refuse(item.span.clone(), "this pattern has no `share`", help);
+        }
+    }
+    let one = |address: &Record| Address {
+        pattern: pattern(address),
+        share: address.real("share").unwrap_or(1.0),
+    };
+    record.records(path).map(one).collect()
+}
+
+fn pattern(address: &Record) -> Pattern {
+    let window = saturated(address.whole("window").unwrap_or(DEFAULT_WINDOW));
+    let is = |path: &str| address.flag(path) == Some(true);
+    match address.word("pattern") {
+        Some("sequential") => {
+            Pattern::Sequential { shared: is("shared"), run: address.whole("run") }
+        }
+        Some("zipf") => Pattern::Zipf { theta: address.real("theta").unwrap_or(1.0) },
+        Some("hot-spots") => {
+            let spot = |spot: &Record| {
+                let range = Percent::from_fraction(spot.real("range")?);
+                Some(Spot { share: spot.real("share")?, range })
+            };
+            let spots =
+                address.get("spots").and_then(|_| address.records("spots").map(spot).collect());
+            let spots = spots.unwrap_or_else(|| vec![Spot { share: 1.0, range: Percent::ALL }]);
+            Pattern::HotSpots { spots, scatter: is("scatter") }
+        }
+        Some("recently-read") => Pattern::RecentlyRead { window },
+        Some("recently-written") => Pattern::RecentlyWritten { window },
+        Some("strided") => Pattern::Strided {
+            stride_bytes: address.whole("stride").unwrap_or(1 << 30),
+            start_bytes: address.whole("start").unwrap_or(0),
+        },
+        _ => Pattern::Uniform { once_per_pass: is("once_per_pass") },
+    }
+}
+
+fn arrivals(record: &Record) -> ArrivalKind {
+    if record.word("arrivals.kind") != Some("open") {
+        return ArrivalKind::Closed {
+            think_time_ns: record.whole("arrivals.think_time").unwrap_or(0),
+            think_drains: record.flag("arrivals.think_drains") == Some(true),
+        };
+    }
+    let process = match record.word("arrivals.process") {
+        Some("constant") => Process::Constant,
+        _ => Process::Poisson,
+    };
+    ArrivalKind::Open { rate_iops: record.real("arrivals.rate").unwrap_or(1.0), process }
+}
+
+fn content(record: &Record) -> Content {
+    let share = |path: &str| {
+        let read = |entry: &Entry| entry.real().map_or(Percent::ALL, Percent::from_fraction);
+        record.get(path).map_or(Percent::ZERO, read)
+    };
+    match record.word("content.kind") {
+        Some("verifiable") => Content::Verifiable,
+        Some("zeroes") => Content::Zeroes,
+        Some("compressible") => Content::Compressible {
+            compressible: share("content.compressible"),
+            dedupable: share("content.dedupable"),
+        },
+        _ => Content::Incompressible,
+    }
+}
+
+fn limits(record: &Record) -> Limits {
+    let of = |path: &str| record.whole(path);
+    let (mut time_ns, ops, bytes) = (of("limits.time"), of("limits.ops"), of("limits.bytes"));
+    if (time_ns, ops, bytes) == (None, None, None) {
+        time_ns = Some(Limits::DEFAULT_TIME_NS);
+    }
+    let ramp_ns = of("limits.ramp").unwrap_or(Limits::DEFAULT_RAMP_NS);
+    Limits { time_ns, ops, bytes, ramp_ns }
+}

@@ -1,0 +1,114 @@
+//! The keys of a workload file: how each value is written. `docs/formats/workload.md` says what they
+//! mean, `from_file.rs` makes a specification of them, and `rules.rs` has the limits, which hold for
+//! flags as well.
+
+use iodyno_catalog::{COUNT, Key, NUMBER, TIME, ValueType};
+
+/// A workload file; also a table of a method, without the header.
+pub const KEYS: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::optional("about", ValueType::Text),
+    Key::optional("source", ValueType::Text),
+    Key::optional("group", ValueType::List(&ValueType::Text)).such_as("[\"random-read\"]"),
+    Key::optional("threads", COUNT),
+    Key::optional("depth", COUNT),
+    block("block"),
+    Key::optional("align", ValueType::Bytes),
+    Key::optional("active", ValueType::Text).such_as("\"0%..100%\""),
+    Key::optional("mix", ValueType::Table(MIX)),
+    Key::optional("all", ValueType::Table(&[addresses("all.addresses")])),
+    Key::optional("read", ValueType::Table(&[block("read.block"), addresses("read.addresses")])),
+    Key::optional("write", ValueType::Table(WRITE)),
+    Key::optional("trim", ValueType::Table(&[block("trim.block"), addresses("trim.addresses")])),
+    Key::optional("write_zeroes", ValueType::Table(WRITE_ZEROES)),
+    Key::optional("arrivals", ValueType::Table(ARRIVALS)),
+    Key::optional("content", ValueType::Table(CONTENT)),
+    Key::optional("limits", ValueType::Table(LIMITS)),
+];
+
+const fn block(path: &'static str) -> Key {
+    Key::optional(path, ValueType::TablesOrFirst(BLOCKS)).such_as("\"4KiB\"")
+}
+
+const fn addresses(path: &'static str) -> Key {
+    Key::optional(path, ValueType::TablesOrFirst(ADDRESSES)).such_as("\"uniform\"")
+}
+
+const fn share(path: &'static str) -> Key {
+    Key::optional(path, NUMBER).such_as("70")
+}
+
+const MIX: &[Key] = &[
+    share("mix.read"),
+    share("mix.write"),
+    share("mix.flush"),
+    share("mix.trim"),
+    share("mix.write_zeroes"),
+];
+
+const WRITE: &[Key] = &[
+    block("write.block"),
+    addresses("write.addresses"),
+    Key::optional("write.fua", ValueType::Percent),
+    Key::optional("write.flush_every", COUNT),
+];
+
+const WRITE_ZEROES: &[Key] = &[block("write_zeroes.block"), addresses("write_zeroes.addresses")];
+
+/// One size of a distribution.
+const BLOCKS: &[Key] = &[
+    Key::required("size", ValueType::Bytes).such_as("\"4KiB\""),
+    Key::required("share", NUMBER).such_as("60"),
+];
+
+/// One pattern of addresses.
+const ADDRESSES: &[Key] = &[
+    Key::required("pattern", ValueType::Kind(PATTERNS, "the pattern")),
+    share("share"),
+    Key::optional("once_per_pass", ValueType::Flag).only(&["uniform"]),
+    Key::optional("shared", ValueType::Flag).only(&["sequential"]),
+    Key::optional("run", COUNT).only(&["sequential"]),
+    Key::required("theta", NUMBER).only(&["zipf"]).such_as("0.9"),
+    Key::required("spots", ValueType::Tables(SPOTS))
+        .only(&["hot-spots"])
+        .such_as("[{ share = 80, range = \"20%\" }, { share = 20, range = \"80%\" }]"),
+    Key::optional("scatter", ValueType::Flag).only(&["hot-spots"]),
+    Key::optional("window", COUNT).only(&["recently-read", "recently-written"]),
+    Key::required("stride", ValueType::Bytes).only(&["strided"]).such_as("\"64KiB\""),
+    Key::optional("start", ValueType::Bytes).only(&["strided"]),
+];
+
+const PATTERNS: &[&str] =
+    &["uniform", "sequential", "zipf", "hot-spots", "recently-read", "recently-written", "strided"];
+
+const SPOTS: &[Key] = &[
+    Key::required("share", NUMBER).such_as("80"),
+    Key::required("range", ValueType::Percent).such_as("\"20%\""),
+];
+
+const ARRIVALS: &[Key] = &[
+    Key::required("arrivals.kind", ValueType::Kind(&["closed", "open"], "a loop that is")),
+    Key::optional("arrivals.think_time", TIME).only(&["closed"]),
+    Key::optional("arrivals.think_drains", ValueType::Flag).only(&["closed"]),
+    Key::required("arrivals.rate", ValueType::Rate).only(&["open"]),
+    Key::optional("arrivals.process", ValueType::Word(&["poisson", "constant"])).only(&["open"]),
+];
+
+const CONTENT: &[Key] = &[
+    Key::required(
+        "content.kind",
+        ValueType::Kind(
+            &["incompressible", "compressible", "verifiable", "zeroes"],
+            "content of the kind",
+        ),
+    ),
+    Key::optional("content.compressible", ValueType::Percent).only(&["compressible"]),
+    Key::optional("content.dedupable", ValueType::Percent).only(&["compressible"]),
+];
+
+const LIMITS: &[Key] = &[
+    Key::optional("limits.time", TIME).such_as("\"10s\""),
+    Key::optional("limits.ops", COUNT),
+    Key::optional("limits.bytes", ValueType::Bytes),
+    Key::optional("limits.ramp", TIME).such_as("\"1s\""),
+];
