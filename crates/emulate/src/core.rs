@@ -46,7 +46,7 @@ pub(crate) struct Core {
     pub submitted: u64,
     pub completed: u64,
     pub failed: u64,
-    /// What became of written data, where somebody follows it.
+    /// What became of written data, where the owner follows it.
     pub changes: Option<Vec<ContentEvent>>,
 }
 
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Somebody who follows content is told.
+    /// Notifies the owner who follows content.
     #[inline]
     pub(crate) fn tell(&mut self, change: ContentEvent) {
         if let Some(changes) = &mut self.changes {
