@@ -9,7 +9,7 @@ use iodyno_drive::{
 };
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
-    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Written,
 };
 use iodyno_measure::verdict::{Level, Verdict, judge};
 use iodyno_measure::{Cell, Ended, Interval};
@@ -54,12 +54,11 @@ fn system(volumes: u32) -> Arc<System> {
     };
     let device = Device { name: "plain".to_owned(), kind: Kind::Memory(Box::new(memory)) };
     let state = Precondition { how: Written::Sequential, fill: 1.0 };
-    let volume = |i| Volume { device: device.clone(), state, socket: i % 4 };
-    Arc::new(System {
-        name: "plain".to_owned(),
-        host: host(),
-        volumes: (0..volumes).map(volume).collect(),
-    })
+    let mut system = System::new("plain", host());
+    for number in 0..volumes {
+        system.add_device(device.clone(), state, number % 4);
+    }
+    Arc::new(system)
 }
 
 fn spec(text: &str) -> Spec {

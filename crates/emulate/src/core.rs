@@ -4,10 +4,12 @@
 use crate::completion::Completion;
 use crate::content_event::ContentEvent;
 use crate::event::Queue;
-use crate::request::{NIL, Slab, State};
+use crate::part_id::PartId;
+use crate::request::{NIL, Origin, Slab, State};
 use crate::server::Server;
-use iodyno_units::IoError;
-use iodyno_units::rng::Generator;
+use crate::spec::Host;
+use iodyno_units::rng::{self, Generator};
+use iodyno_units::{IoError, Op};
 use std::collections::VecDeque;
 
 /// A driver thread of flash DIMMs: takes commands in, looks whether data is there, and copies.
@@ -30,6 +32,9 @@ pub(crate) struct Core {
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
+    /// Children that have ended at this event, with what failed: their parents are notified before
+    /// the next.
+    pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
     /// By worker: its core.
@@ -41,12 +46,32 @@ pub(crate) struct Core {
     pub submitted: u64,
     pub completed: u64,
     pub failed: u64,
-    /// What became of written data, where somebody follows it.
+    /// What became of written data, where the owner follows it.
     pub changes: Option<Vec<ContentEvent>>,
 }
 
 impl Core {
-    /// Somebody who follows content is told.
+    /// Of a host, before it has driver threads and workers.
+    pub(crate) fn new(host: &Host, seed: u64) -> Self {
+        Self {
+            now: 0,
+            queue: Queue::new(),
+            slab: Slab::new(),
+            done: VecDeque::new(),
+            ended: VecDeque::new(),
+            cores: vec![Server::default(); (host.sockets * host.cores_per_socket) as usize],
+            threads: Vec::new(),
+            worker_cores: Vec::new(),
+            wake_ns: host.wake_ns,
+            poll_rng: rng::stream(seed, "poll", 0),
+            submitted: 0,
+            completed: 0,
+            failed: 0,
+            changes: None,
+        }
+    }
+
+    /// Notifies the owner who follows content.
     #[inline]
     pub(crate) fn tell(&mut self, change: ContentEvent) {
         if let Some(changes) = &mut self.changes {
@@ -69,40 +94,77 @@ impl Core {
         self.queue.clear();
         self.slab = Slab::new();
         self.done.clear();
+        self.ended.clear();
         for core in &mut self.cores {
             core.reset(self.now);
         }
     }
 
-    /// A new request on a volume.
+    /// A new request of a part.
     #[inline(always)]
-    pub(crate) fn add(&mut self, volume: u32) -> u32 {
-        let slot = self.slab.add(volume);
+    pub(crate) fn add(&mut self, part: PartId) -> u32 {
+        let slot = self.slab.add(part);
         self.queue.reserve(self.slab.len());
         slot
     }
 
-    /// When the worker of a host request hears that it is done at `end_ns`: later if it sleeps then,
-    /// for it must be woken. (Asked when the end is scheduled: what else the worker may get to do
-    /// until then is not foreseen.)
+    /// A new request that a part is asked for.
     #[inline(always)]
-    pub(crate) fn heard_ns(&self, end_ns: u64, slot: u32) -> u64 {
-        let on = self.worker_cores[self.slab[slot].worker as usize];
+    pub(crate) fn request(&mut self, part: PartId, origin: Origin, op: &Op, token: u64) -> u32 {
+        let slot = self.add(part);
+        let request = &mut self.slab[slot];
+        request.token = token;
+        request.at = op.offset_bytes;
+        request.len = op.len_bytes;
+        request.kind = op.kind;
+        request.fua = op.fua;
+        request.origin = origin;
+        slot
+    }
+
+    /// Another part is asked for this now, on behalf of the request `parent`: it reaches that part
+    /// by an event of its own, and the parent's part is notified when it has ended.
+    #[cfg_attr(not(test), expect(dead_code, reason = "devices ask no other part"))]
+    pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
+        let child = self.request(part, Origin::Parent(parent), op, token);
+        self.at(self.now, child, State::Issued);
+        child
+    }
+
+    /// The worker of the host for which a request is carried out, if there is one.
+    pub(crate) fn worker_of(&self, slot: u32) -> Option<u32> {
+        let mut origin = self.slab[slot].origin;
+        while let Origin::Parent(parent) = origin {
+            origin = self.slab[parent].origin;
+        }
+        match origin {
+            Origin::Host { worker, .. } => Some(worker),
+            Origin::Parent(_) | Origin::Own => None,
+        }
+    }
+
+    /// When the one who asked for a request is notified that it is done at `end_ns`: a worker of the
+    /// host later if it sleeps then, for it must be woken. (Asked when the end is scheduled: what else the
+    /// worker may get to do until then is not foreseen.)
+    #[inline(always)]
+    pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
+        let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };
+        let on = self.worker_cores[worker as usize];
         if self.cores[on].free_ns() <= end_ns { end_ns + self.wake_ns } else { end_ns }
     }
 
-    /// A host request is done: now.
+    /// A request that was asked for is done: now.
     #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, failure: Option<IoError>) {
         let request = &self.slab[slot];
         debug_assert!(request.parent == NIL && !request.internal);
-        self.done.push_back(Completion {
-            at_ns: self.now,
-            token: request.token,
-            volume: request.volume,
-            worker: request.worker,
-            failure,
-        });
+        debug_assert!(request.origin != Origin::Own, "nothing waits for it");
+        let Origin::Host { volume, worker } = request.origin else {
+            self.ended.push_back((slot, failure));
+            return;
+        };
+        let token = request.token;
+        self.done.push_back(Completion { at_ns: self.now, token, volume, worker, failure });
         self.completed += 1;
         self.failed += u64::from(failure.is_some());
         self.slab.remove(slot);

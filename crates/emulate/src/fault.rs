@@ -1,7 +1,9 @@
 //! What can go wrong on demand, on every kind of device. The machine lets it happen
 //! (`machine/apply_fault`), `fault_state` knows what is wrong meanwhile.
 
-/// A fault, to be injected at a time. Whatever is wrong with a volume stays wrong until it is
+use crate::part_id::PartId;
+
+/// A fault, to be injected at a time. Whatever is wrong with a device stays wrong until it is
 /// cleared; a power cut takes what is in flight and mends nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
@@ -11,15 +13,15 @@ pub enum Fault {
     PowerCut,
     /// The flash page that holds this offset can't be read any more. (Disks and memory have none.)
     Page {
-        /// On which volume.
-        volume: u32,
+        /// On which device.
+        part: PartId,
         /// Anywhere in the page.
         offset_bytes: u64,
     },
     /// The erase block that holds this offset can't be read any more. (Disks and memory have none.)
     Block {
-        /// On which volume.
-        volume: u32,
+        /// On which device.
+        part: PartId,
         /// Anywhere in the block.
         offset_bytes: u64,
     },
@@ -27,22 +29,22 @@ pub enum Fault {
     /// handed over (or from this fault, if that came later). A flash device on a link holds its
     /// place in the queue until then; a disk's has been free since its own work was done.
     Slow {
-        /// Which volume.
-        volume: u32,
+        /// Which device.
+        part: PartId,
         /// 1: as usual again; less counts as 1.
         factor: f64,
     },
     /// Nothing completes any more. The device takes operations in and carries them out, but none is
     /// answered before it is cleared; then all that waited are, at that instant.
     Hang {
-        /// Which volume.
-        volume: u32,
+        /// Which device.
+        part: PartId,
     },
     /// The device is gone: what is in flight fails now, what is handed over fails at once. It keeps
     /// what it would have kept through a power cut.
     Lose {
-        /// Which volume.
-        volume: u32,
+        /// Which device.
+        part: PartId,
     },
     /// A range can't be read, as with latent sector errors: a read that touches a 4 KiB unit of it
     /// fails, after the time that it takes; a flash device with parity stripes rebuilds the page,
@@ -50,33 +52,33 @@ pub enum Fault {
     /// flash when its program ends, elsewhere when it is acknowledged. Units that hold nothing are
     /// not read from the cells of flash, and don't fail there.
     Latent {
-        /// On which volume.
-        volume: u32,
+        /// On which device.
+        part: PartId,
         /// First byte.
         offset_bytes: u64,
         /// Length.
         len_bytes: u64,
     },
-    /// All is well again with this volume: no longer slow, hung or gone, and everything that it
+    /// All is well again with this device: no longer slow, hung or gone, and everything that it
     /// holds can be read.
     Clear {
-        /// Which volume.
-        volume: u32,
+        /// Which device.
+        part: PartId,
     },
 }
 
 impl Fault {
-    /// The volume that it concerns; None: all.
-    pub fn volume(&self) -> Option<u32> {
+    /// The device that it concerns; None: all.
+    pub fn part(&self) -> Option<PartId> {
         match *self {
             Self::PowerCut => None,
-            Self::Page { volume, .. }
-            | Self::Block { volume, .. }
-            | Self::Slow { volume, .. }
-            | Self::Hang { volume }
-            | Self::Lose { volume }
-            | Self::Latent { volume, .. }
-            | Self::Clear { volume } => Some(volume),
+            Self::Page { part, .. }
+            | Self::Block { part, .. }
+            | Self::Slow { part, .. }
+            | Self::Hang { part }
+            | Self::Lose { part }
+            | Self::Latent { part, .. }
+            | Self::Clear { part } => Some(part),
         }
     }
 }

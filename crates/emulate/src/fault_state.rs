@@ -1,19 +1,20 @@
-//! The faults that are in effect on each volume: slow, hung, lost, or unreadable in places. A machine
+//! The faults that are in effect on each part: slow, hung, lost, or unreadable in places. A machine
 //! without faults holds none of this, and checks one option an event.
 //!
-//! A device that is slow or hangs works on inside. Only the event that would end a host's operation
-//! is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
+//! A device that is slow or hangs works on inside. Only the event that would end what it was asked
+//! for is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
 //! flash are in `flash/recovery`, where parity may rebuild them.)
 
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
+use crate::part_id::PartId;
 use crate::ranges::Ranges;
-use crate::request::{Slab, State};
+use crate::request::{Origin, Slab, State};
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeSet;
 
-/// What is wrong with a volume as a whole, until it is cleared.
+/// What is wrong with a part as a whole, until it is cleared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
     /// Everything takes so many times as long; 1: as usual.
@@ -29,9 +30,9 @@ impl FaultState {
     pub const NONE: Self = Self { slow_factor: 1.0, hung: false, lost: false };
 }
 
-/// One volume.
+/// One part.
 #[derive(Clone, Debug)]
-struct VolumeFaults {
+struct PartFaults {
     state: FaultState,
     /// Since when it is slow.
     since_ns: u64,
@@ -41,7 +42,7 @@ struct VolumeFaults {
     parked: Vec<u32>,
 }
 
-impl Default for VolumeFaults {
+impl Default for PartFaults {
     fn default() -> Self {
         Self {
             state: FaultState::NONE,
@@ -55,8 +56,8 @@ impl Default for VolumeFaults {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultStates {
-    volumes: Vec<VolumeFaults>,
-    /// By slot: when a host's operation was handed over, if that was since something is wrong.
+    parts: Vec<PartFaults>,
+    /// By slot: when what was asked for was handed over, if that was since something is wrong.
     handed_ns: Vec<u64>,
     /// Slots whose last event was put off already.
     put_off: BTreeSet<u32>,
@@ -71,21 +72,21 @@ pub(crate) enum Verdict {
     Handled,
 }
 
-/// Whether the event of `slot` is to end a host's operation.
+/// Whether the event of `slot` is to end what was asked for.
 fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
 
 impl FaultStates {
-    pub(crate) fn new(volumes: u32) -> Self {
+    pub(crate) fn new(parts: usize) -> Self {
         Self {
-            volumes: (0..volumes).map(|_| VolumeFaults::default()).collect(),
+            parts: vec![PartFaults::default(); parts],
             handed_ns: Vec::new(),
             put_off: BTreeSet::new(),
         }
     }
 
-    /// A host's operation is handed over.
+    /// What was asked for is handed over.
     pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
         let slot = slot as usize;
         if self.handed_ns.len() <= slot {
@@ -97,8 +98,12 @@ impl FaultStates {
     /// The event of `slot` has come.
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
-        let illness = &mut self.volumes[request.volume as usize];
-        if illness.state.lost && request.host {
+        // (Those of a host were handed over before this event.)
+        if request.state == State::Issued && matches!(request.origin, Origin::Parent(_)) {
+            self.handed(slot, core.now);
+        }
+        let illness = &mut self.parts[request.part.index()];
+        if illness.state.lost && request.origin != Origin::Own {
             self.put_off.remove(&slot);
             core.complete(slot, Some(IoError::Gone));
             return Verdict::Handled;
@@ -127,8 +132,8 @@ impl FaultStates {
     }
 
     /// From now on everything takes `factor` times as long.
-    pub(crate) fn slow(&mut self, volume: u32, factor: f64, now_ns: u64) {
-        let illness = &mut self.volumes[volume as usize];
+    pub(crate) fn slow(&mut self, part: PartId, factor: f64, now_ns: u64) {
+        let illness = &mut self.parts[part.index()];
         if illness.state.slow_factor <= 1.0 {
             illness.since_ns = now_ns;
         }
@@ -136,22 +141,22 @@ impl FaultStates {
         illness.state.slow_factor = factor.max(1.0);
     }
 
-    pub(crate) fn hang(&mut self, volume: u32) {
-        self.volumes[volume as usize].state.hung = true;
+    pub(crate) fn hang(&mut self, part: PartId) {
+        self.parts[part.index()].state.hung = true;
     }
 
-    pub(crate) fn of(&self, volume: u32) -> FaultState {
-        self.volumes[volume as usize].state
+    pub(crate) fn of(&self, part: PartId) -> FaultState {
+        self.parts[part.index()].state
     }
 
-    pub(crate) fn is_lost(&self, volume: u32) -> bool {
-        self.volumes[volume as usize].state.lost
+    pub(crate) fn is_lost(&self, part: PartId) -> bool {
+        self.parts[part.index()].state.lost
     }
 
-    /// The device is gone. Of its requests, those of hosts that were handed over fail; all others
+    /// The device is gone. Of its requests, those that were asked for and handed over fail; all others
     /// go, but for those that are handed over later and fail then (`later` says which).
-    pub(crate) fn lose(&mut self, core: &mut Core, volume: u32, later: impl Fn(State) -> bool) {
-        let illness = &mut self.volumes[volume as usize];
+    pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(State) -> bool) {
+        let illness = &mut self.parts[part.index()];
         illness.state.lost = true;
         let parked = std::mem::take(&mut illness.parked);
         let gone: BTreeSet<u32> = (0..core.slab.len() as u32)
@@ -159,13 +164,13 @@ impl FaultStates {
                 let request = &core.slab[*slot];
                 let was_handed = self.put_off.contains(slot) || parked.contains(slot);
                 let waits = later(request.state) && !was_handed;
-                request.state != State::Free && request.volume == volume && !waits
+                request.state != State::Free && request.part == part && !waits
             })
             .collect();
         self.put_off.retain(|slot| !gone.contains(slot));
         core.queue.retain(|slot| !gone.contains(&slot));
         for slot in gone {
-            if core.slab[slot].host {
+            if core.slab[slot].origin != Origin::Own {
                 core.complete(slot, Some(IoError::Gone));
             } else {
                 core.slab.remove(slot);
@@ -174,14 +179,14 @@ impl FaultStates {
     }
 
     /// Units of a disk or of memory can't be read.
-    pub(crate) fn damage(&mut self, volume: u32, units: std::ops::Range<u64>) {
-        self.volumes[volume as usize].unreadable.add(units);
+    pub(crate) fn damage(&mut self, part: PartId, units: std::ops::Range<u64>) {
+        self.parts[part.index()].unreadable.add(units);
     }
 
-    /// Clears the volume's faults: what was parked happens now. Gives whether the device had been
+    /// Clears the part's faults: what was parked happens now. Gives whether the device had been
     /// gone.
-    pub(crate) fn clear(&mut self, core: &mut Core, volume: u32) -> bool {
-        let was = std::mem::take(&mut self.volumes[volume as usize]);
+    pub(crate) fn clear(&mut self, core: &mut Core, part: PartId) -> bool {
+        let was = std::mem::take(&mut self.parts[part.index()]);
         for slot in was.parked {
             core.at(core.now, slot, core.slab[slot].state);
         }
@@ -190,20 +195,20 @@ impl FaultStates {
 
     /// Whether nothing is wrong anywhere.
     pub(crate) fn is_over(&self) -> bool {
-        let is_clear = |v: &VolumeFaults| v.state == FaultState::NONE && v.unreadable.is_empty();
-        self.volumes.iter().all(is_clear)
+        let is_clear = |v: &PartFaults| v.state == FaultState::NONE && v.unreadable.is_empty();
+        self.parts.iter().all(is_clear)
     }
 
     /// The power fails: no request survives.
     pub(crate) fn power_cut(&mut self) {
         self.put_off.clear();
         self.handed_ns.clear();
-        self.volumes.iter_mut().for_each(|v| v.parked.clear());
+        self.parts.iter_mut().for_each(|v| v.parked.clear());
     }
 }
 
 /// Whether the operation that ends reads what can't be read; what it writes or drops is whole again.
-fn touches_unreadable(illness: &mut VolumeFaults, core: &Core, slot: u32) -> bool {
+fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {
         return false;

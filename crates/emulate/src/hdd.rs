@@ -1,4 +1,4 @@
-//! A disk in its place in the machine: takes host requests to it, wakes it when it wants to be
+//! A disk in its place in the machine: takes requests to it, wakes it when it wants to be
 //! woken, gives its completions back, and follows what it holds where bytes are kept.
 
 mod content;
@@ -6,6 +6,7 @@ mod content;
 use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
+use crate::part_id::PartId;
 use crate::request::State;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;
@@ -15,7 +16,7 @@ use iodyno_units::{Op, OpKind};
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Hdd {
-    volume: u32,
+    part: PartId,
     disk: Disk,
     /// The earliest wake-up that is in the queue of events; `u64::MAX`: none.
     pending_ns: u64,
@@ -24,13 +25,13 @@ pub(crate) struct Hdd {
 }
 
 impl Hdd {
-    pub(crate) fn new(spec: &DiskSpec, seed: u64, volume: u32) -> Result<Self, String> {
+    pub(crate) fn new(spec: &DiskSpec, seed: u64, part: PartId) -> Result<Self, String> {
         spec.check().map_err(|(field, message)| format!("{field}: {message}"))?;
-        let disk = Disk::new(spec, seed, u64::from(volume));
-        Ok(Self { volume, disk, pending_ns: u64::MAX, done: Vec::new(), content: None })
+        let disk = Disk::new(spec, seed, u64::from(part.0));
+        Ok(Self { part, disk, pending_ns: u64::MAX, done: Vec::new(), content: None })
     }
 
-    /// A request of this disk acts: a host's that arrives or is done, or a wake-up.
+    /// A request of this disk acts: one that arrives or is done, or a wake-up.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => {
@@ -75,8 +76,8 @@ impl Hdd {
             self.follow(core);
         }
         for slot in self.done.drain(..) {
-            let heard_ns = core.heard_ns(core.now, slot);
-            core.at(heard_ns, slot, State::Done);
+            let notified_ns = core.notified_ns(core.now, slot);
+            core.at(notified_ns, slot, State::Done);
         }
     }
 
@@ -88,7 +89,7 @@ impl Hdd {
             return;
         }
         self.pending_ns = wake_ns;
-        let slot = core.add(self.volume);
+        let slot = core.add(self.part);
         core.at(wake_ns, slot, State::Wake);
     }
 
@@ -106,7 +107,7 @@ impl Hdd {
     /// Moves content as the disk has moved it. The requests that it speaks of are all there still.
     fn follow(&mut self, core: &mut Core) {
         let Some(content) = &mut self.content else { return };
-        let volume = self.volume;
+        let part = self.part;
         for step in self.disk.take_journal() {
             match step {
                 Step::Accepted { id, seq } => {
@@ -114,12 +115,12 @@ impl Hdd {
                     content.accepted(r.at, u64::from(r.len), r.token, seq);
                     let token = r.token;
                     for unit in content::units(r.at, u64::from(r.len)) {
-                        core.tell(ContentEvent::Accepted { volume, unit, token, kept: false });
+                        core.tell(ContentEvent::Accepted { part, unit, token, kept: false });
                     }
                 }
                 Step::Taken(range) => content.taken(range),
                 Step::Landed => content.landed(|unit, token| {
-                    core.tell(ContentEvent::Landed { volume, unit, token });
+                    core.tell(ContentEvent::Landed { part, unit, token });
                 }),
                 Step::Written { id, seq } => {
                     let r = &core.slab[id];
@@ -128,9 +129,9 @@ impl Hdd {
                     let (at, len) = (r.at, u64::from(r.len));
                     content.written(at, len, value, seq, |unit, overtaken| {
                         core.tell(match value {
-                            Some(token) => ContentEvent::Written { volume, unit, token, overtaken },
+                            Some(token) => ContentEvent::Written { part, unit, token, overtaken },
                             None => {
-                                ContentEvent::Dropped { volume, unit, count: 1, token, overtaken }
+                                ContentEvent::Dropped { part, unit, count: 1, token, overtaken }
                             }
                         });
                     });
@@ -145,15 +146,15 @@ impl Hdd {
         if let Some(content) = &mut self.content {
             content.power_cut();
         }
-        core.tell(ContentEvent::PowerCut { volume: self.volume });
+        core.tell(ContentEvent::PowerCut { part: self.part });
         self.pending_ns = u64::MAX;
     }
 
     /// Its resources, since the start.
-    pub(crate) fn resources(&self) -> Vec<Resource> {
+    pub(crate) fn resources(&self, _: &Core) -> Vec<Resource> {
         let usage = self.disk.usage();
-        let volume = Some(self.volume);
-        let one = |name, busy_ns| Resource { name, volume, count: 1, held: false, busy_ns };
+        let part = Some(self.part);
+        let one = |name, busy_ns| Resource { name, part, count: 1, held: false, busy_ns };
         vec![
             one("controller", usage.command_ns),
             one("link", usage.link_ns),

@@ -10,6 +10,9 @@
     reason = "an event takes some 30 ns: the compiler's own choice of calls on its path costs a seventh"
 )]
 
+#[cfg(test)]
+extern crate self as iodyno_emulate;
+
 mod bug_injection;
 mod calendar;
 mod completion;
@@ -27,6 +30,8 @@ mod gauge;
 mod hdd;
 pub mod machine;
 mod memory;
+mod part;
+mod part_id;
 mod ranges;
 mod request;
 mod server;
@@ -40,4 +45,5 @@ pub use content_event::{ContentEvent, UNIT_BYTES};
 pub use fault::Fault;
 pub use fault_state::FaultState;
 pub use machine::Machine;
+pub use part_id::PartId;
 pub use spec::System;

@@ -4,30 +4,24 @@
 //! Virtual time passes the next arrival there, a live server the clock; the same events follow.
 
 mod apply_fault;
+#[cfg(test)]
+mod tests;
 
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
-use crate::core::{Core, Thread};
-use crate::event::Queue;
+use crate::core::Core;
 use crate::fault::Fault;
 use crate::fault_state::{FaultState, FaultStates, Verdict};
-use crate::flash::{Counts, FlashDevice, Site};
-use crate::hdd::Hdd;
-use crate::memory::MemoryDevice;
-use crate::request::{Slab, State};
-use crate::server::{PerByte, Server, ticks};
-use crate::spec::{Attach, Kind, System};
+use crate::flash::{Counts, Population};
+use crate::part::Part;
+use crate::part_id::PartId;
+use crate::request::Origin;
+use crate::server::{PerByte, ticks};
+use crate::spec::System;
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
-use iodyno_units::{Op, rng};
-use std::collections::{BTreeMap, VecDeque};
-
-#[derive(Clone, Debug)]
-enum Part {
-    Flash(Box<FlashDevice>),
-    Disk(Box<Hdd>),
-    Memory(MemoryDevice),
-}
+use iodyno_units::Op;
+use std::collections::BTreeMap;
 
 /// See the module. A clone goes on as the machine itself would.
 #[derive(Clone, Debug)]
@@ -71,81 +65,15 @@ impl Machine {
     }
 
     fn build(system: &System, seed: u64, represent: Option<u32>) -> Result<Self, String> {
+        system.check_trees()?;
         let host = &system.host;
-        let mut core = Core {
-            now: 0,
-            queue: Queue::new(),
-            slab: Slab::new(),
-            done: VecDeque::new(),
-            cores: vec![Server::default(); (host.sockets * host.cores_per_socket) as usize],
-            threads: Vec::new(),
-            worker_cores: Vec::new(),
-            wake_ns: host.wake_ns,
-            poll_rng: rng::stream(seed, "poll", 0),
-            submitted: 0,
-            completed: 0,
-            failed: 0,
-            changes: None,
-        };
-        let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
-        let channel_ns_per_byte = 1e9 / (host.memory_channel_bytes_per_s * share);
-        let flash_devices =
-            system.volumes.iter().filter(|v| matches!(v.device.kind, Kind::Flash(_))).count();
-        // Devices of a socket that wait for a second one on their driver thread.
-        let mut half_full: Vec<(u32, usize, u32)> = Vec::new();
+        let mut core = Core::new(host, seed);
+        let mut population = Population::new(system, seed, represent);
+        let states = system.states();
         let mut parts = Vec::new();
-        let mut made = Vec::new();
-        for (number, volume) in system.volumes.iter().enumerate() {
-            let number = number as u32;
-            let part = match &volume.device.kind {
-                Kind::Flash(flash) => {
-                    let mut thread = usize::MAX;
-                    if let Attach::MemoryChannel {
-                        devices_per_thread,
-                        poll_ns,
-                        poll_crowded_ns,
-                        ..
-                    } = flash.attach
-                    {
-                        let open = half_full.iter_mut().find(|h| h.0 == volume.socket && h.2 > 0);
-                        if let Some((_, of, left)) = open {
-                            *left -= 1;
-                            thread = *of;
-                        } else {
-                            thread = core.threads.len();
-                            core.threads.push(Thread {
-                                core: 0,
-                                socket: volume.socket,
-                                poll_ns,
-                                poll_crowded_ns,
-                            });
-                            half_full.push((volume.socket, thread, devices_per_thread - 1));
-                        }
-                    }
-                    let remote = !host.workers_near && host.sockets > 1;
-                    // A worker is on any socket alike.
-                    let away = if remote { 1.0 - 1.0 / f64::from(host.sockets) } else { 0.0 };
-                    let site = Site {
-                        volume: number,
-                        devices: flash_devices as u64,
-                        seed,
-                        thread,
-                        channel_ns_per_byte,
-                        remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
-                        represent,
-                    };
-                    Part::Flash(Box::new(
-                        FlashDevice::new(flash, &volume.state, &site, &mut core, &mut made)
-                            .map_err(|why| format!("{}: {why}", volume.device.name))?,
-                    ))
-                }
-                Kind::Memory(memory) => Part::Memory(MemoryDevice::new(memory, host)),
-                Kind::Disk(disk) => Part::Disk(Box::new(
-                    Hdd::new(disk, seed, number)
-                        .map_err(|why| format!("{}: {why}", volume.device.name))?,
-                )),
-            };
-            parts.push(part);
+        for (id, (spec, before)) in (0..).map(PartId).zip(system.parts.iter().zip(&states)) {
+            let of = (id, spec);
+            parts.push(Part::new(of, before, (host, seed), &mut population, &mut core)?);
         }
         Ok(Self {
             core,
@@ -165,7 +93,7 @@ impl Machine {
 
     /// How many volumes there are.
     pub fn volumes(&self) -> u32 {
-        self.parts.len() as u32
+        self.system.volumes.len() as u32
     }
 
     /// How many workers it was given.
@@ -175,7 +103,7 @@ impl Machine {
 
     /// Bytes of a volume.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
-        self.system.volumes[volume as usize].device.capacity_bytes()
+        self.system.capacity_bytes(volume)
     }
 
     /// What it is made of.
@@ -203,19 +131,13 @@ impl Machine {
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers are added before the first submission");
         let host = &self.system.host;
-        let volume = &self.system.volumes[volume as usize];
-        let place = if host.workers_near { volume.socket } else { self.issue_ticks.len() as u32 };
+        let near = self.system.socket(volume);
+        let place = if host.workers_near { near } else { self.issue_ticks.len() as u32 };
         let socket = place % host.sockets;
         let count = &mut self.on_socket[socket as usize];
         let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
         *count += 1;
-        let (own_ns, ns_per_byte) = match &volume.device.kind {
-            Kind::Flash(f) => match f.attach {
-                Attach::Link { host_ns, host_bytes_per_s, .. } => (host_ns, 1e9 / host_bytes_per_s),
-                Attach::MemoryChannel { .. } => (0, 0.0),
-            },
-            Kind::Disk(_) | Kind::Memory(_) => (0, 0.0),
-        };
+        let (own_ns, ns_per_byte) = self.system.host_cost(volume);
         let own = (ticks(host.generator_ns + own_ns), PerByte::new(ns_per_byte));
         self.issue_ticks.push(own);
         self.core.worker_cores.push(core);
@@ -255,23 +177,13 @@ impl Machine {
             (self.core.worker_cores[worker as usize], self.issue_ticks[worker as usize]);
         let at_ns = at_ns.max(self.core.now);
         let issued_ns = self.core.cores[on].take(at_ns, issue_ticks + per_byte.ticks(op.len_bytes));
-        let slot = self.core.add(volume);
-        let request = &mut self.core.slab[slot];
-        request.token = token;
-        request.at = op.offset_bytes;
-        request.len = op.len_bytes;
-        request.kind = op.kind;
-        request.fua = op.fua;
-        request.worker = worker;
-        request.host = true;
+        let root = self.system.volumes[volume as usize].root;
+        let slot = self.core.request(root, Origin::Host { volume, worker }, op, token);
         self.core.submitted += 1;
         if let Some(fault_states) = &mut self.fault_states {
             fault_states.handed(slot, issued_ns);
         }
-        match &mut self.parts[volume as usize] {
-            Part::Flash(_) | Part::Disk(_) => self.core.at(issued_ns, slot, State::Issued),
-            Part::Memory(memory) => memory.submit(&mut self.core, slot, issued_ns, on),
-        }
+        self.parts[root.index()].begin(&mut self.core, slot, issued_ns);
         issued_ns
     }
 
@@ -323,18 +235,31 @@ impl Machine {
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
             .wrapping_mul(0x0000_0100_0000_01B3)
             .rotate_left(29);
-        if let Some(fault_states) = &mut self.fault_states
-            && fault_states.meets(&mut self.core, slot) == Verdict::Handled
-        {
-            return true;
+        let is_handled = match &mut self.fault_states {
+            Some(fault_states) => fault_states.meets(&mut self.core, slot) == Verdict::Handled,
+            None => false,
+        };
+        if !is_handled {
+            let part = self.core.slab[slot].part;
+            self.parts[part.index()].event(&mut self.core, slot);
         }
-        let volume = self.core.slab[slot].volume as usize;
-        match &mut self.parts[volume] {
-            Part::Flash(flash) => flash.event(&mut self.core, slot),
-            Part::Disk(disk) => disk.event(&mut self.core, slot),
-            Part::Memory(memory) => memory.done(&mut self.core, slot),
+        if !self.core.ended.is_empty() {
+            self.end_children();
         }
         true
+    }
+
+    /// Notifies the parents of all children that have ended at this event, up to the roots.
+    #[inline(never)]
+    fn end_children(&mut self) {
+        while let Some((child, failure)) = self.core.ended.pop_front() {
+            let Origin::Parent(parent) = self.core.slab[child].origin else {
+                unreachable!("what ended has a parent")
+            };
+            let part = self.core.slab[parent].part;
+            self.parts[part.index()].child_completed(&mut self.core, parent, child, failure);
+            self.core.slab.remove(child);
+        }
     }
 
     /// When something happens next, ns.
@@ -353,22 +278,14 @@ impl Machine {
     #[doc(hidden)]
     pub fn injected_bug(&mut self, injected_bug: InjectedBug) {
         for part in &mut self.parts {
-            if let Part::Flash(flash) = part {
-                flash.injected_bug = injected_bug;
-            }
+            part.inject_bug(injected_bug);
         }
     }
 
     /// Keeps from now on what is written: each 4 KiB unit as the token of its last write. Costs
     /// time and memory, and changes no event.
     pub fn keep_content(&mut self) {
-        for part in &mut self.parts {
-            match part {
-                Part::Flash(flash) => flash.keep_content(),
-                Part::Disk(disk) => disk.keep_content(),
-                Part::Memory(memory) => memory.keep_content(),
-            }
-        }
+        self.parts.iter_mut().for_each(Part::keep_content);
     }
 
     /// Keeps content as [`Self::keep_content`] does, and tells from now on what becomes of it.
@@ -389,12 +306,8 @@ impl Machine {
     /// What a read of the 4 KiB unit at `offset_bytes` gives now: the token of the write that it
     /// holds. None: nothing was written there since content is kept, or it is gone.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
-        let unit = offset_bytes / UNIT_BYTES;
-        match &self.parts[volume as usize] {
-            Part::Flash(flash) => flash.unit_value(unit),
-            Part::Disk(disk) => disk.unit_value(unit),
-            Part::Memory(memory) => memory.unit_value(unit),
-        }
+        let root = self.system.volumes[volume as usize].root;
+        self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES)
     }
 
     /// The laws that hold at any time: what was submitted is done, failed or in flight; no resource
@@ -412,77 +325,68 @@ impl Machine {
                 core.submitted, core.completed
             ));
         }
-        for volume in 0..self.volumes() {
-            for r in self.resources(volume) {
-                // What a core has promised before its time is not busy yet: rounding only.
-                let most = core.now * u64::from(r.count) + 1000;
-                if r.busy_ns > most {
-                    return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
-                }
-            }
-            if let Part::Flash(flash) = &self.parts[volume as usize] {
-                flash.check()?;
+        if let Some(child) = core.slab.orphan() {
+            return Err(format!("request {child} has no parent any more"));
+        }
+        let of_parts = self.parts.iter().flat_map(|part| part.resources(core));
+        for r in of_parts.chain([self.generator_cores()]) {
+            // What a core has promised before its time is not busy yet: rounding only.
+            let most = core.now * u64::from(r.count) + 1000;
+            if r.busy_ns > most {
+                return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
             }
         }
-        Ok(())
+        self.parts.iter().try_for_each(Part::check)
     }
 
-    /// What a flash volume did so far; None for others.
+    /// The parts of a volume's tree.
+    fn parts_of(&self, volume: u32) -> impl Iterator<Item = &Part> {
+        self.system.parts_of(volume).map(|part| &self.parts[part.index()])
+    }
+
+    /// What the flash devices of a volume did so far; None where it has none.
     pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
-        match &self.parts[volume as usize] {
-            Part::Flash(f) => Some(f.counts),
-            Part::Disk(_) | Part::Memory(_) => None,
-        }
+        self.parts_of(volume).filter_map(Part::flash_counts).reduce(|a, b| a.plus(&b))
     }
 
-    /// What is wrong with a volume as a whole at present.
+    /// What is wrong with the part at the root of a volume, as a whole, at present.
     pub fn fault_state(&self, volume: u32) -> FaultState {
-        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(volume))
+        let root = self.system.volumes[volume as usize].root;
+        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(root))
     }
 
-    /// Bytes in a volume's write buffer that are not on the medium, and its size; None where the
+    /// Bytes in a volume's write buffers that are not on the medium, and their size; None where the
     /// model has no buffer of its own.
     pub fn buffered_bytes(&self, volume: u32) -> Option<(u64, u64)> {
-        match &self.parts[volume as usize] {
-            Part::Flash(f) => Some(f.buffered_bytes()),
-            Part::Disk(_) | Part::Memory(_) => None,
-        }
+        let buffers = self.parts_of(volume).filter_map(Part::buffered_bytes);
+        buffers.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// Erase cycles used since the start, as a share of those that the cells are rated for; None for
-    /// what does not wear.
+    /// Erase cycles used since the start, as a share of those that the cells are rated for, of the
+    /// device that is worn most; None for what does not wear.
     pub fn worn(&self, volume: u32) -> Option<f64> {
-        match (&self.parts[volume as usize], &self.system.volumes[volume as usize].device.kind) {
-            (Part::Flash(f), Kind::Flash(spec)) => Some(f.worn(spec.endurance.cycles)),
-            _ => None,
-        }
+        self.parts_of(volume).filter_map(Part::worn).reduce(f64::max)
     }
 
-    /// Every resource, and how busy it was since the start: of the host, then of a volume.
-    pub fn resources(&self, volume: u32) -> Vec<Resource> {
-        let now = self.core.now;
+    /// The cores of all workers, and how busy they were since the start.
+    fn generator_cores(&self) -> Resource {
         let mut on: Vec<usize> = self.core.worker_cores.clone();
         on.sort_unstable();
         on.dedup();
-        let busy_ns = on.iter().map(|&c| self.core.cores[c].busy_ns(now)).sum();
+        let busy_ns = on.iter().map(|&c| self.core.cores[c].busy_ns(self.core.now)).sum();
         let count = on.len() as u32;
-        let mut all =
-            vec![Resource { name: "generator cores", volume: None, count, held: false, busy_ns }];
-        match &self.parts[volume as usize] {
-            Part::Flash(f) => all.extend(f.resources(&self.core)),
-            Part::Disk(d) => all.extend(d.resources()),
-            Part::Memory(m) => all.extend(m.resources(volume, now)),
-        }
-        all
+        Resource { name: "generator cores", part: None, count, held: false, busy_ns }
+    }
+
+    /// Every resource, and how busy it was since the start: of the host, then of a volume's parts.
+    pub fn resources(&self, volume: u32) -> Vec<Resource> {
+        let of_parts = self.parts_of(volume).flat_map(|part| part.resources(&self.core));
+        [self.generator_cores()].into_iter().chain(of_parts).collect()
     }
 
     /// Where the time of a volume's I/Os went since the start.
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
-        match &self.parts[volume as usize] {
-            Part::Flash(f) => f.phases(),
-            Part::Disk(d) => d.phases(),
-            Part::Memory(m) => m.phases(),
-        }
+        self.parts_of(volume).flat_map(Part::phases).collect()
     }
 
     /// What every volume did since the start.

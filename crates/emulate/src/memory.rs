@@ -6,6 +6,7 @@ use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
+use crate::part_id::PartId;
 use crate::request::State;
 use crate::server::{ticks, transfer_ticks, whole_ns};
 use crate::spec::{Host, Memory};
@@ -26,6 +27,7 @@ struct Phases {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
+    part: PartId,
     capacity_bytes: u64,
     io_ticks: u64,
     read_bytes_per_s: f64,
@@ -43,11 +45,12 @@ pub(crate) struct MemoryDevice {
 }
 
 impl MemoryDevice {
-    pub(crate) fn new(spec: &Memory, host: &Host) -> Self {
+    pub(crate) fn new(spec: &Memory, host: &Host, part: PartId) -> Self {
         let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
         // Interleaved over all sockets, as a RAM disk's pages are.
         let bus = host.memory_bytes_per_s * f64::from(host.sockets) * share;
         Self {
+            part,
             capacity_bytes: spec.capacity_bytes,
             io_ticks: ticks(spec.io_ns),
             read_bytes_per_s: spec.read_bytes_per_s,
@@ -63,8 +66,19 @@ impl MemoryDevice {
         }
     }
 
-    /// The submitter carries it out, beginning at `issued_ns` on core `on`.
-    pub(crate) fn submit(&mut self, core: &mut Core, slot: u32, issued_ns: u64, on: usize) {
+    /// A request of this memory acts: one of another part that arrives, or one that is done.
+    #[inline]
+    pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
+        match core.slab[slot].state {
+            State::Issued => self.submit(core, slot, core.now),
+            _ => self.done(core, slot),
+        }
+    }
+
+    /// The submitter carries it out on its core, beginning at `issued_ns`.
+    pub(crate) fn submit(&mut self, core: &mut Core, slot: u32, issued_ns: u64) {
+        let worker = core.worker_of(slot).expect("memory is asked for a host");
+        let on = core.worker_cores[worker as usize];
         let request = &mut core.slab[slot];
         let len = u64::from(request.len);
         let beyond = request.at + len > self.capacity_bytes && request.kind != OpKind::Flush;
@@ -104,21 +118,21 @@ impl MemoryDevice {
     }
 
     /// The submitter is through.
-    pub(crate) fn done(&mut self, core: &mut Core, slot: u32) {
+    fn done(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let failed = request.failed;
         if let Some(content) = &mut self.content
             && !failed
         {
             let (from, to) = (request.at, request.at + u64::from(request.len));
-            let (volume, token) = (request.volume, request.token);
+            let (part, token) = (self.part, request.token);
             match request.kind {
                 OpKind::Write => {
                     let units = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
                     content.extend(units.clone().map(|unit| (unit, token)));
                     for unit in units {
                         let kept = self.protected;
-                        core.tell(ContentEvent::Accepted { volume, unit, token, kept });
+                        core.tell(ContentEvent::Accepted { part, unit, token, kept });
                     }
                 }
                 OpKind::WriteZeroes | OpKind::Trim => {
@@ -127,13 +141,7 @@ impl MemoryDevice {
                         content.remove(&unit);
                     }
                     let (unit, count) = (units.start, units.end.saturating_sub(units.start));
-                    core.tell(ContentEvent::Dropped {
-                        volume,
-                        unit,
-                        count,
-                        token,
-                        overtaken: false,
-                    });
+                    core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: false });
                 }
                 OpKind::Read | OpKind::Flush => {}
             }
@@ -153,21 +161,21 @@ impl MemoryDevice {
     }
 
     /// The power fails: what is not protected is empty.
-    pub(crate) fn power_off(&mut self, core: &mut Core, volume: u32) {
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.bus.reset(core.now);
         if let Some(content) = &mut self.content
             && !self.protected
         {
             content.clear();
-            core.tell(ContentEvent::Emptied { volume });
+            core.tell(ContentEvent::Emptied { part: self.part });
         }
     }
 
     /// Its resources, since the start.
-    pub(crate) fn resources(&self, volume: u32, now_ns: u64) -> Vec<Resource> {
-        let busy_ns = self.bus.busy_ns(now_ns);
-        let volume = Some(volume);
-        vec![Resource { name: "memory bus", volume, count: 1, held: false, busy_ns }]
+    pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
+        let busy_ns = self.bus.busy_ns(core.now);
+        let part = Some(self.part);
+        vec![Resource { name: "memory bus", part, count: 1, held: false, busy_ns }]
     }
 
     /// Where the time of its I/Os goes, since the start; known when they begin.

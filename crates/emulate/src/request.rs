@@ -4,6 +4,7 @@
 //! program, a copy of garbage collection, an erase, a driver thread's look at its devices. A
 //! request has at most one event pending, and is in at most one list.
 
+use crate::part_id::PartId;
 use iodyno_units::OpKind;
 
 /// No slot.
@@ -14,13 +15,13 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) enum State {
     /// In no use.
     Free,
-    /// A host request reaches its device.
+    /// A request that was asked for reaches its part.
     Issued,
     /// The data of a host write are over the link.
     Linked,
     /// The driver thread or the controller has taken the command in.
     Admitted,
-    /// A host request is acknowledged or its data are delivered.
+    /// A request that was asked for is acknowledged or its data are delivered.
     Done,
     /// The data of a read are with the host.
     Delivered,
@@ -53,32 +54,43 @@ pub(crate) enum Work {
     Nothing,
 }
 
-/// See the module. 64 bytes.
+/// Who asked for a request, and is notified of its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A worker of the host, of the volume whose root the part is.
+    Host { volume: u32, worker: u32 },
+    /// Another part, for this request of its own, which waits for all its children.
+    Parent(u32),
+    /// The part itself.
+    Own,
+}
+
+/// See the module. One cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     /// What the submitter calls it.
     pub token: u64,
-    /// First byte (host requests), first logical page (page reads), batch number (programs).
+    /// First byte (what was asked for), first logical page (page reads), batch number (programs).
     pub at: u64,
     /// When its present phase began, ns.
     pub entered_ns: u64,
-    /// Bytes (host requests), bytes in this page (page reads).
+    /// Bytes (what was asked for), bytes in this page (page reads).
     pub len: u32,
     /// The next in its list.
     pub next: u32,
-    /// Who is told at the end.
+    /// The request of the same part that waits for it.
     pub parent: u32,
     /// Children that have not ended; of writes, pages that are not yet in the buffer.
     pub pending: u32,
-    /// Who issued it.
-    pub worker: u32,
-    /// Its volume.
-    pub volume: u32,
+    /// Who asked for it.
+    pub origin: Origin,
+    /// The part that serves it.
+    pub part: PartId,
     /// Its die.
     pub die: u16,
     /// What its event means.
     pub state: State,
-    /// What the host asked for.
+    /// What was asked for.
     pub kind: OpKind,
     /// Durable when acknowledged.
     pub fua: bool,
@@ -86,11 +98,11 @@ pub(crate) struct Request {
     pub work: Work,
     /// Belongs to the device itself.
     pub internal: bool,
-    /// What a host submitted, whole.
-    pub host: bool,
     /// The first error on the way.
     pub failed: bool,
 }
+
+const _: () = assert!(size_of::<Request>() == 64);
 
 const IDLE: Request = Request {
     token: 0,
@@ -100,15 +112,14 @@ const IDLE: Request = Request {
     next: NIL,
     parent: NIL,
     pending: 0,
-    worker: 0,
-    volume: 0,
+    origin: Origin::Own,
+    part: PartId(0),
     die: 0,
     state: State::Free,
     kind: OpKind::Read,
     fua: false,
     work: Work::Sense,
     internal: false,
-    host: false,
     failed: false,
 };
 
@@ -124,10 +135,10 @@ impl Slab {
         Self { all: Vec::new(), free: NIL }
     }
 
-    /// A new request on a volume.
+    /// A new request of a part.
     #[inline]
-    pub(crate) fn add(&mut self, volume: u32) -> u32 {
-        let fresh = Request { volume, ..IDLE };
+    pub(crate) fn add(&mut self, part: PartId) -> u32 {
+        let fresh = Request { part, ..IDLE };
         if self.free == NIL {
             self.all.push(fresh);
             return self.all.len() as u32 - 1;
@@ -154,8 +165,17 @@ impl Slab {
 
     /// Requests of hosts that are not done. Counts them: not for the hot path.
     pub(crate) fn hosts(&self) -> u64 {
-        let ours = |r: &&Request| r.state != State::Free && r.host;
+        let ours = |r: &&Request| r.state != State::Free && matches!(r.origin, Origin::Host { .. });
         self.all.iter().filter(ours).count() as u64
+    }
+
+    /// A child whose parent has not waited for it, if there is one: its slot.
+    pub(crate) fn orphan(&self) -> Option<u32> {
+        let is_orphan = |r: &Request| match r.origin {
+            Origin::Parent(parent) => r.state != State::Free && self[parent].state == State::Free,
+            Origin::Host { .. } | Origin::Own => false,
+        };
+        self.all.iter().position(is_orphan).map(|slot| slot as u32)
     }
 }
 

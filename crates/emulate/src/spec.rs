@@ -1,31 +1,12 @@
-//! What a system is made of, in checked numbers: host, devices and how many of which. Catalog
-//! files become these types (`describe`); the machine is built from them.
+//! What a system is made of, in checked numbers: host and devices here, and how they make volumes
+//! (`system`). Catalog files become these types (`describe`); the machine is built from them.
 //!
 //! All times are ns, all sizes bytes, all rates bytes a second, unless the name says otherwise.
 
+mod system;
+
 use crate::disk::DiskSpec;
-
-/// A server with devices: what a machine is made of.
-#[derive(Clone, Debug, PartialEq)]
-pub struct System {
-    /// Name in the catalog.
-    pub name: String,
-    /// The server.
-    pub host: Host,
-    /// The volumes, in order; each is one device (JBOD).
-    pub volumes: Vec<Volume>,
-}
-
-/// One device in its place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Volume {
-    /// What it is.
-    pub device: Device,
-    /// In which state it is when the machine starts.
-    pub state: Precondition,
-    /// Which socket it hangs on.
-    pub socket: u32,
-}
+pub use system::{Part, PlacedDevice, System, Volume};
 
 /// What a device went through before the machine starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -333,6 +314,15 @@ pub struct Endurance {
 }
 
 impl Device {
+    /// What family of devices it is of, in a word.
+    pub fn family(&self) -> &'static str {
+        match &self.kind {
+            Kind::Flash(_) => "flash",
+            Kind::Disk(_) => "disk",
+            Kind::Memory(_) => "memory",
+        }
+    }
+
     /// What the host sees, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match &self.kind {

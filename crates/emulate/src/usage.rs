@@ -2,14 +2,15 @@
 //! Everything counts from the machine's start; two [`Snapshot`]s give what lies between them.
 
 use crate::flash::Counts;
+use crate::part_id::PartId;
 
 /// A resource, or several alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// What it is, such as `flash channels`.
     pub name: &'static str,
-    /// The volume that it belongs to; None: the host's.
-    pub volume: Option<u32>,
+    /// The part that it belongs to; None: the host's.
+    pub part: Option<PartId>,
     /// How many there are.
     pub count: u32,
     /// It does nothing itself but is held while others work, such as a read context: when those are
@@ -45,11 +46,11 @@ pub struct Phase {
 /// What one volume did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeUsage {
-    /// Its resources; those of the host are the same for every volume.
+    /// The host's resources, which are the same for every volume, and those of its parts.
     pub resources: Vec<Resource>,
     /// Where the time of its I/Os went.
     pub phases: Vec<Phase>,
-    /// What happened in the flash, if it is a flash device.
+    /// What happened in the flash of all its flash devices, if it has any.
     pub counts: Option<Counts>,
 }
 

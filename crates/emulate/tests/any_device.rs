@@ -7,7 +7,7 @@ mod common;
 use common::{Loop, flash, system};
 use iodyno_emulate::spec::{Attach, Collection, Flash, Kind, Slc, Written};
 use iodyno_emulate::usage::Of;
-use iodyno_emulate::{Fault, Machine};
+use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -146,7 +146,7 @@ fn the_phases_add_up() {
         let worker = m.add_worker(0);
         for _ in 0..20 {
             let offset_bytes = below(&mut rng, f.capacity_bytes / 4096) * 4096;
-            m.inject(0, Fault::Block { volume: 0, offset_bytes });
+            m.inject(0, Fault::Block { part: PartId(0), offset_bytes });
         }
         let (mut from_ns, mut took_ns) = (Vec::new(), [0; 2]);
         let mut submit = |m: &mut Machine, at_ns: u64, from_ns: &mut Vec<(u64, OpKind)>| {

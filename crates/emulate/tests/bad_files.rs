@@ -176,7 +176,7 @@ fn devices_are_spread_over_the_sockets_by_their_kind() {
     let pair = [flash_dimm("dimm", FLASH), (memory, state)];
     let devices = (0..12).map(|i| pair[i % 2].clone()).collect();
     let system = System::populate("mine", system.host, devices).unwrap();
-    let sockets: Vec<u32> = system.volumes.iter().map(|volume| volume.socket).collect();
+    let sockets: Vec<u32> = system.devices().map(|placed| placed.socket).collect();
     assert_eq!(sockets, [0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1]);
 }
 

@@ -62,7 +62,7 @@ fn the_flash_dimms_of_the_study_are_spread_over_the_books() {
     let devices = vec![(device(&of.device).device, FRESH); 32];
     let whole = System::populate("x3850-x6", described.host, devices).unwrap();
     for socket in 0..4 {
-        assert_eq!(whole.volumes.iter().filter(|volume| volume.socket == socket).count(), 8);
+        assert_eq!(whole.devices().filter(|placed| placed.socket == socket).count(), 8);
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};
-use iodyno_emulate::{Completion, Fault, Machine};
+use iodyno_emulate::{Completion, Fault, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
 fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
@@ -65,18 +65,20 @@ fn a_slow_device_takes_so_many_times_as_long() {
             let other_usual = alone(&mut machine(&kind), 1, &o);
             for factor in [1.5, 10.0] {
                 let mut m = machine(&kind);
-                m.inject(0, Fault::Slow { volume: 0, factor });
+                m.inject(0, Fault::Slow { part: PartId(0), factor });
                 let (took_ns, failure) = alone(&mut m, 0, &o);
                 let want_ns = usual_ns as f64 * factor;
                 assert!((took_ns as f64 - want_ns).abs() <= 1.0, "{name} {o:?}: {took_ns}");
                 assert_eq!(failure, None);
                 let mut other = machine(&kind);
-                other.inject(0, Fault::Slow { volume: 0, factor });
+                other.inject(0, Fault::Slow { part: PartId(0), factor });
                 assert_eq!(alone(&mut other, 1, &o), other_usual, "{name}: the other volume");
             }
-            for lifted in [Fault::Slow { volume: 0, factor: 1.0 }, Fault::Clear { volume: 0 }] {
+            for lifted in
+                [Fault::Slow { part: PartId(0), factor: 1.0 }, Fault::Clear { part: PartId(0) }]
+            {
                 let mut m = machine(&kind);
-                m.inject(0, Fault::Slow { volume: 0, factor: 7.0 });
+                m.inject(0, Fault::Slow { part: PartId(0), factor: 7.0 });
                 m.inject(0, lifted);
                 assert_eq!(alone(&mut m, 0, &o), (usual_ns, None), "{name}: lifted");
             }
@@ -92,7 +94,7 @@ fn slowness_begins_when_it_begins() {
     let read = op(OpKind::Read, 1 << 20, 4096);
     let (usual_ns, _) = alone(&mut machine(&kind), 0, &read);
     let mut m = machine(&kind);
-    m.inject(usual_ns / 4, Fault::Slow { volume: 0, factor: 3.0 });
+    m.inject(usual_ns / 4, Fault::Slow { part: PartId(0), factor: 3.0 });
     let left_ns = usual_ns - usual_ns / 4;
     assert_eq!(alone(&mut m, 0, &read), (usual_ns + 2 * left_ns, None));
 
@@ -102,7 +104,7 @@ fn slowness_begins_when_it_begins() {
         *queue_max = 1;
     }
     let mut m = machine(&Kind::Flash(Box::new(f)));
-    m.inject(0, Fault::Slow { volume: 0, factor: 3.0 });
+    m.inject(0, Fault::Slow { part: PartId(0), factor: 3.0 });
     for token in 0..3 {
         m.submit(0, 0, 0, &op(OpKind::Read, token << 20, 4096), token);
     }
@@ -116,7 +118,7 @@ fn a_hung_device_answers_when_it_is_cleared() {
     for (name, kind) in kinds() {
         let mut m = machine(&kind);
         m.submit(0, 0, 0, &op(OpKind::Read, 8192, 4096), 1);
-        m.inject(1, Fault::Hang { volume: 0 });
+        m.inject(1, Fault::Hang { part: PartId(0) });
         m.submit(10, 0, 0, &op(OpKind::Read, 1 << 20, 131_072), 2);
         m.submit(10, 0, 0, &op(OpKind::Write, 4096, 4096), 3);
         m.submit(10, 0, 0, &Op::FLUSH, 4);
@@ -126,7 +128,7 @@ fn a_hung_device_answers_when_it_is_cleared() {
         assert_eq!(m.next_event(), None);
         assert_eq!(m.check(), Ok(()));
         let cleared_ns = m.now_ns() + 1_000_000_000;
-        m.inject(cleared_ns, Fault::Clear { volume: 0 });
+        m.inject(cleared_ns, Fault::Clear { part: PartId(0) });
         let mut tokens = Vec::new();
         for done in all_done(&mut m) {
             assert_eq!((done.at_ns, done.failure), (cleared_ns, None), "{name}");
@@ -144,14 +146,14 @@ fn a_hung_device_answers_when_it_is_cleared() {
 fn a_power_cut_does_not_end_a_hang() {
     for (name, kind) in kinds() {
         let mut m = machine(&kind);
-        m.inject(0, Fault::Hang { volume: 0 });
+        m.inject(0, Fault::Hang { part: PartId(0) });
         m.submit(1, 0, 0, &op(OpKind::Read, 0, 4096), 1);
         assert_eq!(m.next_completion(50_000_000), None);
         m.inject(50_000_000, Fault::PowerCut);
         assert_eq!(m.next_completion(60_000_000), None);
         m.submit(60_000_000, 0, 0, &op(OpKind::Read, 0, 4096), 2);
         assert_eq!(m.next_completion(u64::MAX), None, "{name} hangs on");
-        m.inject(200_000_000, Fault::Clear { volume: 0 });
+        m.inject(200_000_000, Fault::Clear { part: PartId(0) });
         let tokens: Vec<u64> = all_done(&mut m).iter().map(|c| c.token).collect();
         assert_eq!(tokens, [2], "{name}");
         assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None);
@@ -180,7 +182,7 @@ fn a_lost_device_fails_everything_until_it_is_back() {
         m.submit(lost_ns, 1, 1, &op(OpKind::Read, 0, 4096), 103);
         let is_memory = matches!(kind, Kind::Memory(_));
         lost_ns += 1000;
-        m.inject(lost_ns, Fault::Lose { volume: 0 });
+        m.inject(lost_ns, Fault::Lose { part: PartId(0) });
         let (mut lost, mut others) = (Vec::new(), Vec::new());
         for done in all_done(&mut m) {
             if done.volume == 1 {
@@ -201,11 +203,11 @@ fn a_lost_device_fails_everything_until_it_is_back() {
             assert!(is_memory || took_ns == 0, "{name}");
         }
         // A second loss, and the power, change nothing about that.
-        m.inject(0, Fault::Lose { volume: 0 });
+        m.inject(0, Fault::Lose { part: PartId(0) });
         m.inject(0, Fault::PowerCut);
         assert_eq!(m.next_completion(m.now_ns()), None);
         assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, Some(IoError::Gone));
-        m.inject(m.now_ns() + 1, Fault::Clear { volume: 0 });
+        m.inject(m.now_ns() + 1, Fault::Clear { part: PartId(0) });
         all_done(&mut m);
         assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None, "{name} is back");
         // What was flushed is there; what was only acknowledged, where it was protected.
@@ -223,7 +225,7 @@ fn a_lost_device_fails_everything_until_it_is_back() {
 
 #[test]
 fn a_latent_range_fails_reads_until_it_is_written() {
-    let latent = Fault::Latent { volume: 0, offset_bytes: 40_960 + 512, len_bytes: 8192 };
+    let latent = Fault::Latent { part: PartId(0), offset_bytes: 40_960 + 512, len_bytes: 8192 };
     let mut all = kinds();
     all.push(("flash in lanes", flash_with(0, true, 2)));
     for (name, kind) in all {
@@ -249,7 +251,7 @@ fn a_latent_range_fails_reads_until_it_is_written() {
         assert_eq!(alone(&mut m, 0, &op(OpKind::Trim, 36_864, 8192)).1, None);
         read(&mut m, 36_864, 12_288, None);
         read(&mut m, 36_864, 16_384, bad);
-        m.inject(0, Fault::Clear { volume: 0 });
+        m.inject(0, Fault::Clear { part: PartId(0) });
         m.next_completion(m.now_ns());
         read(&mut m, 36_864, 16_384, None);
         if let Some(counts) = m.flash_counts(0) {
@@ -262,9 +264,9 @@ fn a_latent_range_fails_reads_until_it_is_written() {
 #[test]
 fn parity_rebuilds_a_latent_range_once() {
     for fault in [
-        Fault::Latent { volume: 0, offset_bytes: 40_960, len_bytes: 8192 },
-        Fault::Page { volume: 0, offset_bytes: 40_960 },
-        Fault::Block { volume: 0, offset_bytes: 40_960 },
+        Fault::Latent { part: PartId(0), offset_bytes: 40_960, len_bytes: 8192 },
+        Fault::Page { part: PartId(0), offset_bytes: 40_960 },
+        Fault::Block { part: PartId(0), offset_bytes: 40_960 },
     ] {
         let mut m = machine(&flash_with(8, true, 1));
         let read = op(OpKind::Read, 40_960, 4096);
@@ -287,12 +289,12 @@ fn faults_upon_faults() {
             let kind = [OpKind::Read, OpKind::Write][token as usize % 2];
             m.submit(token * 5000, 0, 0, &op(kind, token * 8192, 8192), token);
         }
-        m.inject(10_000, Fault::Slow { volume: 0, factor: 4.0 });
-        m.inject(80_000, Fault::Hang { volume: 0 });
-        m.inject(120_000, Fault::Slow { volume: 0, factor: 2.0 });
-        m.inject(300_000, Fault::Lose { volume: 0 });
-        m.inject(400_000, Fault::Clear { volume: 0 });
-        m.inject(400_000, Fault::Slow { volume: 0, factor: 2.0 });
+        m.inject(10_000, Fault::Slow { part: PartId(0), factor: 4.0 });
+        m.inject(80_000, Fault::Hang { part: PartId(0) });
+        m.inject(120_000, Fault::Slow { part: PartId(0), factor: 2.0 });
+        m.inject(300_000, Fault::Lose { part: PartId(0) });
+        m.inject(400_000, Fault::Clear { part: PartId(0) });
+        m.inject(400_000, Fault::Slow { part: PartId(0), factor: 2.0 });
         let mut tokens: Vec<u64> = all_done(&mut m).iter().map(|c| c.token).collect();
         tokens.sort_unstable();
         assert_eq!(tokens, (0..30).collect::<Vec<_>>(), "{name}");

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Loop, RANDOM, flash, run, system};
 use iodyno_emulate::spec::{Attach, Kind, Written};
-use iodyno_emulate::{Fault, Machine};
+use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{Op, OpKind};
 
 /// D dies of one service time, QD requests at random: with exponential service D·QD/(QD+D-1) dies
@@ -133,8 +133,8 @@ fn a_large_read_senses_what_it_needs() {
     assert_eq!(senses(0, 1 << 20), 63);
     assert_eq!(senses(chunk, 1 << 20), 255);
     let now_ns = machine.now_ns();
-    machine.inject(now_ns, Fault::Page { volume: 0, offset_bytes: 8192 });
-    machine.inject(now_ns, Fault::Page { volume: 0, offset_bytes: chunk + 8192 });
+    machine.inject(now_ns, Fault::Page { part: PartId(0), offset_bytes: 8192 });
+    machine.inject(now_ns, Fault::Page { part: PartId(0), offset_bytes: chunk + 8192 });
     for (offset, len, fails) in
         [(0, 8192, false), (0, 12288, true), (chunk, 8192, false), (chunk, 12288, true)]
     {
@@ -209,7 +209,7 @@ fn a_stripe_brings_as_much_as_was_asked() {
         let system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
         let mut machine = Machine::new(&system, 1).unwrap();
         let worker = machine.add_worker(0);
-        machine.inject(0, Fault::Page { volume: 0, offset_bytes: 0 });
+        machine.inject(0, Fault::Page { part: PartId(0), offset_bytes: 0 });
         let op = Op { offset_bytes: 0, len_bytes, kind: OpKind::Read, fua: false };
         machine.submit(10, worker, 0, &op, 0);
         assert_eq!(machine.next_completion(u64::MAX).unwrap().failure, None);
@@ -475,9 +475,9 @@ fn damage_is_recovered_from_the_stripe_or_reported() {
         m.inject(
             0,
             if whole_block {
-                Fault::Block { volume: 0, offset_bytes: 40_960 }
+                Fault::Block { part: PartId(0), offset_bytes: 40_960 }
             } else {
-                Fault::Page { volume: 0, offset_bytes: 40_960 }
+                Fault::Page { part: PartId(0), offset_bytes: 40_960 }
             },
         );
         let op = Op { offset_bytes: 40_960, len_bytes: 4096, kind: OpKind::Read, fua: false };

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{disk, flash, host, memory, system};
+use common::{add, disk, flash, host, memory, system};
 use iodyno_emulate::spec::{Attach, Kind, Written};
-use iodyno_emulate::{Completion, Fault, Machine, System};
+use iodyno_emulate::{Completion, Fault, Machine, PartId, System};
 use iodyno_units::{Op, OpKind};
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn five() -> System {
     let mut all = system(memory(true), Written::Fresh, 1);
     for kind in kinds {
         let how = Written::Random { block_bytes: 4096 };
-        all.volumes.extend(system(kind, how, 1).volumes);
+        add(&mut all, kind, how);
     }
     // Work of the host's cores, of which there are fewer than workers.
     all.host = iodyno_emulate::spec::Host {
@@ -193,17 +193,20 @@ fn faults() -> impl Strategy<Value = Fault> {
     let volume = 0..VOLUMES;
     prop_oneof![
         Just(Fault::PowerCut),
-        (volume.clone(), 1.0..9.0_f64).prop_map(|(volume, factor)| Fault::Slow { volume, factor }),
-        volume.clone().prop_map(|volume| Fault::Hang { volume }),
-        volume.clone().prop_map(|volume| Fault::Lose { volume }),
+        (volume.clone(), 1.0..9.0_f64)
+            .prop_map(|(volume, factor)| Fault::Slow { part: PartId(volume), factor }),
+        volume.clone().prop_map(|volume| Fault::Hang { part: PartId(volume) }),
+        volume.clone().prop_map(|volume| Fault::Lose { part: PartId(volume) }),
         (volume.clone(), 0..60_u64).prop_map(|(volume, unit)| Fault::Latent {
-            volume,
+            part: PartId(volume),
             offset_bytes: unit * 4096,
             len_bytes: 8192
         }),
-        (volume.clone(), 0..60_u64)
-            .prop_map(|(volume, unit)| Fault::Block { volume, offset_bytes: unit * 4096 }),
-        volume.prop_map(|volume| Fault::Clear { volume }),
+        (volume.clone(), 0..60_u64).prop_map(|(volume, unit)| Fault::Block {
+            part: PartId(volume),
+            offset_bytes: unit * 4096
+        }),
+        volume.prop_map(|volume| Fault::Clear { part: PartId(volume) }),
     ]
 }
 
@@ -252,7 +255,7 @@ fn a_loss_before_a_cut_of_the_same_instant_replays() {
         submit(4),
         Action::Wait(700),
         Action::Input(Input::Inject { at_ns: 0, fault: Fault::PowerCut }),
-        Action::Input(Input::Strike(Fault::Lose { volume: 4 })),
+        Action::Input(Input::Strike(Fault::Lose { part: PartId(4) })),
         Action::Steps(1),
         submit(0),
     ];

@@ -87,10 +87,10 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
     );
     // Devices that are alike are told once.
     let mut groups: Vec<(String, usize)> = Vec::new();
-    for (of, facts) in system.volumes.iter().zip(&facts) {
+    for (number, (of, facts)) in (0..).zip(system.volumes.iter().zip(&facts)) {
         let family = facts["family"].as_str().unwrap_or_default();
-        let size = human::size(of.device.capacity_bytes());
-        let words = format!("{}, {size} {family}", of.device.name);
+        let size = human::size(system.capacity_bytes(number));
+        let words = format!("{}, {size} {family}", of.name);
         match groups.last_mut() {
             Some((last, count)) if *last == words => *count += 1,
             _ => groups.push((words, 1)),

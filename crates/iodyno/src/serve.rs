@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::{complain, model, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
-use iodyno_emulate::spec::{Kind, Precondition, Volume as Place, Written};
-use iodyno_emulate::{Machine, System};
+use iodyno_emulate::spec::{self, Kind, Precondition, Written};
+use iodyno_emulate::{Machine, PartId, System};
 use iodyno_live::control::Control;
 use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::Served;
@@ -37,6 +37,7 @@ use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let config = config(flags)?;
     let metrics_at = metrics_address(flags)?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
-    let capacities: Vec<u64> = system.volumes.iter().map(|v| v.device.capacity_bytes()).collect();
+    let capacities: Vec<u64> = volumes(&system).map(|v| system.capacity_bytes(v)).collect();
     for (number, _, ask) in &plan {
         on_a_volume(ask, &capacities).map_err(|why| scenario::wrong(flags, *number, &why))?;
     }
@@ -74,8 +75,8 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     if flags.speed == Some(Speed::Native) {
         let exports = Arc::new(Exports::default());
         let stores: Vec<Arc<Store>> = stores.drain(..).map(Arc::new).collect();
-        for ((store, name), volume) in stores.iter().zip(&names).zip(&system.volumes) {
-            let export = native::export(store, &volume.device, &system.name, flags.read_only);
+        for ((store, name), volume) in stores.iter().zip(&names).zip(0..) {
+            let export = native::export(store, (&system, volume), flags.read_only);
             insert(&exports, name, name == &names[0], export);
         }
         let unmake = |_: &Failure| stores.iter().for_each(|s| s.remove_made());
@@ -179,7 +180,9 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
             }
         };
         volume.state = Precondition { how, fill: asked.fill };
-        if let Kind::Flash(flash) = &mut volume.device.kind
+    }
+    for placed in system.devices_mut() {
+        if let Kind::Flash(flash) = &mut placed.device.kind
             && let iodyno_emulate::spec::Attach::Link { host_ns, host_bytes_per_s, .. } =
                 &mut flash.attach
         {
@@ -205,11 +208,10 @@ fn undo(flags: &Serve, live: &Served) {
 
 /// The names of the exports: the device's, with a number where there are several alike.
 fn names(system: &System) -> Vec<String> {
-    let name = |v: &Place| v.device.name.clone();
-    let alike = |n: &String| system.volumes.iter().filter(|v| v.device.name == *n).count();
+    let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
     let mut numbers = std::collections::BTreeMap::new();
-    let number = |v: &Place| {
-        let name = name(v);
+    let number = |v: &spec::Volume| {
+        let name = v.name.clone();
         if alike(&name) == 1 {
             return name;
         }
@@ -262,13 +264,13 @@ fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
 /// The bytes of each volume.
 fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
     if flags.backing.is_empty() {
-        let volumes = system.volumes.len().max(1) as u64;
-        let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / volumes;
+        let count = system.volumes.len().max(1) as u64;
+        let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
         if let Some(memory) = flags.memory {
-            check_memory(memory, volumes)?;
+            check_memory(memory, count)?;
         }
-        let store = |v: &Place| Store::in_memory(v.device.capacity_bytes(), share, options(v));
-        return Ok(system.volumes.iter().map(store).collect());
+        let store = |v| Store::in_memory(system.capacity_bytes(v), share, options(system, v));
+        return Ok(volumes(system).map(store).collect());
     }
     if flags.backing.len() != system.volumes.len() {
         return Err(Failure::input(format!(
@@ -278,8 +280,8 @@ fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
         )));
     }
     let mut stores: Vec<Store> = Vec::new();
-    for (v, path) in system.volumes.iter().zip(&flags.backing) {
-        match Store::in_file(path, v.device.capacity_bytes(), options(v)) {
+    for (v, path) in volumes(system).zip(&flags.backing) {
+        match Store::in_file(path, system.capacity_bytes(v), options(system, v)) {
             Ok(store) => stores.push(store),
             Err(why) => {
                 stores.iter().for_each(Store::remove_made);
@@ -290,8 +292,13 @@ fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
     Ok(stores)
 }
 
-fn options(volume: &Place) -> store::Options {
-    let emptied = matches!(&volume.device.kind, Kind::Memory(memory) if !memory.protected);
+/// The numbers of the volumes.
+fn volumes(system: &System) -> Range<u32> {
+    0..system.volumes.len() as u32
+}
+
+fn options(system: &System, volume: u32) -> store::Options {
+    let emptied = system.is_emptied_by_power_failure(volume);
     store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
 }
 
@@ -421,7 +428,7 @@ fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
                 Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
                 _ => 0,
             };
-            (fault.volume().unwrap_or(0), end_bytes)
+            (fault.part().map_or(0, |part| part.0), end_bytes)
         }
         Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
         Ask::Resize { volume, size_bytes } => (volume, size_bytes),
@@ -449,9 +456,9 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
     match ask {
         Ask::Fault(fault) => {
             live.inject(*fault);
-            if let iodyno_emulate::Fault::Clear { volume } = *fault {
-                live.set_full(volume, false);
-                live.look(|_, stores, _| stores[volume as usize].clear_corruption());
+            if let iodyno_emulate::Fault::Clear { part } = *fault {
+                live.set_full(part.0, false);
+                live.look(|_, stores, _| stores[part.index()].clear_corruption());
             }
         }
         Ask::Full { volume } => live.set_full(*volume, true),
@@ -462,7 +469,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
         }
         Ask::ClearAll => {
             for volume in 0..live.volumes() {
-                live.inject(iodyno_emulate::Fault::Clear { volume });
+                live.inject(iodyno_emulate::Fault::Clear { part: PartId(volume) });
                 live.set_full(volume, false);
             }
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
@@ -480,8 +487,8 @@ fn announce(
     words: &str,
 ) {
     let mut text = String::new();
-    for (name, volume) in names.iter().zip(&system.volumes) {
-        let size = human::size(volume.device.capacity_bytes());
+    for (name, volume) in names.iter().zip(0..) {
+        let size = human::size(system.capacity_bytes(volume));
         let _ = writeln!(text, "serving {name}  {size} in {}", system.name);
     }
     for endpoint in server.endpoints() {

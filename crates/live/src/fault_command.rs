@@ -8,7 +8,7 @@
 //! ```
 //! A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
 
-use iodyno_emulate::Fault;
+use iodyno_emulate::{Fault, PartId};
 use iodyno_units::parse::parse_size;
 
 /// What can be asked of a served system.
@@ -76,29 +76,30 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         [_, more, ..] => return Err(format!("`{more}` is too much: {EXAMPLE}")),
     };
     let on = volume.unwrap_or(0);
+    let part = PartId(on);
     let fault = match verb {
         "power-cut" if volume.is_some() => {
             return Err("the power of all volumes is one: say `power-cut` alone".to_owned());
         }
         "power-cut" => Fault::PowerCut,
-        "lose" => Fault::Lose { volume: on },
-        "hang" => Fault::Hang { volume: on },
+        "lose" => Fault::Lose { part },
+        "hang" => Fault::Hang { part },
         "clear" => match volume {
-            Some(volume) => Fault::Clear { volume },
+            Some(_) => Fault::Clear { part },
             None => return Ok(Ask::ClearAll),
         },
-        "slow" => Fault::Slow { volume: on, factor: factor(own[0])? },
+        "slow" => Fault::Slow { part, factor: factor(own[0])? },
         "latent" | "corrupt" => {
             let (offset_bytes, len_bytes) = range(own[0])?;
             if verb == "corrupt" {
                 return Ok(Ask::Corrupt { volume: on, offset_bytes, len_bytes });
             }
-            Fault::Latent { volume: on, offset_bytes, len_bytes }
+            Fault::Latent { part, offset_bytes, len_bytes }
         }
         "full" => return Ok(Ask::Full { volume: on }),
         "resize" => return Ok(Ask::Resize { volume: on, size_bytes: size(own[0])? }),
-        "page" => Fault::Page { volume: on, offset_bytes: range(own[0])?.0 },
-        "block" => Fault::Block { volume: on, offset_bytes: range(own[0])?.0 },
+        "page" => Fault::Page { part, offset_bytes: range(own[0])?.0 },
+        "block" => Fault::Block { part, offset_bytes: range(own[0])?.0 },
         _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
     };
     Ok(Ask::Fault(fault))
@@ -150,15 +151,15 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 pub fn in_words(fault: &Fault) -> String {
     match fault {
         Fault::PowerCut => "power-cut".to_owned(),
-        Fault::Lose { volume } => format!("lose {volume}"),
-        Fault::Hang { volume } => format!("hang {volume}"),
-        Fault::Clear { volume } => format!("clear {volume}"),
-        Fault::Slow { volume, factor } => format!("slow x{factor} {volume}"),
-        Fault::Latent { volume, offset_bytes, len_bytes } => {
-            format!("latent {offset_bytes}..+{len_bytes} {volume}")
+        Fault::Lose { part } => format!("lose {part}"),
+        Fault::Hang { part } => format!("hang {part}"),
+        Fault::Clear { part } => format!("clear {part}"),
+        Fault::Slow { part, factor } => format!("slow x{factor} {part}"),
+        Fault::Latent { part, offset_bytes, len_bytes } => {
+            format!("latent {offset_bytes}..+{len_bytes} {part}")
         }
-        Fault::Page { volume, offset_bytes } => format!("page {offset_bytes} {volume}"),
-        Fault::Block { volume, offset_bytes } => format!("block {offset_bytes} {volume}"),
+        Fault::Page { part, offset_bytes } => format!("page {offset_bytes} {part}"),
+        Fault::Block { part, offset_bytes } => format!("block {offset_bytes} {part}"),
     }
 }
 
@@ -170,13 +171,13 @@ mod tests {
     fn what_is_written_can_be_read() {
         for fault in [
             Fault::PowerCut,
-            Fault::Lose { volume: 3 },
-            Fault::Hang { volume: 0 },
-            Fault::Clear { volume: 1 },
-            Fault::Slow { volume: 2, factor: 12.5 },
-            Fault::Latent { volume: 1, offset_bytes: 512, len_bytes: 7 },
-            Fault::Page { volume: 0, offset_bytes: 1 << 40 },
-            Fault::Block { volume: 9, offset_bytes: 0 },
+            Fault::Lose { part: PartId(3) },
+            Fault::Hang { part: PartId(0) },
+            Fault::Clear { part: PartId(1) },
+            Fault::Slow { part: PartId(2), factor: 12.5 },
+            Fault::Latent { part: PartId(1), offset_bytes: 512, len_bytes: 7 },
+            Fault::Page { part: PartId(0), offset_bytes: 1 << 40 },
+            Fault::Block { part: PartId(9), offset_bytes: 0 },
         ] {
             let text = in_words(&fault);
             let words: Vec<&str> = text.split(' ').collect();
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn people_may_write_it_shorter() {
         let read = |text: &str| parse(&text.split(' ').collect::<Vec<_>>());
-        let slow = Ask::Fault(Fault::Slow { volume: 0, factor: 10.0 });
+        let slow = Ask::Fault(Fault::Slow { part: PartId(0), factor: 10.0 });
         assert_eq!(read("slow ×10"), Ok(slow));
         assert_eq!(read("slow 10"), Ok(slow));
         let range =

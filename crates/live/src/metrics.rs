@@ -51,7 +51,7 @@ fn look<S: Sink>(live: &Live<S>) -> Look {
     let transport = live.transport();
     live.look(|machine, _, counts| {
         let volumes = (0..machine.volumes()).map(|v| Seen {
-            device: machine.system().volumes[v as usize].device.name.clone(),
+            device: machine.system().volumes[v as usize].name.clone(),
             capacity_bytes: machine.capacity_bytes(v),
             size_bytes: live.size_bytes(v),
             full: live.is_full(v),

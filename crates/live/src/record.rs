@@ -284,7 +284,7 @@ impl<R: BufRead> Record<R> {
 fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     let (at_ns, volume) = match line {
         Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),
-        Line::Fault { at_ns, fault } => (*at_ns, fault.volume()),
+        Line::Fault { at_ns, fault } => (*at_ns, fault.part().map(|part| part.0)),
         Line::End { now_ns, .. } => (*now_ns, None),
     };
     if at_ns > AT_NS_MAX {

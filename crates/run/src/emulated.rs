@@ -10,7 +10,7 @@
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{Medium, blocks};
-use iodyno_emulate::spec::{Kind, Precondition, Volume, Written};
+use iodyno_emulate::spec::{Precondition, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
@@ -146,7 +146,7 @@ impl Emulated {
             }
         }
         let stores = match spec.content() {
-            Content::Verifiable => system.volumes.iter().map(store).collect(),
+            Content::Verifiable => volumes.clone().map(|volume| store(system, volume)).collect(),
             _ => Vec::new(),
         };
         let live = Live::new(machine, stores, &Options::default(), || Clock::new().now_ns());
@@ -161,18 +161,15 @@ impl Emulated {
 
     /// What a volume is, for the record and for people.
     pub fn facts(&self, volume: usize) -> Value {
-        let (System { name, host, .. }, of) = (&self.system, &self.system.volumes[volume]);
+        let System { name, host, .. } = &self.system;
+        let of = self.system.devices_of(volume as u32).next();
         json!({
-            "device": of.device.name,
-            "family": match of.device.kind {
-                Kind::Flash(_) => "flash",
-                Kind::Disk(_) => "disk",
-                Kind::Memory(_) => "memory",
-            },
+            "device": self.system.volumes[volume].name,
+            "family": of.map(|placed| placed.device.family()),
             "system": name,
             "live": self.live,
             "volumes": self.system.volumes.len(),
-            "socket": of.socket,
+            "socket": of.map(|placed| placed.socket),
             "sockets": host.sockets,
             "cores_per_socket": host.cores_per_socket,
             "workers_near": host.workers_near,
@@ -188,11 +185,10 @@ impl Emulated {
 }
 
 /// The bytes of a volume, in memory.
-fn store(volume: &Volume) -> Store {
-    let emptied_by_power_failure =
-        matches!(&volume.device.kind, Kind::Memory(memory) if !memory.protected);
+fn store(system: &System, volume: u32) -> Store {
+    let emptied_by_power_failure = system.is_emptied_by_power_failure(volume);
     let options = store::Options { emptied_by_power_failure, ..store::Options::default() };
-    Store::in_memory(volume.device.capacity_bytes(), LIVE_BYTES_MAX, options)
+    Store::in_memory(system.capacity_bytes(volume), LIVE_BYTES_MAX, options)
 }
 
 /// `random in 4 KiB blocks, 50 % full`: the words of `?state=`.

@@ -213,9 +213,7 @@ impl Medium {
             Self::File(f) => f.capacity_bytes,
             Self::Ram(r) => r.len() as u64,
             Self::Null(bytes) => *bytes,
-            Self::Model { system, volume } => {
-                system.volumes[*volume as usize].device.capacity_bytes()
-            }
+            Self::Model { system, volume } => system.capacity_bytes(*volume),
             Self::Live { live, volume, .. } => live.capacity_bytes(*volume),
             Self::Nbd(export) => export.capacity_bytes,
         }

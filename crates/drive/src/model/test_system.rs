@@ -5,7 +5,7 @@ use crate::engine::EngineOptions;
 use crate::plan::CellPlan;
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
-    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Written,
 };
 use iodyno_workload::Spec;
 
@@ -42,8 +42,9 @@ pub(crate) fn system() -> System {
         workers_near: true,
         slots,
     };
-    let volumes = vec![Volume { device, state, socket: 0 }];
-    System { name: "system".to_owned(), host, volumes }
+    let mut system = System::new("system", host);
+    system.add_device(device, state, 0);
+    system
 }
 
 /// A plan without targets.

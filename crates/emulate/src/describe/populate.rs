@@ -4,7 +4,7 @@
 //! flash DIMMs alone are spread evenly, as the memory channels that they share demand.
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
-use crate::spec::{Device, Host, Precondition, System, Volume};
+use crate::spec::{Device, Host, Precondition, System};
 
 impl System {
     /// A server with these devices in this order, each in its state. The i-th flash DIMM hangs on
@@ -34,15 +34,13 @@ impl System {
             return Err(broken);
         }
         let (mut flash_dimms, mut others) = (0, 0);
-        let volumes = devices
-            .into_iter()
-            .map(|(device, state)| {
-                let placed = if is_flash_dimm(&device) { &mut flash_dimms } else { &mut others };
-                let socket = *placed % host.sockets.max(1);
-                *placed += 1;
-                Volume { device, state, socket }
-            })
-            .collect();
-        Ok(Self { name: name.into(), host, volumes })
+        let mut system = Self::new(name, host);
+        for (device, state) in devices {
+            let placed = if is_flash_dimm(&device) { &mut flash_dimms } else { &mut others };
+            let socket = *placed % system.host.sockets.max(1);
+            *placed += 1;
+            system.add_device(device, state, socket);
+        }
+        Ok(system)
     }
 }

@@ -194,7 +194,7 @@ impl FlashDevice {
 
     /// Reads one flash page for the copy request `parent`.
     pub(super) fn copy_sense(&mut self, core: &mut Core, parent: u32, die: u64, units: u32) {
-        let child = core.add(self.volume);
+        let child = core.add(self.part);
         core.slab[parent].pending += 1;
         let request = &mut core.slab[child];
         request.internal = true;

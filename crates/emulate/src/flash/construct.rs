@@ -5,12 +5,13 @@
 use super::collect::parts;
 use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
 use crate::bug_injection::InjectedBug;
-use crate::core::Core;
+use crate::core::{Core, Thread};
 use crate::ftl::{self, Ftl, Shape};
 use crate::gauge::Gauge;
+use crate::part_id::PartId;
 use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
-use crate::spec::{self, Attach, Precondition, Written};
+use crate::spec::{self, Attach, Kind, PlacedDevice, Precondition, System, Written};
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
@@ -22,22 +23,58 @@ const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 /// A translation layer as it was made, and of what: devices that are alike start out alike.
 type Made = (Shape, ftl::State, u64, Ftl);
 
-/// What a flash device is built with beside its specification.
-pub(crate) struct Site {
-    pub volume: u32,
-    /// Flash devices in the machine.
-    pub devices: u64,
-    pub seed: u64,
-    /// Driver thread, for flash DIMMs.
-    pub thread: usize,
+/// The flash devices of a machine while they are built: what they have in common, and what they share.
+pub(crate) struct Population {
+    /// How many there are.
+    devices: u64,
+    seed: u64,
     /// ns a byte of the memory channel.
-    pub channel_ns_per_byte: f64,
-    pub remote_factor: f64,
+    channel_ns_per_byte: f64,
+    remote_factor: f64,
     /// One logical page in so many goes through the map; None: by the device's size.
-    pub represent: Option<u32>,
+    represent: Option<u32>,
+    made: Vec<Made>,
+    /// Driver threads so far: socket, number, and for how many devices more.
+    threads: Vec<(u32, usize, u32)>,
 }
 
-impl Site {
+impl Population {
+    pub(crate) fn new(system: &System, seed: u64, represent: Option<u32>) -> Self {
+        let host = &system.host;
+        let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
+        let remote = !host.workers_near && host.sockets > 1;
+        // A worker is on any socket alike.
+        let away = if remote { 1.0 - 1.0 / f64::from(host.sockets) } else { 0.0 };
+        let is_flash = |placed: &&PlacedDevice| matches!(placed.device.kind, Kind::Flash(_));
+        Self {
+            devices: system.devices().filter(is_flash).count() as u64,
+            seed,
+            channel_ns_per_byte: 1e9 / (host.memory_channel_bytes_per_s * share),
+            remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
+            represent,
+            made: Vec::new(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// The driver thread of one more flash DIMM on a socket: one that has room, or a new one.
+    fn thread(&mut self, core: &mut Core, attach: &Attach, socket: u32) -> usize {
+        let Attach::MemoryChannel { devices_per_thread, poll_ns, poll_crowded_ns, .. } = *attach
+        else {
+            return usize::MAX;
+        };
+        if let Some((_, thread, room)) =
+            self.threads.iter_mut().find(|(on, _, room)| *on == socket && *room > 0)
+        {
+            *room -= 1;
+            return *thread;
+        }
+        let thread = core.threads.len();
+        core.threads.push(Thread { core: 0, socket, poll_ns, poll_crowded_ns });
+        self.threads.push((socket, thread, devices_per_thread - 1));
+        thread
+    }
+
     /// What a driver thread's copy at this rate costs: its own time, and the memory channel's.
     fn copy(&self, bytes_per_s: f64) -> PerByte {
         PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
@@ -45,21 +82,25 @@ impl Site {
 }
 
 impl FlashDevice {
+    /// The device that is `part`, on a socket, written so before.
     pub(crate) fn new(
         spec: &spec::Flash,
         before: &Precondition,
-        site: &Site,
+        (part, socket): (PartId, u32),
+        population: &mut Population,
         core: &mut Core,
-        made: &mut Vec<Made>,
     ) -> Result<Self, String> {
+        let thread = population.thread(core, &spec.attach, socket);
+        let (seed, number) = (population.seed, u64::from(part.0));
         let n = &spec.nand;
         let die_count = n.channels * n.dies_per_channel;
         let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes)) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
         let units_per_page = unit_of(u64::from(n.page_bytes)) as u32;
         let block_units = u64::from(n.pages_per_block) * u64::from(program_units);
-        let represent = site.represent.unwrap_or_else(|| {
-            let share = (REPRESENTED_PAGES_MAX / site.devices.max(1)).max(REPRESENTED_PAGES_MIN);
+        let represent = population.represent.unwrap_or_else(|| {
+            let share =
+                (REPRESENTED_PAGES_MAX / population.devices.max(1)).max(REPRESENTED_PAGES_MIN);
             Shape::auto_represent(logical_pages, share)
         });
         let shape = shape(spec, represent);
@@ -79,14 +120,13 @@ impl FlashDevice {
             Written::Fresh | Written::Sequential => 0.0,
         };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
-        let number = u64::from(site.volume);
-        let alike = made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
+        let alike = population.made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
         let mut ftl = if let Some((.., ftl)) = alike {
-            ftl.twin(site.seed, number)
+            ftl.twin(seed, number)
         } else {
-            let ftl = Ftl::new(shape, state, 0..written, site.seed, number);
-            if site.devices > 1 {
-                made.push((shape, state, written, ftl.clone()));
+            let ftl = Ftl::new(shape, state, 0..written, seed, number);
+            if population.devices > 1 {
+                population.made.push((shape, state, written, ftl.clone()));
             }
             ftl
         };
@@ -101,17 +141,17 @@ impl FlashDevice {
                 write_copy_bytes_per_s,
                 ..
             } => HostInterface::Channel {
-                thread: site.thread,
+                thread,
                 ready: List::default(),
                 poll: {
-                    let poll = core.add(site.volume);
+                    let poll = core.add(part);
                     core.slab[poll].state = State::Waiting;
                     poll
                 },
                 polling: false,
                 command_ticks: ticks(*command_ns),
-                read_copy: site.copy(*read_copy_bytes_per_s),
-                write_copy: site.copy(*write_copy_bytes_per_s),
+                read_copy: population.copy(*read_copy_bytes_per_s),
+                write_copy: population.copy(*write_copy_bytes_per_s),
             },
             Attach::Link {
                 read_bytes_per_s,
@@ -142,7 +182,7 @@ impl FlashDevice {
         let buffer_units = unit_of(spec.buffer.bytes).max(u64::from(program_units)) as u32;
         let slc_units = n.slc.map_or(0, |s| s.bytes / UNIT_BYTES);
         Ok(Self {
-            volume: site.volume,
+            part,
             front,
             dies: (0..die_count)
                 .map(|die| Die { channel: (die % n.channels) as u16, ..Die::default() })
@@ -219,9 +259,10 @@ impl FlashDevice {
             erases_per_map_erase,
             stall: spec.translation.stall,
             stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
-            rng: rng::stream(site.seed, "collection", number),
+            rng: rng::stream(seed, "collection", number),
             capacity_bytes: spec.capacity_bytes,
-            key: rng::key(site.seed, "placement", number),
+            cycles: spec.endurance.cycles,
+            key: rng::key(seed, "placement", number),
             raw_units: n.raw_bytes / UNIT_BYTES,
             parity_stripe: n.parity_stripe,
             damage: None,

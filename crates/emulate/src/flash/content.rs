@@ -177,7 +177,7 @@ impl FlashDevice {
         let Stored { unit, value: token, .. } = stored;
         let read_there = slot.is_none_or(|slot| self.ftl.find(unit) == Residence::Slot(slot));
         if newest && read_there {
-            core.tell(ContentEvent::Landed { volume: self.volume, unit, token });
+            core.tell(ContentEvent::Landed { part: self.part, unit, token });
         }
     }
 

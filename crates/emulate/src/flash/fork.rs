@@ -59,7 +59,7 @@ impl FlashDevice {
         self.read_open(core, &mut open);
         if unwritten > 0 {
             // The controller answers by itself: nothing is in the cells.
-            let child = core.add(self.volume);
+            let child = core.add(self.part);
             core.slab[child].parent = slot;
             core.slab[child].len = unwritten;
             core.slab[slot].pending += 1;
@@ -142,7 +142,7 @@ impl FlashDevice {
     /// A page read for a host's read.
     #[inline(always)]
     fn child(&self, core: &mut Core, parent: u32, unit: u64, len: u32, die: u16) -> u32 {
-        let child = core.add(self.volume);
+        let child = core.add(self.part);
         core.slab[parent].pending += 1;
         let request = &mut core.slab[child];
         request.parent = parent;

@@ -22,10 +22,11 @@ use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::ftl::{self, Ftl};
 use crate::gauge::Gauge;
+use crate::part_id::PartId;
 use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
-pub(crate) use construct::{Site, shape};
+pub(crate) use construct::{Population, shape};
 pub use counts::Counts;
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
@@ -161,7 +162,7 @@ struct Phases {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
-    volume: u32,
+    part: PartId,
     front: HostInterface,
     dies: Vec<Die>,
     slow: Vec<Slow>,
@@ -252,6 +253,8 @@ pub(crate) struct FlashDevice {
     stall_left: u64,
     rng: Generator,
     capacity_bytes: u64,
+    /// Program and erase cycles that a block is rated for.
+    cycles: u32,
     key: u64,
     raw_units: u64,
     parity_stripe: u32,

@@ -16,7 +16,7 @@ impl FlashDevice {
             HostInterface::Channel { ready, poll, polling, .. } => {
                 *ready = List::EMPTY;
                 *polling = false;
-                *poll = core.add(self.volume);
+                *poll = core.add(self.part);
                 core.slab[*poll].state = State::Waiting;
             }
             HostInterface::Link { down, up, outstanding, waiting, reads, writes, .. } => {
@@ -74,7 +74,7 @@ impl FlashDevice {
         self.buffer_free = self.buffer_units - kept.len() as u32;
         self.units_in = self.units_out + kept.len() as u64;
         self.drain = kept;
-        core.tell(ContentEvent::PowerCut { volume: self.volume });
+        core.tell(ContentEvent::PowerCut { part: self.part });
         self.ftl.power_cut(abandoned);
         self.collecting = false;
     }

@@ -113,7 +113,7 @@ impl FlashDevice {
 
     /// A request of the device's own, for a batch.
     pub(super) fn new_internal(&mut self, core: &mut Core, batch: usize) -> u32 {
-        let slot = core.add(self.volume);
+        let slot = core.add(self.part);
         let request = &mut core.slab[slot];
         request.internal = true;
         request.at = batch as u64;

@@ -172,7 +172,7 @@ impl FlashDevice {
     fn deliver(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let end_ns = end_ns + self.read_latency_ns;
         if core.slab[slot].parent == NIL {
-            core.at(core.heard_ns(end_ns, slot), slot, State::Delivered);
+            core.at(core.notified_ns(end_ns, slot), slot, State::Delivered);
         } else {
             self.deliver_part(core, slot, end_ns);
         }
@@ -247,7 +247,7 @@ pub(super) fn child_ended(core: &mut Core, parent: u32) {
     request.pending -= 1;
     if request.pending == 0 {
         let end_ns = request.entered_ns;
-        core.at(core.heard_ns(end_ns, parent), parent, State::Delivered);
+        core.at(core.notified_ns(end_ns, parent), parent, State::Delivered);
     }
 }
 

@@ -12,18 +12,18 @@ impl FlashDevice {
     }
 
     /// Erases since the start over those that all blocks are rated for.
-    pub(crate) fn worn(&self, cycles: u32) -> f64 {
+    pub(crate) fn worn(&self) -> f64 {
         let blocks = self.raw_units as f64 / self.pages_per_erase as f64;
-        self.counts.erases as f64 / (blocks * f64::from(cycles.max(1)))
+        self.counts.erases as f64 / (blocks * f64::from(self.cycles.max(1)))
     }
 
     /// Its resources, since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let now = core.now;
-        let volume = Some(self.volume);
+        let part = Some(self.part);
         let one = |name, count: usize, busy_ns| Resource {
             name,
-            volume,
+            part,
             count: count as u32,
             held: false,
             busy_ns,

@@ -38,9 +38,9 @@ impl FlashDevice {
             if let Some(content) = &mut self.content {
                 content.accept(unit, request.token);
                 if let Some(changes) = &mut core.changes {
-                    let (volume, token) = (self.volume, request.token);
+                    let (part, token) = (self.part, request.token);
                     let kept = self.buffer_protected;
-                    changes.push(ContentEvent::Accepted { volume, unit, token, kept });
+                    changes.push(ContentEvent::Accepted { part, unit, token, kept });
                 }
             }
         }
@@ -56,7 +56,7 @@ impl FlashDevice {
             self.wait_for_programs(core, slot);
         } else {
             let acknowledged = core.now + self.accept_ns + self.latency_ns();
-            core.at(core.heard_ns(acknowledged, slot), slot, State::Done);
+            core.at(core.notified_ns(acknowledged, slot), slot, State::Done);
         }
     }
 
@@ -157,29 +157,17 @@ impl FlashDevice {
         let start = at.div_ceil(UNIT_BYTES);
         let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
-            let (volume, mut unit) = (self.volume, units.start);
+            let (part, mut unit) = (self.part, units.start);
             // A range may be long, and the buffer is small: what lies between is told in one piece.
             for newer in content.trim(&units).into_iter().chain([units.end]) {
                 let count = newer.saturating_sub(unit);
                 if count > 0 {
-                    core.tell(ContentEvent::Dropped {
-                        volume,
-                        unit,
-                        count,
-                        token,
-                        overtaken: false,
-                    });
+                    core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: false });
                 }
                 // A protected buffer's newer value is kept already: nothing of it is dropped.
                 if newer < units.end && !self.buffer_protected {
                     let (unit, count) = (newer, 1);
-                    core.tell(ContentEvent::Dropped {
-                        volume,
-                        unit,
-                        count,
-                        token,
-                        overtaken: true,
-                    });
+                    core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: true });
                 }
                 unit = newer + 1;
             }

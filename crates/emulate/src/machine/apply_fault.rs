@@ -1,26 +1,28 @@
 //! Faults: when each takes effect, and what it does to the parts of the machine.
 
-use super::{Machine, Part};
+use super::Machine;
 use crate::content_event::UNIT_BYTES;
 use crate::fault::Fault;
 use crate::fault_state::FaultStates;
+use crate::part_id::PartId;
 use crate::request::State;
 
 impl Machine {
     /// A fault takes effect at `at_ns` (now, if that is past), after what happens at that instant.
     ///
     /// # Panics
-    /// If there is no such volume.
+    /// If there is no such device.
     pub fn inject(&mut self, at_ns: u64, fault: Fault) {
-        self.check_volume(&fault);
+        self.check_device(&fault);
         self.faults_made += 1;
         self.faults.insert((at_ns.max(self.core.now), self.faults_made), fault);
         self.fault_ns = self.faults.first_key_value().map_or(u64::MAX, |f| f.0.0);
     }
 
-    fn check_volume(&self, fault: &Fault) {
-        let known = fault.volume().is_none_or(|volume| volume < self.volumes());
-        assert!(known, "{fault:?}: there are {} volumes", self.volumes());
+    fn check_device(&self, fault: &Fault) {
+        let devices = self.system.devices().count();
+        let known = fault.part().is_none_or(|part| part.index() < devices);
+        assert!(known, "{fault:?}: there are {devices} devices");
     }
 
     /// The next fault, now.
@@ -35,52 +37,48 @@ impl Machine {
     /// Applies a fault at this moment, before what else happens at this instant.
     ///
     /// # Panics
-    /// If there is no such volume.
+    /// If there is no such device.
     pub fn apply_fault(&mut self, fault: &Fault) {
-        self.check_volume(fault);
+        self.check_device(fault);
         match *fault {
             Fault::PowerCut => self.power_cut(),
-            Fault::Page { volume, offset_bytes } => self.damage(volume, offset_bytes, false),
-            Fault::Block { volume, offset_bytes } => self.damage(volume, offset_bytes, true),
-            Fault::Slow { volume, factor } => {
-                let now_ns = self.core.now;
-                self.fault_states().slow(volume, factor, now_ns);
+            Fault::Page { part, offset_bytes } => {
+                self.parts[part.index()].damage(offset_bytes, false);
             }
-            Fault::Hang { volume } => self.fault_states().hang(volume),
-            Fault::Lose { volume } => self.lose(volume),
-            Fault::Latent { volume, offset_bytes, len_bytes } => {
+            Fault::Block { part, offset_bytes } => {
+                self.parts[part.index()].damage(offset_bytes, true);
+            }
+            Fault::Slow { part, factor } => {
+                let now_ns = self.core.now;
+                self.fault_states().slow(part, factor, now_ns);
+            }
+            Fault::Hang { part } => self.fault_states().hang(part),
+            Fault::Lose { part } => self.lose(part),
+            Fault::Latent { part, offset_bytes, len_bytes } => {
                 let end = offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES);
                 let units = offset_bytes / UNIT_BYTES..end;
-                match &mut self.parts[volume as usize] {
-                    Part::Flash(flash) => flash.damage_units(units),
-                    Part::Disk(_) | Part::Memory(_) => self.fault_states().damage(volume, units),
+                if !self.parts[part.index()].damage_units(&units) {
+                    self.fault_states().damage(part, units);
                 }
             }
-            Fault::Clear { volume } => {
-                if let Part::Flash(flash) = &mut self.parts[volume as usize] {
-                    flash.mend();
-                }
+            Fault::Clear { part } => {
+                self.parts[part.index()].mend();
                 if let Some(fault_states) = &mut self.fault_states
-                    && fault_states.clear(&mut self.core, volume)
+                    && fault_states.clear(&mut self.core, part)
                 {
-                    self.power_on(volume);
+                    self.parts[part.index()].power_on(&mut self.core);
                 }
             }
         }
         if self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_over()) {
             self.fault_states = None;
         }
+        self.end_children();
     }
 
     fn fault_states(&mut self) -> &mut FaultStates {
-        let volumes = self.parts.len() as u32;
-        self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(volumes)))
-    }
-
-    fn damage(&mut self, volume: u32, offset_bytes: u64, whole_block: bool) {
-        if let Part::Flash(flash) = &mut self.parts[volume as usize] {
-            flash.damage(offset_bytes, whole_block);
-        }
+        let parts = self.parts.len();
+        self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(parts)))
     }
 
     fn power_cut(&mut self) {
@@ -88,43 +86,26 @@ impl Machine {
         if let Some(fault_states) = &mut self.fault_states {
             fault_states.power_cut();
         }
-        for volume in 0..self.volumes() {
-            self.power_off(volume);
+        for part in &mut self.parts {
+            part.power_off(&mut self.core);
         }
-        for volume in 0..self.volumes() {
-            if !self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_lost(volume))
-            {
-                self.power_on(volume);
+        for (id, part) in (0..).map(PartId).zip(&mut self.parts) {
+            if !self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_lost(id)) {
+                part.power_on(&mut self.core);
             }
         }
     }
 
-    fn lose(&mut self, volume: u32) {
-        let volumes = self.parts.len() as u32;
-        let fault_states =
-            self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(volumes)));
-        if fault_states.is_lost(volume) {
+    fn lose(&mut self, part: PartId) {
+        if self.fault_states().is_lost(part) {
             return;
         }
-        // What is not yet handed over fails when it is. (Memory has no queue: its submitter finds
-        // out when it is through.)
-        let memory = matches!(self.parts[volume as usize], Part::Memory(_));
-        let later = |state| state == State::Issued || (memory && state == State::Done);
-        fault_states.lose(&mut self.core, volume, later);
-        self.power_off(volume);
-    }
-
-    fn power_off(&mut self, volume: u32) {
-        match &mut self.parts[volume as usize] {
-            Part::Flash(flash) => flash.power_off(&mut self.core),
-            Part::Disk(disk) => disk.power_off(&mut self.core),
-            Part::Memory(memory) => memory.power_off(&mut self.core, volume),
+        // What is not yet handed over fails when it is.
+        let is_synchronous = self.parts[part.index()].is_synchronous();
+        let later = |state| state == State::Issued || (is_synchronous && state == State::Done);
+        if let Some(fault_states) = &mut self.fault_states {
+            fault_states.lose(&mut self.core, part, later);
         }
-    }
-
-    fn power_on(&mut self, volume: u32) {
-        if let Part::Flash(flash) = &mut self.parts[volume as usize] {
-            flash.power_on(&mut self.core);
-        }
+        self.parts[part.index()].power_off(&mut self.core);
     }
 }

@@ -3,7 +3,7 @@
 
 use iodyno_emulate::endurance::outlook;
 use iodyno_emulate::spec::{Kind, Written};
-use iodyno_emulate::{Fault, describe};
+use iodyno_emulate::{Fault, PartId, describe};
 use iodyno_units::{Op, OpKind};
 
 use super::load::{Files, Load, populated, small};
@@ -41,7 +41,7 @@ fn lost(files: &Files) -> usize {
 fn damaged(files: &Files) -> (u64, bool) {
     let mut m = small(files, Written::Sequential, 1);
     let worker = m.add_worker(0);
-    m.inject(0, Fault::Page { volume: 0, offset_bytes: 0 });
+    m.inject(0, Fault::Page { part: PartId(0), offset_bytes: 0 });
     let read = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
     m.submit(1, worker, 0, &read, 0);
     let done = m.next_completion(u64::MAX).expect("one is outstanding");

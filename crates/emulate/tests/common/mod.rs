@@ -128,14 +128,17 @@ pub(crate) fn host() -> Host {
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be made in place")]
 /// A system of `count` devices alike, written at random all over.
 pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
-    let volumes = (0..count)
-        .map(|_| Volume {
-            device: Device { name: "device".to_owned(), kind: kind.clone() },
-            state: Precondition { how, fill: 1.0 },
-            socket: 0,
-        })
-        .collect();
-    System { name: "test".to_owned(), host: host(), volumes }
+    let mut system = System::new("test", host());
+    for _ in 0..count {
+        add(&mut system, kind.clone(), how);
+    }
+    system
+}
+
+/// Adds another device.
+pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
+    let device = Device { name: "device".to_owned(), kind };
+    system.add_device(device, Precondition { how, fill: 1.0 }, 0);
 }
 
 /// What a closed loop gave.

@@ -6,7 +6,7 @@ use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
 use crate::small::tiny;
 use iodyno_emulate::spec::{Attach, Flash, Kind};
-use iodyno_emulate::{Fault, InjectedBug};
+use iodyno_emulate::{Fault, InjectedBug, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -120,10 +120,10 @@ pub(crate) fn history(
         let only = below(&mut random, members.len() as u64) as u32;
         let faulty = below(&mut random, members.len() as u64) as u32;
         match below(&mut random, 8) {
-            0 => rig.machine.apply_fault(&Fault::Hang { volume: faulty }),
+            0 => rig.machine.apply_fault(&Fault::Hang { part: PartId(faulty) }),
             1 => {
                 let factor = 1.0 + below(&mut random, 40) as f64 / 4.0;
-                rig.machine.apply_fault(&Fault::Slow { volume: faulty, factor });
+                rig.machine.apply_fault(&Fault::Slow { part: PartId(faulty), factor });
             }
             _ => {}
         }
@@ -141,11 +141,11 @@ pub(crate) fn history(
             rig.check().map_err(told)?;
         }
         if below(&mut random, 8) > 0 {
-            rig.machine.apply_fault(&Fault::Clear { volume: faulty });
+            rig.machine.apply_fault(&Fault::Clear { part: PartId(faulty) });
         }
         if below(&mut random, 16) == 0 {
             for volume in 0..members.len() as u32 {
-                rig.machine.apply_fault(&Fault::Clear { volume });
+                rig.machine.apply_fault(&Fault::Clear { part: PartId(volume) });
             }
             rig.rest().map_err(told)?;
         }

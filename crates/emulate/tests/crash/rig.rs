@@ -1,9 +1,9 @@
 //! A machine beside the oracles of its volumes, event by event.
 
-use crate::common::system;
+use crate::common::{add, system};
 use crate::oracle::{Oracle, Promise, UNIT};
-use iodyno_emulate::spec::{Kind, Volume, Written};
-use iodyno_emulate::{Fault, InjectedBug, Machine};
+use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::{Fault, InjectedBug, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
 /// More events than a machine has that was left alone.
@@ -39,12 +39,10 @@ impl Member {
 
 impl Rig {
     pub(crate) fn new(members: &[Member], seed: u64, injected_bug: InjectedBug) -> Self {
-        let volumes: Vec<Volume> = members
-            .iter()
-            .flat_map(|m| system(m.kind.clone(), Written::Fresh, 1).volumes)
-            .collect();
         let mut whole = system(members[0].kind.clone(), Written::Fresh, 1);
-        whole.volumes = volumes;
+        for member in &members[1..] {
+            add(&mut whole, member.kind.clone(), Written::Fresh);
+        }
         let mut machine = Machine::represented(&whole, seed, 1).unwrap();
         machine.keep_content();
         machine.injected_bug(injected_bug);
@@ -115,7 +113,7 @@ impl Rig {
     /// the power had been cut; the others go on.
     pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
         self.lost = Some(volume);
-        self.machine.apply_fault(&Fault::Lose { volume });
+        self.machine.apply_fault(&Fault::Lose { part: PartId(volume) });
         while self.step(self.machine.now_ns())? {}
         let left = self.oracles[volume as usize].in_flight();
         if left > 0 {
@@ -126,7 +124,7 @@ impl Rig {
             .cut(|unit| machine.content(volume, unit * UNIT))
             .map_err(|why| format!("volume {volume}, lost: {why}"))?;
         self.lost = None;
-        self.machine.apply_fault(&Fault::Clear { volume });
+        self.machine.apply_fault(&Fault::Clear { part: PartId(volume) });
         self.machine.check()
     }
 

@@ -148,13 +148,13 @@ impl Share {
 
 /// Every resource's share of the window, the busiest first.
 pub(super) fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
-    let device = |volume: usize| system.volumes[volume].device.name.as_str();
+    let device = |volume: usize| system.volumes[volume].name.as_str();
     let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));
     // Name, sum of the shares, how many volumes, and the rest.
     let mut all: Vec<(Share, u32)> = Vec::new();
     for (volume, of) in usage.volumes.iter().enumerate() {
         for resource in &of.resources {
-            let of_host = resource.volume.is_none();
+            let of_host = resource.part.is_none();
             let mut name = resource.name.to_owned();
             if differ && !of_host {
                 name = format!("{name} of {}", device(volume));

@@ -66,7 +66,7 @@ impl Page {
 pub(super) fn what(system: &System) -> String {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     for volume in &system.volumes {
-        let name = volume.device.name.as_str();
+        let name = volume.name.as_str();
         match groups.iter_mut().find(|g| g.0 == name) {
             Some((_, count)) => *count += 1,
             None => groups.push((name, 1)),

@@ -71,7 +71,7 @@ pub(super) fn predictions() -> Vec<(&'static str, Spec)> {
 
 /// Ramp and window: a disk has few I/Os a second and a buffer that must fill first; memory many.
 fn times_ns(system: &System) -> (u64, u64) {
-    let any = |is: fn(&Kind) -> bool| system.volumes.iter().any(|v| is(&v.device.kind));
+    let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, time_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
         (20 * S, 60 * S)
     } else if any(|k| matches!(k, Kind::Flash(_))) {
@@ -142,7 +142,7 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
         ArrivalKind::Open { rate_iops, .. } => Some(rate_iops * m.cells.len() as f64),
         ArrivalKind::Closed { .. } => None,
     };
-    let queue_max = system.volumes.iter().filter_map(|v| queue_max(&v.device.kind)).min();
+    let queue_max = system.devices().filter_map(|d| queue_max(&d.device.kind)).min();
     let outstanding = u64::from(spec.threads()) * u64::from(spec.depth());
     let limit = limit(&shares, iops, all.oio_mean(), offered_iops, queue_max, outstanding);
     let ios = total.ops().max(1) as f64;

@@ -74,11 +74,10 @@ impl Frontends {
         live: &Arc<Served>,
         system: &System,
     ) -> Result<(), Failure> {
-        use iodyno_emulate::spec::Kind;
         use iodyno_live::frontend::ublk::{Block, Told};
         use std::fmt::Write as _;
-        for (number, volume) in (0..).zip(&system.volumes) {
-            let rotational = matches!(volume.device.kind, Kind::Disk(_));
+        for number in 0..live.volumes() {
+            let rotational = system.is_rotational(number);
             let told = Told { rotational, read_only: flags.read_only };
             let block = Block::of(live, number, told).map_err(|e| {
                 Failure::target(format!(

@@ -1,8 +1,7 @@
 //! `--speed native`: the store without a machine. What was acknowledged is in the base, as in a device
 //! with a protected buffer: a server that is killed has lost nothing.
 
-use iodyno_emulate::Fault;
-use iodyno_emulate::spec::{Device, Kind as DeviceKind};
+use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::nbd::{described, failed};
@@ -25,12 +24,12 @@ struct Native {
 /// A volume at native speed.
 pub(super) fn export(
     store: &Arc<Store>,
-    device: &Device,
-    system: &str,
+    (system, volume): (&System, u32),
     read_only: bool,
 ) -> Arc<dyn Export> {
-    let words = format!("{} in {system}, at native speed, by iodyno", device.name);
-    let rotational = matches!(device.kind, DeviceKind::Disk(_));
+    let name = &system.volumes[volume as usize].name;
+    let words = format!("{name} in {}, at native speed, by iodyno", system.name);
+    let rotational = system.is_rotational(volume);
     let info = described(store.capacity_bytes(), words, rotational, read_only);
     Arc::new(Native { store: Arc::clone(store), info })
 }
@@ -119,7 +118,7 @@ fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
             stores[volume as usize].corrupt(&(offset_bytes..offset_bytes + len_bytes), 1);
         }
         Ask::ClearAll => stores.iter().for_each(|s| s.clear_corruption()),
-        Ask::Fault(Fault::Clear { volume }) => stores[volume as usize].clear_corruption(),
+        Ask::Fault(Fault::Clear { part }) => stores[part.index()].clear_corruption(),
         Ask::Fault(_) | Ask::Full { .. } | Ask::Resize { .. } => {
             let why = "at native speed nothing is modelled: only corrupt and clear are there";
             return Err(why.to_owned());

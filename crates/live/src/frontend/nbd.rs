@@ -9,7 +9,6 @@ use crate::poller::Lead;
 use crate::served::{Payload, Sink};
 use crate::store::Store;
 use iodyno_emulate::UNIT_BYTES;
-use iodyno_emulate::spec::Kind as DeviceKind;
 use iodyno_nbd::{Answer, Batch, DeferredReply, Export, Info, Io, Peer, Session};
 use iodyno_nbd::{Errno, Kind};
 use iodyno_units::{IoError, Op, OpKind};
@@ -83,9 +82,9 @@ impl Sink for Reply {
 fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     let (description, rotational) = live.look(|machine, _, _| {
         let system = machine.system();
-        let device = &system.volumes[volume as usize].device;
-        let words = format!("{} in {}, emulated by iodyno", device.name, system.name);
-        (words, matches!(device.kind, DeviceKind::Disk(_)))
+        let name = &system.volumes[volume as usize].name;
+        let words = format!("{name} in {}, emulated by iodyno", system.name);
+        (words, system.is_rotational(volume))
     });
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }

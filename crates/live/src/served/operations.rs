@@ -5,8 +5,7 @@ use super::{Payload, Sink};
 use crate::counts::{Counts, Late};
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES};
-use iodyno_emulate::spec::{Kind, Volume};
-use iodyno_emulate::{Completion, ContentEvent, Fault, Machine};
+use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
@@ -48,7 +47,7 @@ pub(super) struct Inner<S> {
     /// Machine time of the latest submission or fault: no submission is before it.
     pub(super) submitted_ns: u64,
     /// By volume: it rebuilds what it can't read.
-    parities: Vec<bool>,
+    rebuilds: Vec<bool>,
     /// By volume: stranded bytes that it may hold and still take writes, bytes.
     stranded_bytes_max: Vec<u64>,
     /// What the bytes met first.
@@ -64,18 +63,18 @@ pub(super) type Told<S> = Vec<(S, Result<(), IoError>)>;
 impl<S: Sink> Inner<S> {
     /// None yet. Panics with stores of another number than the machine has volumes, but none.
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
-        assert!(stores.is_empty() || stores.len() == machine.volumes() as usize);
+        let (system, volumes) = (machine.system(), machine.volumes());
+        assert!(stores.is_empty() || stores.len() == volumes as usize);
+        let rebuilds = (0..volumes).map(|volume| system.rebuilds(volume)).collect();
         if !stores.is_empty() {
             machine.follow_content();
         }
-        let parity =
-            |v: &Volume| matches!(&v.device.kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         let cache_bytes = |v| machine.buffered_bytes(v).map_or(0, |(_, buffer_bytes)| buffer_bytes);
         Self {
             stranded_bytes_max: (0..machine.volumes())
                 .map(|v| cache_bytes(v).max(STRANDED_BYTES_MIN))
                 .collect(),
-            parities: machine.system().volumes.iter().map(parity).collect(),
+            rebuilds,
             counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
             machine,
             stores,
@@ -159,12 +158,12 @@ impl<S: Sink> Inner<S> {
             };
             self.counts[volume as usize].corruptions_found += 1;
             let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
-            let fault = Fault::Latent { volume, offset_bytes, len_bytes };
+            let fault = Fault::Latent { part: PartId(volume), offset_bytes, len_bytes };
             if let Some(recorder) = &mut self.recorder {
                 recorder.fault(at_ns, &fault);
             }
             self.machine.inject(at_ns, fault);
-            if !self.parities[volume as usize] || healed == Some(unit) {
+            if !self.rebuilds[volume as usize] || healed == Some(unit) {
                 return Some(IoError::Io);
             }
             self.stores[volume as usize].heal(unit);
@@ -175,8 +174,9 @@ impl<S: Sink> Inner<S> {
     /// Moves bytes as the machine has moved what they stand for.
     pub(super) fn settle(&mut self) {
         self.machine.changes(&mut self.changes);
-        for of_one in self.changes.chunk_by(|a, b| a.volume() == b.volume()) {
-            let volume = of_one[0].volume() as usize;
+        // Each volume is one device here, whose number is the volume's.
+        for of_one in self.changes.chunk_by(|a, b| a.part() == b.part()) {
+            let volume = of_one[0].part().index();
             let store = &mut self.stores[volume];
             store.changes(of_one);
             note_refusals(store, &mut self.counts[volume], &mut self.trouble);

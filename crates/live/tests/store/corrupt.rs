@@ -1,6 +1,7 @@
 //! Parts of units that are corrupt: the operation fails, or the next flush does, and nothing else.
 
 use iodyno_emulate::ContentEvent::{Accepted, Landed, Written};
+use iodyno_emulate::PartId;
 use iodyno_live::store::{Options, ReadError, Store, WriteError};
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -34,14 +35,14 @@ fn what_fails_at_a_corrupt_unit_is_not_stranded() {
     for past_the_buffer in [false, true] {
         let (stores, _folder) = both();
         for mut store in stores {
-            let volume = 0;
+            let part = PartId(0);
             // From within the corrupt unit to within another: that and what lies between is written.
             store.begin_write(1, 2 * 4096 + 512, &[7; 2 * 4096]).unwrap();
             for unit in 2..5 {
                 store.change(&if past_the_buffer {
-                    Written { volume, unit, token: 1, overtaken: false }
+                    Written { part, unit, token: 1, overtaken: false }
                 } else {
-                    Accepted { volume, unit, token: 1, kept: true }
+                    Accepted { part, unit, token: 1, kept: true }
                 });
             }
             assert_eq!(store.end_write(1), CORRUPT);
@@ -60,28 +61,28 @@ fn what_fails_at_a_corrupt_unit_is_not_stranded() {
 fn what_lands_on_a_corrupt_unit_is_an_error_of_one_flush() {
     let (stores, _folder) = both();
     for mut store in stores {
-        let (volume, unit) = (0, 2);
+        let (part, unit) = (PartId(0), 2);
         for (token, byte) in [(1, 7), (2, 8)] {
             store.begin_write(token, 2 * 4096 + 512 * token, &[byte; 512]).unwrap();
-            store.change(&Accepted { volume, unit, token, kept: false });
+            store.change(&Accepted { part, unit, token, kept: false });
             assert_eq!(store.end_write(token), Ok(()));
         }
-        store.change(&Landed { volume, unit, token: 2 });
+        store.change(&Landed { part, unit, token: 2 });
         assert_eq!((store.stranded_bytes(), store.trouble()), (0, None));
         assert_eq!((store.settle(), store.settle()), (CORRUPT, Ok(())));
         assert!(store.take_refusals() > 0);
 
         // One that is still under way, a forced write say, says so itself.
         store.begin_write(3, 2 * 4096 + 5 * 512, &[9; 512]).unwrap();
-        store.change(&Accepted { volume, unit, token: 3, kept: false });
-        store.change(&Landed { volume, unit, token: 3 });
+        store.change(&Accepted { part, unit, token: 3, kept: false });
+        store.change(&Landed { part, unit, token: 3 });
         assert_eq!((store.end_write(3), store.settle()), (CORRUPT, Ok(())));
         // So does one that takes with it what was acknowledged; the flush does, too.
         store.begin_write(4, 2 * 4096, &[4; 100]).unwrap();
-        store.change(&Accepted { volume, unit, token: 4, kept: false });
+        store.change(&Accepted { part, unit, token: 4, kept: false });
         assert_eq!(store.end_write(4), Ok(()));
         store.begin_write(5, 2 * 4096 + 50, &[5; 100]).unwrap();
-        store.change(&Written { volume, unit, token: 5, overtaken: false });
+        store.change(&Written { part, unit, token: 5, overtaken: false });
         assert_eq!(
             (store.end_write(5), store.settle(), store.settle()),
             (CORRUPT, CORRUPT, Ok(()))
@@ -103,11 +104,11 @@ fn rot_stays_corrupt_beneath_what_was_written() {
     let image = fs::File::options().read(true).write(true).open(&path).unwrap();
     image.write_all_at(&[9], 2 * 4096 + 3000).unwrap();
     let mut store = open();
-    let (volume, unit) = (0, 2);
+    let (part, unit) = (PartId(0), 2);
     // The part that is rewritten is the same as before: the unit is corrupt all the same.
     for (token, byte) in [(1, 7), (2, 1)] {
         store.begin_write(token, 2 * 4096, &[byte; 512]).unwrap();
-        store.change(&Accepted { volume, unit, token, kept: true });
+        store.change(&Accepted { part, unit, token, kept: true });
         assert_eq!((store.end_write(token), store.settle()), (CORRUPT, Ok(())));
         assert_eq!(store.read(2 * 4096, &mut [0; 512]), Err(ReadError::Corrupt { unit: 2 }));
     }

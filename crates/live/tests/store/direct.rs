@@ -2,6 +2,7 @@
 
 #![allow(clippy::useless_vec, reason = "long arrays don't go on the stack")]
 
+use iodyno_emulate::PartId;
 use iodyno_live::store::{Extent, Options, ReadError, Scrub, Store, WriteError};
 use iodyno_units::rng::{below, stream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,15 +96,15 @@ fn extents_tell_what_is_held_and_what_waits_to_land() {
 
         store.begin_write(1, 4096 + 100, &[2; 10]).unwrap();
         assert_eq!(store.volatile_units(), 0);
-        let (volume, unit, token) = (0, 1, 1);
-        store.change(&iodyno_emulate::ContentEvent::Accepted { volume, unit, token, kept: false });
+        let (part, unit, token) = (PartId(0), 1, 1);
+        store.change(&iodyno_emulate::ContentEvent::Accepted { part, unit, token, kept: false });
         let all = store.extents(0, CAPACITY, 9).unwrap();
         assert_eq!(all[..3], [hole(4096), data(4096), hole((1 << 20) - 8192)]);
         let beyond = ReadError::OutOfRange { offset_bytes: 1, len_bytes: CAPACITY };
         assert_eq!(store.extents(1, CAPACITY, 9), Err(beyond));
 
         // What is given up is a hole again.
-        store.change(&iodyno_emulate::ContentEvent::PowerCut { volume });
+        store.change(&iodyno_emulate::ContentEvent::PowerCut { part });
         store.cancel_write(1);
         store.trim_now((1 << 20) - 5, 65_536 + 10).unwrap();
         assert_eq!(store.extents(0, CAPACITY, 9), Ok(vec![hole(CAPACITY)]));
@@ -184,23 +185,23 @@ fn a_volume_takes_no_more_memory_than_it_may() {
 fn what_the_host_refuses_is_told_and_happens() {
     use iodyno_emulate::ContentEvent::{Accepted, Dropped, Landed, PowerCut};
     let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
-    let (volume, unit) = (0, 9);
+    let (part, unit) = (PartId(0), 9);
     store.write_now(0, &[1; 4 * 4096]).unwrap();
     let full = WriteError::Memory { memory_bytes_max: 132_768 };
     assert_eq!(store.write_now(1 << 20, &vec![1; 16 * 4096]), Err(full.clone()));
 
     store.begin_write(1, unit * 4096, &[7; 4096]).unwrap();
-    store.change(&Accepted { volume, unit, token: 1, kept: true });
+    store.change(&Accepted { part, unit, token: 1, kept: true });
     assert_eq!(store.end_write(1), Err(full.clone()));
     store.begin_write(2, unit * 4096 + 1, &[8; 4094]).unwrap();
-    store.change(&Accepted { volume, unit, token: 2, kept: false });
+    store.change(&Accepted { part, unit, token: 2, kept: false });
     assert_eq!(store.end_write(2), Ok(()));
-    store.change(&Landed { volume, unit, token: 2 });
+    store.change(&Landed { part, unit, token: 2 });
     store.begin_write(3, unit * 4096, &[9; 2]).unwrap();
-    store.change(&Accepted { volume, unit, token: 3, kept: false });
+    store.change(&Accepted { part, unit, token: 3, kept: false });
     assert_eq!(store.trouble(), Some(&full));
     assert_eq!(store.settle(), Err(full));
-    store.change(&PowerCut { volume });
+    store.change(&PowerCut { part });
     store.cancel_write(3);
     let holds = |store: &Store| {
         let mut into = [1; 4096];
@@ -209,7 +210,7 @@ fn what_the_host_refuses_is_told_and_happens() {
     };
     assert_eq!((holds(&store), store.volatile_units()), ((7, 8, 8, 7), 0));
     store.begin_trim(4, 0, 4096 * 4).unwrap();
-    store.change(&Dropped { volume, unit: 0, count: 4, token: 4, overtaken: false });
+    store.change(&Dropped { part, unit: 0, count: 4, token: 4, overtaken: false });
     assert_eq!((store.end_write(4), store.settle()), (Ok(()), Ok(())));
     assert_eq!(store.trouble(), None);
     assert_eq!((holds(&store), store.volatile_units()), ((7, 8, 8, 7), 0));
@@ -219,22 +220,22 @@ fn what_the_host_refuses_is_told_and_happens() {
 #[test]
 fn a_payload_stays_until_its_write_has_ended() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut};
-    let (volume, token) = (0, 1);
+    let (part, token) = (PartId(0), 1);
     let mut store = Store::in_memory(1 << 20, 1 << 20, Options::default());
     store.begin_write(token, 0, &[[1; 4096], [2; 4096]].concat()).unwrap();
     for unit in 0..2 {
-        store.change(&Accepted { volume, unit, token, kept: false });
-        store.change(&Landed { volume, unit, token });
+        store.change(&Accepted { part, unit, token, kept: false });
+        store.change(&Landed { part, unit, token });
     }
     assert_eq!(store.end_write(token), Ok(()));
     // And beyond that where versions of it are left.
     store.begin_write(2, 4095, &[3, 4]).unwrap();
-    store.change(&Accepted { volume, unit: 0, token: 2, kept: false });
-    store.change(&Accepted { volume, unit: 1, token: 2, kept: false });
+    store.change(&Accepted { part, unit: 0, token: 2, kept: false });
+    store.change(&Accepted { part, unit: 1, token: 2, kept: false });
     assert_eq!(store.end_write(2), Ok(()));
     store.begin_write(3, 0, &[9; 8192]).unwrap();
-    store.change(&Landed { volume, unit: 1, token: 2 });
-    store.change(&PowerCut { volume });
+    store.change(&Landed { part, unit: 1, token: 2 });
+    store.change(&PowerCut { part });
     store.cancel_write(3);
     let mut all = [0; 8192];
     store.read(0, &mut all).unwrap();
@@ -284,27 +285,27 @@ fn what_a_flush_has_confirmed_survives_a_power_cut() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut, Written};
     for overtaken in [false, true] {
         let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
-        let (volume, unit) = (0, 9);
+        let (part, unit) = (PartId(0), 9);
         store.write_now(0, &[1; 4 * 4096]).unwrap();
         let _ = store.write_now(1 << 20, &vec![1; 16 * 4096]);
         store.begin_write(1, unit * 4096, &[7; 4096]).unwrap();
-        store.change(&Accepted { volume, unit, token: 1, kept: false });
+        store.change(&Accepted { part, unit, token: 1, kept: false });
         assert_eq!(store.end_write(1), Ok(()));
         store.begin_write(2, unit * 4096 + 512, &[8; 1024]).unwrap();
         if overtaken {
             store.begin_write(3, unit * 4096 + 1024, &[9; 1024]).unwrap();
-            store.change(&Accepted { volume, unit, token: 3, kept: false });
+            store.change(&Accepted { part, unit, token: 3, kept: false });
             assert_eq!(store.end_write(3), Ok(()));
         }
-        store.change(&Written { volume, unit, token: 2, overtaken });
+        store.change(&Written { part, unit, token: 2, overtaken });
         assert!(store.end_write(2).is_err());
         if overtaken {
-            store.change(&Landed { volume, unit, token: 3 });
+            store.change(&Landed { part, unit, token: 3 });
         }
         // Room is made.
         store.begin_trim(4, 0, 4096).unwrap();
         let dropped = iodyno_emulate::ContentEvent::Dropped {
-            volume,
+            part,
             unit: 0,
             count: 1,
             token: 4,
@@ -316,7 +317,7 @@ fn what_a_flush_has_confirmed_survives_a_power_cut() {
         store.read(unit * 4096, &mut before).unwrap();
         assert_eq!((before[0], before[600]), (7, 8));
         assert_eq!((before[1100], before[2000]), if overtaken { (9, 9) } else { (8, 7) });
-        store.change(&PowerCut { volume });
+        store.change(&PowerCut { part });
         let mut after = [0; 4096];
         store.read(unit * 4096, &mut after).unwrap();
         assert!(before == after, "{overtaken}: {} is {}", before[0], after[0]);

@@ -1,6 +1,7 @@
 //! The file of a volume: who may have it, what a server that was killed between two writes leaves,
 //! and what a full file system does.
 
+use iodyno_emulate::PartId;
 use iodyno_live::store::{OpenError, Options, ReadError, Store, WriteError};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
@@ -430,11 +431,11 @@ fn a_full_file_system_is_told() {
     assert!(matches!(refused, WriteError::NoSpace { .. }), "{refused}");
     assert!(written > 200, "{written}");
     // What was acknowledged and lands now is kept, and told, until there is room.
-    let (volume, unit) = (0, written + 9);
+    let (part, unit) = (PartId(0), written + 9);
     store.begin_write(1, unit * 4096, &[77; 4096]).unwrap();
-    store.change(&Accepted { volume, unit, token: 1, kept: false });
+    store.change(&Accepted { part, unit, token: 1, kept: false });
     assert_eq!(store.end_write(1), Ok(()));
-    store.change(&Landed { volume, unit, token: 1 });
+    store.change(&Landed { part, unit, token: 1 });
     assert!(store.settle().unwrap_err().is_no_space());
     let mut into = [0; 4096];
     for unit in 0..written {

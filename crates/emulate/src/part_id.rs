@@ -1,0 +1,19 @@
+//! The number of a part in its machine.
+
+/// Which part of a machine: parts count from 0, in the order in which the system lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartId(pub u32);
+
+impl PartId {
+    /// As an index into all parts.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for PartId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,191 @@
+//! A system: its host, its parts, and the volumes, each of which is a tree of parts.
+
+use super::{Attach, Device, Host, Kind, Precondition, Written};
+use crate::part_id::PartId;
+use std::collections::BTreeSet;
+
+/// A server with what it holds: what a machine is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct System {
+    /// Name in the catalog.
+    pub name: String,
+    /// The server.
+    pub host: Host,
+    /// The parts, by their [`PartId`]. Devices come first, so that the number of a device is that of
+    /// its part; every other part comes after its children.
+    pub parts: Vec<Part>,
+    /// The volumes, in order.
+    pub volumes: Vec<Volume>,
+}
+
+/// An address space that a host can use. It may share parts with other volumes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    /// What it is, such as the name of its device.
+    pub name: String,
+    /// The part that takes the host's requests.
+    pub root: PartId,
+    /// How it was written before the machine starts, with all devices below it.
+    pub state: Precondition,
+}
+
+/// What takes requests from a host or from another part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// A device.
+    Device(PlacedDevice),
+    /// Reads go to the children in turn, all else to all of them.
+    #[cfg(test)]
+    Mirror(Vec<PartId>),
+}
+
+/// A device in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedDevice {
+    /// What it is.
+    pub device: Device,
+    /// Which socket it hangs on.
+    pub socket: u32,
+}
+
+impl Part {
+    /// The parts that it sends requests to.
+    pub fn children(&self) -> &[PartId] {
+        match self {
+            Self::Device(_) => &[],
+            #[cfg(test)]
+            Self::Mirror(children) => children,
+        }
+    }
+
+    fn device(&self) -> Option<&PlacedDevice> {
+        match self {
+            Self::Device(placed) => Some(placed),
+            #[cfg(test)]
+            Self::Mirror(_) => None,
+        }
+    }
+}
+
+impl System {
+    /// A server without parts.
+    pub fn new(name: impl Into<String>, host: Host) -> Self {
+        Self { name: name.into(), host, parts: Vec::new(), volumes: Vec::new() }
+    }
+
+    /// Adds a device that is a volume by itself (JBOD), written so before.
+    pub fn add_device(&mut self, device: Device, state: Precondition, socket: u32) {
+        let root = PartId(self.parts.len() as u32);
+        self.volumes.push(Volume { name: device.name.clone(), root, state });
+        self.parts.push(Part::Device(PlacedDevice { device, socket }));
+    }
+
+    /// All devices, in order.
+    pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> {
+        self.parts.iter().filter_map(Part::device)
+    }
+
+    /// The same, to change them.
+    pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
+        self.parts.iter_mut().filter_map(|part| match part {
+            Part::Device(placed) => Some(placed),
+            #[cfg(test)]
+            Part::Mirror(_) => None,
+        })
+    }
+
+    /// A volume's tree: each part once, children before those that send them requests.
+    pub fn parts_of(&self, volume: u32) -> impl Iterator<Item = PartId> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![self.volumes[volume as usize].root];
+        while let Some(part) = open.pop() {
+            if found.insert(part) {
+                open.extend(self.parts[part.index()].children());
+            }
+        }
+        found.into_iter()
+    }
+
+    /// The devices of a volume's tree.
+    pub fn devices_of(&self, volume: u32) -> impl Iterator<Item = &PlacedDevice> {
+        self.parts_of(volume).filter_map(|part| self.parts[part.index()].device())
+    }
+
+    /// Bytes of a volume.
+    pub fn capacity_bytes(&self, volume: u32) -> u64 {
+        self.part_capacity_bytes(self.volumes[volume as usize].root)
+    }
+
+    /// Bytes that a part offers to those that send it requests.
+    pub fn part_capacity_bytes(&self, part: PartId) -> u64 {
+        match &self.parts[part.index()] {
+            Part::Device(placed) => placed.device.capacity_bytes(),
+            #[cfg(test)]
+            Part::Mirror(children) => {
+                children.iter().map(|&c| self.part_capacity_bytes(c)).min().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Which socket a volume hangs on: that of its first device.
+    pub(crate) fn socket(&self, volume: u32) -> u32 {
+        self.devices_of(volume).next().map_or(0, |placed| placed.socket)
+    }
+
+    /// What a worker's core spends on an I/O to a volume beyond the generator's: ns, and ns a byte.
+    pub(crate) fn host_cost(&self, volume: u32) -> (u64, f64) {
+        let root = &self.parts[self.volumes[volume as usize].root.index()];
+        if let Some(Kind::Flash(flash)) = root.device().map(|placed| &placed.device.kind)
+            && let Attach::Link { host_ns, host_bytes_per_s, .. } = flash.attach
+        {
+            return (host_ns, 1e9 / host_bytes_per_s);
+        }
+        (0, 0.0)
+    }
+
+    /// Whether a volume is on rotating disks.
+    pub fn is_rotational(&self, volume: u32) -> bool {
+        let is_disk = |kind: &Kind| matches!(kind, Kind::Disk(_));
+        self.devices_of(volume).any(|placed| is_disk(&placed.device.kind))
+    }
+
+    /// Whether a power failure empties a volume: it is memory without power of its own.
+    pub fn is_emptied_by_power_failure(&self, volume: u32) -> bool {
+        let is_emptied = |kind: &Kind| matches!(kind, Kind::Memory(m) if !m.protected);
+        self.devices_of(volume).all(|placed| is_emptied(&placed.device.kind))
+    }
+
+    /// Whether a volume rebuilds what it can't read, by parity.
+    pub fn rebuilds(&self, volume: u32) -> bool {
+        let has_parity = |kind: &Kind| matches!(kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
+        self.devices_of(volume).all(|placed| has_parity(&placed.device.kind))
+    }
+
+    /// How each part was written before: as a volume was whose tree it is in.
+    pub(crate) fn states(&self) -> Vec<Precondition> {
+        let mut states = vec![Precondition { how: Written::Fresh, fill: 0.0 }; self.parts.len()];
+        for (number, volume) in (0..).zip(&self.volumes) {
+            for part in self.parts_of(number) {
+                states[part.index()] = volume.state;
+            }
+        }
+        states
+    }
+
+    /// Whether the trees are trees.
+    ///
+    /// # Errors
+    /// Which part or volume names a part that is not there, or not before it.
+    pub(crate) fn check_trees(&self) -> Result<(), String> {
+        for (number, part) in self.parts.iter().enumerate() {
+            if let Some(child) = part.children().iter().find(|child| child.index() >= number) {
+                return Err(format!("part {number} is before part {child}, its child"));
+            }
+        }
+        let absent = |volume: &&Volume| volume.root.index() >= self.parts.len();
+        match self.volumes.iter().find(absent) {
+            Some(Volume { name, root, .. }) => Err(format!("{name}: there is no part {root}")),
+            None => Ok(()),
+        }
+    }
+}
