@@ -9,7 +9,7 @@ use iodyno_drive::{
 };
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
-    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Preconditioned, Slots, Volume, Written,
 };
 use iodyno_measure::verdict::{Level, Verdict, judge};
 use iodyno_measure::{Cell, Ended, Interval};
@@ -53,7 +53,7 @@ fn system(volumes: u32) -> Arc<System> {
         protected: false,
     };
     let device = Device { name: "plain".to_owned(), kind: Kind::Memory(Box::new(memory)) };
-    let state = Precondition { how: Written::Sequential, fill: 1.0 };
+    let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
     let volume = |i| Volume { device: device.clone(), state, socket: i % 4 };
     Arc::new(System {
         name: "plain".to_owned(),
@@ -431,7 +431,7 @@ fn a_fresh_device_is_not_taken_for_a_full_one() {
         (Written::Sequential, 0.5, "active = \"0..32MiB\"\n", 1.0),
         (Written::Random { block_bytes: 4096 }, 0.5, "active = \"16MiB..48MiB\"\n", 0.5),
     ] {
-        fresh.volumes[0].state = Precondition { how, fill };
+        fresh.volumes[0].state = Preconditioned { how, fill };
         let system = Arc::new(fresh.clone());
         let spec = spec(&format!("{active}[mix]\nread = 1\n[limits]\nops = 10\nramp = \"0s\""));
         let plan = plan(&spec, &system);

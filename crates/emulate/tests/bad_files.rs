@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use iodyno_catalog::{File, Problem, parse};
 use iodyno_emulate::describe::{self, FormError, RawFile};
-use iodyno_emulate::spec::{Device, Precondition, System, Written};
+use iodyno_emulate::spec::{Device, Preconditioned, System, Written};
 
 fn file(text: &str) -> File {
     File { origin: "my/device.toml".to_owned(), name: "mine".to_owned(), text: text.into() }
@@ -158,9 +158,9 @@ fn every_rule_of_population_is_told_at_its_line() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-fn flash_dimm(name: &str, text: &str) -> (Device, Precondition) {
+fn flash_dimm(name: &str, text: &str) -> (Device, Preconditioned) {
     let raw = parse(&file(text)).unwrap();
-    let state = Precondition { how: Written::Fresh, fill: 0.0 };
+    let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
     (describe::device(name, &raw).unwrap().device, state)
 }
 
@@ -174,7 +174,7 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
     let system = describe::system("mine", &parse(&file(SYSTEM)).unwrap()).unwrap();
-    let state = Precondition { how: Written::Fresh, fill: 0.0 };
+    let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
     let memory = describe::device("memory", &parse(&file(MEMORY)).unwrap()).unwrap().device;
     let pair = [flash_dimm("dimm", FLASH), (memory, state)];
     let devices = (0..12).map(|i| pair[i % 2].clone()).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use iodyno_catalog::{File, Kind, Problem, find, list, parse};
 use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, FormError, Source};
-use iodyno_emulate::spec::{self, Flash, Precondition, System, Written};
+use iodyno_emulate::spec::{self, Flash, Preconditioned, System, Written};
 
 fn drawn<T>(file: &File, read: Result<T, Vec<FormError>>) -> T {
     read.unwrap_or_else(|errors| {
@@ -26,7 +26,7 @@ fn system(name: &str) -> DescribedSystem {
     drawn(&file, describe::system(name, &raw))
 }
 
-const FRESH: Precondition = Precondition { how: Written::Fresh, fill: 0.0 };
+const FRESH: Preconditioned = Preconditioned { how: Written::Fresh, fill: 0.0 };
 
 #[test]
 fn every_device_stands_in_its_system() {

@@ -4,13 +4,14 @@
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::completed_step::{Done, Figures};
-use crate::grid::{Grid, StateWish};
+use crate::grid::Grid;
 use crate::rules;
 use crate::stage::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
 use iodyno_measure::{Place, Role, Threshold};
+use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 
 /// Operations of a cell at least: enough for a 99.9th percentile.
@@ -103,7 +104,7 @@ impl Method {
 
     /// Whether some stage leaves the device as the cell before left it.
     pub fn carries_state(&self) -> bool {
-        self.grids().any(|grid| grid.state == StateWish::Carried)
+        self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
     /// Whether `purge` is among its stages.
@@ -229,7 +230,7 @@ impl Method {
             fill: chosen.fill,
             targets: chosen.targets,
             then_wait_ns: 0,
-            settle_ops: (grid.state == StateWish::Own).then_some(TAIL_OPS),
+            settle_ops: (grid.state == Precondition::Workload).then_some(TAIL_OPS),
         }))))
     }
 
@@ -344,7 +345,7 @@ fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String>
         fill: point.fill,
         targets: point.targets,
         then_wait_ns: 0,
-        settle_ops: (grid.settles && grid.state == StateWish::Own).then_some(SETTLE_OPS),
+        settle_ops: (grid.settles && grid.state == Precondition::Workload).then_some(SETTLE_OPS),
     })
 }
 
@@ -353,7 +354,7 @@ fn before_step(spec: &Spec, place: Place) -> Step {
         name: before_name(place.stage as usize),
         place,
         spec: spec.clone(),
-        state: StateWish::Own,
+        state: Precondition::Workload,
         fill: None,
         targets: None,
         then_wait_ns: 0,

@@ -1,7 +1,7 @@
 //! One step of a method, ready to be carried out.
 
-use crate::grid::StateWish;
 use iodyno_measure::Place;
+use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 
 /// What to do next.
@@ -57,7 +57,7 @@ pub struct CellStep {
     /// The workload, with its time.
     pub spec: Spec,
     /// The state of an emulated device.
-    pub state: StateWish,
+    pub state: Precondition,
     /// Which share of an emulated device was written before; None for all.
     pub fill: Option<f64>,
     /// How many targets work, from the first; None for all.

@@ -287,8 +287,15 @@ fn run_cells(
             Next::Measure(task) => {
                 let (first_index, wait_ns) = (books.count(), task.then_wait_ns);
                 let writer = books.writer();
-                let done =
-                    run_cell(request, &task, open_targets, &mut schedule, writer, watch, first_index);
+                let done = run_cell(
+                    request,
+                    &task,
+                    open_targets,
+                    &mut schedule,
+                    writer,
+                    watch,
+                    first_index,
+                );
                 (done?, wait_ns)
             }
         };

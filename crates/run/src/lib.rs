@@ -22,7 +22,7 @@ mod schedule;
 mod verified;
 mod verify_only;
 
-pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
+pub use emulated::{Emulated, EmulatedVolume};
 pub use execute::{WRITES_SEEN, execute};
 pub use fill::{FillShape, fill};
 pub use plan::Plan;

@@ -9,12 +9,11 @@ use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
-use iodyno_emulate::spec::Written;
 use iodyno_measure::{Cell, Place, SKIPPED_FACT};
 use iodyno_notebook::{Notebook, RunWriter};
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
-use iodyno_units::human;
+use iodyno_units::{Precondition, human};
 use iodyno_workload::Spec;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -62,7 +61,7 @@ pub(crate) fn prepare(
     match how {
         Prepare::Purge => {
             if on.request.emulated.is_some() {
-                schedule.rewrite(Written::Fresh);
+                schedule.rewrite(Precondition::Fresh);
                 note("purge", "emulated devices, new".to_owned());
             } else {
                 let (words, deviation) = purge(on.request, &on.open_targets[on.targets.clone()])?;
@@ -77,7 +76,7 @@ pub(crate) fn prepare(
             Ok(vec![record(name, &target, place, facts)])
         }
         Prepare::Fill { .. } if on.request.emulated.is_some() => {
-            schedule.rewrite(Written::Sequential);
+            schedule.rewrite(Precondition::Sequential);
             let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
             note("fill", words.to_owned());
             let less = "preconditioning was constructed, not written";
@@ -202,7 +201,7 @@ fn fill(
         seed: on.request.seed,
         place: Some(place),
         targets: on.targets,
-        state: None,
+        state: Precondition::Workload,
         fill: None,
         settle_ops: None,
         then_wait_ns: 0,
@@ -276,9 +275,7 @@ pub(crate) fn catch_up(
             )));
         }
         match next {
-            Next::Measure(task)
-                if again && task.state == Some(iodyno_method::StateWish::Carried) =>
-            {
+            Next::Measure(task) if again && task.state == Precondition::Carried => {
                 watch.phase(Phase::Replaying);
                 let wait_ns = task.then_wait_ns;
                 run_cell(request, &task, open_targets, schedule, None, &mut Unwatched, start)?;

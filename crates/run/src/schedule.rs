@@ -7,10 +7,10 @@ use crate::reuse::touches_nothing;
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
-use iodyno_emulate::spec::Written;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, CellKey, Place};
-use iodyno_method::{Act, Done, Method, StateWish, Step};
+use iodyno_method::{Act, Done, Method, Step};
+use iodyno_units::Precondition;
 use iodyno_units::rng::{self, RngCore as _};
 use iodyno_workload::Spec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,8 +35,8 @@ pub(crate) struct Task {
     pub(crate) place: Option<Place>,
     /// Which of the run's targets.
     pub(crate) targets: Range<usize>,
-    /// The state of emulated devices; None for what their name and the workload say.
-    pub(crate) state: Option<StateWish>,
+    /// The state of emulated devices, beyond what their names say.
+    pub(crate) state: Precondition,
     /// Which share of emulated devices was written before, where the method says it.
     pub(crate) fill: Option<f64>,
     /// In virtual time it may end early once its steady state is proven and it has so many operations.
@@ -89,8 +89,8 @@ pub(crate) struct Schedule<'a> {
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
     /// The emulated system that carried cells share.
     carried: Option<(Arc<System>, Carried)>,
-    /// How the next carried system is written at its making; None for what names and workload say.
-    written: Option<Written>,
+    /// The state in which the next carried system is made.
+    made: Precondition,
     /// What the generator costs on the null engine, by what it issues: a method's rounds issue the same
     /// over and over.
     calibrations: Vec<(Spec, (f64, f64))>,
@@ -107,7 +107,7 @@ impl<'a> Schedule<'a> {
             ahead: VecDeque::new(),
             walks: BTreeMap::new(),
             carried: None,
-            written: None,
+            made: Precondition::Workload,
             calibrations: Vec::new(),
         }
     }
@@ -149,7 +149,7 @@ impl<'a> Schedule<'a> {
             repeat,
             place: None,
             targets: 0..self.targets,
-            state: None,
+            state: Precondition::Workload,
             fill: None,
             settle_ops: None,
             then_wait_ns: 0,
@@ -180,7 +180,7 @@ impl<'a> Schedule<'a> {
                     repeat: 0,
                     place: Some(cell.place),
                     targets: all.start..end,
-                    state: Some(cell.state),
+                    state: cell.state,
                     fill: cell.fill,
                     settle_ops: cell.settle_ops,
                     then_wait_ns: cell.then_wait_ns,
@@ -206,8 +206,8 @@ impl<'a> Schedule<'a> {
     }
 
     /// A purge or a fill of emulated devices: the next carried cell finds them so, new.
-    pub(crate) fn rewrite(&mut self, how: Written) {
-        self.written = Some(how);
+    pub(crate) fn rewrite(&mut self, how: Precondition) {
+        self.made = how;
         self.carried = None;
     }
 
@@ -223,18 +223,14 @@ impl<'a> Schedule<'a> {
         task: &Task,
     ) -> Result<Arc<System>, RunError> {
         match task.state {
-            Some(StateWish::Carried) if emulated.live => Err(RunError::Impossible(
+            Precondition::Carried if emulated.live => Err(RunError::Impossible(
                 "a method that leaves devices as the cell before left them runs in virtual time or on real storage: use `model:` instead of `live:`".to_owned(),
             )),
-            Some(StateWish::Carried) => {
-                if let Some((system, _)) = &self.carried {
-                    return Ok(Arc::clone(system));
-                }
-                Ok(emulated.made(&task.spec, self.written, None))
-            }
-            Some(StateWish::Fresh) => Ok(emulated.made(&task.spec, Some(Written::Fresh), task.fill)),
-            Some(StateWish::Own) => Ok(emulated.made(&task.spec, None, task.fill)),
-            None => Ok(emulated.before(&task.spec)),
+            Precondition::Carried => match &self.carried {
+                Some((system, _)) => Ok(Arc::clone(system)),
+                None => Ok(emulated.before(&task.spec, self.made, None)),
+            },
+            state => Ok(emulated.before(&task.spec, state, task.fill)),
         }
     }
 
@@ -243,7 +239,7 @@ impl<'a> Schedule<'a> {
         let mut all = Vec::new();
         let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
         let act = method.stages.get(place.stage as usize).map(|stage| &stage.act);
-        if task.state != Some(StateWish::Own)
+        if task.state != Precondition::Workload
             || !matches!(act, Some(Act::Rounds(_) | Act::Cells(_)))
         {
             return all;
@@ -304,7 +300,7 @@ impl<'a> Schedule<'a> {
         plan: &CellPlan<'_>,
     ) -> Result<Option<&mut Carried>, RunError> {
         let is_model = self.request.emulated.as_ref().is_some_and(|e| !e.live);
-        if task.state != Some(StateWish::Carried) || !is_model {
+        if task.state != Precondition::Carried || !is_model {
             return Ok(None);
         }
         if self.carried.is_none()
@@ -323,16 +319,15 @@ impl<'a> Schedule<'a> {
     /// The state in which a cell found its devices, in words.
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
         let Some(emulated) = &self.request.emulated else { return Vec::new() };
-        let words = |text: &str| vec![text.to_owned(); emulated.volumes.len()];
-        match task.state {
-            Some(StateWish::Carried) => match (self.written, &task.place) {
-                (Some(Written::Fresh), _) => words("carried on since a purge"),
-                (Some(_), _) => words("carried on since a fill"),
-                (None, _) => words("carried on from the cell before"),
-            },
-            Some(StateWish::Fresh) => words("fresh"),
-            Some(StateWish::Own) => emulated.made_in_words(&task.spec, task.fill),
-            None => emulated.states(&task.spec),
+        let carried = match self.made {
+            Precondition::Workload => "carried on from the cell before",
+            Precondition::Fresh => "carried on since a purge",
+            _ => "carried on since a fill",
+        };
+        match (task.state, &task.place) {
+            (Precondition::Carried, _) => vec![carried.to_owned(); emulated.volumes.len()],
+            (Precondition::Workload, None) => emulated.states(&task.spec),
+            (state, _) => emulated.states_for(&task.spec, state, task.fill),
         }
     }
 

@@ -15,7 +15,7 @@
 //! Long cells come last: how long they are depends on what the short ones gave, and which cell is the
 //! optimum of a map of demand is known only when the map is.
 
-use crate::cell::{self, Before, CellKey, Rounds, Taken};
+use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::metric::{Optimum, Recipe};
 use crate::outcome::Outcome;
 use crate::study::Study;
@@ -27,7 +27,7 @@ use iodyno_drive::{
 use iodyno_emulate::{System, spec};
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
-use iodyno_units::rng;
+use iodyno_units::{Precondition, rng};
 use iodyno_workload::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -282,7 +282,7 @@ impl Lab<'_> {
         let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
         let whole = Taken::over(cells, 0..a_round * ROUNDS, modelled.completions);
         // A fresh device is measured while it is one; steady state comes later.
-        if job.key.before == Before::Fresh {
+        if job.key.before == Precondition::Fresh {
             return Ok(whole);
         }
         let (run, steady) = search(&cell::rounds(cells, a_round));
@@ -392,7 +392,7 @@ impl Lab<'_> {
         if key.threads > 1 {
             let _ = write!(name, " threads {}", key.threads);
         }
-        if key.before != Before::Own {
+        if key.before != Precondition::Workload {
             let _ = write!(name, " {:?}", key.before);
         }
         name

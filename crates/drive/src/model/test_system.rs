@@ -5,7 +5,7 @@ use crate::engine::EngineOptions;
 use crate::plan::CellPlan;
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
-    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Volume, Written,
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Preconditioned, Slots, Volume, Written,
 };
 use iodyno_workload::Spec;
 
@@ -21,7 +21,7 @@ pub(crate) fn system() -> System {
         protected: false,
     };
     let device = Device { name: "memory".to_owned(), kind: Kind::Memory(Box::new(memory)) };
-    let state = Precondition { how: Written::Fresh, fill: 1.0 };
+    let state = Preconditioned { how: Written::Fresh, fill: 1.0 };
     let slots = Slots {
         flash_dimms_per_socket: 0,
         channels_per_socket: 1,

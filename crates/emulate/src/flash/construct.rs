@@ -10,7 +10,7 @@ use crate::ftl::{self, Ftl, Shape};
 use crate::gauge::Gauge;
 use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
-use crate::spec::{self, Attach, Precondition, Written};
+use crate::spec::{self, Attach, Preconditioned, Written};
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ impl Site {
 impl FlashDevice {
     pub(crate) fn new(
         spec: &spec::Flash,
-        before: &Precondition,
+        before: &Preconditioned,
         site: &Site,
         core: &mut Core,
         made: &mut Vec<Made>,

@@ -131,7 +131,7 @@ pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
     let volumes = (0..count)
         .map(|_| Volume {
             device: Device { name: "device".to_owned(), kind: kind.clone() },
-            state: Precondition { how, fill: 1.0 },
+            state: Preconditioned { how, fill: 1.0 },
             socket: 0,
         })
         .collect();

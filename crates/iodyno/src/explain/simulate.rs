@@ -11,6 +11,7 @@ use iodyno_emulate::System;
 use iodyno_emulate::flash::Counts;
 use iodyno_emulate::spec::{Attach, Kind};
 use iodyno_run::{Emulated, RunError};
+use iodyno_units::Precondition;
 use iodyno_workload::{ArrivalKind, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -91,7 +92,7 @@ pub(super) fn simulate(
     name: &str,
     spec: Spec,
 ) -> Result<Cell, Failure> {
-    let system = emulated.before(&spec);
+    let system = emulated.before(&spec, Precondition::Workload, None);
     let (ramp_ns, time_ns) = times_ns(&system);
     let spec = spec
         .with_ramp(ramp_ns)

@@ -3,9 +3,9 @@
 use super::stage::{PLAIN_SEQUENTIAL, Reader};
 use super::{active_range, wrong, wrong_because};
 use crate::axis::{Axis, AxisKind};
-use crate::grid::{Grid, StateWish};
+use crate::grid::Grid;
 use crate::raw::{Given, Texts};
-use iodyno_units::parse_duration_ns;
+use iodyno_units::{Precondition, parse_duration_ns};
 use iodyno_workload::{Spec, SpecError};
 use serde_spanned::Spanned;
 
@@ -97,7 +97,7 @@ impl Reader<'_> {
     }
 
     /// The workload over its axes.
-    pub(super) fn grid(&self, time_ns: u64, state: StateWish) -> Result<Grid, SpecError> {
+    pub(super) fn grid(&self, time_ns: u64, state: Precondition) -> Result<Grid, SpecError> {
         let raw = self.raw;
         let mut base = self.base()?;
         let given: [(AxisKind, &Given<Texts>); 8] = [
@@ -179,19 +179,13 @@ impl Reader<'_> {
         };
         let state = match &raw.state {
             None => state,
-            Some(given) => match given.get_ref().as_str() {
-                "own" => StateWish::Own,
-                "fresh" => StateWish::Fresh,
-                "carried" => StateWish::Carried,
-                other => {
-                    let help = "`own` (what the workload makes of the device after long), `fresh`, or `carried` (as the cell before left it)";
-                    return Err(wrong_because(
-                        given.span(),
-                        format!("unknown state `{other}`"),
-                        help,
-                    ));
-                }
-            },
+            Some(given) => {
+                let help = "`own` (what the workload makes of the device after long), `fresh`, or `carried` (as the cell before left it)";
+                let word = given.get_ref().as_str();
+                Precondition::of_word(word, &["own", "fresh", "carried"]).ok_or_else(|| {
+                    wrong_because(given.span(), format!("unknown state `{word}`"), help)
+                })?
+            }
         };
         let settles = raw.settle.as_ref().is_none_or(|s| *s.get_ref());
         let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };

@@ -2,12 +2,12 @@
 
 use super::{Defaults, active_range, wrong, wrong_because};
 use crate::axis::AxisKind;
-use crate::grid::{Grid, Order, StateWish};
+use crate::grid::{Grid, Order};
 use crate::raw::{Given, RawBefore, RawStage, Text, Texts};
 use crate::stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
-use iodyno_units::{nearest, parse_duration_ns, parse_percent};
+use iodyno_units::{Precondition, nearest, parse_duration_ns, parse_percent};
 use iodyno_workload::{Block, Percent, Spec, SpecError};
 use serde_spanned::Spanned;
 use std::collections::BTreeMap;
@@ -284,7 +284,7 @@ impl Reader<'_> {
         };
         let repeats = Self::whole(self.raw.repeats.as_ref(), 1, 1000)?.unwrap_or(1);
         Ok(Act::Cells(Cells {
-            grid: self.grid(time_ns, StateWish::Own)?,
+            grid: self.grid(time_ns, Precondition::Workload)?,
             order,
             repeats,
             ceilings: self.ceilings()?,
@@ -293,7 +293,7 @@ impl Reader<'_> {
 
     fn rounds(&self) -> Result<Act, SpecError> {
         let time_ns = self.time(self.raw.time.as_ref(), "time")?;
-        let grid = self.grid(time_ns, StateWish::Own)?;
+        let grid = self.grid(time_ns, Precondition::Workload)?;
         if self.raw.track.is_empty() {
             return Err(
                 self.missing("track", "[{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]")
@@ -312,7 +312,7 @@ impl Reader<'_> {
     fn series(&self) -> Result<Act, SpecError> {
         let raw = self.raw;
         let time_ns = self.time(raw.time.as_ref(), "time")?;
-        let grid = self.grid(time_ns, StateWish::Carried)?;
+        let grid = self.grid(time_ns, Precondition::Carried)?;
         if grid.len() != 1 {
             return Err(wrong(
                 raw.act.span(),
