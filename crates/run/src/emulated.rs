@@ -16,7 +16,7 @@ use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
 use iodyno_target::TargetName;
 use iodyno_units::{OpKind, Precondition};
-use iodyno_workload::{Content, Pattern, Spec};
+use iodyno_workload::{Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -53,43 +53,41 @@ pub struct EmulatedVolume {
 impl EmulatedVolume {
     /// Its state when a cell with this workload starts: as the cell asks for it, otherwise as the volume's
     /// name has it.
-    fn before(&self, spec: &Spec, asked: Precondition, fill: Option<f64>) -> Preconditioned {
-        let asked = if asked == Precondition::Workload { self.state } else { asked };
-        let how = Written::of(asked, is_sequential(spec), block_bytes(spec));
-        Preconditioned { how, fill: fill.unwrap_or(self.fill) }
+    fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Preconditioned {
+        let how = match asked.precondition {
+            Precondition::Workload => self.state,
+            other => other,
+        };
+        let how = Written::of(how, is_sequential(spec), block_bytes(spec));
+        Preconditioned { how, fill: asked.fill.unwrap_or(self.fill) }
     }
 }
 
 impl Emulated {
-    /// The system as a cell with this workload finds it, if it asks for this state and this share of the
-    /// capacity.
-    pub fn before(&self, spec: &Spec, asked: Precondition, fill: Option<f64>) -> Arc<System> {
+    /// The system as a cell with this workload finds it.
+    pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
         for (volume, of) in system.volumes.iter_mut().zip(&self.volumes) {
-            volume.state = of.before(spec, asked, fill);
+            volume.state = of.before(spec, asked);
         }
         Arc::new(system)
     }
 
     /// The state that such a cell finds each volume in, in words.
-    pub(crate) fn states_for(
-        &self,
-        spec: &Spec,
-        asked: Precondition,
-        fill: Option<f64>,
-    ) -> Vec<String> {
-        self.volumes.iter().map(|volume| volume.before(spec, asked, fill).to_string()).collect()
+    pub(crate) fn states_for(&self, spec: &Spec, asked: &EmulationOptions) -> Vec<String> {
+        self.volumes.iter().map(|volume| volume.before(spec, asked).to_string()).collect()
     }
 
     /// The state that a cell which asks for none finds each volume in, in words, and whether the workload
     /// decided it.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
-        let states = self.states_for(spec, Precondition::Workload, None).into_iter();
-        let auto = |volume: &EmulatedVolume| match volume.state {
-            Precondition::Workload => " (auto)",
-            _ => "",
-        };
-        states.zip(&self.volumes).map(|(state, volume)| state + auto(volume)).collect()
+        let mut states = self.states_for(spec, &EmulationOptions::default());
+        for (state, volume) in states.iter_mut().zip(&self.volumes) {
+            if volume.state == Precondition::Workload {
+                state.push_str(" (auto)");
+            }
+        }
+        states
     }
 
     /// The medium of each volume, for what does not depend on its state.
@@ -200,7 +198,7 @@ mod tests {
         let spec = Spec::from_toml(&format!("schema = 1\n{text}")).unwrap();
         let asked = TargetName::parse("model:x").unwrap();
         let volume = EmulatedVolume { name: asked.to_string(), asked, state, fill: 1.0 };
-        volume.before(&spec, Precondition::Workload, None)
+        volume.before(&spec, &EmulationOptions::default())
     }
 
     /// What is written decides; only where nothing is written, what is read.
