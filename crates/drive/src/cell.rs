@@ -2,7 +2,7 @@
 //! they run, and puts the cell together, one for each target.
 
 use crate::clock::Clock;
-use crate::engine::{EngineKind, EngineOptions, Medium};
+use crate::engine::{EngineKind, Medium};
 use crate::model;
 use crate::plan::{
     CellPlan, DriveError, Observer, Progress, TargetPlan, Unobserved, active_range, blocks,
@@ -14,7 +14,7 @@ use iodyno_measure::{
     Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
 };
 use iodyno_units::OpKind;
-use iodyno_workload::{Content, Spec};
+use iodyno_workload::{CellSpec, Content, Spec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Runs one cell and gives its result for each target, in the plan's order. `stop` ends it early;
 /// what was counted until then is kept.
 pub fn drive_cell(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Cell>, DriveError> {
@@ -77,7 +77,7 @@ pub fn drive_cell(
         cell.evidence.hung.get_or_insert_default().add(&hung);
         cell.ended = Ended::Hung;
         // None of its workers may have said it.
-        let window_ns = end_ns.saturating_sub(start_ns + plan.spec.limits().ramp_ns);
+        let window_ns = end_ns.saturating_sub(start_ns + plan.cell.spec.limits().ramp_ns);
         cell.window_ns = cell.window_ns.max(window_ns);
     }
     let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u32);
@@ -90,35 +90,35 @@ pub fn drive_cell(
 }
 
 /// The targets of workers that never came back, one of each worker.
-fn stuck_workers(plan: &CellPlan<'_>, done: &[Done]) -> Vec<usize> {
-    let workers = plan.spec.threads();
+fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
+    let workers = plan.cell.spec.threads();
     let all = (0..plan.targets.len()).flat_map(|target| (0..workers).map(move |n| (target, n)));
     let back: BTreeSet<_> = done.iter().map(|one| (one.target, one.number)).collect();
     all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
 
 /// The cells to come, one for each target.
-pub(crate) fn empty_cells(plan: &CellPlan<'_>) -> Vec<Cell> {
+pub(crate) fn empty_cells(plan: &CellPlan) -> Vec<Cell> {
     plan.targets.iter().map(|target| empty_cell(plan, target)).collect()
 }
 
-fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
-    let spec = plan.spec;
+fn empty_cell(plan: &CellPlan, target: &TargetPlan) -> Cell {
+    let spec = &plan.cell.spec;
     Cell {
         key: CellKey {
-            name: plan.name.clone(),
+            name: plan.cell.name.clone(),
             target: target.name.clone(),
-            workload: plan.workload.clone(),
+            workload: plan.cell.workload.clone(),
             engine: target.engine.name().to_owned(),
             threads: spec.threads(),
             depth: spec.depth(),
             blocks: blocks(spec),
             offered_iops: offered_iops(spec),
-            seed: plan.seed,
+            seed: plan.cell.seed,
             place: plan.place.clone(),
-            repeat: plan.repeat,
+            repeat: plan.cell.repeat,
         },
-        interval_ns: plan.interval_ns,
+        interval_ns: plan.cell.interval_ns(),
         // Known before the first interval, so that a run that is killed says it too.
         evidence: Evidence {
             virtual_time: target.engine == EngineKind::Model,
@@ -137,13 +137,13 @@ struct Collected {
 
 /// Receives intervals and reports until every worker is done or given up.
 fn collect(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     team: &WorkerThreads,
     start_ns: u64,
     cells: &mut [Cell],
     observer: &mut dyn Observer,
 ) -> Collected {
-    let limits = plan.spec.limits();
+    let limits = plan.cell.spec.limits();
     let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
@@ -216,14 +216,14 @@ impl<'a> Gathering<'a> {
     }
 
     /// How far the cell is: since the ramp began, in its own time.
-    pub(crate) fn tick(&mut self, plan: &CellPlan<'_>, elapsed_ns: u64, errors: u64) {
-        let limits = plan.spec.limits();
+    pub(crate) fn tick(&mut self, plan: &CellPlan, elapsed_ns: u64, errors: u64) {
+        let limits = plan.cell.spec.limits();
         self.observer.tick(&Progress {
             elapsed_ns,
             total_ns: limits.time_ns.map(|t| limits.ramp_ns + t),
             ramping: elapsed_ns < limits.ramp_ns,
             latest: self.latest.finished(),
-            interval_ns: plan.interval_ns,
+            interval_ns: plan.cell.interval_ns(),
             errors,
         });
     }
@@ -264,26 +264,26 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
 }
 
 /// Puts the workers' reports into their targets' cells.
-pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell]) {
-    if let Some(walks) = plan.walks {
+pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
+    if let Some(walks) = &plan.walks {
         for one in &done {
             walks.keep(one.target, one.number, one.report.walked.clone());
         }
     }
     for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
         cell.evidence.in_process = target.engine.in_process();
-        let (start, end) = active_range(plan.spec, target.medium.capacity_bytes());
+        let (start, end) = active_range(&plan.cell.spec, target.medium.capacity_bytes());
         cell.evidence.active_start_bytes = Some(start);
         cell.evidence.active_bytes = end.saturating_sub(start);
         cell.evidence.content_reducible =
-            matches!(plan.spec.content(), Content::Compressible { .. } | Content::Zeroes);
+            matches!(plan.cell.spec.content(), Content::Compressible { .. } | Content::Zeroes);
         if let Medium::File(file) = &target.medium {
             cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
         }
     }
     let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
     // Flushes always go to kernel workers: they say nothing about reads and writes.
-    let flushes = plan.spec.issues(OpKind::Flush);
+    let flushes = plan.cell.spec.issues(OpKind::Flush);
     for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
@@ -344,8 +344,8 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         }
     }
     for (cell, fill) in cells.iter_mut().zip(fills) {
-        let proof = fill.map(|(map, bytes)| map.proof(plan.fill_passes.unwrap_or(1), bytes));
-        if plan.spec.issues(OpKind::Write) {
+        let proof = fill.map(|(map, bytes)| map.proof(plan.cell.fill_passes.unwrap_or(1), bytes));
+        if plan.cell.spec.issues(OpKind::Write) {
             cell.evidence.fill = proof;
         } else if let (Some(of), Some(proof)) = (&mut cell.evidence.verification, proof) {
             of.read_share = Some(proof.once_share);
@@ -390,22 +390,9 @@ pub fn calibrate(
         engine: EngineKind::Null,
         verify: None,
     };
-    let plan = CellPlan {
-        name: "calibration".to_owned(),
-        workload: "calibration".to_owned(),
-        spec: &spec,
-        seed,
-        repeat: 0,
-        targets: vec![target],
-        interval_ns: time_ns.max(1),
-        place: None,
-        errors_max: 0,
-        fill_passes: None,
-        clock,
-        options: EngineOptions::default(),
-        settle: None,
-        walks: None,
-    };
+    let cell =
+        CellSpec { seed, interval_ns: Some(time_ns.max(1)), ..CellSpec::new("calibration", spec) };
+    let plan = CellPlan { clock, ..CellPlan::new(cell, vec![target]) };
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;
     let cell = &cells[0];
     let ops = cell.total().ops();

@@ -1,7 +1,7 @@
 //! Issues a workload to an engine and records what comes back.
 //!
 //! The way of one operation: the source gives it when it is due, the engine carries it out, the recorder counts
-//! it, and the source hears that it has completed. A worker is a plain thread with a source, an engine and a recorder
+//! it, and the source is notified of its completion. A worker is a plain thread with a source, an engine and a recorder
 //! of its own; workers share nothing but a stop flag, an error count and, where asked, what their sources share (a
 //! sequential cursor) or a map of verified content.
 //!
@@ -16,6 +16,7 @@ mod in_flight;
 mod latency_breakdown;
 pub mod memory;
 mod model;
+pub mod parallel;
 mod plan;
 pub mod probe;
 mod recorder;
@@ -29,6 +30,6 @@ pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
 pub use model::{Carried, Modelled, drive_carried, drive_model};
 pub use plan::{
     CellPlan, DriveError, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Observer, Progress,
-    Settle, TargetPlan, Unobserved, active_range, blocks,
+    TargetPlan, Unobserved, active_range, blocks,
 };
 pub use sequential_cursors::Walks;

@@ -1,12 +1,12 @@
-//! What one cell is asked to be, and who watches it: the plan, the targets, the errors, the
-//! observer.
+//! What is driven, and what observes it: a cell with its targets, engines and clock; the errors; the observer.
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
 use crate::sequential_cursors::Walks;
 use crate::verify::VerifyMap;
+use iodyno_emulate::System;
 use iodyno_measure::{Cell, Interval, Place};
-use iodyno_workload::{ArrivalKind, Edge, Spec};
+use iodyno_workload::{ArrivalKind, CellSpec, Edge, Spec};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -27,67 +27,38 @@ pub struct TargetPlan {
     pub verify: Option<Arc<VerifyMap>>,
 }
 
-/// What to run.
+impl TargetPlan {
+    /// A volume of an emulated system in virtual time.
+    pub fn model(name: String, system: &Arc<System>, volume: u32) -> Self {
+        let medium = Medium::Model { system: Arc::clone(system), volume };
+        Self { name, medium, align_bytes: 512, engine: EngineKind::Model, verify: None }
+    }
+}
+
+/// A cell, with all that driving it needs.
 #[derive(Debug)]
-pub struct CellPlan<'a> {
-    /// Name within the run.
-    pub name: String,
-    /// Name of the workload.
-    pub workload: String,
-    /// The workload.
-    pub spec: &'a Spec,
-    /// Seed of all streams.
-    pub seed: u64,
-    /// Which repeat of the cell it is, from 0.
-    pub repeat: u32,
+pub struct CellPlan {
+    /// The cell.
+    pub cell: CellSpec,
+    /// Where in a method it stands.
+    pub place: Option<Place>,
     /// Targets; each gets the workload's workers for itself.
     pub targets: Vec<TargetPlan>,
-    /// Length of one interval of the series, ns.
-    pub interval_ns: u64,
-    /// Where in a method the cell stands.
-    pub place: Option<Place>,
-    /// The run stops when more operations than this have failed.
-    pub errors_max: u64,
-    /// It is a fill, or a pass of verification: each target is written, or read, in so many whole passes over
-    /// its active range, whatever the workload's own limits are, and the cells prove it by what completed.
-    /// The workload writes, or reads, blocks of one size, one after the other by a shared cursor, and does
-    /// nothing else.
-    pub fill_passes: Option<u8>,
     /// The stamps' clock.
     pub clock: Clock,
     /// Choices about the engines.
     pub options: EngineOptions,
-    /// When a cell in virtual time may end before its limits; never, without it. Real time takes no
-    /// notice of it.
-    pub settle: Option<Settle>,
     /// Where sequential walks go on from the cell before, and what they hand on; None for a cell that begins
     /// at the start of its range.
-    pub walks: Option<&'a Walks>,
+    pub walks: Option<Arc<Walks>>,
 }
 
-/// When a cell in virtual time has measured enough: its rate and its mean latency are known well enough
-/// and shown to be steady (by batch means, and without a trend or a break of the level). Its limits
-/// hold all the same.
-///
-/// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest: a whole number of intervals
-/// where `time_min_ns` is a multiple of two of them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settle {
-    /// Half of the width of the 95 % interval of the rate, and of the mean latency, may be this share of
-    /// it; above 0.
-    pub half_width_share_max: f64,
-    /// The shortest measured window, ns; rounded up to a multiple of `batches_min`.
-    pub time_min_ns: u64,
-    /// Batches that the shortest window is cut into: an even number from 20; [`Settle::BATCHES`] where
-    /// nothing else is wanted.
-    pub batches_min: u32,
-    /// The fewest operations that are measured, over all targets.
-    pub ops_min: u64,
-}
-
-impl Settle {
-    /// Enough for a trend to be told from noise.
-    pub const BATCHES: u32 = 64;
+impl CellPlan {
+    /// A cell of no method, by the system's clock.
+    pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
+        let (clock, options) = (Clock::system(), EngineOptions::default());
+        Self { cell, place: None, targets, clock, options, walks: None }
+    }
 }
 
 /// Why a cell could not be run.

@@ -57,16 +57,16 @@ pub(crate) struct WorkerThreads {
 
 /// Makes the workers' threads; they set themselves up and wait for the start.
 pub(crate) fn spawn_workers(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     stop: &Arc<AtomicBool>,
 ) -> Result<WorkerThreads, DriveError> {
-    let control = Arc::new(Control::new(Arc::clone(stop), plan.errors_max));
+    let control = Arc::new(Control::new(Arc::clone(stop), plan.cell.errors_max));
     let (interval_sender, intervals) = channel();
     let (message_sender, messages) = channel();
-    let workers = plan.spec.threads();
+    let workers = plan.cell.spec.threads();
     let (mut threads, mut numbers) = (Vec::new(), Vec::new());
     for (index, target) in plan.targets.iter().enumerate() {
-        let shared = shared(plan, target, plan.seed)?;
+        let shared = shared(plan, target, plan.cell.seed)?;
         if let Some(map) = &target.verify {
             map.begin_cell();
         }
@@ -76,8 +76,8 @@ pub(crate) fn spawn_workers(
                 number,
                 target: target.clone(),
                 options: plan.options,
-                block_bytes_max: plan.spec.max_data_bytes(),
-                fills: plan.spec.issues(OpKind::Write),
+                block_bytes_max: plan.cell.spec.max_data_bytes(),
+                fills: plan.cell.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
             let worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
@@ -102,16 +102,16 @@ pub(crate) fn spawn_workers(
 
 /// What the workers of a target have in common.
 pub(crate) fn shared(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     target: &TargetPlan,
     seed: u64,
 ) -> Result<Arc<Shared>, DriveError> {
     let geometry = Geometry {
         capacity_bytes: target.medium.capacity_bytes(),
         align_bytes: target.align_bytes,
-        workers: plan.spec.threads(),
+        workers: plan.cell.spec.threads(),
     };
-    Shared::new(plan.spec, seed, &geometry)
+    Shared::new(&plan.cell.spec, seed, &geometry)
         .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
 }
 
@@ -120,36 +120,41 @@ fn share_of(total: u64, workers: u32, number: u32) -> u64 {
 }
 
 fn build_worker(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     target: usize,
     number: u32,
     shared: &Arc<Shared>,
     control: &Arc<Control>,
     sender: &Sender<IntervalMessage>,
 ) -> Worker<WorkloadSource> {
-    let (source, slots) = source(plan, target, shared, plan.seed, number);
+    let (source, slots) = source(plan, target, shared, plan.cell.seed, number);
     Worker {
         control: Arc::clone(control),
         limits: limits(plan, shared, number),
         clock: plan.clock,
         source,
-        filler: Some(Filler::new(plan.spec, plan.seed, number)),
+        filler: Some(Filler::new(&plan.cell.spec, plan.cell.seed, number)),
         verify: plan.targets[target].verify.clone(),
         coverage: coverage(plan, target, shared),
-        recorder: Recorder::new(target, is_open(plan.spec), plan.interval_ns, sender.clone()),
+        recorder: Recorder::new(
+            target,
+            is_open(&plan.cell.spec),
+            plan.cell.interval_ns(),
+            sender.clone(),
+        ),
         slots,
     }
 }
 
 /// What worker number `number` of a target issues and when, and the most operations that it has in flight.
 pub(crate) fn source(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     target: usize,
     shared: &Arc<Shared>,
     seed: u64,
     number: u32,
 ) -> (WorkloadSource, u32) {
-    let spec = plan.spec;
+    let spec = &plan.cell.spec;
     let slots = if !plan.targets[target].engine.queues() {
         1
     } else if is_open(spec) {
@@ -158,27 +163,27 @@ pub(crate) fn source(
         spec.depth()
     };
     let mut stream = Stream::new(shared, number);
-    if let Some(walks) = plan.walks {
+    if let Some(walks) = &plan.walks {
         walks.go_on(target, number, &mut stream);
     }
     (WorkloadSource::new(spec, seed, number, slots, stream), slots)
 }
 
 /// When worker number `number` of a target ends: its share of what the target's workers do.
-pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limits {
-    let (limits, workers) = (plan.spec.limits(), plan.spec.threads());
+pub(crate) fn limits(plan: &CellPlan, shared: &Shared, number: u32) -> Limits {
+    let (limits, workers) = (plan.cell.spec.limits(), plan.cell.spec.threads());
     let within = |ops: Option<u64>, bytes: Option<u64>| {
         let ops_max = ops.unwrap_or(u64::MAX);
         let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
         Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, share }
     };
-    if let Some(passes) = plan.fill_passes {
+    if let Some(passes) = plan.cell.fill_passes {
         // In whole blocks, so that the workers together end where a pass does.
-        let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
+        let block_bytes = u64::from(plan.cell.spec.max_data_bytes()).max(1);
         let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
         let blocks = share_of(blocks, workers, number);
         // Of a pass of verification, a block that can't be read counts too: it is not read again.
-        let reads = !plan.spec.issues(OpKind::Write);
+        let reads = !plan.cell.spec.issues(OpKind::Write);
         let (ops, bytes) =
             if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
         return within(ops, bytes);
@@ -188,16 +193,13 @@ pub(crate) fn limits(plan: &CellPlan<'_>, shared: &Shared, number: u32) -> Limit
 }
 
 /// An empty map of the active range, where it is to be proven what is written.
-pub(crate) fn coverage(
-    plan: &CellPlan<'_>,
-    target: usize,
-    shared: &Shared,
-) -> Option<Box<Coverage>> {
-    plan.fill_passes?;
+pub(crate) fn coverage(plan: &CellPlan, target: usize, shared: &Shared) -> Option<Box<Coverage>> {
+    plan.cell.fill_passes?;
     let (start_bytes, _) = shared.active_bytes();
     // A rest that is shorter than a block is never written, and shall be seen to be missing.
-    let (_, end_bytes) = active_range(plan.spec, plan.targets[target].medium.capacity_bytes());
-    let block_bytes = u64::from(plan.spec.max_data_bytes()).max(1);
+    let (_, end_bytes) =
+        active_range(&plan.cell.spec, plan.targets[target].medium.capacity_bytes());
+    let block_bytes = u64::from(plan.cell.spec.max_data_bytes()).max(1);
     Some(Box::new(Coverage::new(start_bytes, end_bytes, block_bytes)))
 }
 
@@ -393,9 +395,9 @@ impl WorkerThreads {
 
     /// Makes workers that wait for a completion look whether they shall end. Those of engines that wait in the
     /// operation itself are left alone: it could fail by that.
-    pub(crate) fn wake(&self, plan: &CellPlan<'_>) {
+    pub(crate) fn wake(&self, plan: &CellPlan) {
         let signal = wake_signal();
-        let workers = plan.spec.threads() as usize;
+        let workers = plan.cell.spec.threads() as usize;
         for (index, thread) in self.threads.iter().enumerate() {
             let engine = plan.targets[index / workers].engine;
             let waits = matches!(engine, EngineKind::Uring | EngineKind::Libaio | EngineKind::Nbd);
@@ -435,10 +437,7 @@ fn panicked(panic: &(dyn Any + Send)) -> io::Error {
 }
 
 /// Waits until every worker is set up; false: the cell was stopped before.
-pub(crate) fn wait_until_ready(
-    plan: &CellPlan<'_>,
-    team: &WorkerThreads,
-) -> Result<bool, DriveError> {
+pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<bool, DriveError> {
     let mut ready = 0;
     while ready < team.threads.len() {
         let (target, source) = match team.messages.recv() {
@@ -465,7 +464,7 @@ pub(crate) fn wait_until_ready(
     Ok(true)
 }
 
-fn set_up_error(plan: &CellPlan<'_>, target: usize, source: io::Error) -> DriveError {
+fn set_up_error(plan: &CellPlan, target: usize, source: io::Error) -> DriveError {
     let plan = &plan.targets[target];
     let hint = match (plan.engine, source.raw_os_error()) {
         (EngineKind::Uring, Some(libc::EPERM | libc::ENOSYS)) => {

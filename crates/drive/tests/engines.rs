@@ -5,13 +5,13 @@ use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;
 use iodyno_drive::verify::VerifyMap;
 use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, EngineOptions, FileMedium, Medium, Observer, TargetPlan,
-    Unobserved, Walks, drive_cell,
+    CellPlan, DriveError, EngineKind, FileMedium, Medium, Observer, TargetPlan, Unobserved, Walks,
+    drive_cell,
 };
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, ErrorKind, Finding, Interval, SpentOf};
 use iodyno_units::{Op, OpKind};
-use iodyno_workload::{Content, Spec};
+use iodyno_workload::{CellSpec, Content, Spec};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn scratch(bytes: u64) -> File {
     file
 }
 
-fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
+fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan {
     let verify = |medium: &Medium| {
         let unit_bytes = spec.verify_unit_bytes();
         let map = VerifyMap::new(medium.capacity_bytes(), unit_bytes, 1, (None, false, true));
@@ -56,22 +56,10 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan<'_> {
         align_bytes: 512,
         engine,
     });
-    CellPlan {
-        name: "cell".to_owned(),
-        workload: "cell".to_owned(),
-        spec,
-        seed: 7,
-        repeat: 0,
-        targets: targets.collect(),
-        interval_ns: 20_000_000,
-        place: None,
-        errors_max: u64::MAX,
-        fill_passes: None,
-        clock: Clock::new(),
-        options: EngineOptions::default(),
-        settle: None,
-        walks: None,
-    }
+    let interval_ns = Some(20_000_000);
+    let cell = CellSpec::new("cell", spec.clone());
+    let cell = CellSpec { seed: 7, interval_ns, errors_max: u64::MAX, ..cell };
+    CellPlan { clock: Clock::new(), ..CellPlan::new(cell, targets.collect()) }
 }
 
 fn run(spec: &Spec, medium: Medium, engine: EngineKind) -> Cell {
@@ -100,7 +88,7 @@ fn sequential_cells_go_on_where_the_one_before_ended() {
              [limits]\nops = 120\nramp = \"0s\""
         ));
         let region = Arc::new(Region::new(240 * 4096).unwrap());
-        let walks = Walks::default();
+        let walks = Arc::new(Walks::default());
         let written = || {
             // SAFETY: no worker is left.
             let bytes = unsafe { std::slice::from_raw_parts(region.start(), region.len()) };
@@ -108,7 +96,7 @@ fn sequential_cells_go_on_where_the_one_before_ended() {
         };
         for (walked, total) in [(Some(&walks), 120), (Some(&walks), 240), (None, 240)] {
             let mut plan = plan(&spec, vec![(Medium::Ram(Arc::clone(&region)), EngineKind::Ram)]);
-            plan.walks = walked;
+            plan.walks = walked.map(Arc::clone);
             let stop = Arc::new(AtomicBool::new(false));
             drive_cell(&plan, &stop, &mut Unobserved).unwrap();
             assert_eq!(written(), total, "{addresses}");
@@ -327,7 +315,7 @@ fn no_space_is_counted_by_kind_and_stops_the_run() {
         ));
         let file = File::options().read(true).write(true).open("/dev/full").unwrap();
         let mut plan = plan(&spec, vec![(medium(file, MIB), engine)]);
-        plan.errors_max = 50;
+        plan.cell.errors_max = 50;
         let stop = Arc::new(AtomicBool::new(false));
         let cells = drive_cell(&plan, &stop, &mut Unobserved).unwrap();
         assert_eq!(cells[0].ended, Ended::Errors, "{engine:?}");
@@ -535,7 +523,7 @@ fn writes_that_hang_are_in_doubt() {
 fn a_worker_that_panics_ends_the_cell() {
     let spec = spec("mix = { read = 1 }\nthreads = 2\n[limits]\ntime = \"10s\"\n");
     let mut plan = plan(&spec, vec![(Medium::Null(MIB), EngineKind::Null)]);
-    plan.interval_ns = 0;
+    plan.cell.interval_ns = Some(0);
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved).unwrap();
     assert_eq!(cells[0].ended, Ended::Errors);
     let why = &cells[0].facts["failure"];

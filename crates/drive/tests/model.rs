@@ -2,19 +2,18 @@
 //! recorders, assembly. The device is the plainest that there is: one I/O at a time takes as long
 //! as any other, which the tests measure first; what follows from that they calculate.
 
-use iodyno_drive::clock::Clock;
 use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Observer, Progress, Settle,
-    TargetPlan, Unobserved, Walks, drive_cell, drive_model,
+    CellPlan, DriveError, Medium, Modelled, Observer, Progress, TargetPlan, Unobserved, Walks,
+    drive_cell, drive_model,
 };
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
-    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Written,
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Preconditioned, Slots, Written,
 };
 use iodyno_measure::verdict::{Level, Verdict, judge};
 use iodyno_measure::{Cell, Ended, Interval};
 use iodyno_units::OpKind;
-use iodyno_workload::Spec;
+use iodyno_workload::{CellSpec, Settle, Spec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -53,7 +52,7 @@ fn system(volumes: u32) -> Arc<System> {
         protected: false,
     };
     let device = Device { name: "plain".to_owned(), kind: Kind::Memory(Box::new(memory)) };
-    let state = Precondition { how: Written::Sequential, fill: 1.0 };
+    let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
     let mut system = System::new("plain", host());
     for number in 0..volumes {
         system.add_device(device.clone(), state, number % 4);
@@ -65,30 +64,11 @@ fn spec(text: &str) -> Spec {
     Spec::from_toml(&format!("schema = 1\n{text}")).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
-fn plan<'a>(spec: &'a Spec, system: &Arc<System>) -> CellPlan<'a> {
-    let targets = (0..system.volumes.len() as u32).map(|volume| TargetPlan {
-        name: format!("model:plain#{volume}"),
-        medium: Medium::Model { system: Arc::clone(system), volume },
-        align_bytes: 512,
-        engine: EngineKind::Model,
-        verify: None,
-    });
-    CellPlan {
-        name: "cell".to_owned(),
-        workload: "cell".to_owned(),
-        spec,
-        seed: 7,
-        repeat: 0,
-        targets: targets.collect(),
-        interval_ns: 20_000_000,
-        place: None,
-        errors_max: 0,
-        fill_passes: None,
-        clock: Clock::new(),
-        options: EngineOptions::default(),
-        settle: None,
-        walks: None,
-    }
+fn plan(spec: &Spec, system: &Arc<System>) -> CellPlan {
+    let target = |volume| TargetPlan::model(format!("model:plain#{volume}"), system, volume);
+    let interval_ns = Some(20_000_000);
+    let cell = CellSpec { seed: 7, interval_ns, ..CellSpec::new("cell", spec.clone()) };
+    CellPlan::new(cell, (0..system.volumes.len() as u32).map(target).collect())
 }
 
 fn modelled(text: &str, volumes: u32) -> Modelled {
@@ -180,18 +160,18 @@ fn sequential_cells_go_on_where_the_one_before_ended() {
     let spec = spec(
         "threads = 2\nblock = \"4KiB\"\n[mix]\nread = 1\n[read]\naddresses = { pattern = \"sequential\" }\n[limits]\nops = 200\nramp = \"0s\"",
     );
-    let (system, walks) = (system(2), Walks::default());
+    let (system, walks) = (system(2), Arc::new(Walks::default()));
     let run = |walks| {
         let plan = CellPlan { walks, ..plan(&spec, &system) };
         drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap();
     };
     let came = |target, worker| walks.of(target, worker)[0];
-    run(Some(&walks));
+    run(Some(Arc::clone(&walks)));
     // Half of the range is the second worker's: 64 MiB are 16384 blocks.
     let first = [came(0, 0), came(0, 1), came(1, 0), came(1, 1)];
     assert_eq!(first, [100, 8292, 100, 8292]);
     run(None);
-    run(Some(&walks));
+    run(Some(Arc::clone(&walks)));
     assert_eq!([came(0, 0), came(0, 1), came(1, 0), came(1, 1)], [200, 8392, 200, 8392]);
 }
 
@@ -336,7 +316,7 @@ fn equal_plans_give_equal_cells() {
     assert_eq!((&a.cells, a.completions), (&b.cells, b.completions));
     let spec = spec(text);
     let mut other = plan(&spec, &system(3));
-    other.seed = 8;
+    other.cell.seed = 8;
     let c = drive_model(&other, &AtomicBool::new(false), &mut Unobserved).unwrap();
     assert_ne!(a.cells, c.cells);
     // Targets do not march in step either.
@@ -430,7 +410,7 @@ fn a_fresh_device_is_not_taken_for_a_full_one() {
         (Written::Sequential, 0.5, "active = \"0..32MiB\"\n", 1.0),
         (Written::Random { block_bytes: 4096 }, 0.5, "active = \"16MiB..48MiB\"\n", 0.5),
     ] {
-        fresh.volumes[0].state = Precondition { how, fill };
+        fresh.volumes[0].state = Preconditioned { how, fill };
         let system = Arc::new(fresh.clone());
         let spec = spec(&format!("{active}[mix]\nread = 1\n[limits]\nops = 10\nramp = \"0s\""));
         let plan = plan(&spec, &system);
@@ -450,7 +430,8 @@ fn settled(text: &str, half_width_share_max: f64) -> Cell {
         batches_min: Settle::BATCHES,
         ops_min: 1000,
     };
-    let plan = CellPlan { settle: Some(settle), ..plan(&spec, &system(1)) };
+    let mut plan = plan(&spec, &system(1));
+    plan.cell.emulation.settle = Some(settle);
     drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap().cells.remove(0)
 }
 

@@ -15,7 +15,7 @@ use crate::hdd::Hdd;
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
 use crate::request::State;
-use crate::spec::{self, Host, Kind, Precondition};
+use crate::spec::{self, Host, Kind, Preconditioned};
 use crate::usage::{Phase, Resource};
 use iodyno_units::IoError;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl Part {
     /// The part `id` of a machine, written so before.
     pub(crate) fn new(
         (id, spec): (PartId, &spec::Part),
-        before: &Precondition,
+        before: &Preconditioned,
         (host, seed): (&Host, u64),
         population: &mut Population,
         core: &mut Core,

@@ -6,11 +6,13 @@
 mod system;
 
 use crate::disk::DiskSpec;
+use core::fmt;
+use iodyno_units::{Precondition, human};
 pub use system::{Part, PlacedDevice, System, Volume};
 
-/// What a device went through before the machine starts.
+/// What a device went through before the machine starts: a [`Precondition`] with all that it leaves to the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Precondition {
+pub struct Preconditioned {
     /// How it was written.
     pub how: Written,
     /// Which share of its capacity was written, 0 to 1.
@@ -29,6 +31,36 @@ pub enum Written {
         /// Size of one write.
         block_bytes: u32,
     },
+}
+
+impl Written {
+    /// What `asked` stands for, where the workload goes through the device in order, or else at random in blocks
+    /// of so many bytes.
+    pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
+        match asked {
+            Precondition::Fresh => Self::Fresh,
+            Precondition::Sequential => Self::Sequential,
+            Precondition::Random { block_bytes: Some(block_bytes) } => Self::Random { block_bytes },
+            Precondition::Workload | Precondition::Carried if in_order => Self::Sequential,
+            Precondition::Random { .. } | Precondition::Workload | Precondition::Carried => {
+                Self::Random { block_bytes }
+            }
+        }
+    }
+}
+
+/// `random in 4 KiB blocks, 50 % full`.
+impl fmt::Display for Preconditioned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.how {
+            Written::Fresh => return f.write_str("fresh"),
+            Written::Sequential => f.write_str("sequential")?,
+            Written::Random { block_bytes } => {
+                write!(f, "random in {} blocks", human::size(block_bytes.into()))?;
+            }
+        }
+        if self.fill < 1.0 { write!(f, ", {} % full", self.fill * 100.0) } else { Ok(()) }
+    }
 }
 
 /// The server.

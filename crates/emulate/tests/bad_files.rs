@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use iodyno_catalog::{File, FileError, Problem};
 use iodyno_emulate::describe;
-use iodyno_emulate::spec::{Device, Precondition, System, Written};
+use iodyno_emulate::spec::{Device, Preconditioned, System, Written};
 
 fn file(text: &str) -> File {
     File { origin: "my/device.toml".to_owned(), name: "mine".to_owned(), text: text.into() }
@@ -156,8 +156,8 @@ fn every_rule_of_population_is_told_at_its_line() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-fn flash_dimm(name: &str, text: &str) -> (Device, Precondition) {
-    let state = Precondition { how: Written::Fresh, fill: 0.0 };
+fn flash_dimm(name: &str, text: &str) -> (Device, Preconditioned) {
+    let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
     (describe::device(name, text).unwrap().device, state)
 }
 
@@ -171,7 +171,7 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
     let system = describe::system("mine", SYSTEM).unwrap();
-    let state = Precondition { how: Written::Fresh, fill: 0.0 };
+    let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
     let memory = describe::device("memory", MEMORY).unwrap().device;
     let pair = [flash_dimm("dimm", FLASH), (memory, state)];
     let devices = (0..12).map(|i| pair[i % 2].clone()).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
 use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, Source};
-use iodyno_emulate::spec::{self, Flash, Precondition, System, Written};
+use iodyno_emulate::spec::{self, Flash, Preconditioned, System, Written};
 
 fn drawn<T>(file: &File, read: Result<T, Vec<FileError>>) -> T {
     read.unwrap_or_else(|errors| {
@@ -24,7 +24,7 @@ fn system(name: &str) -> DescribedSystem {
     drawn(&file, describe::system(name, &file.text))
 }
 
-const FRESH: Precondition = Precondition { how: Written::Fresh, fill: 0.0 };
+const FRESH: Preconditioned = Preconditioned { how: Written::Fresh, fill: 0.0 };
 
 #[test]
 fn every_device_stands_in_its_system() {

@@ -9,7 +9,7 @@ use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_notebook::{Notebook, Status};
 use iodyno_report::terminal::Style;
-use iodyno_run::{CellRequest, MethodRequest, Resume, whole_steps};
+use iodyno_run::{MethodRequest, Resume, whole_steps};
 use iodyno_target::TargetName;
 use iodyno_units::human;
 use std::collections::BTreeMap;
@@ -216,7 +216,7 @@ pub(crate) fn request(
 
 /// Refuses a scale that leaves a cell too little time to measure anything.
 fn refuse_small_scale(scale: f64, whole: &Method) -> Result<(), Failure> {
-    let times = whole.all_cells().into_iter().filter_map(|(_, spec)| spec.limits().time_ns);
+    let times = whole.all_cells().into_iter().filter_map(|cell| cell.spec.limits().time_ns);
     let Some(shortest_ns) = times.min().filter(|ns| *ns > CELL_NS_MIN) else { return Ok(()) };
     if shortest_ns as f64 * scale >= CELL_NS_MIN as f64 {
         return Ok(());
@@ -263,15 +263,6 @@ fn targets_of(name: &TargetName) -> u32 {
         TargetName::Model(model) => model.count,
         _ => 1,
     }
-}
-
-/// All that a method may issue.
-pub(crate) fn cells(method: &Method) -> Vec<CellRequest> {
-    method
-        .all_cells()
-        .into_iter()
-        .map(|(name, spec)| CellRequest { name, spec, fill_passes: None })
-        .collect()
 }
 
 /// The first error at its place; what is wrong with a choice has none.
@@ -367,7 +358,7 @@ pub(crate) fn resume(
         .collect();
     let resume = Resume { id: run.id.clone(), cells, capacities_bytes };
     let method = request(source, flags, Some(resume))?;
-    let all = self::cells(&method.method);
+    let all = method.method.all_cells();
     let mut request = base(flags, cli, &words, (run.head.name, all, Some(method)))?;
     request.notebook = Some(path);
     request.seed = run.head.seed;

@@ -7,9 +7,10 @@ use crate::failure::Failure;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{DescribedDevice, DescribedSystem};
-use iodyno_emulate::spec::{Attach, Device, Kind, Precondition, Written};
-use iodyno_run::{Emulated, EmulatedState, EmulatedVolume, in_words};
-use iodyno_target::{ModelName, ModelState, TargetName};
+use iodyno_emulate::spec::{Attach, Device, Kind, Preconditioned, Written};
+use iodyno_run::{Emulated, EmulatedVolume};
+use iodyno_target::{ModelName, TargetName};
+use iodyno_units::Precondition;
 use look_up::{Found, look_up};
 use std::collections::BTreeMap;
 
@@ -150,7 +151,7 @@ fn populate(
     devices: Vec<Device>,
     volumes: Vec<EmulatedVolume>,
 ) -> Result<Emulated, Failure> {
-    let fresh = |fill| Precondition { how: Written::Fresh, fill };
+    let fresh = |fill| Preconditioned { how: Written::Fresh, fill };
     let devices = devices.into_iter().zip(&volumes).map(|(d, v)| (d, fresh(v.fill))).collect();
     let system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
@@ -162,15 +163,7 @@ fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),
         name: name.volume(number),
-        state: match name.state {
-            ModelState::Auto => EmulatedState::Auto,
-            ModelState::Fresh => EmulatedState::Given(Written::Fresh),
-            ModelState::Sequential => EmulatedState::Given(Written::Sequential),
-            ModelState::Random { block_bytes: None } => EmulatedState::Random,
-            ModelState::Random { block_bytes: Some(block_bytes) } => {
-                EmulatedState::Given(Written::Random { block_bytes })
-            }
-        },
+        state: name.state,
         fill: name.fill(),
     }
 }
@@ -206,10 +199,13 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, Failure> {
 
 /// What was done to a volume before, for people who do not run a workload yet.
 pub(crate) fn state_in_words(volume: &EmulatedVolume) -> String {
-    let fill = volume.fill;
     match volume.state {
-        EmulatedState::Auto => "auto: as each workload would leave the device itself".to_owned(),
-        EmulatedState::Random => "random in each workload's own blocks".to_owned(),
-        EmulatedState::Given(how) => in_words(&Precondition { how, fill }),
+        Precondition::Workload => "auto: as each workload would leave the device itself".to_owned(),
+        Precondition::Random { block_bytes: None } => {
+            "random in each workload's own blocks".to_owned()
+        }
+        given => {
+            Preconditioned { how: Written::of(given, false, 0), fill: volume.fill }.to_string()
+        }
     }
 }

@@ -9,9 +9,9 @@ use crate::{
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_report::terminal::{self, Style};
 use iodyno_report::{RunVerdict, json, thresholds};
-use iodyno_run::{CellRequest, MethodRequest, Request};
+use iodyno_run::{MethodRequest, Request};
 use iodyno_units::text::clean;
-use iodyno_workload::{Process, Spec};
+use iodyno_workload::{CellSpec, Process, Spec};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -131,7 +131,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     if let Some(source) = method::source(flags)? {
         let name = source.name.clone();
         let method = method::request(source, flags, None)?;
-        let cells = method::cells(&method.method);
+        let cells = method.method.all_cells();
         return base(flags, cli, words, (name, cells, Some(method)));
     }
     method_flags::refuse_of_methods(flags)?;
@@ -140,7 +140,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     for (name, spec) in members {
         let spec =
             overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        cells.push(CellRequest { name, spec, fill_passes: None });
+        cells.push(CellSpec::new(name, spec));
     }
     base(flags, cli, words, (name, cells, None))
 }
@@ -164,7 +164,7 @@ pub(crate) fn base(
     flags: &Run,
     cli: &Cli,
     words: &[OsString],
-    (name, cells, method): (String, Vec<CellRequest>, Option<MethodRequest>),
+    (name, cells, method): (String, Vec<CellSpec>, Option<MethodRequest>),
 ) -> Result<Request, Failure> {
     let notebook =
         if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };

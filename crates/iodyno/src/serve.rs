@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::{complain, model, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
-use iodyno_emulate::spec::{self, Kind, Precondition, Written};
+use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, PartId, System};
 use iodyno_live::control::Control;
 use iodyno_live::fault_command::{self, Ask};
@@ -30,7 +30,6 @@ use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
-use iodyno_run::EmulatedState;
 use iodyno_target::TargetName;
 use iodyno_target::output::remove_begun;
 use iodyno_units::human;
@@ -173,13 +172,8 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     // Connections have workers, whether they come or not: none shall crowd the driver's threads.
     system.host.cores_per_socket += WORKERS * system.volumes.len() as u32;
     for (volume, asked) in system.volumes.iter_mut().zip(&emulated.volumes) {
-        let how = match asked.state {
-            EmulatedState::Given(how) => how,
-            EmulatedState::Auto | EmulatedState::Random => {
-                Written::Random { block_bytes: BLOCK_BYTES }
-            }
-        };
-        volume.state = Precondition { how, fill: asked.fill };
+        let how = Written::of(asked.state, false, BLOCK_BYTES);
+        volume.state = Preconditioned { how, fill: asked.fill };
     }
     for placed in system.devices_mut() {
         if let Kind::Flash(flash) = &mut placed.device.kind

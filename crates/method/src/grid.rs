@@ -1,7 +1,7 @@
 //! A grid: a workload over some axes, and the order in which its points come.
 
 use crate::axis::{Axis, AxisKind, Value, applied};
-use iodyno_units::rng;
+use iodyno_units::{Precondition, rng};
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
@@ -16,18 +16,6 @@ pub enum Order {
     Abba,
 }
 
-/// In which state an emulated device is when a cell starts. A real one is as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateWish {
-    /// What the cell's own workload makes of it after long, constructed: the device's workload-dependent
-    /// preconditioning.
-    Own,
-    /// Out of the box.
-    Fresh,
-    /// As the cell before left it.
-    Carried,
-}
-
 /// A workload over some axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
@@ -38,8 +26,8 @@ pub struct Grid {
     pub axes: Vec<Axis>,
     /// Measured time of a cell, ns.
     pub time_ns: u64,
-    /// See the type.
-    pub state: StateWish,
+    /// In which state a cell finds an emulated device.
+    pub state: Precondition,
     /// Cells may end early where their steady state is proven (virtual time): not those whose tail is wanted.
     pub settles: bool,
     /// The stage whose most IOPS is 100 % for rates that are shares.

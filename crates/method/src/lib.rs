@@ -30,7 +30,7 @@ pub use budget::Budget;
 pub use choice::{Choice, MethodSource};
 pub use completed_step::{Done, Figures};
 pub use findings::{Findings, findings};
-pub use grid::{Grid, Order, Point, StateWish};
+pub use grid::{Grid, Order, Point};
 pub use next_step::Method;
 pub use prologue::Prologue;
 pub use stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};

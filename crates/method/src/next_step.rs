@@ -4,14 +4,15 @@
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::completed_step::{Done, Figures};
-use crate::grid::{Grid, StateWish};
+use crate::grid::Grid;
 use crate::rules;
 use crate::stage::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
 use iodyno_measure::{Place, Role, Threshold};
-use iodyno_workload::Spec;
+use iodyno_units::Precondition;
+use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
 /// Operations of a cell at least: enough for a 99.9th percentile.
 const SETTLE_OPS: u64 = 12_000;
@@ -44,12 +45,12 @@ impl Method {
         rules::workloads_named(text)
     }
 
-    /// Every workload that may be issued, by name: to see beforehand whether it fits the targets, and what
+    /// Every cell that may be issued, without its place: to see beforehand whether it fits the targets, and what
     /// it may destroy.
-    pub fn all_cells(&self) -> Vec<(String, Spec)> {
+    pub fn all_cells(&self) -> Vec<CellSpec> {
         let mut all = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
-            let mut add = |name: String, spec: &Spec| all.push((name, spec.clone()));
+            let mut add = |name: String, spec: &Spec| all.push(CellSpec::new(name, spec.clone()));
             match &stage.act {
                 Act::Purge | Act::Wait { .. } => {}
                 Act::Fill(fill) => add(stage.name.clone(), &fill.spec),
@@ -103,7 +104,7 @@ impl Method {
 
     /// Whether some stage leaves the device as the cell before left it.
     pub fn carries_state(&self) -> bool {
-        self.grids().any(|grid| grid.state == StateWish::Carried)
+        self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
     /// Whether `purge` is among its stages.
@@ -188,13 +189,11 @@ impl Method {
                 let stage = &self.stages[of].name;
                 return Err(format!(
                     "{}: nothing completed in `{stage}`, whose IOPS are 100 %",
-                    step.name
+                    step.cell.name
                 ));
             }
-            step.spec = step
-                .spec
-                .with_rate(most * share, None)
-                .map_err(|e| format!("{}: {e}", step.name))?;
+            let spec = step.cell.spec.with_rate(most * share, None);
+            step.cell.spec = spec.map_err(|e| format!("{}: {e}", step.cell.name))?;
         }
         Ok(Some(Step::Cell(Box::new(step))))
     }
@@ -221,16 +220,10 @@ impl Method {
         let chosen = grid.point(index)?;
         place.at.extend(chosen.words);
         let spec = chosen.spec.with_time(points.time_ns)?;
-        Ok(Some(Step::Cell(Box::new(CellStep {
-            place,
-            name: format!("{} {}", which.name(), chosen.name),
-            spec,
-            state: grid.state,
-            fill: chosen.fill,
-            targets: chosen.targets,
-            then_wait_ns: 0,
-            settle_ops: (grid.state == StateWish::Own).then_some(TAIL_OPS),
-        }))))
+        let mut cell = CellSpec::new(format!("{} {}", which.name(), chosen.name), spec);
+        cell.emulation = emulation(grid.state, chosen.fill, Some(TAIL_OPS));
+        let step = CellStep { cell, place, targets: chosen.targets, then_wait_ns: 0 };
+        Ok(Some(Step::Cell(Box::new(step))))
     }
 
     /// The point of an earlier stage that is meant.
@@ -336,29 +329,26 @@ pub(crate) fn load_points(
 fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
     let point = grid.point(index)?;
     place.at = point.words;
-    Ok(CellStep {
-        place,
-        name: point.name,
-        spec: point.spec,
-        state: grid.state,
-        fill: point.fill,
-        targets: point.targets,
-        then_wait_ns: 0,
-        settle_ops: (grid.settles && grid.state == StateWish::Own).then_some(SETTLE_OPS),
-    })
+    let mut cell = CellSpec::new(point.name, point.spec);
+    cell.emulation = emulation(grid.state, point.fill, grid.settles.then_some(SETTLE_OPS));
+    Ok(CellStep { cell, place, targets: point.targets, then_wait_ns: 0 })
 }
 
 fn before_step(spec: &Spec, place: Place) -> Step {
-    Step::Cell(Box::new(CellStep {
-        name: before_name(place.stage as usize),
-        place,
-        spec: spec.clone(),
-        state: StateWish::Own,
-        fill: None,
-        targets: None,
-        then_wait_ns: 0,
-        settle_ops: Some(SETTLE_OPS),
-    }))
+    let mut cell = CellSpec::new(before_name(place.stage as usize), spec.clone());
+    cell.emulation = emulation(Precondition::Workload, None, Some(SETTLE_OPS));
+    Step::Cell(Box::new(CellStep { cell, place, targets: None, then_wait_ns: 0 }))
+}
+
+/// A cell of a state that does not change may end early, once its steady state is proven and it has so many
+/// operations.
+fn emulation(
+    precondition: Precondition,
+    fill: Option<f64>,
+    settle_ops: Option<u64>,
+) -> EmulationOptions {
+    let settle_ops = settle_ops.filter(|_| precondition == Precondition::Workload);
+    EmulationOptions { precondition, fill, settle: settle_ops.map(Settle::to_1_percent) }
 }
 
 /// What was tracked, round by round, as far as rounds are whole.

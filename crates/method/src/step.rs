@@ -1,8 +1,7 @@
 //! One step of a method, ready to be carried out.
 
-use crate::grid::StateWish;
 use iodyno_measure::Place;
-use iodyno_workload::Spec;
+use iodyno_workload::{CellSpec, Spec};
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,24 +46,15 @@ impl Step {
     }
 }
 
-/// One cell.
+/// One cell, and where and when it is issued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellStep {
+    /// The cell, without a seed of its own.
+    pub cell: CellSpec,
     /// Its place in the method.
     pub place: Place,
-    /// Name for people and for the record.
-    pub name: String,
-    /// The workload, with its time.
-    pub spec: Spec,
-    /// The state of an emulated device.
-    pub state: StateWish,
-    /// Which share of an emulated device was written before; None for all.
-    pub fill: Option<f64>,
     /// How many targets work, from the first; None for all.
     pub targets: Option<u32>,
     /// Nothing to do after it for so long, ns.
     pub then_wait_ns: u64,
-    /// In virtual time it may end early once its steady state is proven and it has so many operations: a
-    /// cell of a state that does not change. None for one that runs its time.
-    pub settle_ops: Option<u64>,
 }

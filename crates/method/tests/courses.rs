@@ -20,7 +20,9 @@ fn method(text: &str) -> Method {
 fn cell(step: &Step, iops: u64, latency_ns: u64) -> Cell {
     let place = step.place().unwrap().clone();
     let (name, threads, depth) = match step {
-        Step::Cell(cell) => (cell.name.clone(), cell.spec.threads(), cell.spec.depth()),
+        Step::Cell(step) => {
+            (step.cell.name.clone(), step.cell.spec.threads(), step.cell.spec.depth())
+        }
         _ => (String::new(), 0, 0),
     };
     let key = CellKey { name, threads, depth, place: Some(place), ..CellKey::default() };
@@ -189,7 +191,7 @@ fn points_are_chosen_under_the_ceiling() {
     };
     let answer = |step: &Step, _: usize| {
         let Step::Cell(cell) = step else { panic!() };
-        let depth = u64::from(cell.spec.depth());
+        let depth = u64::from(cell.cell.spec.depth());
         let iops = 1000 * depth.min(8) + depth;
         (iops, depth * 1_000_000_000 / iops)
     };
@@ -213,10 +215,10 @@ fn rates_are_shares_of_what_was_measured() {
     let mut done: Vec<Done> = Vec::new();
     while let Ok(step @ Step::Cell(_)) = method.next(0, 1, &done) {
         let Step::Cell(it) = &step else { panic!() };
-        if let iodyno_workload::ArrivalKind::Open { rate_iops, .. } = it.spec.arrivals() {
+        if let iodyno_workload::ArrivalKind::Open { rate_iops, .. } = it.cell.spec.arrivals() {
             offered.push(rate_iops);
         }
-        done.extend(Done::of(&cell(&step, u64::from(it.spec.depth()) * 100, 1000)));
+        done.extend(Done::of(&cell(&step, u64::from(it.cell.spec.depth()) * 100, 1000)));
     }
     assert_eq!(offered, [400.0, 720.0]);
 }
@@ -247,7 +249,7 @@ fn a_scaled_run_says_so() {
     let scaled = Method::new(scaled).unwrap();
     assert_eq!(scaled.deviations(), ["every time is 0.1 of what the method says"]);
     let Step::Cell(first) = scaled.next(0, 1, &[]).unwrap() else { panic!() };
-    assert_eq!(first.spec.limits().time_ns, Some(6_000_000_000));
+    assert_eq!(first.cell.spec.limits().time_ns, Some(6_000_000_000));
     assert_eq!(first.place.role, Role::Measure);
     assert!(Method::new(source(&text)).unwrap().deviations().is_empty());
 }

@@ -10,13 +10,13 @@
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{Medium, blocks};
-use iodyno_emulate::spec::{Precondition, Written};
+use iodyno_emulate::spec::{Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
 use iodyno_target::TargetName;
-use iodyno_units::{OpKind, human};
-use iodyno_workload::{Content, Pattern, Spec};
+use iodyno_units::{OpKind, Precondition};
+use iodyno_workload::{Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -45,79 +45,49 @@ pub struct EmulatedVolume {
     /// Its name in results.
     pub name: String,
     /// What was done to it before.
-    pub state: EmulatedState,
+    pub state: Precondition,
     /// Which share of its capacity was written then, above 0, at most 1.
     pub fill: f64,
 }
 
-/// What was done to an emulated volume before a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EmulatedState {
-    /// What the cell's workload would have done for long.
-    Auto,
-    /// Random writes in the cell's own block size.
-    Random,
-    /// This, whatever the workload is.
-    Given(Written),
-}
-
 impl EmulatedVolume {
-    /// Its state when a cell with this workload starts.
-    fn before(&self, spec: &Spec) -> Precondition {
-        let random = Written::Random { block_bytes: block_bytes(spec) };
-        let how = match self.state {
-            EmulatedState::Given(how) => how,
-            EmulatedState::Auto if is_sequential(spec) => Written::Sequential,
-            EmulatedState::Auto | EmulatedState::Random => random,
+    /// Its state when a cell with this workload starts: as the cell asks for it, otherwise as the volume's
+    /// name has it.
+    fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Preconditioned {
+        let how = match asked.precondition {
+            Precondition::Workload => self.state,
+            other => other,
         };
-        Precondition { how, fill: self.fill }
-    }
-
-    /// That state in words, and why it is this one.
-    fn before_in_words(&self, spec: &Spec) -> String {
-        let before = self.before(spec);
-        let mut words = in_words(&before);
-        if self.state == EmulatedState::Auto {
-            words.push_str(" (auto)");
-        }
-        words
+        let how = Written::of(how, is_sequential(spec), block_bytes(spec));
+        Preconditioned { how, fill: asked.fill.unwrap_or(self.fill) }
     }
 }
 
 impl Emulated {
     /// The system as a cell with this workload finds it.
-    pub fn before(&self, spec: &Spec) -> Arc<System> {
+    pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
-        for (volume, asked) in system.volumes.iter_mut().zip(&self.volumes) {
-            volume.state = asked.before(spec);
+        for (volume, of) in system.volumes.iter_mut().zip(&self.volumes) {
+            volume.state = of.before(spec, asked);
         }
         Arc::new(system)
     }
 
-    /// The system as a method's cell with this workload finds it: written so, if that is given, and
-    /// to this share of its capacity.
-    pub(crate) fn made(&self, spec: &Spec, how: Option<Written>, fill: Option<f64>) -> Arc<System> {
-        let mut system = self.system.clone();
-        for (volume, asked) in system.volumes.iter_mut().zip(&self.volumes) {
-            let own = asked.before(spec);
-            volume.state =
-                Precondition { how: how.unwrap_or(own.how), fill: fill.unwrap_or(own.fill) };
-        }
-        Arc::new(system)
+    /// The state that such a cell finds each volume in, in words.
+    pub(crate) fn states_for(&self, spec: &Spec, asked: &EmulationOptions) -> Vec<String> {
+        self.volumes.iter().map(|volume| volume.before(spec, asked).to_string()).collect()
     }
 
-    /// That state in words, where the workload decides it.
-    pub(crate) fn made_in_words(&self, spec: &Spec, fill: Option<f64>) -> Vec<String> {
-        let words = |volume: &EmulatedVolume| {
-            let own = volume.before(spec);
-            in_words(&Precondition { how: own.how, fill: fill.unwrap_or(own.fill) })
-        };
-        self.volumes.iter().map(words).collect()
-    }
-
-    /// The state that a cell finds each volume in, in words.
+    /// The state that a cell which asks for none finds each volume in, in words, and whether the workload
+    /// decided it.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
-        self.volumes.iter().map(|volume| volume.before_in_words(spec)).collect()
+        let mut states = self.states_for(spec, &EmulationOptions::default());
+        for (state, volume) in states.iter_mut().zip(&self.volumes) {
+            if volume.state == Precondition::Workload {
+                state.push_str(" (auto)");
+            }
+        }
+        states
     }
 
     /// The medium of each volume, for what does not depend on its state.
@@ -173,12 +143,7 @@ impl Emulated {
             "sockets": host.sockets,
             "cores_per_socket": host.cores_per_socket,
             "workers_near": host.workers_near,
-            "state": match self.volumes[volume].state {
-                EmulatedState::Auto => "auto",
-                EmulatedState::Random | EmulatedState::Given(Written::Random { .. }) => "random",
-                EmulatedState::Given(Written::Fresh) => "fresh",
-                EmulatedState::Given(Written::Sequential) => "sequential",
-            },
+            "state": self.volumes[volume].state.word(),
             "fill": self.volumes[volume].fill,
         })
     }
@@ -189,19 +154,6 @@ fn store(system: &System, volume: u32) -> Store {
     let emptied_by_power_failure = system.is_emptied_by_power_failure(volume);
     let options = store::Options { emptied_by_power_failure, ..store::Options::default() };
     Store::in_memory(system.capacity_bytes(volume), LIVE_BYTES_MAX, options)
-}
-
-/// `random in 4 KiB blocks, 50 % full`: the words of `?state=`.
-pub fn in_words(before: &Precondition) -> String {
-    let how = match before.how {
-        Written::Fresh => return "fresh".to_owned(),
-        Written::Sequential => "sequential".to_owned(),
-        Written::Random { block_bytes } => {
-            format!("random in {} blocks", human::size(block_bytes.into()))
-        }
-    };
-    let percent = before.fill * 100.0;
-    if before.fill < 1.0 { format!("{how}, {percent} % full") } else { how }
 }
 
 /// The kinds of operation that decide what a workload makes of a device, with their shares.
@@ -238,10 +190,11 @@ fn block_bytes(spec: &Spec) -> u32 {
 mod tests {
     use super::*;
 
-    fn before(text: &str, state: EmulatedState) -> Precondition {
+    fn before(text: &str, state: Precondition) -> Preconditioned {
         let spec = Spec::from_toml(&format!("schema = 1\n{text}")).unwrap();
         let asked = TargetName::parse("model:x").unwrap();
-        EmulatedVolume { name: asked.to_string(), asked, state, fill: 1.0 }.before(&spec)
+        let volume = EmulatedVolume { name: asked.to_string(), asked, state, fill: 1.0 };
+        volume.before(&spec, &EmulationOptions::default())
     }
 
     /// What is written decides; only where nothing is written, what is read.
@@ -263,11 +216,13 @@ mod tests {
             ),
             ("block = \"32KiB\"\n[mix]\ntrim = 1", Random { block_bytes: 32 << 10 }),
         ] {
-            assert_eq!(before(text, EmulatedState::Auto).how, how, "{text}");
+            assert_eq!(before(text, Precondition::Workload).how, how, "{text}");
         }
         let seq = "block = \"1MiB\"\n[mix]\nwrite = 1\n[write]\naddresses = \"sequential\"";
-        assert_eq!(before(seq, EmulatedState::Random).how, Random { block_bytes: 1 << 20 });
-        let fresh = EmulatedState::Given(Written::Fresh);
-        assert_eq!(before(seq, fresh).how, Written::Fresh);
+        assert_eq!(
+            before(seq, Precondition::Random { block_bytes: None }).how,
+            Random { block_bytes: 1 << 20 }
+        );
+        assert_eq!(before(seq, Precondition::Fresh).how, Written::Fresh);
     }
 }

@@ -9,9 +9,9 @@
 
 use iodyno_measure::Coverage;
 use iodyno_units::OpKind;
-use iodyno_workload::{ActiveRange, Block, Pattern, Spec};
+use iodyno_workload::{ActiveRange, Block, CellSpec, Pattern, Spec};
 
-use crate::request::{CellRequest, RunError};
+use crate::request::RunError;
 
 /// What is the same of every fill.
 const WORKLOAD: &str = r#"
@@ -58,11 +58,11 @@ impl Default for FillShape {
 }
 
 /// The cell that fills targets of at most `capacity_bytes`. Smaller ones are written as often: what each
-/// is to be written follows from its own capacity, and `capacity_bytes` is only what the plan tells.
+/// is to be written follows from its own capacity, and `capacity_bytes` is only what the plan shows.
 ///
 /// # Errors
 /// [`RunError::Impossible`] for passes that can't be counted, and for a shape that is no workload.
-pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellRequest, RunError> {
+pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSpec, RunError> {
     let impossible = |why: String| RunError::Impossible(format!("{name}: {why}"));
     if !(1..=Coverage::TIMES_MAX).contains(&shape.passes) {
         let most = Coverage::TIMES_MAX;
@@ -77,11 +77,11 @@ pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellRe
         .and_then(|spec| spec.with_active(shape.active))
         .and_then(|spec| spec.with_bytes(bytes))
         .map_err(impossible)?;
-    Ok(CellRequest { name: name.to_owned(), spec, fill_passes: Some(shape.passes) })
+    Ok(CellSpec { fill_passes: Some(shape.passes), ..CellSpec::new(name, spec) })
 }
 
 /// A cell that is to prove what it wrote must write as a fill does.
-pub(crate) fn check(cell: &CellRequest) -> Result<(), RunError> {
+pub(crate) fn check(cell: &CellSpec) -> Result<(), RunError> {
     if cell.fill_passes.is_none() {
         return Ok(());
     }

@@ -1,10 +1,12 @@
-//! Executes what was asked for: inspects the targets, tells the cost first, guards and opens them,
+//! Executes what was asked for: inspects the targets, states the cost first, guards and opens them,
 //! lays files out, drives one cell after the other, gathers the evidence around each, judges it,
 //! and keeps it in the notebook while it grows. Emulated targets are neither inspected nor guarded,
 //! and nothing is calibrated for them: their time is not this machine's.
 //!
-//! **Invariant:** the only room that sees targets, engines and notebook together.
+//! **Invariant:** the only crate that sees targets, engines and notebook together.
 
+mod all_targets;
+mod cell_plan;
 mod device_bytes;
 mod emulated;
 mod execute;
@@ -18,17 +20,18 @@ mod prepare;
 mod refuse;
 mod request;
 mod reuse;
+mod run_cell;
+mod run_record;
 mod schedule;
 mod verified;
 mod verify_only;
 
-pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
-pub use execute::{WRITES_SEEN, execute};
+pub use emulated::{Emulated, EmulatedVolume};
+pub use execute::execute;
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
-pub use request::{
-    CellRequest, MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch,
-};
+pub use request::{MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch};
+pub use run_record::WRITES_SEEN;
 pub use schedule::whole_steps;
 pub use verified::written_key;
 pub use verify_only::verify_only;

@@ -1,21 +1,21 @@
 //! What a method does beside measuring: purges, fills, waits; and, for a run that is taken up, bringing
 //! emulated devices to where its finished cells left them.
 
-use crate::execute::{ALL_TARGETS, run_cell};
+use crate::all_targets::ALL_TARGETS;
 use crate::fill::FillShape;
 use crate::open_targets::OpenTarget;
 use crate::request::{Phase, Request, RunError, Watch};
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
+use crate::run_cell::{StepContext, run_cell};
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
-use iodyno_emulate::spec::Written;
 use iodyno_measure::{Cell, Place, SKIPPED_FACT};
-use iodyno_notebook::{Notebook, RunWriter};
+use iodyno_method::findings::DEVIATION_FACT;
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
-use iodyno_units::human;
-use iodyno_workload::Spec;
+use iodyno_units::{Precondition, human};
+use iodyno_workload::{CellSpec, Spec};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,72 +26,54 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The fact of a wait: for how long.
 pub(crate) const WAITED_FACT: &str = "waited";
 
-/// What a preparation is done on.
-pub(crate) struct On<'a> {
-    pub(crate) request: &'a Request,
-    pub(crate) open_targets: &'a mut [OpenTarget],
-    pub(crate) targets: Range<usize>,
-    pub(crate) writer: Option<&'a mut RunWriter>,
-    pub(crate) first_index: usize,
-    /// Earlier runs are looked up here; None where none is kept.
-    pub(crate) notebook: Option<&'a Notebook>,
-}
-
-/// Prepares the targets; gives the record of it, or the cells of a fill.
+/// Prepares these of the run's targets; gives the record of it, or the cells of a fill.
 pub(crate) fn prepare(
-    on: On<'_>,
+    mut on: StepContext<'_, '_>,
     place: Place,
     how: Prepare,
-    schedule: &mut Schedule<'_>,
-    watch: &mut dyn Watch,
+    targets: Range<usize>,
 ) -> Result<Vec<Cell>, RunError> {
-    let target = target_name(&on.open_targets[on.targets.clone()]);
+    let open_targets = &on.open_targets[targets.clone()];
+    let target = target_name(open_targets);
     let mut facts = BTreeMap::new();
     let name = match how {
         Prepare::Purge => PURGE_NAME,
         Prepare::Fill { .. } => FILL_NAME,
         Prepare::Wait { .. } => "wait",
     };
-    if on.request.emulated.is_none()
-        && !matches!(how, Prepare::Wait { .. })
-        && reuse::reused(&on, &place, schedule, watch, &mut facts)?
-    {
-        return Ok(vec![record(name, &target, place, facts)]);
-    }
+    let is_emulated = on.request.emulated.is_some();
     let mut note = |key: &str, text: String| facts.insert(key.to_owned(), text);
     match how {
-        Prepare::Purge => {
-            if on.request.emulated.is_some() {
-                schedule.rewrite(Written::Fresh);
-                note("purge", "emulated devices, new".to_owned());
-            } else {
-                let (words, deviation) = purge(on.request, &on.open_targets[on.targets.clone()])?;
-                note("purge", words);
-                deviation.map(|words| note(iodyno_method::findings::DEVIATION_FACT, words));
-            }
-            Ok(vec![record(name, &target, place, facts)])
-        }
         Prepare::Wait { ns } => {
-            wait(on.request, schedule, ns, watch);
+            wait(on.request, on.schedule, ns, on.watch);
             note(WAITED_FACT, human::duration_ns(ns));
-            Ok(vec![record(name, &target, place, facts)])
         }
-        Prepare::Fill { .. } if on.request.emulated.is_some() => {
-            schedule.rewrite(Written::Sequential);
+        Prepare::Purge if is_emulated => {
+            on.schedule.rewrite(Precondition::Fresh);
+            note("purge", "emulated devices, new".to_owned());
+        }
+        Prepare::Fill { .. } if is_emulated => {
+            on.schedule.rewrite(Precondition::Sequential);
             let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
             note("fill", words.to_owned());
             let less = "preconditioning was constructed, not written";
-            note(iodyno_method::findings::DEVIATION_FACT, less.to_owned());
-            Ok(vec![record(name, &target, place, facts)])
+            note(DEVIATION_FACT, less.to_owned());
+        }
+        _ if reuse::reused(&mut on, &targets, &place, &mut facts)? => {}
+        Prepare::Purge => {
+            let (words, deviation) = purge(on.request, &on.open_targets[targets])?;
+            facts.insert("purge".to_owned(), words);
+            facts.extend(deviation.map(|words| (DEVIATION_FACT.to_owned(), words)));
         }
         Prepare::Fill { spec, passes } => {
-            let mut cells = fill(on, place, &spec, passes, schedule, watch)?;
+            let mut cells = fill(on, place, &spec, passes, targets)?;
             for cell in &mut cells {
                 cell.facts.extend(facts.clone());
             }
-            Ok(cells)
+            return Ok(cells);
         }
     }
+    Ok(vec![record(name, &target, place, facts)])
 }
 
 /// Purges what can be purged and was named for it; says the rest, and the method goes on. Gives what was
@@ -127,7 +109,7 @@ fn purge(
         words.push(format!("{name}: not purged: {why}"));
         less.push(format!("{name} was not purged"));
     }
-    // Nobody sets it, and a specification does.
+    // A run leaves it as it is, and a specification sets it.
     let of_standard = request.method.as_ref().is_some_and(|m| m.method.standard.is_some());
     if of_standard
         && open_targets.iter().any(|open_target| !open_target.inspection.physical.is_empty())
@@ -177,12 +159,11 @@ fn purge_opened_target(
 
 /// Writes the active range from end to end, so often, with a proof.
 fn fill(
-    on: On<'_>,
+    on: StepContext<'_, '_>,
     place: Place,
     spec: &Spec,
     passes: u8,
-    schedule: &mut Schedule<'_>,
-    watch: &mut dyn Watch,
+    targets: Range<usize>,
 ) -> Result<Vec<Cell>, RunError> {
     let shape = FillShape {
         threads: spec.threads(),
@@ -191,24 +172,16 @@ fn fill(
         active: spec.active(),
         passes,
     };
-    let capacities = on.open_targets[on.targets.clone()].iter().map(|p| p.medium.capacity_bytes());
+    let capacities = on.open_targets[targets.clone()].iter().map(|p| p.medium.capacity_bytes());
     let cell = crate::fill::fill(FILL_NAME, &shape, capacities.max().unwrap_or(0))?;
     let task = Task {
-        name: cell.name.clone(),
-        workload: cell.name,
-        spec: cell.spec,
-        fill_passes: cell.fill_passes,
-        repeat: 0,
-        seed: on.request.seed,
+        cell: on.schedule.cell(cell, on.request.seed),
         place: Some(place),
-        targets: on.targets,
-        state: None,
-        fill: None,
-        settle_ops: None,
+        targets,
         then_wait_ns: 0,
         position: (on.first_index, 0),
     };
-    run_cell(on.request, &task, on.open_targets, schedule, on.writer, watch, on.first_index)
+    run_cell(on, &task)
 }
 
 /// Does nothing for a while: in virtual time where the devices are emulated.
@@ -232,10 +205,11 @@ pub(crate) fn skipped(
     why: String,
 ) -> Cell {
     let facts = BTreeMap::from([(SKIPPED_FACT.to_owned(), why)]);
-    let mut cell = record(&task.name, &target_name(open_targets), place.clone(), facts);
-    cell.key.threads = task.spec.threads();
-    cell.key.depth = task.spec.depth();
-    cell.key.blocks = iodyno_drive::blocks(&task.spec);
+    let CellSpec { name, spec, .. } = &task.cell;
+    let mut cell = record(name, &target_name(open_targets), place.clone(), facts);
+    cell.key.threads = spec.threads();
+    cell.key.depth = spec.depth();
+    cell.key.blocks = iodyno_drive::blocks(spec);
     cell
 }
 
@@ -248,10 +222,10 @@ fn target_name(open_targets: &[OpenTarget]) -> String {
 
 /// Notes what an earlier process did. Emulated devices that cells carry on from one another are brought to
 /// where those cells left them, by doing the same again: what comes of it is known.
-pub(crate) fn catch_up(
-    request: &Request,
+pub(crate) fn catch_up<'r>(
+    request: &'r Request,
     open_targets: &mut [OpenTarget],
-    schedule: &mut Schedule<'_>,
+    schedule: &mut Schedule<'r>,
     cells: &[Cell],
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
@@ -275,30 +249,30 @@ pub(crate) fn catch_up(
                 step[0].key.name
             )));
         }
+        let on = StepContext {
+            request,
+            open_targets,
+            schedule,
+            writer: None,
+            notebook: None,
+            first_index: start,
+            watch,
+        };
         match next {
             Next::Measure(task)
-                if again && task.state == Some(iodyno_method::StateWish::Carried) =>
+                if again && task.cell.emulation.precondition == Precondition::Carried =>
             {
-                watch.phase(Phase::Replaying);
-                let wait_ns = task.then_wait_ns;
-                run_cell(request, &task, open_targets, schedule, None, &mut Unwatched, start)?;
+                on.watch.phase(Phase::Replaying);
+                run_cell(StepContext { watch: &mut Unwatched, ..on }, &task)?;
                 if request.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
                 }
-                if wait_ns > 0 {
-                    wait(request, schedule, wait_ns, watch);
+                if task.then_wait_ns > 0 {
+                    wait(request, schedule, task.then_wait_ns, watch);
                 }
             }
             Next::Prepare { place, how, targets } if request.emulated.is_some() => {
-                let on = On {
-                    request,
-                    open_targets,
-                    targets,
-                    writer: None,
-                    first_index: start,
-                    notebook: None,
-                };
-                prepare(on, place, how, schedule, watch)?;
+                prepare(on, place, how, targets)?;
             }
             _ => {}
         }

@@ -5,14 +5,14 @@
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
-use crate::request::{CellRequest, Request, RunError, Watch};
+use crate::request::{Request, RunError, Watch};
 use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
 };
 use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{ArrivalKind, Geometry, MAX_THREADS, Percent, Shared};
+use iodyno_workload::{ArrivalKind, Geometry, MAX_THREADS, Percent, Shared, Spec};
 
 /// What can't be together, whatever the targets are.
 pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
@@ -136,7 +136,7 @@ pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<
         }
         for cell in &request.cells {
             crate::fill::check(cell)?;
-            nbd(cell, open_target)?;
+            nbd(&cell.name, &cell.spec, open_target)?;
             let geometry = Geometry {
                 capacity_bytes: open_target.medium.capacity_bytes(),
                 align_bytes: open_target.align_bytes,
@@ -153,12 +153,11 @@ pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<
 /// Why a method's cell can't be issued on these targets; None if it can.
 pub(crate) fn misfit(
     request: &Request,
-    spec: &iodyno_workload::Spec,
+    spec: &Spec,
     open_targets: &[OpenTarget],
 ) -> Option<String> {
     open_targets.iter().find_map(|open_target| {
-        let cell = CellRequest { name: String::new(), spec: spec.clone(), fill_passes: None };
-        if let Err(e) = nbd(&cell, open_target) {
+        if let Err(e) = nbd("", spec, open_target) {
             return Some(e.to_string());
         }
         let geometry = Geometry {
@@ -228,12 +227,10 @@ fn engine(request: &Request, open_target: &OpenTarget) -> Result<(), RunError> {
 
 /// What a workload asks of an NBD server that the server does not promise. The protocol forbids to ask
 /// for it all the same.
-fn nbd(cell: &CellRequest, open_target: &OpenTarget) -> Result<(), RunError> {
+fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError> {
     let Some(export) = &open_target.inspection.nbd else { return Ok(()) };
-    let spec = &cell.spec;
-    let refused = |why: String| {
-        Err(RunError::Impossible(format!("{} on `{}`: {why}", cell.name, open_target.name)))
-    };
+    let refused =
+        |why: String| Err(RunError::Impossible(format!("{name} on `{}`: {why}", open_target.name)));
     let unknown = [
         (spec.issues(OpKind::Flush) && !export.flush, "flushes"),
         (spec.issues(OpKind::Trim) && !export.trim, "trims"),

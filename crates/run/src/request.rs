@@ -1,4 +1,4 @@
-//! What a caller asks of a run, what it hears meanwhile, and what it gets.
+//! What a caller asks of a run, what it is notified of meanwhile, and what it gets.
 
 use crate::{Emulated, Plan};
 use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
@@ -6,21 +6,10 @@ use iodyno_measure::{Cell, Threshold};
 use iodyno_method::Method;
 use iodyno_notebook as notebook;
 use iodyno_target::{TargetError, TargetName};
-use iodyno_workload::Spec;
+use iodyno_workload::CellSpec;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// One cell to run on every target.
-#[derive(Clone, Debug)]
-pub struct CellRequest {
-    /// Name within the run.
-    pub name: String,
-    /// The workload, after all overrides.
-    pub spec: Spec,
-    /// It fills its targets, in so many passes, with a proof: see [`fill`](crate::fill()).
-    pub fill_passes: Option<u8>,
-}
 
 /// A method to carry out, rather than a list of cells.
 #[derive(Clone, Debug)]
@@ -58,7 +47,7 @@ pub struct Request {
     /// Version of the program, for the record.
     pub version: String,
     /// The cells, in order; of a method all that it may issue.
-    pub cells: Vec<CellRequest>,
+    pub cells: Vec<CellSpec>,
     /// The method, if it is one.
     pub method: Option<MethodRequest>,
     /// How often the whole list of cells is run, 1 or more. Each time has streams of its own.

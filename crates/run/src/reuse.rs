@@ -12,11 +12,12 @@
 //! What can't be known counts as no proof. Nothing is reused unless that was asked for; what was, is told
 //! in the record of the step, with the reason to believe it.
 
-use crate::execute::WRITES_SEEN;
 use crate::open_targets::OpenTarget;
-use crate::prepare::{On, WAITED_FACT};
-use crate::request::{RunError, Watch};
-use crate::schedule::Schedule;
+use crate::prepare::WAITED_FACT;
+use crate::request::RunError;
+use crate::run_cell::StepContext;
+use crate::run_record::WRITES_SEEN;
+use core::ops::Range;
 use iodyno_measure::{Cell, FillProof, Level, Place, Role};
 use iodyno_method::findings::DEVIATION_FACT;
 use iodyno_notebook::{Notebook, Run, RunSummary, Status};
@@ -62,13 +63,13 @@ pub(crate) struct Believed {
 /// The record of a step that need not be done; None where it is to be done, with `facts` saying why where
 /// reuse was asked for.
 pub(crate) fn reused(
-    on: &On<'_>,
+    on: &mut StepContext<'_, '_>,
+    targets: &Range<usize>,
     place: &Place,
-    schedule: &Schedule<'_>,
-    watch: &mut dyn Watch,
     facts: &mut BTreeMap<String, String>,
 ) -> Result<bool, RunError> {
-    let Some(of) = &on.request.method else { return Ok(false) };
+    let StepContext { request, open_targets, schedule, notebook, watch, .. } = on;
+    let Some(of) = &request.method else { return Ok(false) };
     let prologue = of.method.prologue();
     if place.stage >= prologue.stages || schedule.has_touched(place.subject) {
         return Ok(false);
@@ -83,13 +84,13 @@ pub(crate) fn reused(
         why_not("the method does not begin with one fill that lasts until it measures".to_owned());
         return Ok(false);
     };
-    let Some(notebook) = on.notebook else {
+    let Some(notebook) = *notebook else {
         why_not("no notebook is kept, so no earlier run is known".to_owned());
         return Ok(false);
     };
     let mut past = Past::new(notebook)?;
     let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    for open_target in &on.open_targets[on.targets.clone()] {
+    for open_target in &open_targets[targets.clone()] {
         let (start, end) =
             iodyno_drive::active_range(&fill.spec, open_target.medium.capacity_bytes());
         let wanted = Wanted {

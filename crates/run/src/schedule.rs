@@ -1,46 +1,29 @@
 //! What a run does, one task after the other: a list of cells, or a method's steps. Remembers what was
 //! done, and holds the emulated system that steps hand on to one another.
 
-use crate::Emulated;
 use crate::request::{MethodRequest, Request, RunError};
 use crate::reuse::touches_nothing;
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
-use iodyno_emulate::spec::Written;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, CellKey, Place};
-use iodyno_method::{Act, Done, Method, StateWish, Step};
+use iodyno_method::{Act, Done, Method, Step};
+use iodyno_units::Precondition;
 use iodyno_units::rng::{self, RngCore as _};
-use iodyno_workload::Spec;
+use iodyno_workload::{CellSpec, EmulationOptions, Spec};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// One cell to measure.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// Name within the run.
-    pub(crate) name: String,
-    /// The workload's name in the record.
-    pub(crate) workload: String,
-    /// The workload.
-    pub(crate) spec: Spec,
-    /// It is a fill, of so many passes.
-    pub(crate) fill_passes: Option<u8>,
-    /// Seed of its streams.
-    pub(crate) seed: u64,
-    /// Which repeat of the list.
-    pub(crate) repeat: u32,
+    /// The cell.
+    pub(crate) cell: CellSpec,
     /// Where in a method.
     pub(crate) place: Option<Place>,
     /// Which of the run's targets.
     pub(crate) targets: Range<usize>,
-    /// The state of emulated devices; None for what their name and the workload say.
-    pub(crate) state: Option<StateWish>,
-    /// Which share of emulated devices was written before, where the method says it.
-    pub(crate) fill: Option<f64>,
-    /// In virtual time it may end early once its steady state is proven and it has so many operations.
-    pub(crate) settle_ops: Option<u64>,
     /// Nothing to do after it for so long, ns.
     pub(crate) then_wait_ns: u64,
     /// Its place among the run's cells, and how many there are; 0 for not known.
@@ -89,8 +72,8 @@ pub(crate) struct Schedule<'a> {
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
     /// The emulated system that carried cells share.
     carried: Option<(Arc<System>, Carried)>,
-    /// How the next carried system is written at its making; None for what names and workload say.
-    written: Option<Written>,
+    /// The state in which the next carried system is made.
+    made: Precondition,
     /// What the generator costs on the null engine, by what it issues: a method's rounds issue the same
     /// over and over.
     calibrations: Vec<(Spec, (f64, f64))>,
@@ -107,7 +90,7 @@ impl<'a> Schedule<'a> {
             ahead: VecDeque::new(),
             walks: BTreeMap::new(),
             carried: None,
-            written: None,
+            made: Precondition::Workload,
             calibrations: Vec::new(),
         }
     }
@@ -140,21 +123,20 @@ impl<'a> Schedule<'a> {
         let Some(cell) = cell.filter(|_| repeat < self.request.repeats) else {
             return Next::Finished;
         };
+        let seed = seed_of_repeat(self.request.seed, repeat);
         Next::Measure(Box::new(Task {
-            name: cell.name.clone(),
-            workload: cell.name.clone(),
-            spec: cell.spec.clone(),
-            fill_passes: cell.fill_passes,
-            seed: seed_of_repeat(self.request.seed, repeat),
-            repeat,
+            cell: CellSpec { repeat, ..self.cell(cell.clone(), seed) },
             place: None,
             targets: 0..self.targets,
-            state: None,
-            fill: None,
-            settle_ops: None,
             then_wait_ns: 0,
             position: (self.count, cells.len() * self.request.repeats as usize),
         }))
+    }
+
+    /// The cell with what the request says of all cells.
+    pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
+        let Request { interval_ns, errors_max, .. } = *self.request;
+        CellSpec { seed, interval_ns, errors_max, ..cell }
     }
 
     fn task(&self, step: Step, subject: u32) -> Next {
@@ -169,21 +151,13 @@ impl<'a> Schedule<'a> {
             Step::Fill { place, spec, passes } => {
                 Next::Prepare { place, how: Prepare::Fill { spec, passes }, targets: all }
             }
-            Step::Cell(cell) => {
-                let end = cell.targets.map_or(all.end, |n| all.start + n as usize).min(all.end);
+            Step::Cell(step) => {
+                let end = step.targets.map_or(all.end, |n| all.start + n as usize).min(all.end);
                 Next::Measure(Box::new(Task {
-                    seed: seed_of(self.request.seed, &cell.place),
-                    workload: cell.name.clone(),
-                    name: cell.name,
-                    spec: cell.spec,
-                    fill_passes: None,
-                    repeat: 0,
-                    place: Some(cell.place),
+                    cell: self.cell(step.cell, seed_of(self.request.seed, &step.place)),
+                    place: Some(step.place),
                     targets: all.start..end,
-                    state: Some(cell.state),
-                    fill: cell.fill,
-                    settle_ops: cell.settle_ops,
-                    then_wait_ns: cell.then_wait_ns,
+                    then_wait_ns: step.then_wait_ns,
                     position: (self.count, 0),
                 }))
             }
@@ -206,8 +180,8 @@ impl<'a> Schedule<'a> {
     }
 
     /// A purge or a fill of emulated devices: the next carried cell finds them so, new.
-    pub(crate) fn rewrite(&mut self, how: Written) {
-        self.written = Some(how);
+    pub(crate) fn rewrite(&mut self, how: Precondition) {
+        self.made = how;
         self.carried = None;
     }
 
@@ -216,26 +190,22 @@ impl<'a> Schedule<'a> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }
 
-    /// The system that a cell finds.
-    pub(crate) fn system(
-        &mut self,
-        emulated: &Emulated,
-        task: &Task,
-    ) -> Result<Arc<System>, RunError> {
-        match task.state {
-            Some(StateWish::Carried) if emulated.live => Err(RunError::Impossible(
-                "a method that leaves devices as the cell before left them runs in virtual time or on real storage: use `model:` instead of `live:`".to_owned(),
-            )),
-            Some(StateWish::Carried) => {
-                if let Some((system, _)) = &self.carried {
-                    return Ok(Arc::clone(system));
-                }
-                Ok(emulated.made(&task.spec, self.written, None))
-            }
-            Some(StateWish::Fresh) => Ok(emulated.made(&task.spec, Some(Written::Fresh), task.fill)),
-            Some(StateWish::Own) => Ok(emulated.made(&task.spec, None, task.fill)),
-            None => Ok(emulated.before(&task.spec)),
+    /// The system that a cell finds, where devices are emulated.
+    pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
+        let Some(emulated) = &self.request.emulated else { return Ok(None) };
+        if cell.emulation.precondition != Precondition::Carried {
+            return Ok(Some(emulated.before(&cell.spec, &cell.emulation)));
         }
+        if emulated.live {
+            return Err(RunError::Impossible(
+                "a method that leaves devices as the cell before left them runs in virtual time or on real storage: use `model:` instead of `live:`".to_owned(),
+            ));
+        }
+        if let Some((system, _)) = &self.carried {
+            return Ok(Some(Arc::clone(system)));
+        }
+        let new = EmulationOptions { precondition: self.made, ..EmulationOptions::default() };
+        Ok(Some(emulated.before(&cell.spec, &new)))
     }
 
     /// At most so many of the cells after this one in its round, as far as none hands anything on to another.
@@ -243,7 +213,7 @@ impl<'a> Schedule<'a> {
         let mut all = Vec::new();
         let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
         let act = method.stages.get(place.stage as usize).map(|stage| &stage.act);
-        if task.state != Some(StateWish::Own)
+        if task.cell.emulation.precondition != Precondition::Workload
             || !matches!(act, Some(Act::Rounds(_) | Act::Cells(_)))
         {
             return all;
@@ -258,7 +228,8 @@ impl<'a> Schedule<'a> {
             let same_round = next.place.as_ref().is_some_and(|p| {
                 (p.stage, p.round, p.role) == (place.stage, place.round, place.role)
             });
-            if !same_round || next.state != task.state || next.then_wait_ns > 0 {
+            let state = next.cell.emulation.precondition;
+            if !same_round || state != Precondition::Workload || next.then_wait_ns > 0 {
                 break;
             }
             self.done.extend(next.place.clone().map(|place| Done { place, figures: None }));
@@ -288,7 +259,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// How far the sequential walks of a series have come; None for a cell of no series. Samples of one that is
-    /// taken up on real storage begin at the start of the range once more: nobody kept how far it was.
+    /// taken up on real storage begin at the start of the range once more: no record has how far it was.
     pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
         let place = task.place.as_ref()?;
         let stage = self.method()?.1.stages.get(place.stage as usize)?;
@@ -301,10 +272,10 @@ impl<'a> Schedule<'a> {
     pub(crate) fn carried_for(
         &mut self,
         task: &Task,
-        plan: &CellPlan<'_>,
+        plan: &CellPlan,
     ) -> Result<Option<&mut Carried>, RunError> {
         let is_model = self.request.emulated.as_ref().is_some_and(|e| !e.live);
-        if task.state != Some(StateWish::Carried) || !is_model {
+        if task.cell.emulation.precondition != Precondition::Carried || !is_model {
             return Ok(None);
         }
         if self.carried.is_none()
@@ -323,16 +294,15 @@ impl<'a> Schedule<'a> {
     /// The state in which a cell found its devices, in words.
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
         let Some(emulated) = &self.request.emulated else { return Vec::new() };
-        let words = |text: &str| vec![text.to_owned(); emulated.volumes.len()];
-        match task.state {
-            Some(StateWish::Carried) => match (self.written, &task.place) {
-                (Some(Written::Fresh), _) => words("carried on since a purge"),
-                (Some(_), _) => words("carried on since a fill"),
-                (None, _) => words("carried on from the cell before"),
-            },
-            Some(StateWish::Fresh) => words("fresh"),
-            Some(StateWish::Own) => emulated.made_in_words(&task.spec, task.fill),
-            None => emulated.states(&task.spec),
+        let carried = match self.made {
+            Precondition::Workload => "carried on from the cell before",
+            Precondition::Fresh => "carried on since a purge",
+            _ => "carried on since a fill",
+        };
+        match (task.cell.emulation.precondition, &task.place) {
+            (Precondition::Carried, _) => vec![carried.to_owned(); emulated.volumes.len()],
+            (_, None) => emulated.states(&task.cell.spec),
+            (_, Some(_)) => emulated.states_for(&task.cell.spec, &task.cell.emulation),
         }
     }
 
@@ -359,7 +329,7 @@ pub fn whole_steps(cells: &[Cell]) -> usize {
         let same = cells[start..].iter().take_while(|c| c.key.place == *place).count();
         let step = &cells[start..start + same];
         let merged =
-            step.last().is_some_and(|c| c.key.target.starts_with(crate::execute::ALL_TARGETS));
+            step.last().is_some_and(|c| c.key.target.starts_with(crate::all_targets::ALL_TARGETS));
         let alone = step.len() == 1 && place.is_some();
         // A step of several targets begins the cells of all of them, and ends with the merged one.
         if !(merged || alone) || step.iter().any(|c| !is_whole(c)) {
@@ -372,8 +342,7 @@ pub fn whole_steps(cells: &[Cell]) -> usize {
 }
 
 fn is_same(a: &Task, b: &Task) -> bool {
-    (&a.place, &a.spec, a.seed, a.fill, &a.targets)
-        == (&b.place, &b.spec, b.seed, b.fill, &b.targets)
+    (&a.cell, &a.place, &a.targets) == (&b.cell, &b.place, &b.targets)
 }
 
 fn is_whole(cell: &Cell) -> bool {

@@ -8,7 +8,6 @@
 
 use crate::open_targets::OpenTarget;
 use crate::request::{Request, RunError};
-use crate::schedule::Task;
 use iodyno_drive::Medium;
 use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};
@@ -18,7 +17,7 @@ use iodyno_nbd::{CmdFlags, Kind as NbdKind};
 use iodyno_notebook::{Notebook, Timestamp};
 use iodyno_target::{Inspection, Kind, TargetName};
 use iodyno_units::{OpKind, verifiable};
-use iodyno_workload::{Content, Percent, Spec};
+use iodyno_workload::{CellSpec, Content, Percent, Spec};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,15 +189,15 @@ pub(crate) fn announce(
 }
 
 /// Before a cell: makes the map that it is checked against, if it verifies.
-pub(crate) fn ready(request: &Request, task: &Task, open_target: &mut OpenTarget) {
+pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTarget) {
     let has_bytes = !matches!(open_target.medium, Medium::Null(_) | Medium::Model { .. });
-    if !verifies(&task.spec) || !has_bytes {
-        if task.spec.changes_content() {
+    if !verifies(&cell.spec) || !has_bytes {
+        if cell.spec.changes_content() {
             open_target.verified.forget();
         }
         return;
     }
-    let unit_bytes = unit_bytes(request, task, open_target);
+    let unit_bytes = unit_bytes(request, cell, open_target);
     let verified = &mut open_target.verified;
     if verified.map.as_ref().is_some_and(|map| map.unit_bytes() == unit_bytes) {
         return;
@@ -222,15 +221,15 @@ pub(crate) fn ready(request: &Request, task: &Task, open_target: &mut OpenTarget
 
 /// In which units a cell verifies: those of its workload, or where nothing is written, those in which the
 /// content lies there.
-fn unit_bytes(request: &Request, task: &Task, open_target: &OpenTarget) -> u32 {
-    let own = task.spec.verify_unit_bytes();
+fn unit_bytes(request: &Request, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
+    let own = cell.spec.verify_unit_bytes();
     if changes_content(request) {
         return own;
     }
     let there = match &open_target.verified.before {
         Some(before) => before.unit_bytes,
-        None if task.fill_passes.is_some() => {
-            crate::verify_only::unit_found(open_target, &task.spec)
+        None if cell.fill_passes.is_some() => {
+            crate::verify_only::unit_found(open_target, &cell.spec)
         }
         None => own,
     };

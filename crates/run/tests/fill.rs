@@ -7,15 +7,13 @@ use std::time::Duration;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::{EngineKind, EngineOptions, Progress};
 use iodyno_measure::{Cell, Ended};
-use iodyno_run::{
-    CellRequest, FillShape, Outcome, Request, RunError, WRITES_SEEN, Watch, execute, fill,
-};
+use iodyno_run::{FillShape, Outcome, Request, RunError, WRITES_SEEN, Watch, execute, fill};
 use iodyno_target::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
-use iodyno_workload::Spec;
+use iodyno_workload::{CellSpec, Spec};
 
 const MIB: u64 = 1 << 20;
 
-fn request(cells: Vec<CellRequest>, targets: &[&str], engine: Option<EngineKind>) -> Request {
+fn request(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) -> Request {
     Request {
         name: "fill".to_owned(),
         command: Vec::new(),
@@ -122,7 +120,7 @@ fn a_fill_that_was_stopped_is_short() {
 #[test]
 fn what_is_no_fill_is_refused() {
     let refused =
-        |cell: CellRequest| match execute(&request(vec![cell], &["ram:4MiB"], None), &mut Nobody) {
+        |cell: CellSpec| match execute(&request(vec![cell], &["ram:4MiB"], None), &mut Nobody) {
             Err(RunError::Impossible(why)) => assert!(why.contains("one after the other"), "{why}"),
             other => panic!("{other:?}"),
         };
@@ -134,7 +132,7 @@ fn what_is_no_fill_is_refused() {
     ] {
         let spec =
             Spec::from_toml(&format!("schema = 1\n{text}\n[limits]\nbytes = \"1MiB\"")).unwrap();
-        refused(CellRequest { name: "no fill".to_owned(), spec, fill_passes: Some(1) });
+        refused(CellSpec { fill_passes: Some(1), ..CellSpec::new("no fill", spec) });
     }
     for passes in [0, 4] {
         let shape = FillShape { passes, ..FillShape::default() };

@@ -3,18 +3,7 @@
 
 use core::ops::Range;
 use iodyno_measure::{Cell, Histogram};
-
-/// What was written to the devices before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Before {
-    /// The workload itself, until steady state.
-    #[default]
-    Own,
-    /// Nothing: fresh out of the box.
-    Fresh,
-    /// Everything, in order.
-    Sequential,
-}
+use iodyno_units::Precondition;
 
 /// Which cell. Systems and workloads by their place in the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +23,7 @@ pub struct CellKey {
     /// How many devices work at once.
     pub devices: u32,
     /// What the devices hold.
-    pub before: Before,
+    pub before: Precondition,
     /// Measured for longer, so that rare things are in it.
     pub long: bool,
     /// Time before the measurement, in place of the workload's and the system's, ns.

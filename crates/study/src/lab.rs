@@ -15,26 +15,20 @@
 //! Long cells come last: how long they are depends on what the short ones gave, and which cell is the
 //! optimum of a map of demand is known only when the map is.
 
-use crate::cell::{self, Before, CellKey, Rounds, Taken};
+use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::metric::{Optimum, Recipe};
 use crate::outcome::Outcome;
 use crate::study::Study;
-use iodyno_drive::clock::Clock;
-use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, EngineOptions, Medium, Modelled, Settle, TargetPlan,
-    Unobserved, drive_model,
-};
-use iodyno_emulate::{System, spec};
+use iodyno_drive::parallel::{at_once, processors};
+use iodyno_drive::{CellPlan, DriveError, Modelled, TargetPlan, Unobserved, drive_model};
+use iodyno_emulate::spec;
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
-use iodyno_units::rng;
-use iodyno_workload::Spec;
+use iodyno_units::{Precondition, rng};
+use iodyno_workload::{CellSpec, Settle, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 /// Intervals of a window, for the taper and the standard errors.
 const BATCHES: u64 = 40;
@@ -94,7 +88,7 @@ pub struct Progress {
 /// Why a study could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// Somebody stopped it.
+    /// A signal stopped it.
     #[error("the study was interrupted")]
     Interrupted,
     /// A cell could not be run.
@@ -107,7 +101,7 @@ pub enum StudyError {
     },
 }
 
-/// Runs a study. `progress` hears of every cell that is done, from several threads.
+/// Runs a study. `progress` is called after each cell, from several threads.
 ///
 /// # Errors
 /// See [`StudyError`].
@@ -133,14 +127,14 @@ pub fn run<'a>(
     };
     let jobs = pilots.iter().map(|key| lab.pilot(key)).collect();
     let rate = |m: &Modelled| m.cells.iter().map(|c| c.per_second(c.total().ops() as f64)).sum();
-    let rates: BTreeMap<CellKey, f64> = lab.work(jobs, &|job| Ok(rate(&lab.cell(job)?)))?;
+    let rates: BTreeMap<CellKey, f64> = lab.work(jobs, |job| Ok(rate(&lab.cell(job)?)))?;
     let jobs: Vec<Job> = cells.iter().map(|key| lab.measured(key, rates[&pilot_of(key)])).collect();
     let units = |jobs: &[Job]| jobs.iter().map(|job| job.units).sum::<u64>();
     let later = wanted.iter().filter(|key| key.long).copied().chain(lab.first_optima());
     let later: BTreeSet<CellKey> = later.collect();
     let later = later.iter().map(|key| lab.measured(key, rates[&pilot_of(key)]).units).sum::<u64>();
     lab.units_total.store(units(&jobs) + later, Ordering::Relaxed);
-    let mut taken = lab.work(jobs, &|job| lab.taken(job))?;
+    let mut taken = lab.work(jobs, |job| lab.taken(job))?;
 
     let at_optima = study.rows.iter().flat_map(|row| row.recipe.long_cells(&taken));
     let long: BTreeSet<CellKey> =
@@ -150,7 +144,7 @@ pub fn run<'a>(
     let so_far = lab.units_done.load(Ordering::Relaxed);
     lab.units_total.store(so_far + units(&jobs), Ordering::Relaxed);
     lab.total.store(known + jobs.len(), Ordering::Relaxed);
-    let found = lab.work(jobs, &|job| lab.taken(job))?;
+    let found = lab.work(jobs, |job| lab.taken(job))?;
     taken.extend(found);
     Ok(Outcome::new(study, &taken))
 }
@@ -167,7 +161,7 @@ fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
 
-/// The optima that a recipe tells of.
+/// The optima that a recipe needs.
 fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     match recipe {
         Recipe::AtOptimum(_, optimum) => vec![optimum],
@@ -282,7 +276,7 @@ impl Lab<'_> {
         let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
         let whole = Taken::over(cells, 0..a_round * ROUNDS, modelled.completions);
         // A fresh device is measured while it is one; steady state comes later.
-        if job.key.before == Before::Fresh {
+        if job.key.before == Precondition::Fresh {
             return Ok(whole);
         }
         let (run, steady) = search(&cell::rounds(cells, a_round));
@@ -302,47 +296,23 @@ impl Lab<'_> {
 
     /// Runs the jobs, the largest first, so that no thread is left with one at the end.
     /// Gives what `take` makes of each.
-    fn work<T: Send>(
+    fn work<T: Send + Sync>(
         &self,
         mut jobs: Vec<Job>,
-        take: &(dyn Fn(&Job) -> Result<T, StudyError> + Sync),
+        take: impl Fn(&Job) -> Result<T, StudyError> + Sync,
     ) -> Result<BTreeMap<CellKey, T>, StudyError> {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.units));
-        let next = AtomicUsize::new(0);
-        let taken = Mutex::new(BTreeMap::new());
-        let failed = Mutex::new(None);
-        let threads = match self.options.threads {
-            0 => thread::available_parallelism().map_or(1, NonZero::get),
-            threads => threads,
+        let threads = if self.options.threads == 0 { processors() } else { self.options.threads };
+        let work = |job: &Job| {
+            let kept = take(job);
+            self.report_progress(job);
+            kept
         };
-        thread::scope(|scope| {
-            for _ in 0..threads.min(jobs.len()) {
-                scope.spawn(|| {
-                    while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        match take(job) {
-                            Ok(kept) => {
-                                let mut all = taken.lock().unwrap_or_else(PoisonError::into_inner);
-                                all.insert(job.key, kept);
-                            }
-                            Err(e) => {
-                                let mut first =
-                                    failed.lock().unwrap_or_else(PoisonError::into_inner);
-                                first.get_or_insert(e);
-                                next.store(jobs.len(), Ordering::Relaxed);
-                            }
-                        }
-                        self.told(job);
-                    }
-                });
-            }
-        });
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(taken.into_inner().unwrap_or_else(PoisonError::into_inner)),
-        }
+        let ((), all) = at_once(threads, &jobs, work, || ());
+        jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 
-    fn told(&self, job: &Job) {
+    fn report_progress(&self, job: &Job) {
         let cells = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let units = self.units_done.fetch_add(job.units, Ordering::Relaxed) + job.units;
         let share = units as f64 / self.units_total.load(Ordering::Relaxed).max(1) as f64;
@@ -358,14 +328,20 @@ impl Lab<'_> {
         let written = workload.written(&job.key);
         let system = bench.system(job.key.devices, written).map_err(fail)?;
         let spec = workload.spec(&job.key).and_then(|spec| limited(spec, job)).map_err(fail)?;
-        let seed = rng::key(self.options.seed, &name, 0);
-        let mut plan = plan(&name, &workload.name, &spec, seed, &system, job.interval_ns);
-        plan.settle = job.window_ns.filter(|_| job.settles).map(|time_min_ns| Settle {
+        let mut cell = CellSpec::new(name.clone(), spec);
+        cell.workload.clone_from(&workload.name);
+        cell.seed = rng::key(self.options.seed, &name, 0);
+        cell.interval_ns = Some(job.interval_ns);
+        cell.emulation.settle = job.window_ns.filter(|_| job.settles).map(|time_min_ns| Settle {
             half_width_share_max: self.options.half_width_share,
             time_min_ns,
             batches_min: Settle::BATCHES,
             ops_min: 0,
         });
+        let volumes = 0..system.volumes.len() as u32;
+        let target =
+            |volume| TargetPlan::model(format!("{}#{volume}", system.name), &system, volume);
+        let plan = CellPlan::new(cell, volumes.map(target).collect());
         let modelled = drive_model(&plan, self.stop, &mut Unobserved);
         let modelled = modelled.map_err(|e: DriveError| fail(e.to_string()))?;
         if self.stop.load(Ordering::Relaxed) {
@@ -392,7 +368,7 @@ impl Lab<'_> {
         if key.threads > 1 {
             let _ = write!(name, " threads {}", key.threads);
         }
-        if key.before != Before::Own {
+        if key.before != Precondition::Workload {
             let _ = write!(name, " {:?}", key.before);
         }
         name
@@ -417,39 +393,6 @@ fn search(rounds: &[f64]) -> (u32, bool) {
     let ended = |rate: &f64| state.push_round(&[*rate]).is_ok_and(|p| p != Steadiness::Running);
     let run = rounds.iter().position(ended).map_or(rounds.len(), |at| at + 1);
     (run as u32, state.report().progress == Steadiness::Reached)
-}
-
-fn plan<'a>(
-    name: &str,
-    workload: &str,
-    spec: &'a Spec,
-    seed: u64,
-    system: &Arc<System>,
-    interval_ns: u64,
-) -> CellPlan<'a> {
-    let targets = (0..system.volumes.len() as u32).map(|volume| TargetPlan {
-        name: format!("{}#{volume}", system.name),
-        medium: Medium::Model { system: Arc::clone(system), volume },
-        align_bytes: 512,
-        engine: EngineKind::Model,
-        verify: None,
-    });
-    CellPlan {
-        name: name.to_owned(),
-        workload: workload.to_owned(),
-        spec,
-        seed,
-        repeat: 0,
-        targets: targets.collect(),
-        interval_ns,
-        place: None,
-        errors_max: 0,
-        fill_passes: None,
-        clock: Clock::system(),
-        options: EngineOptions::default(),
-        settle: None,
-        walks: None,
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub mod terminal;
 mod testbed;
 mod unit;
 
-pub use cell::{Before, CellKey, Measure, Rounds, Taken};
+pub use cell::{CellKey, Measure, Rounds, Taken};
 pub use error_strata::{Spread, Stratum};
 pub use lab::{Options, Progress, StudyError, run};
 pub use metric::{AtOptimum, Metric, Optimum, Recipe};

@@ -1,7 +1,8 @@
 //! The metrics of the studies: what each is called, its unit, and from which cells it is got.
 
-use crate::cell::{Before, CellKey, Measure, Taken};
+use crate::cell::{CellKey, Measure, Taken};
 use crate::unit::{Dimension, Unit};
+use iodyno_units::Precondition;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
 
@@ -322,7 +323,7 @@ impl Metric {
         let shallow = CellKey { depth: 1, ..cell };
         Some(match self {
             Self::IopsMax => max(cell),
-            Self::IopsFresh => of(Measure::Iops, CellKey { before: Before::Fresh, ..cell }),
+            Self::IopsFresh => of(Measure::Iops, CellKey { before: Precondition::Fresh, ..cell }),
             Self::LatencyMeanAlone => of(Measure::MeanNs, CellKey { threads: 1, ..shallow }),
             Self::IopsVsNoThink => ratio(of(Measure::Iops, cell), of(Measure::Iops, no_think)),
             Self::LatencyVsNoThink => {

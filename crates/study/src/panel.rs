@@ -1,15 +1,15 @@
 //! A panel: one table or figure of the paper as axes, and every combination of them as a row.
 
-use crate::cell::{Before, CellKey};
+use crate::cell::CellKey;
 use crate::metric::{Metric, Optimum, Recipe};
 use crate::provenance::Provenance;
 use crate::published::Key;
-use crate::raw::{RawPanel, RawWritten};
+use crate::raw::RawPanel;
 use crate::study::{Wanted, Workload};
 use crate::testbed::Bench;
 use core::ops::Range;
 use iodyno_catalog::{File, Problem};
-use iodyno_units::nearest;
+use iodyno_units::{Precondition, nearest};
 use serde_spanned::Spanned;
 use std::collections::BTreeSet;
 
@@ -87,15 +87,10 @@ pub(crate) fn panel(
         for &system in &named_systems {
             for &set in &sets {
                 for point in points(&blocks, thinks, row_threads, row_depths, devices) {
-                    let before = match raw.written {
-                        RawWritten::Workload => Before::Own,
-                        RawWritten::Fresh => Before::Fresh,
-                        RawWritten::Sequential => Before::Sequential,
-                    };
                     let at = CellKey {
                         system,
                         workload: set[0],
-                        before,
+                        before: raw.written,
                         long: raw.long,
                         ramp_ns: raw.ramp.map(|ramp| ramp.0),
                         ..point
@@ -143,7 +138,7 @@ fn points(
                             threads,
                             depth,
                             devices,
-                            before: Before::Own,
+                            before: Precondition::default(),
                             long: false,
                             ramp_ns: None,
                         });

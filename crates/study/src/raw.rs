@@ -2,7 +2,7 @@
 //! nothing decided yet.
 
 use crate::metric::Metric;
-use iodyno_units::{parse_duration_ns, parse_percent, parse_size};
+use iodyno_units::{Precondition, parse_duration_ns, parse_percent, parse_size};
 use serde::{Deserialize, Deserializer, de};
 use serde_spanned::Spanned;
 
@@ -92,8 +92,8 @@ pub(crate) struct RawPanel {
     pub(crate) depth: Spanned<Vec<u32>>,
     pub(crate) devices: Spanned<Vec<u32>>,
     pub(crate) think: Option<Spanned<Vec<Duration>>>,
-    #[serde(default)]
-    pub(crate) written: RawWritten,
+    #[serde(default, deserialize_with = "written")]
+    pub(crate) written: Precondition,
     #[serde(default)]
     pub(crate) long: bool,
     pub(crate) ramp: Option<Duration>,
@@ -104,16 +104,12 @@ pub(crate) struct RawPanel {
 }
 
 /// What was written before the cells of a panel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum RawWritten {
-    /// The workload itself.
-    #[default]
-    Workload,
-    /// Nothing.
-    Fresh,
-    /// Everything, in order.
-    Sequential,
+const WRITTEN: &[&str] = &["workload", "fresh", "sequential"];
+
+fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Precondition, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let it = Precondition::of_word(&word, WRITTEN);
+    it.ok_or_else(|| de::Error::unknown_variant(&word, WRITTEN))
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,7 +2,7 @@
 //! [`load`] reads the file, the printed figures and all that they name, and lays out every row that
 //! the study tells.
 
-use crate::cell::{Before, CellKey};
+use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
 use crate::panel::{Panel, panel};
 use crate::provenance::{self, Provenance};
@@ -91,11 +91,7 @@ pub struct Wanted {
 impl Workload {
     /// How the devices of a cell were written before.
     pub fn written(&self, cell: &CellKey) -> Written {
-        match cell.before {
-            Before::Own if self.random => Written::Random { block_bytes: cell.block_bytes },
-            Before::Own | Before::Sequential => Written::Sequential,
-            Before::Fresh => Written::Fresh,
-        }
+        Written::of(cell.before, !self.random, cell.block_bytes)
     }
 
     /// The workload of a cell, with the limits that a workload has by default.

@@ -5,7 +5,7 @@ use core::ops::Range;
 use iodyno_catalog::{File, Kind, Problem, find};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
-use iodyno_emulate::spec::{self, Attach, Device, Host, Precondition, Written};
+use iodyno_emulate::spec::{self, Attach, Device, Host, Preconditioned, Written};
 use std::sync::Arc;
 
 /// A server that may hold any number of one device.
@@ -43,7 +43,7 @@ impl Bench {
     /// # Errors
     /// The rules of population that so many devices break, in a sentence.
     pub fn system(&self, devices: u32, written: Written) -> Result<Arc<System>, String> {
-        let state = Precondition { how: written, fill: 1.0 };
+        let state = Preconditioned { how: written, fill: 1.0 };
         let devices = vec![(self.device.clone(), state); devices as usize];
         let system = System::populate(self.name.as_str(), self.host.clone(), devices);
         system.map(Arc::new).map_err(|broken| {

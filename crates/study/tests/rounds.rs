@@ -4,7 +4,8 @@
 mod small;
 
 use iodyno_emulate::spec::Written;
-use iodyno_study::{Before, CellKey, Metric, Optimum, Options, Outcome, Study, Taken, run};
+use iodyno_study::{CellKey, Metric, Optimum, Options, Outcome, Study, Taken, run};
+use iodyno_units::Precondition;
 use small::{HEADER, cell, taken};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -220,7 +221,7 @@ metrics = ["iops_fob", "iops_steady"]
         let of_long = study.rows[0].at.unwrap();
         study.workloads[0].written(&CellKey { before, ..of_long })
     };
-    let all = [Before::Own, Before::Fresh, Before::Sequential].map(before);
+    let all = [Precondition::Workload, Precondition::Fresh, Precondition::Sequential].map(before);
     let own = Written::Random { block_bytes: 4096 };
     assert_eq!(all, [own, Written::Fresh, Written::Sequential]);
     let (fresh, steady) = (rate(Metric::IopsFresh), rate(Metric::IopsSteady));

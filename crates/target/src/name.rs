@@ -22,12 +22,13 @@ use core::str::FromStr;
 use std::path::PathBuf;
 
 use iodyno_nbd::client::Uri;
+use iodyno_units::human::exact_size;
 use iodyno_units::parse_size;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TargetError;
 
-pub use model::{MODEL_COUNT_MAX, ModelName, ModelState};
+pub use model::{MODEL_COUNT_MAX, ModelName};
 
 /// The nominal size of `null:` without a size: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
@@ -119,17 +120,10 @@ fn size(name: &str, text: &str) -> Result<u64, TargetError> {
             format!(
                 "{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector."
             ),
-            format!("write {}.", size_text(bytes.next_multiple_of(SIZE_STEP_BYTES))),
+            format!("write {}.", exact_size(bytes.next_multiple_of(SIZE_STEP_BYTES))),
         ),
         Ok(bytes) => Ok(bytes),
     }
-}
-
-/// An exact size in the largest binary unit that divides it: `4GiB`, `400000000000`.
-fn size_text(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let i = ((bytes.trailing_zeros() / 10) as usize).min(UNITS.len() - 1);
-    format!("{}{}", bytes >> (10 * i), UNITS[i])
 }
 
 /// `scheme` and what follows it, where the text starts with a word and a colon.
@@ -281,7 +275,7 @@ fn write_options(
 ) -> fmt::Result {
     let mut parts = Vec::new();
     if let Some(bytes) = size_bytes {
-        parts.push(format!("size={}", size_text(bytes)));
+        parts.push(format!("size={}", exact_size(bytes)));
     }
     match direct {
         Direct::Auto => {}
@@ -298,8 +292,8 @@ impl fmt::Display for TargetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null { size_bytes: NULL_DEFAULT_BYTES } => f.write_str("null:"),
-            Self::Null { size_bytes } => write!(f, "null:{}", size_text(*size_bytes)),
-            Self::Ram { size_bytes } => write!(f, "ram:{}", size_text(*size_bytes)),
+            Self::Null { size_bytes } => write!(f, "null:{}", exact_size(*size_bytes)),
+            Self::Ram { size_bytes } => write!(f, "ram:{}", exact_size(*size_bytes)),
             Self::Path { path, size_bytes, direct } => {
                 let path = path.to_string_lossy();
                 if split_scheme(&path).is_some() {
@@ -311,7 +305,7 @@ impl fmt::Display for TargetName {
             Self::Scratch { size_bytes, dir, direct } => {
                 f.write_str("scratch:")?;
                 if let Some(bytes) = size_bytes {
-                    f.write_str(&size_text(*bytes))?;
+                    f.write_str(&exact_size(*bytes))?;
                 }
                 let dir = dir.as_ref().map(|dir| dir.to_string_lossy());
                 if let Some(dir) = &dir {
@@ -351,6 +345,7 @@ impl From<TargetName> for String {
 mod tests {
     use super::*;
     use iodyno_nbd::client::Address;
+    use iodyno_units::Precondition;
     use proptest::prelude::*;
 
     fn problem(text: &str) -> String {
@@ -409,7 +404,7 @@ mod tests {
                     what: "a".to_owned(),
                     count: 32,
                     system: Some("b".to_owned()),
-                    state: ModelState::Random { block_bytes: Some(16 << 10) },
+                    state: Precondition::Random { block_bytes: Some(16 << 10) },
                     fill_ppm: 125_000,
                     max_occupancy: true,
                     workers_near: Some(true),
@@ -514,11 +509,12 @@ mod tests {
 
     fn models() -> impl Strategy<Value = ModelName> {
         let state = prop_oneof![
-            Just(ModelState::Auto),
-            Just(ModelState::Sequential),
-            Just(ModelState::Random { block_bytes: None }),
-            (1_u32..1 << 23)
-                .prop_map(|s| ModelState::Random { block_bytes: Some(s * SIZE_STEP_BYTES as u32) }),
+            Just(Precondition::Workload),
+            Just(Precondition::Sequential),
+            Just(Precondition::Random { block_bytes: None }),
+            (1_u32..1 << 23).prop_map(|s| Precondition::Random {
+                block_bytes: Some(s * SIZE_STEP_BYTES as u32)
+            }),
         ];
         let name = "[a-z./:& A-Z0-9é%=-]{1,12}";
         let system = proptest::option::of(name);

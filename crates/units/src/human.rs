@@ -82,6 +82,13 @@ pub fn size(bytes: u64) -> String {
     format!("{} {}", three_digits(bytes as f64 / (1_u64 << (10 * i)) as f64), UNITS[i])
 }
 
+/// An exact size in the largest binary unit that divides it, as a user writes it: `4GiB`, `400000000000`.
+pub fn exact_size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let i = ((bytes.trailing_zeros() / 10) as usize).min(UNITS.len() - 1);
+    format!("{}{}", bytes >> (10 * i), UNITS[i])
+}
+
 /// A duration for progress and plans: `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn duration_ns(ns: u64) -> String {
     let s = ns / 1_000_000_000;

@@ -1,5 +1,5 @@
-//! The vocabulary that every other room speaks: what an operation is, how bytes, times and rates
-//! are read and written, which name a mistyped one was meant to be, how foreign text is made harmless, and the named random streams
+//! The vocabulary of all other crates: what an operation is, how bytes, times and rates
+//! are read and written, in which state a cell finds an emulated device, which name a mistyped one was meant to be, how foreign text is made harmless, and the named random streams
 //! that make a seed replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
@@ -14,6 +14,7 @@ mod io_error;
 pub mod mark;
 pub mod op;
 pub mod parse;
+mod precondition;
 pub mod rng;
 pub mod text;
 pub mod verifiable;
@@ -25,3 +26,4 @@ pub use parse::{
     ParseUnitError, parse_bandwidth_bytes_per_s, parse_duration_ns, parse_percent, parse_rate_iops,
     parse_size,
 };
+pub use precondition::{Precondition, PreconditionError};

@@ -3,7 +3,7 @@
 //!
 //! A workload file becomes a [`Spec`] (or a [`Group`] of names); a [`Spec`], a seed and the
 //! [`Geometry`] of a target become, for each worker, a [`Stream`] of operations, the [`WorkloadSource`] that gives
-//! each at its time, and a [`Filler`] for what writes carry. A worker knows of it only what the trait [`Source`]
+//! each at its time, and a [`Filler`] for what writes carry. A [`CellSpec`] is a [`Spec`] with all else that a cell is. A worker knows of it only what the trait [`Source`]
 //! says.
 //!
 //! **Invariants:** reads no clock, does no I/O, starts no thread. From one seed every stream is
@@ -14,6 +14,7 @@
 
 mod arrivals;
 mod canonical;
+mod cell;
 pub mod content;
 mod from_file;
 mod group;
@@ -28,6 +29,7 @@ mod spec;
 mod stream;
 
 pub use arrivals::Arrivals;
+pub use cell::{CellSpec, EmulationOptions, Settle};
 pub use content::Filler;
 pub use group::{Group, Member, Workload};
 pub use schema::KEYS;

@@ -21,14 +21,14 @@ impl Carried {
     ///
     /// # Errors
     /// As [`super::drive_model`].
-    pub fn new(plan: &CellPlan<'_>) -> Result<Self, DriveError> {
+    pub fn new(plan: &CellPlan) -> Result<Self, DriveError> {
         let mut threads = vec![0; one_system(plan)?.volumes.len()];
         for target in &plan.targets {
             if let Medium::Model { volume, .. } = target.medium {
-                threads[volume as usize] = plan.spec.threads();
+                threads[volume as usize] = plan.cell.spec.threads();
             }
         }
-        Self::with_workers(&one_system(plan)?, plan.seed, &threads)
+        Self::with_workers(&one_system(plan)?, plan.cell.seed, &threads)
     }
 
     /// A new machine for this system, for cells of at most so many workers on each volume: a machine has its

@@ -29,7 +29,7 @@ const EVENTS_A_LOOK: u32 = 1024;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct EventLoop<'a, S: Source> {
-    plan: &'a CellPlan<'a>,
+    plan: &'a CellPlan,
     stop: &'a AtomicBool,
     machine: &'a mut Machine,
     workers: Vec<Worker<S>>,
@@ -59,23 +59,28 @@ pub(super) struct EventLoop<'a, S: Source> {
 
 impl<'a, S: Source> EventLoop<'a, S> {
     pub(super) fn new(
-        plan: &'a CellPlan<'a>,
+        plan: &'a CellPlan,
         stop: &'a AtomicBool,
         machine: &'a mut Machine,
         start_ns: u64,
         workers: Vec<Worker<S>>,
         recorders: Vec<Recorder>,
     ) -> Self {
-        let limits = plan.spec.limits();
+        let limits = plan.cell.spec.limits();
         let window_start_ns = start_ns + limits.ramp_ns;
         let last_ns = limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t - 1);
-        let settling = plan.settle.as_ref().map(|s| Settling::new(s, plan.seed, window_start_ns));
+        let settling = plan
+            .cell
+            .emulation
+            .settle
+            .as_ref()
+            .map(|s| Settling::new(s, plan.cell.seed, window_start_ns));
         Self {
             plan,
             stop,
             machine,
             due_queue: DueQueue::new(workers.len()),
-            control: Control::new(Arc::new(AtomicBool::new(false)), plan.errors_max),
+            control: Control::new(Arc::new(AtomicBool::new(false)), plan.cell.errors_max),
             working: workers.len(),
             workers,
             recorders,
@@ -348,7 +353,7 @@ mod tests {
             None,
         );
         let (sender, intervals) = channel();
-        let recorder = Recorder::new(0, false, plan.interval_ns, sender);
+        let recorder = Recorder::new(0, false, plan.cell.interval_ns(), sender);
         let stop = AtomicBool::new(false);
         let mut events =
             EventLoop::new(&plan, &stop, &mut machine, 0, vec![worker], vec![recorder]);

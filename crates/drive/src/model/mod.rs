@@ -77,7 +77,7 @@ pub struct Modelled {
 /// volumes of one system, and for a system that can't be built; [`DriveError::Engine`] when the
 /// machine stands still with operations in it.
 pub fn drive_model(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Modelled, DriveError> {
@@ -101,7 +101,7 @@ struct Ran {
 }
 
 fn drive_on(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     carried: &mut Carried,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
@@ -113,9 +113,9 @@ fn drive_on(
     let (sender, intervals) = channel();
     for (target, at) in plan.targets.iter().enumerate() {
         let Medium::Model { volume, .. } = at.medium else { continue };
-        let seed = seed_of(plan.seed, target);
+        let seed = seed_of(plan.cell.seed, target);
         let shared = shared(plan, at, seed)?;
-        for number in 0..plan.spec.threads() {
+        for number in 0..plan.cell.spec.threads() {
             let machine_number = carried.worker(volume, number)?;
             workers.push(Worker::new(
                 workers.len(),
@@ -125,8 +125,8 @@ fn drive_on(
                 coverage(plan, target, &shared),
             ));
         }
-        let open = is_open(plan.spec);
-        recorders.push(Recorder::new(target, open, plan.interval_ns, sender.clone()));
+        let open = is_open(&plan.cell.spec);
+        recorders.push(Recorder::new(target, open, plan.cell.interval_ns(), sender.clone()));
     }
     drop(sender);
 
@@ -153,7 +153,8 @@ fn drive_on(
             phase_time::keep(&usage, volume, cell);
         }
         if let Some(settled) = settled {
-            cell.facts.insert(SETTLED_FACT.to_owned(), told(plan, &settled, cell.window_ns));
+            cell.facts
+                .insert(SETTLED_FACT.to_owned(), settled_in_words(plan, &settled, cell.window_ns));
         }
     }
     let (user_ns, system_ns) = cpu_end.since(&cpu_start);
@@ -163,7 +164,7 @@ fn drive_on(
 
 /// The same for those who want only the cells; they say what simulating them took.
 pub(crate) fn drive_cell(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Cell>, DriveError> {
@@ -177,7 +178,7 @@ pub(crate) fn drive_cell(
 /// # Errors
 /// As [`drive_model`]; then the machine is of no further use.
 pub fn drive_carried(
-    plan: &CellPlan<'_>,
+    plan: &CellPlan,
     carried: &mut Carried,
     stop: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
@@ -194,14 +195,14 @@ pub fn drive_carried(
 }
 
 /// A machine numbers the operations in it with 24 bits, its own included.
-fn check_slots(plan: &CellPlan<'_>) -> Result<(), DriveError> {
-    let of_one = u64::from(plan.spec.threads()) * u64::from(plan.spec.depth());
+fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
+    let of_one = u64::from(plan.cell.spec.threads()) * u64::from(plan.cell.spec.depth());
     let slots = of_one * plan.targets.len() as u64;
     if slots <= SLOTS_MAX {
         return Ok(());
     }
     Err(DriveError::DoesNotFit {
-        target: plan.name.clone(),
+        target: plan.cell.name.clone(),
         why: format!(
             "{slots} operations in flight on all targets, and an emulated system takes {SLOTS_MAX}: use a smaller --depth, or fewer --threads"
         ),
@@ -209,7 +210,7 @@ fn check_slots(plan: &CellPlan<'_>) -> Result<(), DriveError> {
 }
 
 /// The system that all targets are volumes of.
-fn one_system(plan: &CellPlan<'_>) -> Result<Arc<System>, DriveError> {
+fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
     let mut one: Option<&Arc<System>> = None;
     for target in &plan.targets {
         let misfit = |why: &str| {
@@ -231,7 +232,7 @@ fn one_system(plan: &CellPlan<'_>) -> Result<Arc<System>, DriveError> {
         }
     }
     one.cloned().ok_or_else(|| DriveError::DoesNotFit {
-        target: plan.name.clone(),
+        target: plan.cell.name.clone(),
         why: "there is no target".to_owned(),
     })
 }
@@ -244,15 +245,15 @@ fn seed_of(seed: u64, target: usize) -> u64 {
 
 /// Completions that would never come: the fault is the machine's.
 #[cold]
-fn stood_still(plan: &CellPlan<'_>, source: io::Error) -> DriveError {
+fn stood_still(plan: &CellPlan, source: io::Error) -> DriveError {
     let target = plan.targets.first().map_or(String::new(), |t| t.name.clone());
     DriveError::Engine { target, engine: EngineKind::Model.name(), source }
 }
 
 /// What is known of an emulated volume without measuring it.
-fn record_evidence(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
+fn record_evidence(plan: &CellPlan, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
-    if plan.spec.content() == Content::Verifiable {
+    if plan.cell.spec.content() == Content::Verifiable {
         let why = "not verified: emulated storage keeps no bytes here";
         cell.facts.insert("content".to_owned(), why.to_owned());
     }
@@ -261,7 +262,7 @@ fn record_evidence(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
     let Medium::Model { system, volume } = medium else { return };
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
-    let (start, end) = crate::plan::active_range(plan.spec, medium.capacity_bytes());
+    let (start, end) = crate::plan::active_range(&plan.cell.spec, medium.capacity_bytes());
     // What was written lies at the start.
     let end_written = (written * medium.capacity_bytes() as f64) as u64;
     let active_bytes = end.saturating_sub(start).max(1);
@@ -270,8 +271,8 @@ fn record_evidence(plan: &CellPlan<'_>, medium: &Medium, cell: &mut Cell) {
 }
 
 /// Why a cell ended before its time.
-fn told(plan: &CellPlan<'_>, settled: &Settled, window_ns: u64) -> String {
-    let of = match plan.spec.limits().time_ns {
+fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> String {
+    let of = match plan.cell.spec.limits().time_ns {
         Some(time_ns) => format!(" of {}", human::duration_ns(time_ns)),
         None => String::new(),
     };
@@ -284,7 +285,7 @@ fn told(plan: &CellPlan<'_>, settled: &Settled, window_ns: u64) -> String {
     )
 }
 
-/// What a target's workers tell at their end, as the team of threads tells it.
+/// What a target's workers report at their end, in the form in which worker threads report it.
 fn done(target: usize, number: u32, report: crate::worker::WorkerReport) -> Done {
     Done { target, number, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
 }

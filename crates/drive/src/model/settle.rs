@@ -19,9 +19,9 @@
 //! and where a batch mean is over at least the time that an operation takes: else all of them would
 //! still know the start.
 
-use crate::plan::Settle;
 use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};
+use iodyno_workload::Settle;
 
 /// Confidence of all intervals.
 const LEVEL: f64 = 0.95;

@@ -39,7 +39,7 @@ fn in_virtual_time<S: Source>(sources: Vec<S>, slots: u32) -> (Vec<WorkerReport>
         VirtualWorker::new(index, (0, 0, number), (source, slots), ENDLESS, None)
     });
     let (sender, intervals) = channel();
-    let recorder = Recorder::new(0, true, plan.interval_ns, sender);
+    let recorder = Recorder::new(0, true, plan.cell.interval_ns(), sender);
     let stop = AtomicBool::new(false);
     let workers = workers.collect();
     let mut events = EventLoop::new(&plan, &stop, &mut machine, 0, workers, vec![recorder]);

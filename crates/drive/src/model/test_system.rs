@@ -1,13 +1,11 @@
 //! The smallest emulated system, and a plan of a cell on it, for tests: memory whose I/Os take a microsecond each.
 
-use crate::clock::Clock;
-use crate::engine::EngineOptions;
 use crate::plan::CellPlan;
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{
-    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Precondition, Slots, Written,
+    Device, Host, Kind, Memory, MemoryKind, MemoryMode, Preconditioned, Slots, Written,
 };
-use iodyno_workload::Spec;
+use iodyno_workload::{CellSpec, Spec};
 
 pub(crate) fn system() -> System {
     let memory = Memory {
@@ -21,7 +19,7 @@ pub(crate) fn system() -> System {
         protected: false,
     };
     let device = Device { name: "memory".to_owned(), kind: Kind::Memory(Box::new(memory)) };
-    let state = Precondition { how: Written::Fresh, fill: 1.0 };
+    let state = Preconditioned { how: Written::Fresh, fill: 1.0 };
     let slots = Slots {
         flash_dimms_per_socket: 0,
         channels_per_socket: 1,
@@ -48,21 +46,8 @@ pub(crate) fn system() -> System {
 }
 
 /// A plan without targets.
-pub(crate) fn plan(spec: &Spec, interval_ns: u64, errors_max: u64) -> CellPlan<'_> {
-    CellPlan {
-        name: String::new(),
-        workload: String::new(),
-        spec,
-        seed: 1,
-        repeat: 0,
-        targets: Vec::new(),
-        interval_ns,
-        place: None,
-        errors_max,
-        fill_passes: None,
-        clock: Clock::new(),
-        options: EngineOptions::default(),
-        settle: None,
-        walks: None,
-    }
+pub(crate) fn plan(spec: &Spec, interval_ns: u64, errors_max: u64) -> CellPlan {
+    let interval_ns = Some(interval_ns);
+    let cell = CellSpec { interval_ns, errors_max, ..CellSpec::new("", spec.clone()) };
+    CellPlan::new(cell, Vec::new())
 }

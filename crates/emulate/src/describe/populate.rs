@@ -4,7 +4,7 @@
 //! flash DIMMs alone are spread evenly, as the memory channels that they share demand.
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
-use crate::spec::{Device, Host, Precondition, System};
+use crate::spec::{Device, Host, Preconditioned, System};
 
 impl System {
     /// A server with these devices in this order, each in its state. The i-th flash DIMM hangs on
@@ -15,7 +15,7 @@ impl System {
     pub fn populate(
         name: impl Into<String>,
         host: Host,
-        devices: Vec<(Device, Precondition)>,
+        devices: Vec<(Device, Preconditioned)>,
     ) -> Result<Self, Vec<RuleBroken>> {
         let mut broken = Vec::new();
         if !(1..=VOLUMES_MAX).contains(&devices.len()) {

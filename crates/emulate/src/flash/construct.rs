@@ -11,7 +11,7 @@ use crate::gauge::Gauge;
 use crate::part_id::PartId;
 use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
-use crate::spec::{self, Attach, Kind, PlacedDevice, Precondition, System, Written};
+use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Written};
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
@@ -85,7 +85,7 @@ impl FlashDevice {
     /// The device that is `part`, on a socket, written so before.
     pub(crate) fn new(
         spec: &spec::Flash,
-        before: &Precondition,
+        before: &Preconditioned,
         (part, socket): (PartId, u32),
         population: &mut Population,
         core: &mut Core,

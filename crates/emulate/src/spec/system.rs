@@ -1,6 +1,6 @@
 //! A system: its host, its parts, and the volumes, each of which is a tree of parts.
 
-use super::{Attach, Device, Host, Kind, Precondition, Written};
+use super::{Attach, Device, Host, Kind, Preconditioned, Written};
 use crate::part_id::PartId;
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Volume {
     /// The part that takes the host's requests.
     pub root: PartId,
     /// How it was written before the machine starts, with all devices below it.
-    pub state: Precondition,
+    pub state: Preconditioned,
 }
 
 /// What takes requests from a host or from another part.
@@ -74,7 +74,7 @@ impl System {
     }
 
     /// Adds a device that is a volume by itself (JBOD), written so before.
-    pub fn add_device(&mut self, device: Device, state: Precondition, socket: u32) {
+    pub fn add_device(&mut self, device: Device, state: Preconditioned, socket: u32) {
         let root = PartId(self.parts.len() as u32);
         self.volumes.push(Volume { name: device.name.clone(), root, state });
         self.parts.push(Part::Device(PlacedDevice { device, socket }));
@@ -162,8 +162,8 @@ impl System {
     }
 
     /// How each part was written before: as a volume was whose tree it is in.
-    pub(crate) fn states(&self) -> Vec<Precondition> {
-        let mut states = vec![Precondition { how: Written::Fresh, fill: 0.0 }; self.parts.len()];
+    pub(crate) fn states(&self) -> Vec<Preconditioned> {
+        let mut states = vec![Preconditioned { how: Written::Fresh, fill: 0.0 }; self.parts.len()];
         for (number, volume) in (0..).zip(&self.volumes) {
             for part in self.parts_of(number) {
                 states[part.index()] = volume.state;

@@ -4,7 +4,7 @@
 
 use iodyno_catalog::{FileError, Kind, find};
 use iodyno_emulate::describe;
-use iodyno_emulate::spec::{Device, Host, Precondition, Written};
+use iodyno_emulate::spec::{Device, Host, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
@@ -55,7 +55,7 @@ impl Bench {
 
     /// Runs a loop on a machine of its own.
     pub(crate) fn run(&self, l: &Loop) -> Outcome {
-        let state = Precondition { how: l.before, fill: 1.0 };
+        let state = Preconditioned { how: l.before, fill: 1.0 };
         let devices = vec![(self.device.clone(), state)];
         let system = System::populate("bench", self.host.clone(), devices).unwrap();
         let mut machine = Machine::new(&system, 1).unwrap();

@@ -4,7 +4,7 @@
 
 use iodyno_catalog::{File, Kind, find};
 use iodyno_emulate::describe;
-use iodyno_emulate::spec::{Device, Host, Precondition, Written};
+use iodyno_emulate::spec::{Device, Host, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
@@ -72,7 +72,7 @@ pub(crate) fn populated(
     how: Written,
     devices: usize,
 ) -> Result<System, &'static str> {
-    let state = Precondition { how, fill: 1.0 };
+    let state = Preconditioned { how, fill: 1.0 };
     System::populate("effects", host.clone(), vec![(device.clone(), state); devices])
         .map_err(|broken| broken[0].rule)
 }

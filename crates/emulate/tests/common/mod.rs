@@ -138,7 +138,7 @@ pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
 /// Adds another device.
 pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
     let device = Device { name: "device".to_owned(), kind };
-    system.add_device(device, Precondition { how, fill: 1.0 }, 0);
+    system.add_device(device, Preconditioned { how, fill: 1.0 }, 0);
 }
 
 /// What a closed loop gave.

@@ -3,17 +3,13 @@
 use super::account::{KindAccount, Share, kinds, shares};
 use super::limit::{Limit, limit};
 use crate::failure::Failure;
-use iodyno_drive::clock::Clock;
-use iodyno_drive::{
-    CellPlan, EngineKind, EngineOptions, Medium, Modelled, TargetPlan, Unobserved, drive_model,
-};
+use iodyno_drive::{CellPlan, Modelled, TargetPlan, Unobserved, drive_model};
 use iodyno_emulate::System;
 use iodyno_emulate::flash::Counts;
 use iodyno_emulate::spec::{Attach, Kind};
 use iodyno_run::{Emulated, RunError};
-use iodyno_workload::{ArrivalKind, Spec};
+use iodyno_workload::{ArrivalKind, CellSpec, EmulationOptions, Spec};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const MS: u64 = 1_000_000;
@@ -91,39 +87,21 @@ pub(super) fn simulate(
     name: &str,
     spec: Spec,
 ) -> Result<Cell, Failure> {
-    let system = emulated.before(&spec);
+    let system = emulated.before(&spec, &EmulationOptions::default());
     let (ramp_ns, time_ns) = times_ns(&system);
     let spec = spec
         .with_ramp(ramp_ns)
         .and_then(|spec| spec.with_time(time_ns))
         .map_err(|why| Failure::input(format!("{name}: {why}")))?;
-    let medium = |volume| Medium::Model { system: Arc::clone(&system), volume };
-    let targets = (0..).zip(&emulated.volumes).map(|(number, volume)| TargetPlan {
-        name: volume.name.clone(),
-        medium: medium(number),
-        align_bytes: 512,
-        engine: EngineKind::Model,
-        verify: None,
-    });
-    let plan = CellPlan {
-        name: name.to_owned(),
-        workload: target.to_owned(),
-        spec: &spec,
-        seed: 1,
-        repeat: 0,
-        targets: targets.collect(),
-        interval_ns: time_ns,
-        place: None,
-        errors_max: u64::MAX,
-        fill_passes: None,
-        clock: Clock::system(),
-        options: EngineOptions::default(),
-        settle: None,
-        walks: None,
-    };
+    let mut states = emulated.states(&spec);
+    let targets = (0..).zip(&emulated.volumes);
+    let targets = targets.map(|(n, volume)| TargetPlan::model(volume.name.clone(), &system, n));
+    let mut cell = CellSpec::new(name, spec.clone());
+    target.clone_into(&mut cell.workload);
+    (cell.interval_ns, cell.errors_max) = (Some(time_ns), u64::MAX);
+    let plan = CellPlan::new(cell, targets.collect());
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
         .map_err(|e| Failure::from(RunError::Drive(e)))?;
-    let mut states = emulated.states(&spec);
     states.dedup();
     Ok(account(&spec, &system, &modelled, name, states.join("; ")))
 }

@@ -3,8 +3,9 @@
 use super::stage::{PLAIN_SEQUENTIAL, Reader};
 use super::{active_range, wrong, wrong_because};
 use crate::axis::{Axis, AxisKind};
-use crate::grid::{Grid, StateWish};
+use crate::grid::Grid;
 use iodyno_catalog::{Entry, FileError};
+use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 
 /// What a stage issues where it says nothing: single blocks anywhere.
@@ -74,7 +75,7 @@ impl Reader<'_> {
     }
 
     /// The workload over its axes.
-    pub(super) fn grid(&self, time_ns: u64, state: StateWish) -> Result<Grid, FileError> {
+    pub(super) fn grid(&self, time_ns: u64, state: Precondition) -> Result<Grid, FileError> {
         let raw = self.raw;
         let mut base = self.base()?;
         // As they stand in the file, the outermost first: in SNIA's tests their nesting is normative.
@@ -148,9 +149,9 @@ impl Reader<'_> {
         };
         let state = match raw.word("state") {
             None => state,
-            Some("own") => StateWish::Own,
-            Some("fresh") => StateWish::Fresh,
-            Some(_) => StateWish::Carried,
+            Some("own") => Precondition::Workload,
+            Some("fresh") => Precondition::Fresh,
+            Some(_) => Precondition::Carried,
         };
         let settles = raw.flag("settle") != Some(false);
         let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };

@@ -2,11 +2,12 @@
 
 use super::{Defaults, active_range, wrong, wrong_because};
 use crate::axis::{AxisKind, applied};
-use crate::grid::{Grid, Order, StateWish};
+use crate::grid::{Grid, Order};
 use crate::stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 use iodyno_catalog::{Entry, FileError, Record};
 use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
+use iodyno_units::Precondition;
 use iodyno_workload::{Block, Percent, Spec};
 
 /// The same in sequence.
@@ -157,7 +158,7 @@ impl Reader<'_> {
             _ => Order::Given,
         };
         Ok(Act::Cells(Cells {
-            grid: self.grid(self.time("time"), StateWish::Own)?,
+            grid: self.grid(self.time("time"), Precondition::Workload)?,
             order,
             repeats: self.count("repeats").unwrap_or(1),
             ceilings: self.ceilings()?,
@@ -165,7 +166,7 @@ impl Reader<'_> {
     }
 
     fn rounds(&self) -> Result<Act, FileError> {
-        let grid = self.grid(self.time("time"), StateWish::Own)?;
+        let grid = self.grid(self.time("time"), Precondition::Workload)?;
         let tracks = self.raw.records("track").map(|track| self::track(&grid, track));
         let track = tracks.collect::<Result<Vec<_>, _>>()?;
         if track.is_empty() {
@@ -182,7 +183,7 @@ impl Reader<'_> {
 
     fn series(&self) -> Result<Act, FileError> {
         let raw = self.raw;
-        let grid = self.grid(self.time("time"), StateWish::Carried)?;
+        let grid = self.grid(self.time("time"), Precondition::Carried)?;
         if grid.len() != 1 {
             let message = "a series is of one workload: give one value on each axis";
             return Err(wrong(raw.place("do"), message));

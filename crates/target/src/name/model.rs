@@ -17,9 +17,9 @@
 
 use core::fmt;
 
-use iodyno_units::{parse_percent, parse_size};
+use iodyno_units::{Precondition, PreconditionError, parse_percent};
 
-use super::{SIZE_STEP_BYTES, TargetError, bad, once_each, size_text};
+use super::{TargetError, bad, once_each};
 
 /// The most devices of one name.
 pub const MODEL_COUNT_MAX: u32 = 1024;
@@ -43,30 +43,13 @@ pub struct ModelName {
     /// where absent.
     pub system: Option<String>,
     /// What was done to the devices before.
-    pub state: ModelState,
+    pub state: Precondition,
     /// The share of the capacity that was written before, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,
     /// Each flash DIMM has a driver thread of its own; otherwise as the device file has it.
     pub max_occupancy: bool,
     /// Workers run on their device's socket (or on any); None leaves it to the host.
     pub workers_near: Option<bool>,
-}
-
-/// What was done to an emulated device before it is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ModelState {
-    /// For each cell, what its own workload would have done for long.
-    #[default]
-    Auto,
-    /// Nothing.
-    Fresh,
-    /// It was written once, in order.
-    Sequential,
-    /// It was written at random, until steady state.
-    Random {
-        /// In blocks of this many bytes; None takes the cell's own block size.
-        block_bytes: Option<u32>,
-    },
 }
 
 impl ModelName {
@@ -103,7 +86,7 @@ impl ModelName {
             what: what.to_owned(),
             count,
             system: system.map(str::to_owned),
-            state: ModelState::Auto,
+            state: Precondition::Workload,
             fill_ppm: FILL_ALL_PPM,
             max_occupancy: false,
             workers_near: None,
@@ -112,7 +95,7 @@ impl ModelName {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             model.set(name, pair)?;
         }
-        if model.state == ModelState::Fresh && model.fill_ppm != FILL_ALL_PPM {
+        if model.state == Precondition::Fresh && model.fill_ppm != FILL_ALL_PPM {
             return bad(
                 name,
                 "a fresh device holds nothing, so it can't be filled in part.",
@@ -126,7 +109,10 @@ impl ModelName {
     fn set(&mut self, name: &str, pair: &str) -> Result<(), TargetError> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {
-            ("state", _) => self.state = parse_state(name, value)?,
+            ("state", _) => match Precondition::parse(value) {
+                Err(PreconditionError { problem, help }) => return bad(name, problem, help),
+                Ok(state) => self.state = state,
+            },
             ("fill", _) => match parse_percent(value) {
                 Err(error) => return bad(name, "its fill can't be read.", format!("{error}.")),
                 Ok(share) => {
@@ -188,14 +174,8 @@ impl ModelName {
             text.push_str(system);
         }
         let mut options = Vec::new();
-        match self.state {
-            ModelState::Auto => {}
-            ModelState::Fresh => options.push("state=fresh".to_owned()),
-            ModelState::Sequential => options.push("state=sequential".to_owned()),
-            ModelState::Random { block_bytes: None } => options.push("state=random".to_owned()),
-            ModelState::Random { block_bytes: Some(bytes) } => {
-                options.push(format!("state=random:{}", size_text(bytes.into())));
-            }
+        if self.state != Precondition::Workload {
+            options.push(format!("state={}", self.state));
         }
         if self.fill_ppm != FILL_ALL_PPM {
             options.push(format!("fill={}", percent_text(self.fill_ppm)));
@@ -230,32 +210,6 @@ fn parse_count(name: &str, text: &str) -> Result<u32, TargetError> {
             format!("`*{text}` does not say how many devices."),
             format!("write a number from 1 to {MODEL_COUNT_MAX}, such as model:exflash-400g*32."),
         ),
-    }
-}
-
-fn parse_state(name: &str, text: &str) -> Result<ModelState, TargetError> {
-    let help =
-        "write state=auto, state=fresh, state=sequential, state=random or state=random:16KiB.";
-    match text.split_once(':') {
-        None => match text {
-            "auto" => Ok(ModelState::Auto),
-            "fresh" => Ok(ModelState::Fresh),
-            "sequential" => Ok(ModelState::Sequential),
-            "random" => Ok(ModelState::Random { block_bytes: None }),
-            _ => bad(name, format!("`{text}` is not a state."), help),
-        },
-        Some(("random", block)) => match parse_size(block).map(u32::try_from) {
-            Err(error) => bad(name, "the block of its state can't be read.", format!("{error}.")),
-            Ok(Ok(bytes)) if bytes > 0 && u64::from(bytes).is_multiple_of(SIZE_STEP_BYTES) => {
-                Ok(ModelState::Random { block_bytes: Some(bytes) })
-            }
-            Ok(_) => bad(
-                name,
-                format!("`{block}` is no block that a device can be written in."),
-                format!("write a multiple of {SIZE_STEP_BYTES} bytes under 4GiB, such as 16KiB."),
-            ),
-        },
-        Some(_) => bad(name, format!("`{text}` is not a state."), help),
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use crate::request::{Origin, State};
-use crate::spec::{self, Device, Kind, Precondition, System, Volume, Written};
+use crate::spec::{self, Device, Kind, Preconditioned, System, Volume, Written};
 use crate::usage::{Phase, Resource};
 use crate::{Completion, Fault, Machine, PartId};
 use common::{disk, flash, host, memory};
@@ -24,7 +24,7 @@ fn jbod(kinds: &[Kind]) -> System {
     let mut system = System::new("test", host());
     for kind in kinds {
         let device = Device { name: "device".to_owned(), kind: kind.clone() };
-        system.add_device(device, Precondition { how: Written::Fresh, fill: 1.0 }, 0);
+        system.add_device(device, Preconditioned { how: Written::Fresh, fill: 1.0 }, 0);
     }
     system
 }

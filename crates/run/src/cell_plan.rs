@@ -1,0 +1,86 @@
+//! The plan by which a cell is driven: its targets, open or emulated, the engine of each and why it is this one.
+
+use crate::open_targets::OpenTarget;
+use crate::request::Request;
+use crate::schedule::Task;
+use crate::verified;
+use iodyno_drive::probe::{Load, default_engine};
+use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, Walks};
+use iodyno_emulate::System;
+use iodyno_units::OpKind;
+use iodyno_workload::{ArrivalKind, Content, Spec};
+use std::sync::Arc;
+
+/// The plan of a task.
+pub(crate) fn cell_plan(
+    request: &Request,
+    task: &Task,
+    targets: Vec<TargetPlan>,
+    walks: Option<Arc<Walks>>,
+) -> CellPlan {
+    CellPlan {
+        cell: task.cell.clone(),
+        place: task.place.clone(),
+        targets,
+        clock: request.clock,
+        options: request.options,
+        walks,
+    }
+}
+
+/// A cell's targets as it is to drive them, and why each has its engine: volumes of an emulated system, or of one
+/// that is served (`media`), or what is open.
+pub(crate) fn targets_of(
+    request: &Request,
+    task: &Task,
+    open_targets: &[OpenTarget],
+    system: Option<&Arc<System>>,
+    media: Option<&[Medium]>,
+) -> (Vec<TargetPlan>, Vec<String>) {
+    let one = |(volume, open_target): (u32, &OpenTarget)| {
+        let medium = match (media, system) {
+            (Some(media), _) => media[volume as usize].clone(),
+            (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
+            (None, None) => open_target.medium.clone(),
+        };
+        let (engine, why) = engine_for(request, &task.cell.spec, &medium, open_target.align_bytes);
+        let target = TargetPlan {
+            name: open_target.name.clone(),
+            align_bytes: open_target.align_bytes,
+            engine,
+            verify: match media {
+                // Each cell has a machine of its own, with nothing on it.
+                Some(_) => verified::fresh(&task.cell.spec, medium.capacity_bytes()),
+                None => open_target
+                    .verified
+                    .map
+                    .clone()
+                    .filter(|_| task.cell.spec.content() == Content::Verifiable),
+            },
+            medium,
+        };
+        (target, why)
+    };
+    (task.targets.start as u32..).zip(open_targets).map(one).unzip()
+}
+
+/// The engine for one target, and why it is this one.
+fn engine_for(
+    request: &Request,
+    spec: &Spec,
+    medium: &Medium,
+    align_bytes: u32,
+) -> (EngineKind, String) {
+    let block_bytes = spec.align_bytes().max(align_bytes);
+    // An open loop wants a queue, whatever its cap is.
+    let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
+    let depth = if open { spec.depth().max(2) } else { spec.depth() };
+    if let Some(asked) = request.engine {
+        return (asked, "asked for".to_owned());
+    }
+    // An open loop keeps its queue short where the target sustains the rate.
+    let outstanding = if open { 1 } else { depth.saturating_mul(spec.threads()) };
+    let writes = spec.issues(OpKind::Write);
+    let range = iodyno_drive::active_range(spec, medium.capacity_bytes());
+    default_engine(medium, Load { depth, outstanding, block_bytes, range, writes })
+}

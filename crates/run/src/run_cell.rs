@@ -1,0 +1,184 @@
+//! One cell of a run: prepares its targets, drives it, gathers the evidence around it and judges it. What is driven,
+//! by which engines, is in `cell_plan`; which cell comes next in `schedule`.
+
+use crate::Emulated;
+use crate::all_targets::{ALL_TARGETS, all_targets};
+use crate::cell_plan::{cell_plan, targets_of};
+use crate::foreign_activity::{Surroundings, ram_bytes};
+use crate::open_targets::OpenTarget;
+use crate::parallel_cells;
+use crate::persist::CellWriter;
+use crate::prepare;
+use crate::refuse;
+use crate::request::{Phase, Request, RunError, Watch};
+use crate::schedule::{Schedule, Task};
+use crate::verified;
+use iodyno_drive::engine::live::CompletionHandle;
+use iodyno_drive::{DriveError, Medium, calibrate, drive_carried};
+use iodyno_live::served::Live;
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Ended, Level, Verification};
+use iodyno_notebook::{Notebook, RunWriter};
+use iodyno_units::{OpKind, human};
+use iodyno_workload::{Content, Spec};
+
+/// Length of the calibration on the null engine, ns.
+const CALIBRATION_NS: u64 = 100_000_000;
+
+/// What a step of a run is carried out with.
+pub(crate) struct StepContext<'a, 'r> {
+    pub(crate) request: &'r Request,
+    /// All targets of the run.
+    pub(crate) open_targets: &'a mut [OpenTarget],
+    pub(crate) schedule: &'a mut Schedule<'r>,
+    /// Keeps what is measured; None where nothing is kept.
+    pub(crate) writer: Option<&'a mut RunWriter>,
+    /// Has earlier runs; None where none is kept.
+    pub(crate) notebook: Option<&'a Notebook>,
+    /// The place of the step's first cell among the run's.
+    pub(crate) first_index: usize,
+    pub(crate) watch: &'a mut dyn Watch,
+}
+
+/// Measures one cell; gives that of each target, and the merged one where there are several. A cell that
+/// does not fit its targets gives a record that says so.
+pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
+    let StepContext { request, open_targets, schedule, watch, .. } = on;
+    let beside = parallel_cells::beside(request, task, open_targets, schedule)?;
+    let open_targets = &mut open_targets[task.targets.clone()];
+    let (cell, spec) = (&task.cell, &task.cell.spec);
+    if let Some(place) = &task.place
+        && let Some(why) = refuse::misfit(request, spec, open_targets)
+    {
+        return Ok(vec![prepare::skipped(task, place, open_targets, why)]);
+    }
+    let system = schedule.system(cell)?;
+    let is_live = request.emulated.as_ref().is_some_and(|emulated| emulated.live);
+    let mut served = None;
+    if let Some(system) = &system {
+        watch.phase(Phase::Preparing);
+        if is_live {
+            served = Some(Emulated::served(system, spec, cell.seed).map_err(RunError::Impossible)?);
+        }
+    } else {
+        for open_target in &mut *open_targets {
+            verified::ready(request, cell, open_target);
+        }
+    }
+    let media = served.as_ref().map(|(_, media)| media.as_slice());
+    let (targets, choices) = targets_of(request, task, open_targets, system.as_ref(), media);
+    let calibration = calibrated(request, spec, &open_targets[0].medium, schedule, watch)?;
+    let plan = cell_plan(request, task, targets, schedule.walks(task));
+
+    let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
+    let before = system.is_none().then(|| Surroundings::before(&inspections));
+    let mut writer = CellWriter::new(on.writer, watch, on.first_index, task.position);
+    let mut cells = match schedule.carried_for(task, &plan)? {
+        Some(carried) => drive_carried(&plan, carried, &request.stop, &mut writer)?,
+        None => parallel_cells::drive(request, task, &plan, beside, schedule, &mut writer)?,
+    };
+    let hangs = cells.iter().any(|cell| cell.ended == Ended::Hung);
+    match before {
+        // Reading a target that hangs would block this thread too.
+        Some(before) if !hangs => {
+            Surroundings::after(&inspections).judge(&before, &inspections, &mut cells);
+        }
+        Some(_) => {}
+        None => {
+            let states = schedule.states(task).into_iter().skip(task.targets.start);
+            for (state, done) in states.zip(&mut cells) {
+                done.facts.insert("state".to_owned(), state);
+            }
+        }
+    }
+    if let Some((live, _)) = &served {
+        record_lateness(live, &mut cells);
+    }
+    for ((open_target, done), why) in open_targets.iter_mut().zip(&mut cells).zip(choices) {
+        if system.is_none() {
+            done.evidence.ram_bytes = ram_bytes();
+            open_target.record_evidence(spec, done);
+            if spec.issues(OpKind::Read) && !hangs {
+                open_target.sample(cell.seed, spec, &mut done.evidence);
+            }
+            done.facts.insert("engine.why".to_owned(), why);
+        }
+        record_unverified(spec, done);
+        open_target.verified.note(done);
+    }
+    let is_null = matches!(open_targets[0].medium, Medium::Null(_));
+    Ok(judged(cells, calibration, is_null))
+}
+
+/// What the generator costs with this workload, ns an operation, and the most IOPS of it; None on the null
+/// engine, which shows it itself, and where devices are emulated.
+fn calibrated(
+    request: &Request,
+    spec: &Spec,
+    medium: &Medium,
+    schedule: &mut Schedule<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Option<(f64, f64)>, DriveError> {
+    if request.emulated.is_some() || matches!(medium, Medium::Null(_)) {
+        return Ok(None);
+    }
+    watch.phase(Phase::Calibrating);
+    let capacity_bytes = medium.capacity_bytes();
+    let measure = || calibrate(spec, request.seed, capacity_bytes, request.clock, CALIBRATION_NS);
+    schedule.calibrated(spec, measure).map(Some)
+}
+
+/// The cells with their verdicts, and the merged one where there are several.
+fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) -> Vec<Cell> {
+    if cells.len() > 1 {
+        cells.push(all_targets(&cells));
+    }
+    for done in &mut cells {
+        if let Some((ns_per_io, ceiling_iops)) = calibration {
+            done.evidence.generator_ns_per_io = Some(ns_per_io);
+            done.evidence.generator_ceiling_iops = Some(ceiling_iops);
+        } else if is_null && done.total().ops() > 0 {
+            let ns = done.resources.cpu_seconds() * 1e9 / done.total().ops() as f64;
+            done.evidence.generator_ns_per_io = Some(ns);
+        }
+        done.verdicts = judge(done);
+        if done.key.target.starts_with(ALL_TARGETS) {
+            // What is remarkable about one target is said there.
+            let kept = ["RATE_MET", "EMULATED"];
+            done.verdicts.retain(|v| v.level != Level::Note || kept.contains(&v.code.as_str()));
+        }
+    }
+    cells
+}
+
+/// How near the model's times completions came, of each volume.
+fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
+    let counts = live.look(|_, _, counts| counts.to_vec());
+    for (counts, cell) in counts.iter().zip(cells) {
+        let lateness = &counts.lateness;
+        cell.evidence.emulated_live = true;
+        let share = |count: u64| Some(count as f64 / lateness.count().max(1) as f64);
+        cell.evidence.late_share = share(counts.late);
+        cell.evidence.late_away_share = share(counts.late_away);
+        let words = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
+            let ns = lateness.supported_quantile_ns(q)?;
+            Some(format!("{name} {}", human::time_ns(ns as f64)))
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        if !words.is_empty() {
+            cell.facts.insert("late".to_owned(), format!("{words} after the model"));
+        }
+    }
+}
+
+/// Where content was to be verified, and none of the reads could be, the evidence says so by a verification
+/// of nothing.
+fn record_unverified(spec: &Spec, cell: &mut Cell) {
+    let has_read = cell.total().class(OpKind::Read).is_some_and(|reads| reads.ops() > 0);
+    if spec.content() == Content::Verifiable && has_read {
+        cell.evidence.verification.get_or_insert_with(|| Verification {
+            unit_bytes: spec.verify_unit_bytes(),
+            ..Verification::default()
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! What is kept of a run beside its cells: its head, the condition of its devices before and after, and the whole
+//! run as it is read back. How the notebook is written while cells are measured is in `persist`.
+
+use crate::open_targets::OpenTarget;
+use crate::plan::Plan;
+use crate::request::{Request, Watch};
+use iodyno_measure::Cell;
+use iodyno_notebook::{
+    self as notebook, Notebook, Run, RunHead, Status, TargetRecord, Timestamp, WorkloadRecord,
+};
+use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
+use serde_json::Value;
+
+/// What a target's state after a run calls its [`WritesSeen`](iodyno_target::WritesSeen).
+pub const WRITES_SEEN: &str = "writes_seen";
+
+/// What is kept of a run before its first cell.
+pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
+    let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
+    RunHead {
+        name: request.name.clone(),
+        command: request.command.clone(),
+        iodyno_version: request.version.clone(),
+        seed: request.seed,
+        machine: json(serde_json::to_value(MachineFacts::gather())),
+        targets: open_targets
+            .iter()
+            .map(|p| TargetRecord {
+                name: p.name.clone(),
+                facts: p.facts(),
+                health_before: condition(p),
+                health_after: None,
+            })
+            .collect(),
+        workloads: request
+            .cells
+            .iter()
+            .map(|c| WorkloadRecord {
+                name: c.name.clone(),
+                // Its canonical TOML, as an object.
+                spec: toml::from_str(&c.spec.to_toml()).unwrap_or(Value::Null),
+            })
+            .collect(),
+        plan: with_method(request, json(serde_json::to_value(plan))),
+    }
+}
+
+/// The plan with the method that it is of: all that is needed to take the run up, and to judge it again.
+fn with_method(request: &Request, mut plan: Value) -> Value {
+    if let (Some(of), Value::Object(plan)) = (&request.method, &mut plan) {
+        let source = serde_json::to_value(&of.method.source).unwrap_or(Value::Null);
+        plan.insert("method".to_owned(), source);
+        plan.insert("each".to_owned(), Value::Bool(of.each));
+        plan.insert("folder".to_owned(), Value::String(of.folder.clone()));
+    }
+    plan
+}
+
+/// The device's own log, its temperature and its link, as they are now: kept before and after, so
+/// that wear, heat and a link that fell back can be seen. None where nothing of it can be read.
+fn condition(open_target: &OpenTarget) -> Option<Value> {
+    let device = open_target.inspection.physical.first()?;
+    let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
+    let log = health(&device).ok();
+    if log.is_none() && device.temperature_c.is_none() && device.pcie.is_none() {
+        return None;
+    }
+    Some(serde_json::json!({
+        "device": device.kernel_name,
+        "log": log,
+        "temperature_c": device.temperature_c,
+        "pcie_link": device.pcie,
+    }))
+}
+
+/// The same after the run, with what shows a later run whether another program wrote since.
+pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
+    let condition = condition(open_target);
+    let Some(seen) = open_target.writes_seen() else { return condition };
+    let mut condition = condition.unwrap_or_else(|| serde_json::json!({}));
+    condition[WRITES_SEEN] = serde_json::to_value(seen).unwrap_or(Value::Null);
+    Some(condition)
+}
+
+/// A run that no notebook has, in the form of one that was kept.
+pub(crate) fn unkept(
+    mut head: RunHead,
+    started: Timestamp,
+    ending: &notebook::Outcome,
+    health_after: Vec<Option<Value>>,
+    cells: Vec<Cell>,
+) -> Run {
+    for (target, after) in head.targets.iter_mut().zip(health_after) {
+        target.health_after = after;
+    }
+    let status = match ending {
+        notebook::Outcome::Finished => Status::Finished,
+        notebook::Outcome::Interrupted => Status::Interrupted,
+        notebook::Outcome::Failed(why) => Status::Failed(why.clone()),
+    };
+    Run {
+        id: String::new(),
+        started,
+        ended: Some(Timestamp::now()),
+        status,
+        head,
+        cells,
+        notebook: std::path::PathBuf::new(),
+    }
+}
+
+/// The run as the notebook has it. Where the notebook took all of it and can't read it, what this process still
+/// has of it: its series are coarser.
+pub(crate) fn read_back(
+    notebook: &Notebook,
+    id: &str,
+    measured: Run,
+    watch: &mut dyn Watch,
+) -> Run {
+    notebook.load(id).unwrap_or_else(|why| {
+        watch.warn(&format!(
+            "the notebook took all of run {id} and could not read it back: {why}; what is shown comes from memory"
+        ));
+        Run { id: id.to_owned(), notebook: notebook.path().to_owned(), ..measured }
+    })
+}

@@ -1,0 +1,109 @@
+//! What one cell is to be: a workload under a name, with its seed, its limits of failure and, for emulated
+//! devices, the state that it finds them in. A method or a list of cells makes it, and it goes as it is to where the
+//! cell is driven; targets, engines and the place in a method are added on the way.
+
+use crate::Spec;
+use iodyno_units::Precondition;
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellSpec {
+    /// Name within the run.
+    pub name: String,
+    /// The workload's name in the record.
+    pub workload: String,
+    /// The workload, after all overrides.
+    pub spec: Spec,
+    /// Seed of all streams.
+    pub seed: u64,
+    /// Which repeat of the cell it is, from 0.
+    pub repeat: u32,
+    /// It is a fill, or a pass of verification: each target is written, or read, in so many whole passes over
+    /// its active range, whatever the workload's own limits are, and the cells prove it by what completed.
+    /// The workload writes, or reads, blocks of one size, one after the other by a shared cursor, and does
+    /// nothing else.
+    pub fill_passes: Option<u8>,
+    /// Length of one interval of the series, ns; None chooses by the length of the cell.
+    pub interval_ns: Option<u64>,
+    /// The run stops when more operations than this have failed.
+    pub errors_max: u64,
+    /// What concerns emulated devices alone.
+    pub emulation: EmulationOptions,
+}
+
+/// How a cell finds emulated devices, and how long it lasts in virtual time. Real storage takes no notice of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EmulationOptions {
+    /// The state of the devices; [`Precondition::Workload`] leaves it to the names of the targets.
+    pub precondition: Precondition,
+    /// Which share of each device was written before; None leaves it to the names of the targets.
+    pub fill: Option<f64>,
+    /// When the cell may end before its limits, in virtual time; never, without it.
+    pub settle: Option<Settle>,
+}
+
+/// When a cell in virtual time has measured enough: its rate and its mean latency are known well enough
+/// and shown to be steady (by batch means, and without a trend or a break of the level). Its limits
+/// hold all the same.
+///
+/// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest: a whole number of intervals
+/// where `time_min_ns` is a multiple of two of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settle {
+    /// Half of the width of the 95 % interval of the rate, and of the mean latency, may be this share of
+    /// it; above 0.
+    pub half_width_share_max: f64,
+    /// The shortest measured window, ns; rounded up to a multiple of `batches_min`.
+    pub time_min_ns: u64,
+    /// Batches that the shortest window is cut into: an even number from 20; [`Settle::BATCHES`] where
+    /// nothing else is wanted.
+    pub batches_min: u32,
+    /// The fewest operations that are measured, over all targets.
+    pub ops_min: u64,
+}
+
+impl CellSpec {
+    /// The first repeat of a workload under a name that is the workload's too, with seed 1. No operation may fail.
+    pub fn new(name: impl Into<String>, spec: Spec) -> Self {
+        let name = name.into();
+        Self {
+            workload: name.clone(),
+            name,
+            spec,
+            seed: 1,
+            repeat: 0,
+            fill_passes: None,
+            interval_ns: None,
+            errors_max: 0,
+            emulation: EmulationOptions::default(),
+        }
+    }
+
+    /// Length of one interval of the series, ns: where none is asked for one that gives a series worth looking
+    /// at, and no more than some thousand points.
+    pub fn interval_ns(&self) -> u64 {
+        let time_ns = self.spec.limits().time_ns.unwrap_or(60_000_000_000);
+        self.interval_ns.unwrap_or(match time_ns / 1_000_000_000 {
+            0..=30 => 100_000_000,
+            31..=300 => 500_000_000,
+            301..=7200 => 1_000_000_000,
+            7201..=86_400 => 10_000_000_000,
+            _ => 60_000_000_000,
+        })
+    }
+}
+
+impl Settle {
+    /// Enough to tell a trend from noise.
+    pub const BATCHES: u32 = 64;
+
+    /// Rate and mean latency are known to 1 %, from so many operations or more.
+    pub const fn to_1_percent(ops_min: u64) -> Self {
+        Self {
+            half_width_share_max: 0.01,
+            time_min_ns: 200_000_000,
+            batches_min: Self::BATCHES,
+            ops_min,
+        }
+    }
+}
