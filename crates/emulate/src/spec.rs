@@ -136,6 +136,17 @@ pub enum Kind {
     Memory(Box<Memory>),
 }
 
+impl Kind {
+    /// The family as files have it.
+    pub fn family(&self) -> &'static str {
+        match self {
+            Self::Flash(_) => "flash",
+            Self::Disk(_) => "disk",
+            Self::Memory(_) => "memory",
+        }
+    }
+}
+
 /// Memory as a block device: the work is done in the submitter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {

@@ -164,11 +164,7 @@ impl Emulated {
         let (System { name, host, .. }, of) = (&self.system, &self.system.volumes[volume]);
         json!({
             "device": of.device.name,
-            "family": match of.device.kind {
-                Kind::Flash(_) => "flash",
-                Kind::Disk(_) => "disk",
-                Kind::Memory(_) => "memory",
-            },
+            "family": of.device.kind.family(),
             "system": name,
             "live": self.live,
             "volumes": self.system.volumes.len(),

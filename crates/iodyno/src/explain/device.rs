@@ -28,15 +28,6 @@ impl Described {
         &self.device.device.kind
     }
 
-    /// The family as files have it.
-    pub(super) fn family(&self) -> &'static str {
-        match self.kind() {
-            Kind::Flash(_) => "flash",
-            Kind::Disk(_) => "disk",
-            Kind::Memory(_) => "memory",
-        }
-    }
-
     /// The family and what is particular about this one.
     pub(super) fn kind_in_words(&self) -> String {
         match self.kind() {
@@ -169,7 +160,7 @@ impl Described {
         json!({
             "name": self.device.device.name,
             "summary": self.device.summary,
-            "family": self.family(),
+            "family": self.kind().family(),
             "capacity_bytes": self.device.device.capacity_bytes(),
             "endurance": endurance,
             "acknowledged_survives_power_cut": self.power_cut().0,
