@@ -18,10 +18,10 @@ use iodyno_drive::{
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, FAILURE_FACT, Level, Storage, Verification};
+use iodyno_measure::{Cell, Ended, Level, Storage, Verification};
 use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, RunWriter, Status, TargetRecord, Timestamp,
-    WorkloadRecord,
+    WRITES_SEEN, WorkloadRecord,
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use iodyno_units::{OpKind, human};
@@ -32,8 +32,6 @@ use std::sync::atomic::Ordering;
 
 /// How the name of the merged cell's target begins.
 pub(crate) const ALL_TARGETS: &str = "all";
-/// What a target's state after a run calls its [`WritesSeen`](iodyno_target::WritesSeen).
-pub const WRITES_SEEN: &str = "writes_seen";
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
@@ -298,7 +296,7 @@ fn run_cells(
             {
                 did.ended = cell.ended;
             }
-            if let Some(why) = cell.facts.get(FAILURE_FACT) {
+            if let Some(why) = &cell.evidence.failure {
                 did.failure.get_or_insert_with(|| why.clone());
             }
         }
@@ -383,7 +381,7 @@ pub(crate) fn run_cell(
         }
         for (open_target, done) in open_targets.iter().zip(&mut cells) {
             done.evidence.ram_bytes = ram_bytes();
-            open_target.record_evidence(spec, done);
+            open_target.record_evidence(spec, &mut done.evidence);
             if spec.issues(OpKind::Read) && !hangs {
                 open_target.sample(task.seed, spec, &mut done.evidence);
             }
@@ -395,7 +393,8 @@ pub(crate) fn run_cell(
     if emulated.is_some() {
         let states = schedule.states(task);
         for (state, done) in states.into_iter().skip(task.targets.start).zip(&mut cells) {
-            done.facts.insert("state".to_owned(), state);
+            done.facts.insert("state".to_owned(), state.clone());
+            done.evidence.device_state = Some(state);
         }
     }
 
@@ -549,10 +548,7 @@ fn all_targets(cells: &[Cell]) -> Cell {
         if one.late_share > sum.late_share {
             (sum.late_share, sum.late_away_share) = (one.late_share, one.late_away_share);
         }
-        sum.direct = match (sum.direct, one.direct) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (a, b) => a.or(b),
-        };
+        sum.direct = sum.direct.into_iter().chain(one.direct).min();
         sum.why_not_direct = sum.why_not_direct.take().or_else(|| one.why_not_direct.clone());
         sum.active_bytes += one.active_bytes;
         if sum.active_start_bytes != one.active_start_bytes {
@@ -567,22 +563,20 @@ fn all_targets(cells: &[Cell]) -> Cell {
         }
         // Those of one device are not those of another: each target's cell tells its own.
         sum.conditions = None;
-        sum.written_share = match (sum.written_share, one.written_share) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        sum.fill = match (sum.fill, one.fill) {
-            (Some(a), Some(b)) => Some(a.with(&b)),
-            (a, b) => a.or(b),
-        };
+        sum.written_share = sum.written_share.into_iter().chain(one.written_share).reduce(f64::min);
+        sum.fill = sum.fill.into_iter().chain(one.fill).reduce(|a, b| a.with(&b));
+        sum.failure = sum.failure.take().or_else(|| one.failure.clone());
+        sum.map_sync = sum.map_sync.filter(|sync| one.map_sync == Some(*sync));
+        for (of_all, of_one) in
+            [(&mut sum.device_state, &one.device_state), (&mut sum.settled, &one.settled)]
+        {
+            of_all.take_if(|words| of_one.as_ref() != Some(&*words));
+        }
         sum.blocks_sampled += one.blocks_sampled;
         sum.blocks_zero += one.blocks_zero;
         sum.kernel_workers = sum.kernel_workers.max(one.kernel_workers);
         sum.kernel_workers_cpu_ns = sum.kernel_workers_cpu_ns.max(one.kernel_workers_cpu_ns);
-        sum.foreign_share = match (sum.foreign_share, one.foreign_share) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        };
+        sum.foreign_share = sum.foreign_share.into_iter().chain(one.foreign_share).reduce(f64::max);
         if let Some(hung) = &one.hung {
             sum.hung.get_or_insert_default().add(hung);
         }
@@ -596,14 +590,10 @@ fn all_targets(cells: &[Cell]) -> Cell {
         if !matches!(cell.ended, Ended::Time | Ended::Settled) && all.ended != Ended::Hung {
             all.ended = cell.ended;
         }
-        if let Some(why) = cell.facts.get(FAILURE_FACT) {
-            all.facts.entry(FAILURE_FACT.to_owned()).or_insert_with(|| why.clone());
-        }
     }
     // What is so on one target alone is said in its own cell.
-    all.facts.retain(|key, value| {
-        key == FAILURE_FACT || cells.iter().all(|c| c.facts.get(key) == Some(value))
-    });
+    all.facts.retain(|key, value| cells.iter().all(|c| c.facts.get(key) == Some(value)));
+    all.facts.extend(all.evidence.failure.clone().map(|why| ("failure".to_owned(), why)));
     all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());
     all.key.offered_iops = all.key.offered_iops.map(|iops| iops * cells.len() as f64);
     all

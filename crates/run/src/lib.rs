@@ -23,7 +23,7 @@ mod verified;
 mod verify_only;
 
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
-pub use execute::{WRITES_SEEN, execute};
+pub use execute::execute;
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
 pub use request::{

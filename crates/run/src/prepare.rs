@@ -10,21 +10,17 @@ use crate::schedule::{Next, Prepare, Schedule, Task, record};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;
-use iodyno_measure::{Cell, Place, SKIPPED_FACT};
+use iodyno_measure::{Cell, Evidence, Place, Preparation};
 use iodyno_notebook::{Notebook, RunWriter};
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
 use iodyno_units::human;
 use iodyno_workload::Spec;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it shall stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// The fact of a wait: for how long.
-pub(crate) const WAITED_FACT: &str = "waited";
 
 /// What a preparation is done on.
 pub(crate) struct On<'a> {
@@ -46,7 +42,7 @@ pub(crate) fn prepare(
     watch: &mut dyn Watch,
 ) -> Result<Vec<Cell>, RunError> {
     let target = target_name(&on.open_targets[on.targets.clone()]);
-    let mut facts = BTreeMap::new();
+    let mut evidence = Evidence::default();
     let name = match how {
         Prepare::Purge => PURGE_NAME,
         Prepare::Fill { .. } => FILL_NAME,
@@ -54,44 +50,43 @@ pub(crate) fn prepare(
     };
     if on.request.emulated.is_none()
         && !matches!(how, Prepare::Wait { .. })
-        && reuse::reused(&on, &place, schedule, watch, &mut facts)?
+        && reuse::reused(&on, &place, schedule, watch, &mut evidence)?
     {
-        return Ok(vec![record(name, &target, place, facts)]);
+        return Ok(vec![record(name, &target, place, evidence)]);
     }
-    let mut note = |key: &str, text: String| facts.insert(key.to_owned(), text);
-    match how {
+    let done = match how {
+        Prepare::Purge if on.request.emulated.is_some() => {
+            schedule.rewrite(Written::Fresh);
+            Preparation::Purged("emulated devices, new".to_owned())
+        }
         Prepare::Purge => {
-            if on.request.emulated.is_some() {
-                schedule.rewrite(Written::Fresh);
-                note("purge", "emulated devices, new".to_owned());
-            } else {
-                let (words, deviation) = purge(on.request, &on.open_targets[on.targets.clone()])?;
-                note("purge", words);
-                deviation.map(|words| note(iodyno_method::findings::DEVIATION_FACT, words));
-            }
-            Ok(vec![record(name, &target, place, facts)])
+            let (words, deviation) = purge(on.request, &on.open_targets[on.targets.clone()])?;
+            evidence.deviation = deviation;
+            Preparation::Purged(words)
         }
         Prepare::Wait { ns } => {
             wait(on.request, schedule, ns, watch);
-            note(WAITED_FACT, human::duration_ns(ns));
-            Ok(vec![record(name, &target, place, facts)])
+            Preparation::Waited(human::duration_ns(ns))
         }
         Prepare::Fill { .. } if on.request.emulated.is_some() => {
             schedule.rewrite(Written::Sequential);
             let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
-            note("fill", words.to_owned());
             let less = "preconditioning was constructed, not written";
-            note(iodyno_method::findings::DEVIATION_FACT, less.to_owned());
-            Ok(vec![record(name, &target, place, facts)])
+            evidence.deviation = Some(less.to_owned());
+            Preparation::Constructed(words.to_owned())
         }
         Prepare::Fill { spec, passes } => {
             let mut cells = fill(on, place, &spec, passes, schedule, watch)?;
             for cell in &mut cells {
-                cell.facts.extend(facts.clone());
+                let why = evidence.not_reused.clone();
+                cell.facts.extend(why.clone().map(|why| ("not reused".to_owned(), why)));
+                cell.evidence.not_reused = why;
             }
-            Ok(cells)
+            return Ok(cells);
         }
-    }
+    };
+    evidence.preparation = Some(done);
+    Ok(vec![record(name, &target, place, evidence)])
 }
 
 /// Purges what can be purged and was named for it; says the rest, and the method goes on. Gives what was
@@ -231,8 +226,8 @@ pub(crate) fn skipped(
     open_targets: &[OpenTarget],
     why: String,
 ) -> Cell {
-    let facts = BTreeMap::from([(SKIPPED_FACT.to_owned(), why)]);
-    let mut cell = record(&task.name, &target_name(open_targets), place.clone(), facts);
+    let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
+    let mut cell = record(&task.name, &target_name(open_targets), place.clone(), evidence);
     cell.key.threads = task.spec.threads();
     cell.key.depth = task.spec.depth();
     cell.key.blocks = iodyno_drive::blocks(&task.spec);

@@ -510,6 +510,7 @@ impl<S: Source> WorkerLoop<S> {
             engine_error,
             hung: self.hung,
             left_in_flight,
+            ..WorkerReport::default()
         }
     }
 }
