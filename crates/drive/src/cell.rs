@@ -10,9 +10,7 @@ use crate::plan::{
 };
 use crate::recorder::IntervalMessage;
 use crate::worker_threads::{Done, WorkerMessage, WorkerThreads, spawn_workers, wait_until_ready};
-use iodyno_measure::{
-    Cell, CellKey, Coverage, Ended, Evidence, FAILURE_FACT, Hung, Interval, Verification,
-};
+use iodyno_measure::{Cell, CellKey, Coverage, Ended, Evidence, Hung, Interval, Verification};
 use iodyno_units::OpKind;
 use iodyno_workload::{CellSpec, Content, Spec};
 use std::collections::BTreeSet;
@@ -84,7 +82,9 @@ pub fn drive_cell(
     for cell in &mut cells {
         cell.evidence.clock_error_ppm = Some(clock_error_ppm);
         cell.evidence.cpus = cpus;
-        cell.facts.insert("clock".to_owned(), plan.clock.source().name().to_owned());
+        let clock = plan.clock.source().name().to_owned();
+        cell.facts.insert("clock".to_owned(), clock.clone());
+        cell.evidence.clock = Some(clock);
     }
     Ok(cells)
 }
@@ -291,7 +291,8 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
             let target = &plan.targets[target];
             let engine = target.engine.name();
             let error = DriveError::Engine { target: target.name.clone(), engine, source };
-            cell.facts.entry(FAILURE_FACT.to_owned()).or_insert_with(|| error.to_string());
+            let why = cell.evidence.failure.get_or_insert_with(|| error.to_string());
+            cell.facts.insert("failure".to_owned(), why.clone());
         }
         let (from, to) = report.window;
         cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
@@ -305,6 +306,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
         cell.resources.outstanding_area_ns += report.outstanding_area_ns;
         cell.stamps.merge(&report.stamps);
         cell.evidence.add_spent(&report.spent);
+        cell.evidence.map_sync = report.map_sync.or(cell.evidence.map_sync);
         if let Some(lateness) = &report.lateness {
             cell.lateness.get_or_insert_default().merge(lateness);
         }

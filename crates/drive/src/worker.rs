@@ -153,6 +153,8 @@ pub(crate) struct WorkerReport {
     pub(crate) verification: Option<Box<Verification>>,
     /// What it wrote, where that was to be proven.
     pub(crate) coverage: Option<Box<Coverage>>,
+    /// See [`iodyno_measure::Evidence`].
+    pub(crate) map_sync: Option<bool>,
     /// Why it ended.
     pub(crate) ended: Ended,
     /// The engine itself failed.

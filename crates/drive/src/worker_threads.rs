@@ -308,7 +308,8 @@ impl WorkerSetup {
             }
             EngineKind::Mmap => {
                 let mut engine = MmapEngine::new(file, &buffers)?;
-                let flag = if engine.synchronous { "MAP_SYNC" } else { "MAP_SHARED" };
+                let sync = engine.map_sync() == Some(true);
+                let flag = if sync { "MAP_SYNC" } else { "MAP_SHARED" };
                 facts.insert("mmap.flags".to_owned(), flag.to_owned());
                 self.run(worker, &mut engine, Some(&buffers), facts);
             }
@@ -348,7 +349,7 @@ impl WorkerSetup {
         let _ = self.messages.send(WorkerMessage::Ready);
         let control = Arc::clone(&worker.control);
         let report = match catch_unwind(AssertUnwindSafe(|| worker.run(engine, buffers))) {
-            Ok(report) => report,
+            Ok(report) => WorkerReport { map_sync: engine.map_sync(), ..report },
             Err(panic) => {
                 self.report_panic(&control, panic.as_ref(), 1);
                 // How much is in flight is not known: the engine and the buffers stay as long as the process.

@@ -526,6 +526,7 @@ fn a_worker_that_panics_ends_the_cell() {
     plan.cell.interval_ns = Some(0);
     let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved).unwrap();
     assert_eq!(cells[0].ended, Ended::Errors);
-    let why = &cells[0].facts["failure"];
+    let why = cells[0].evidence.failure.as_ref().unwrap();
+    assert_eq!(&cells[0].facts["failure"], why);
     assert!(why.contains("panicked") && why.contains("fault of iodyno"), "{why}");
 }

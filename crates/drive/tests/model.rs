@@ -448,7 +448,8 @@ fn what_never_changes_ends_at_the_shortest_window() {
     assert_eq!((early.window_ns, early.ended), (64_000_000, Ended::Settled));
     assert_eq!(early.series.len(), 4, "of 20 ms");
     assert_balanced(&early);
-    let told = early.facts.remove("ended early").unwrap();
+    let told = early.evidence.settled.take().unwrap();
+    assert_eq!(early.facts.remove("ended early").as_ref(), Some(&told));
     assert!(told.starts_with("steady after 64 ms of 60 min"), "{told}");
     early.ended = Ended::Time;
     assert_eq!(early, run(&text("64ms")));

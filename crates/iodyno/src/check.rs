@@ -63,8 +63,8 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
 /// What is emulated under a name. There is nothing that could be destroyed.
 fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
     check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
-    let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
     if flags.json {
+        let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
         return print_json(&json!({
             "schema": 1,
             "target": flags.target.to_string(),
@@ -87,8 +87,8 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
     );
     // Devices that are alike are told once.
     let mut groups: Vec<(String, usize)> = Vec::new();
-    for (number, (of, facts)) in (0..).zip(system.volumes.iter().zip(&facts)) {
-        let family = facts["family"].as_str().unwrap_or_default();
+    for (number, of) in (0..).zip(&system.volumes) {
+        let family = system.devices_of(number).next().map_or("", |placed| placed.device.family());
         let size = human::size(system.capacity_bytes(number));
         let words = format!("{}, {size} {family}", of.name);
         match groups.last_mut() {

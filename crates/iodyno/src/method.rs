@@ -350,12 +350,8 @@ pub(crate) fn resume(
     let keep = whole_steps(&run.cells);
     let mut cells = run.cells;
     cells.truncate(keep);
-    let capacities_bytes = run
-        .head
-        .targets
-        .iter()
-        .map(|t| t.facts["opened"]["capacity_bytes"].as_u64().unwrap_or_default())
-        .collect();
+    let capacities_bytes =
+        run.head.targets.iter().map(|t| t.description().opened_bytes.unwrap_or_default()).collect();
     let resume = Resume { id: run.id.clone(), cells, capacities_bytes };
     let method = request(source, flags, Some(resume))?;
     let all = method.method.all_cells();

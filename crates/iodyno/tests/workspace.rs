@@ -1,5 +1,5 @@
-//! Rules of the workspace that no compiler checks: crates import lower layers only, and only `target`
-//! writes files.
+//! Rules of the workspace that no compiler checks: crates import lower layers only, only `target` writes files,
+//! and no code but one reads a fact by its key.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -134,21 +134,29 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-#[test]
-fn only_target_writes_files() {
+/// The code of all crates, without its tests, by the path of its file.
+fn code() -> Vec<(String, String)> {
     let crates = root().join("crates");
     let mut all = Vec::new();
     sources(&crates, &mut all);
-    let mut used = std::collections::BTreeSet::new();
-    for path in all {
+    let code = all.iter().filter_map(|path| {
         let name = path.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
         let is_test = ["/tests/", "/tests.rs", "_tests.rs", "/examples/", "/benches/"];
-        if name.starts_with("target/") || is_test.iter().any(|part| name.contains(part)) {
-            continue;
+        if is_test.iter().any(|part| name.contains(part)) {
+            return None;
         }
-        let text = fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(path).unwrap();
         // Tests within a module are at its end.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        Some((name, code.to_owned()))
+    });
+    code.collect()
+}
+
+#[test]
+fn only_target_writes_files() {
+    let mut used = std::collections::BTreeSet::new();
+    for (name, code) in code().iter().filter(|(name, _)| !name.starts_with("target/")) {
         for (number, line) in code.lines().enumerate() {
             if line.trim_start().starts_with("//") || !WRITING.iter().any(|w| line.contains(w)) {
                 continue;
@@ -162,4 +170,33 @@ fn only_target_writes_files() {
     }
     let idle: Vec<_> = WRITERS.iter().filter(|(place, _)| !used.contains(place)).collect();
     assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
+}
+
+/// What reads one fact of a cell, a target or the machine.
+const READS_OF_FACTS: &[&str] = &[
+    "facts[\"",
+    "facts.get(\"",
+    "facts.contains_key(\"",
+    "facts.remove(\"",
+    "facts.pointer(\"",
+    "health_before[\"",
+    "health_after[\"",
+    "machine[\"",
+];
+
+/// Facts are for people: what code needs is evidence, or a field of a description.
+#[test]
+fn code_reads_facts_in_one_place() {
+    let mut readers = Vec::new();
+    for (name, code) in code() {
+        let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+        let code = lines.collect::<String>();
+        for (at, read) in READS_OF_FACTS.iter().flat_map(|read| code.match_indices(read)) {
+            let (_, rest) = code[at + read.len()..].split_once('"').unwrap();
+            let is_written = rest.starts_with("] =") && !rest.starts_with("] ==");
+            readers.extend((!is_written).then(|| name.clone()));
+        }
+    }
+    readers.dedup();
+    assert_eq!(readers, ["notebook/src/facts.rs"]);
 }

@@ -65,9 +65,6 @@ pub enum Role {
     Prepare,
 }
 
-/// The fact that says why a cell was not issued at all.
-pub const SKIPPED_FACT: &str = "skipped";
-
 impl CellKey {
     /// What a cell shares with its repeats and with its counterparts in other runs: all but the seed,
     /// the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
@@ -88,12 +85,6 @@ impl CellKey {
     }
 }
 
-/// The fact that says why an engine could not go on, where one could not.
-pub const FAILURE_FACT: &str = "failure";
-
-/// The fact that says what was known of a cell that ended before its time ([`Ended::Settled`]).
-pub const SETTLED_FACT: &str = "ended early";
-
 /// Why a cell ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,11 +97,11 @@ pub enum Ended {
     /// The number of bytes was reached.
     Bytes,
     /// In virtual time: what it measures was shown to be steady, and is known well enough;
-    /// [`SETTLED_FACT`] says how well.
+    /// [`Evidence::settled`] says how well.
     Settled,
     /// Somebody stopped it (Ctrl-C, SIGTERM).
     Interrupted,
-    /// Too many operations failed, or a whole engine: then [`FAILURE_FACT`] says why.
+    /// Too many operations failed, or a whole engine: then [`Evidence::failure`] says why.
     Errors,
     /// The target stopped answering: operations were in flight beyond the end, and none completed any more;
     /// [`Evidence::hung`](crate::Evidence::hung) says how many.
@@ -238,7 +229,8 @@ pub struct Cell {
     pub ended: Ended,
     /// What was seen beside the numbers.
     pub evidence: Evidence,
-    /// What took effect, for people: engine flags, alignment, what the kernel refused.
+    /// What took effect, for people only: engine flags, alignment, what the kernel refused. Code shows facts
+    /// and decides nothing by their keys or texts; what it needs is [`Evidence`].
     pub facts: BTreeMap<String, String>,
     /// Judged once, when the cell ended; [`crate::verdict::judge`] gives them again.
     pub verdicts: Vec<Verdict>,
@@ -322,7 +314,7 @@ impl Cell {
 
     /// Whether it was not issued, because it does not fit the target.
     pub fn is_skipped(&self) -> bool {
-        self.facts.contains_key(SKIPPED_FACT)
+        self.evidence.skipped.is_some()
     }
 
     /// Mean number of operations in flight over the window.

@@ -1,13 +1,39 @@
 //! What was seen beside the numbers, and what verdicts are judged by: how the target was opened,
 //! whether the page cache or kernel workers were in the path, whether the blocks had ever been
 //! written, what the generator itself costs. Gathered by `drive` and `run`; `None` is "unknown",
-//! which is never taken for "fine".
+//! which is never taken for "fine". Words that only people read are a cell's `facts`.
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
 use crate::storage::Storage;
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
+
+/// What a step of a method did that issued no I/O, and the words for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preparation {
+    /// Purged what can be purged and was named for it.
+    Purged(String),
+    /// Constructed emulated devices in the state that a fill would leave.
+    Constructed(String),
+    /// Waited for so long.
+    Waited(String),
+    /// Kept what an earlier run left: which run, and why it is believed.
+    Reused(String),
+}
+
+impl Preparation {
+    /// The fact that people read of it.
+    pub fn fact(&self) -> (&'static str, &str) {
+        match self {
+            Self::Purged(words) => ("purge", words),
+            Self::Constructed(words) => ("fill", words),
+            Self::Waited(words) => ("waited", words),
+            Self::Reused(words) => ("reused", words),
+        }
+    }
+}
 
 /// Evidence of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +55,24 @@ pub struct Evidence {
     pub direct: Option<bool>,
     /// Why it was not, when it was not.
     pub why_not_direct: Option<String>,
+    /// The kernel granted MAP_SYNC: a mapping bypasses the page cache. None where nothing was mapped.
+    pub map_sync: Option<bool>,
+    /// The clock of the timestamps; None where time is emulated.
+    pub clock: Option<String>,
+    /// The state that the cell found an emulated device in, in words.
+    pub device_state: Option<String>,
+    /// Why the cell was not issued at all; None where it was.
+    pub skipped: Option<String>,
+    /// Why an engine could not go on, where one could not.
+    pub failure: Option<String>,
+    /// How well a cell is known that ended before its time ([`crate::Ended::Settled`]), in words.
+    pub settled: Option<String>,
+    /// In how far the cell deviates from its method, in words.
+    pub deviation: Option<String>,
+    /// What a step of a method did instead of measuring.
+    pub preparation: Option<Preparation>,
+    /// Why the step could not reuse an earlier run's preparation, where that was asked for.
+    pub not_reused: Option<String>,
     /// What stores the target's bytes, and how many of the cell's reached it; None for emulated targets and for
     /// memory of this process.
     pub storage: Option<Storage>,

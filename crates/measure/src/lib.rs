@@ -22,14 +22,11 @@ pub mod threshold;
 pub mod verdict;
 pub mod verification;
 
-pub use cell::{
-    Cell, CellKey, Ended, FAILURE_FACT, Place, Recorded, Resources, Role, SETTLED_FACT,
-    SKIPPED_FACT, StampQuality,
-};
+pub use cell::{Cell, CellKey, Ended, Place, Recorded, Resources, Role, StampQuality};
 pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
-pub use evidence::{Busy, Evidence, Hung, Spent, SpentOf};
+pub use evidence::{Busy, Evidence, Hung, Preparation, Spent, SpentOf};
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval};
 pub use metric::{Metric, Quantity};

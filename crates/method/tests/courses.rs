@@ -2,7 +2,7 @@
 //! what they find; and what a broken file is told.
 
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Level, Place, Role, SKIPPED_FACT};
+use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Level, Place, Role};
 use iodyno_method::findings::Showed;
 use iodyno_method::{Choice, Done, Method, MethodSource, Step, findings};
 use iodyno_units::OpKind;
@@ -325,7 +325,7 @@ fn what_a_method_did_not_reach_is_told() {
     let is = |code: &str, level: Level| (code.to_owned(), level);
     let unfinished = || is("UNFINISHED", Level::Warning);
     let skip = |cell: &mut Cell| {
-        cell.facts.insert(SKIPPED_FACT.to_owned(), "it does not fit".to_owned());
+        cell.evidence.skipped = Some("it does not fit".to_owned());
     };
     let rounds = method(ROUNDS);
     let wild = play(&rounds, 1, |step, _| (1000 * u64::from(1 + place(step).round % 2), 1000));

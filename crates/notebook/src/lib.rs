@@ -10,15 +10,16 @@
 //! its version, and each later version opens the files of all earlier ones.
 //!
 //! A notebook may come from a stranger: no view, trigger or generated column in it is evaluated
-//! (`strict.rs`), every number that is read has a range (`sane.rs`), and reading has limits in steps and
-//! in memory.
+//! (`untrusted.rs`), every number that is read has a range (`value_ranges.rs`), and reading has limits in steps
+//! and in memory.
 //!
 //! **Invariant:** this crate stores; it neither measures nor prints. What a workload, a target or
-//! a machine is comes in and goes out as JSON that is not looked into.
+//! a machine is comes in and goes out as JSON; what code needs of it, `facts.rs` reads.
 
 mod codec;
 mod content_map;
 mod error;
+mod facts;
 mod fault;
 mod id;
 mod load;
@@ -37,6 +38,10 @@ mod writer;
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;
+pub use facts::{
+    DeviceDescription, EmulatedDescription, ExportDescription, MachineDescription,
+    TargetDescription, TargetKind, WRITES_SEEN,
+};
 pub use jiff::Timestamp;
 pub use model::{
     CellSummary, Outcome, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,

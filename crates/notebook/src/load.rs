@@ -7,6 +7,7 @@
 //! is cleaned, and what is read has a limit in memory.
 
 use crate::codec::{self, Series};
+use crate::facts;
 use crate::fault::{Fault, Room};
 use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
@@ -386,6 +387,7 @@ fn cells(
         cell.series = intervals;
         cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         value_ranges::cell(&cell)?;
+        room.take(facts::evidence_of_older(&mut cell))?;
         let interval_ns = cell.interval_ns;
         if merge > 1 {
             cell.recorded = Some(Recorded { interval_ns, ops });

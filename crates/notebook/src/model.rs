@@ -1,8 +1,8 @@
 //! What the notebook takes and gives: a run's head, its outcome, the run as it was stored, and the
 //! few figures of it that a list shows.
 //!
-//! Descriptions of targets, workloads and machines are JSON values made by other rooms. The
-//! notebook keeps them as they are.
+//! Descriptions of targets, workloads and machines are JSON values made by other crates. The
+//! notebook keeps them as they are; `facts.rs` reads what code needs of them.
 
 use crate::Timestamp;
 use iodyno_measure::{Cell, Level};
@@ -35,7 +35,8 @@ pub struct RunHead {
 pub struct TargetRecord {
     /// Canonical name.
     pub name: String,
-    /// What it is: kind, size, model, file system, how it was opened.
+    /// What it is, for people: kind, size, model, file system, how it was opened. Code reads
+    /// [`Self::description`].
     pub facts: Value,
     /// The device's own log (SMART, NVMe), temperature and link speed before the run.
     pub health_before: Option<Value>,

@@ -1,6 +1,6 @@
 //! The merged cell of several targets: what the cells of all of them are together.
 
-use iodyno_measure::{Cell, Ended, FAILURE_FACT, Storage};
+use iodyno_measure::{Cell, Ended, Storage};
 
 /// How the name of the merged cell's target begins.
 pub(crate) const ALL_TARGETS: &str = "all";
@@ -21,10 +21,7 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         if one.late_share > sum.late_share {
             (sum.late_share, sum.late_away_share) = (one.late_share, one.late_away_share);
         }
-        sum.direct = match (sum.direct, one.direct) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (a, b) => a.or(b),
-        };
+        sum.direct = sum.direct.into_iter().chain(one.direct).min();
         sum.why_not_direct = sum.why_not_direct.take().or_else(|| one.why_not_direct.clone());
         sum.active_bytes += one.active_bytes;
         if sum.active_start_bytes != one.active_start_bytes {
@@ -39,22 +36,20 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         }
         // Those of one device are not those of another: each target's cell has its own.
         sum.conditions = None;
-        sum.written_share = match (sum.written_share, one.written_share) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        sum.fill = match (sum.fill, one.fill) {
-            (Some(a), Some(b)) => Some(a.with(&b)),
-            (a, b) => a.or(b),
-        };
+        sum.written_share = sum.written_share.into_iter().chain(one.written_share).reduce(f64::min);
+        sum.fill = sum.fill.into_iter().chain(one.fill).reduce(|a, b| a.with(&b));
+        sum.failure = sum.failure.take().or_else(|| one.failure.clone());
+        sum.map_sync = sum.map_sync.filter(|sync| one.map_sync == Some(*sync));
+        for (of_all, of_one) in
+            [(&mut sum.device_state, &one.device_state), (&mut sum.settled, &one.settled)]
+        {
+            of_all.take_if(|words| of_one.as_ref() != Some(&*words));
+        }
         sum.blocks_sampled += one.blocks_sampled;
         sum.blocks_zero += one.blocks_zero;
         sum.kernel_workers = sum.kernel_workers.max(one.kernel_workers);
         sum.kernel_workers_cpu_ns = sum.kernel_workers_cpu_ns.max(one.kernel_workers_cpu_ns);
-        sum.foreign_share = match (sum.foreign_share, one.foreign_share) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (a, b) => a.or(b),
-        };
+        sum.foreign_share = sum.foreign_share.into_iter().chain(one.foreign_share).reduce(f64::max);
         if let Some(hung) = &one.hung {
             sum.hung.get_or_insert_default().add(hung);
         }
@@ -68,14 +63,10 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         if !matches!(cell.ended, Ended::Time | Ended::Settled) && all.ended != Ended::Hung {
             all.ended = cell.ended;
         }
-        if let Some(why) = cell.facts.get(FAILURE_FACT) {
-            all.facts.entry(FAILURE_FACT.to_owned()).or_insert_with(|| why.clone());
-        }
     }
     // What is so on one target alone is said in its own cell.
-    all.facts.retain(|key, value| {
-        key == FAILURE_FACT || cells.iter().all(|c| c.facts.get(key) == Some(value))
-    });
+    all.facts.retain(|key, value| cells.iter().all(|c| c.facts.get(key) == Some(value)));
+    all.facts.extend(all.evidence.failure.clone().map(|why| ("failure".to_owned(), why)));
     all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());
     all.key.offered_iops = all.key.offered_iops.map(|iops| iops * cells.len() as f64);
     all

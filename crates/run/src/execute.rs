@@ -10,7 +10,7 @@ use crate::run_cell::{StepContext, run_cell};
 use crate::run_record::{condition_after, head, read_back, unkept};
 use crate::schedule::{Next, Schedule};
 use crate::verified;
-use iodyno_measure::{Ended, FAILURE_FACT};
+use iodyno_measure::Ended;
 use iodyno_notebook::{self as notebook, Notebook, Timestamp};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
@@ -160,7 +160,7 @@ fn run_cells(
             {
                 did.ended = cell.ended;
             }
-            if let Some(why) = cell.facts.get(FAILURE_FACT) {
+            if let Some(why) = &cell.evidence.failure {
                 did.failure.get_or_insert_with(|| why.clone());
             }
         }

@@ -31,7 +31,6 @@ pub use execute::execute;
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
 pub use request::{MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch};
-pub use run_record::WRITES_SEEN;
 pub use schedule::whole_steps;
 pub use verified::written_key;
 pub use verify_only::verify_only;

@@ -6,7 +6,7 @@ use crate::verified::Verified;
 use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
-use iodyno_measure::{Cell, Evidence};
+use iodyno_measure::Evidence;
 use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
@@ -97,8 +97,7 @@ impl OpenTarget {
     }
 
     /// Puts what is known of the target into a cell's evidence.
-    pub(crate) fn record_evidence(&self, spec: &Spec, cell: &mut Cell) {
-        let evidence = &mut cell.evidence;
+    pub(crate) fn record_evidence(&self, spec: &Spec, evidence: &mut Evidence) {
         let capacity_bytes = self.medium.capacity_bytes();
         let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
         // The share of the whole target says of a part of it only whether all or nothing was written.
@@ -111,7 +110,7 @@ impl OpenTarget {
         }
         // However the file was opened, a mapping of it is the page cache; unless it is one of the
         // medium itself, which the kernel grants as MAP_SYNC.
-        if cell.facts.get("mmap.flags").is_some_and(|flags| flags != "MAP_SYNC") {
+        if evidence.map_sync == Some(false) {
             evidence.direct = Some(false);
             evidence.why_not_direct = Some("a mapping goes through it".to_owned());
         }

@@ -10,21 +10,16 @@ use crate::run_cell::{StepContext, run_cell};
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
-use iodyno_measure::{Cell, Place, SKIPPED_FACT};
-use iodyno_method::findings::DEVIATION_FACT;
+use iodyno_measure::{Cell, Evidence, Place, Preparation};
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
 use iodyno_units::{Precondition, human};
 use iodyno_workload::{CellSpec, Spec};
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it shall stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// The fact of a wait: for how long.
-pub(crate) const WAITED_FACT: &str = "waited";
 
 /// Prepares these of the run's targets; gives the record of it, or the cells of a fill.
 pub(crate) fn prepare(
@@ -35,45 +30,49 @@ pub(crate) fn prepare(
 ) -> Result<Vec<Cell>, RunError> {
     let open_targets = &on.open_targets[targets.clone()];
     let target = target_name(open_targets);
-    let mut facts = BTreeMap::new();
+    let mut evidence = Evidence::default();
     let name = match how {
         Prepare::Purge => PURGE_NAME,
         Prepare::Fill { .. } => FILL_NAME,
         Prepare::Wait { .. } => "wait",
     };
     let is_emulated = on.request.emulated.is_some();
-    let mut note = |key: &str, text: String| facts.insert(key.to_owned(), text);
-    match how {
+    let done = match how {
         Prepare::Wait { ns } => {
             wait(on.request, on.schedule, ns, on.watch);
-            note(WAITED_FACT, human::duration_ns(ns));
+            Preparation::Waited(human::duration_ns(ns))
         }
         Prepare::Purge if is_emulated => {
             on.schedule.rewrite(Precondition::Fresh);
-            note("purge", "emulated devices, new".to_owned());
+            Preparation::Purged("emulated devices, new".to_owned())
         }
         Prepare::Fill { .. } if is_emulated => {
             on.schedule.rewrite(Precondition::Sequential);
             let words = "constructed: each cell finds emulated devices in the steady state of its own writes, or, where cells go on from one another, as sequential writes over the whole capacity leave them";
-            note("fill", words.to_owned());
             let less = "preconditioning was constructed, not written";
-            note(DEVIATION_FACT, less.to_owned());
+            evidence.deviation = Some(less.to_owned());
+            Preparation::Constructed(words.to_owned())
         }
-        _ if reuse::reused(&mut on, &targets, &place, &mut facts)? => {}
+        _ if reuse::reused(&mut on, &targets, &place, &mut evidence)? => {
+            return Ok(vec![record(name, &target, place, evidence)]);
+        }
         Prepare::Purge => {
             let (words, deviation) = purge(on.request, &on.open_targets[targets])?;
-            facts.insert("purge".to_owned(), words);
-            facts.extend(deviation.map(|words| (DEVIATION_FACT.to_owned(), words)));
+            evidence.deviation = deviation;
+            Preparation::Purged(words)
         }
         Prepare::Fill { spec, passes } => {
             let mut cells = fill(on, place, &spec, passes, targets)?;
             for cell in &mut cells {
-                cell.facts.extend(facts.clone());
+                let why = evidence.not_reused.clone();
+                cell.facts.extend(why.clone().map(|why| ("not reused".to_owned(), why)));
+                cell.evidence.not_reused = why;
             }
             return Ok(cells);
         }
-    }
-    Ok(vec![record(name, &target, place, facts)])
+    };
+    evidence.preparation = Some(done);
+    Ok(vec![record(name, &target, place, evidence)])
 }
 
 /// Purges what can be purged and was named for it; says the rest, and the method goes on. Gives what was
@@ -204,9 +203,9 @@ pub(crate) fn skipped(
     open_targets: &[OpenTarget],
     why: String,
 ) -> Cell {
-    let facts = BTreeMap::from([(SKIPPED_FACT.to_owned(), why)]);
+    let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
     let CellSpec { name, spec, .. } = &task.cell;
-    let mut cell = record(name, &target_name(open_targets), place.clone(), facts);
+    let mut cell = record(name, &target_name(open_targets), place.clone(), evidence);
     cell.key.threads = spec.threads();
     cell.key.depth = spec.depth();
     cell.key.blocks = iodyno_drive::blocks(spec);

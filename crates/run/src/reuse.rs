@@ -13,22 +13,14 @@
 //! in the record of the step, with the reason to believe it.
 
 use crate::open_targets::OpenTarget;
-use crate::prepare::WAITED_FACT;
 use crate::request::RunError;
 use crate::run_cell::StepContext;
-use crate::run_record::WRITES_SEEN;
 use core::ops::Range;
-use iodyno_measure::{Cell, FillProof, Level, Place, Role};
-use iodyno_method::findings::DEVIATION_FACT;
+use iodyno_measure::{Cell, Evidence, FillProof, Level, Place, Preparation, Role};
 use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_target::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
-use std::collections::BTreeMap;
 
-/// The fact of a step that was not done because an earlier run had done it.
-pub(crate) const REUSED_FACT: &str = "reused";
-/// The fact of a step that was to be taken from an earlier run and could not be.
-pub(crate) const NOT_REUSED_FACT: &str = "not reused";
 /// What a fill's cells are called.
 pub(crate) const FILL_NAME: &str = "fill";
 /// What the record of a purge is called.
@@ -60,13 +52,13 @@ pub(crate) struct Believed {
     deviation: Option<String>,
 }
 
-/// The record of a step that need not be done; None where it is to be done, with `facts` saying why where
-/// reuse was asked for.
+/// Whether a step need not be done, because an earlier run did it. `evidence` says which run, or why it is to
+/// be done anew where reuse was asked for.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,
     place: &Place,
-    facts: &mut BTreeMap<String, String>,
+    evidence: &mut Evidence,
 ) -> Result<bool, RunError> {
     let StepContext { request, open_targets, schedule, notebook, watch, .. } = on;
     let Some(of) = &request.method else { return Ok(false) };
@@ -77,7 +69,7 @@ pub(crate) fn reused(
     let mut why_not = |words: String| {
         if of.reuse {
             watch.advise(&format!("the preconditioning is done anew: {words}"));
-            facts.insert(NOT_REUSED_FACT.to_owned(), words);
+            evidence.not_reused = Some(words);
         }
     };
     let Some(fill) = prologue.fill else {
@@ -120,18 +112,17 @@ pub(crate) fn reused(
     if of.method.standard.is_some() {
         less.push("an earlier run's purge and preconditioning were reused".to_owned());
     }
-    facts.insert(REUSED_FACT.to_owned(), words);
-    if !less.is_empty() {
-        facts.insert(DEVIATION_FACT.to_owned(), less.join("; "));
-    }
+    evidence.preparation = Some(Preparation::Reused(words));
+    evidence.deviation = (!less.is_empty()).then(|| less.join("; "));
     Ok(true)
 }
 
 /// Whether a step left its targets as they were.
 pub(crate) fn touches_nothing(cell: &Cell) -> bool {
     let is_preparation = cell.key.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
-    let is_wait = cell.facts.contains_key(WAITED_FACT);
-    is_preparation && cell.series.is_empty() && (is_wait || cell.facts.contains_key(REUSED_FACT))
+    let did = &cell.evidence.preparation;
+    let nothing = matches!(did, Some(Preparation::Waited(_) | Preparation::Reused(_)));
+    is_preparation && cell.series.is_empty() && nothing
 }
 
 /// Runs that filled something and came to their end, the latest first.
@@ -183,8 +174,7 @@ impl<'a> Past<'a> {
 }
 
 fn seen_after(run: &Run, target: usize) -> Option<WritesSeen> {
-    let after = run.head.targets[target].health_after.as_ref()?;
-    serde_json::from_value(after[WRITES_SEEN].clone()).ok()
+    serde_json::from_value(run.head.targets[target].writes_seen()?.clone()).ok()
 }
 
 /// Whether a run's target is this one, as far as a name and an identity tell.
@@ -287,13 +277,14 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     });
     let purge = before
         .take_while(|cell| cell.series.is_empty())
-        .find(|cell| cell.key.name == PURGE_NAME && cell.key.place.is_some());
+        .find(|cell| cell.key.name == PURGE_NAME && cell.key.place.is_some())
+        .map(|cell| &cell.evidence);
     match purge {
         _ if !wanted => Ok(None),
-        Some(purge) if purge.facts.contains_key(REUSED_FACT) => {
+        Some(Evidence { preparation: Some(Preparation::Reused(_)), .. }) => {
             Err("it did not purge it itself before its fill".to_owned())
         }
-        Some(purge) => Ok(purge.facts.get(DEVIATION_FACT).cloned()),
+        Some(purge) => Ok(purge.deviation.clone()),
         None => Err("it did not purge it before its fill, as this method does".to_owned()),
     }
 }

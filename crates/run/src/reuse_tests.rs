@@ -2,7 +2,7 @@
 
 use super::*;
 use iodyno_measure::{Ended, Interval, Verdict};
-use iodyno_notebook::{RunHead, TargetRecord, Timestamp};
+use iodyno_notebook::{RunHead, TargetRecord, Timestamp, WRITES_SEEN};
 use iodyno_target::DeviceWrites;
 use serde_json::json;
 
@@ -26,19 +26,25 @@ fn at(stage: u32, role: Role) -> Place {
     Place { stage, role, ..Place::default() }
 }
 
-fn step(name: &str, stage: u32) -> Cell {
-    let place = at(stage, Role::Prepare);
-    crate::schedule::record(
-        name,
-        "/dev/nvme0n1",
-        place,
-        BTreeMap::from([(name.into(), String::new())]),
-    )
+fn step(name: &str, stage: u32, preparation: Option<Preparation>) -> Cell {
+    let evidence = Evidence { preparation, ..Evidence::default() };
+    crate::schedule::record(name, "/dev/nvme0n1", at(stage, Role::Prepare), evidence)
+}
+
+fn purged(stage: u32) -> Cell {
+    step(PURGE_NAME, stage, Some(Preparation::Purged(String::new())))
+}
+
+fn waited(stage: u32) -> Cell {
+    step("wait", stage, Some(Preparation::Waited("5 min".to_owned())))
+}
+
+fn reused(stage: u32) -> Cell {
+    step(PURGE_NAME, stage, Some(Preparation::Reused(String::new())))
 }
 
 fn filled() -> Cell {
-    let mut cell = step(FILL_NAME, 1);
-    cell.facts.clear();
+    let mut cell = step(FILL_NAME, 1, None);
     cell.key.blocks = vec![(128 << 10, 1.0)];
     cell.series = vec![Interval::default()];
     cell.ended = Ended::Bytes;
@@ -56,7 +62,7 @@ fn filled() -> Cell {
 }
 
 fn measured(kind: OpKind) -> Cell {
-    let mut cell = step("measured", 2);
+    let mut cell = step("measured", 2, None);
     cell.key.place = Some(at(2, Role::Measure));
     let mut interval = Interval::default();
     interval.class_mut(kind).service.record(1000);
@@ -78,7 +84,7 @@ fn earlier() -> Run {
             }],
             ..RunHead::default()
         },
-        cells: vec![step(PURGE_NAME, 0), filled(), measured(OpKind::Read)],
+        cells: vec![purged(0), filled(), measured(OpKind::Read)],
         notebook: std::path::PathBuf::new(),
     }
 }
@@ -96,7 +102,7 @@ fn a_proof_that_lacks_nothing_is_believed() {
     assert!(believe(&earlier(), 0, &less, &seen(1000)).is_ok());
     // What its purge lacked, lacks here.
     let mut run = earlier();
-    run.cells[0].facts.insert(DEVIATION_FACT.to_owned(), "not purged".to_owned());
+    run.cells[0].evidence.deviation = Some("not purged".to_owned());
     let believed = believe(&run, 0, &WANTED, &seen(1000)).unwrap();
     assert_eq!(believed.deviation.as_deref(), Some("not purged"));
 }
@@ -115,12 +121,10 @@ fn each_lack_is_a_reason_of_its_own() {
             run.cells[1].evidence.fill.as_mut().unwrap().times_share = 0.5;
         }),
         ("did not purge it before", |run, _, _| drop(run.cells.remove(0))),
-        ("did not purge it itself", |run, _, _| {
-            run.cells[0].facts.insert(REUSED_FACT.to_owned(), String::new());
-        }),
+        ("did not purge it itself", |run, _, _| run.cells[0] = reused(0)),
         ("its own `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
         ("its own `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
-        ("`purge` came after", |run, _, _| run.cells.push(step(PURGE_NAME, 3))),
+        ("`purge` came after", |run, _, _| run.cells.push(purged(3))),
         ("its fill is doubtful (FOREIGN_IO", |run, _, _| {
             run.cells[1].verdicts = vec![Verdict {
                 code: "FOREIGN_IO".to_owned(),
@@ -145,12 +149,9 @@ fn what_is_the_same_target_and_what_touches_it() {
     assert!(is_same(&earlier(), 0, &other));
     other.device.as_mut().unwrap().identity = Some("S2".to_owned());
     assert!(!is_same(&earlier(), 0, &other));
-    assert!(touches_nothing(&step(crate::prepare::WAITED_FACT, 0)));
-    assert!(!touches_nothing(&step(PURGE_NAME, 0)) && !touches_nothing(&filled()));
-    let mut reused = step(PURGE_NAME, 0);
-    reused.facts.insert(REUSED_FACT.to_owned(), String::new());
-    assert!(touches_nothing(&reused));
+    assert!(touches_nothing(&waited(0)) && touches_nothing(&reused(0)));
+    assert!(!touches_nothing(&purged(0)) && !touches_nothing(&filled()));
     let mut run = earlier();
-    run.cells.push(step(crate::prepare::WAITED_FACT, 3));
+    run.cells.push(waited(3));
     assert!(believe(&run, 0, &WANTED, &seen(1000)).is_ok());
 }

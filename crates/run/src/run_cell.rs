@@ -87,7 +87,8 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         None => {
             let states = schedule.states(task).into_iter().skip(task.targets.start);
             for (state, done) in states.zip(&mut cells) {
-                done.facts.insert("state".to_owned(), state);
+                done.facts.insert("state".to_owned(), state.clone());
+                done.evidence.device_state = Some(state);
             }
         }
     }
@@ -97,7 +98,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     for ((open_target, done), why) in open_targets.iter_mut().zip(&mut cells).zip(choices) {
         if system.is_none() {
             done.evidence.ram_bytes = ram_bytes();
-            open_target.record_evidence(spec, done);
+            open_target.record_evidence(spec, &mut done.evidence);
             if spec.issues(OpKind::Read) && !hangs {
                 open_target.sample(cell.seed, spec, &mut done.evidence);
             }

@@ -6,13 +6,11 @@ use crate::plan::Plan;
 use crate::request::{Request, Watch};
 use iodyno_measure::Cell;
 use iodyno_notebook::{
-    self as notebook, Notebook, Run, RunHead, Status, TargetRecord, Timestamp, WorkloadRecord,
+    self as notebook, Notebook, Run, RunHead, Status, TargetRecord, Timestamp, WRITES_SEEN,
+    WorkloadRecord,
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
-
-/// What a target's state after a run calls its [`WritesSeen`](iodyno_target::WritesSeen).
-pub const WRITES_SEEN: &str = "writes_seen";
 
 /// What is kept of a run before its first cell.
 pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {

@@ -7,7 +7,7 @@ use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, CellKey, Place};
+use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation};
 use iodyno_method::{Act, Done, Method, Step};
 use iodyno_units::Precondition;
 use iodyno_units::rng::{self, RngCore as _};
@@ -366,19 +366,19 @@ fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
 }
 
 /// A step that has no measurement, as a cell of the record.
-pub(crate) fn record(
-    name: &str,
-    target: &str,
-    place: Place,
-    facts: BTreeMap<String, String>,
-) -> Cell {
+pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence) -> Cell {
     let key = CellKey {
         name: name.to_owned(),
         target: target.to_owned(),
         place: Some(place),
         ..CellKey::default()
     };
-    let mut cell = Cell { key, facts, ..Cell::default() };
+    let Evidence { skipped, deviation, not_reused, preparation, .. } = &evidence;
+    let words = [("skipped", skipped), ("deviation", deviation), ("not reused", not_reused)];
+    let words = words.into_iter().filter_map(|(key, words)| Some((key, words.as_deref()?)));
+    let facts = words.chain(preparation.as_ref().map(Preparation::fact));
+    let facts = facts.map(|(key, words)| (key.to_owned(), words.to_owned())).collect();
+    let mut cell = Cell { key, evidence, facts, ..Cell::default() };
     cell.verdicts = judge(&cell);
     cell
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::{EngineKind, EngineOptions, Progress};
 use iodyno_measure::{Cell, Ended};
-use iodyno_run::{FillShape, Outcome, Request, RunError, WRITES_SEEN, Watch, execute, fill};
+use iodyno_run::{FillShape, Outcome, Request, RunError, Watch, execute, fill};
 use iodyno_target::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
 use iodyno_workload::{CellSpec, Spec};
 
@@ -149,8 +149,7 @@ fn a_run_remembers_what_had_been_written() {
     let cell = fill("fill", &FillShape::default(), 4 * MIB).unwrap();
     let outcome = run(&request(vec![cell], &[&name], None));
     let target = &outcome.run.head.targets[0];
-    let Some(after) = target.health_after.as_ref().filter(|after| !after[WRITES_SEEN].is_null())
-    else {
+    let Some(after) = target.writes_seen() else {
         println!("skipped: no direct I/O in the temporary folder");
         return;
     };
@@ -160,7 +159,7 @@ fn a_run_remembers_what_had_been_written() {
         seen.below.clear();
         seen
     };
-    let mut before: WritesSeen = serde_json::from_value(after[WRITES_SEEN].clone()).unwrap();
+    let mut before: WritesSeen = serde_json::from_value(after.clone()).unwrap();
     before.below.clear();
     assert_eq!(unwritten_since(&before, &look()), Ok(()));
     std::thread::sleep(Duration::from_millis(20));

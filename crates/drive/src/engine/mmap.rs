@@ -63,8 +63,6 @@ pub struct MmapEngine<'a> {
     len: usize,
     protection: i32,
     flags: i32,
-    /// Mapped with MAP_SYNC: stores reach persistent memory without msync's write-back.
-    pub synchronous: bool,
     queued: Option<(u32, Op)>,
     done: Option<(u32, i32)>,
 }
@@ -88,7 +86,6 @@ impl<'a> MmapEngine<'a> {
             flags = libc::MAP_SHARED;
             start = map(flags);
         }
-        let synchronous = flags != libc::MAP_SHARED;
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -101,7 +98,6 @@ impl<'a> MmapEngine<'a> {
             len,
             protection,
             flags,
-            synchronous,
             queued: None,
             done: None,
         })
@@ -195,6 +191,10 @@ impl Engine for MmapEngine<'_> {
 
     fn batch_max(&self) -> u32 {
         1
+    }
+
+    fn map_sync(&self) -> Option<bool> {
+        Some(self.flags & libc::MAP_SYNC != 0)
     }
 }
 

@@ -68,6 +68,11 @@ pub trait Engine {
         true
     }
 
+    /// Whether the kernel granted MAP_SYNC; None where the engine maps nothing.
+    fn map_sync(&self) -> Option<bool> {
+        None
+    }
+
     /// Why it can't go on, where it told of that by failing what was in flight.
     fn lost(&self) -> Option<io::Error> {
         None

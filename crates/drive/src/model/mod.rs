@@ -38,7 +38,7 @@ use event_loop::EventLoop;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
-use iodyno_measure::{Cell, SETTLED_FACT, StampQuality};
+use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
 use iodyno_workload::Content;
 use settle::Settled;
@@ -153,8 +153,9 @@ fn drive_on(
             phase_time::keep(&usage, volume, cell);
         }
         if let Some(settled) = settled {
-            cell.facts
-                .insert(SETTLED_FACT.to_owned(), settled_in_words(plan, &settled, cell.window_ns));
+            let words = settled_in_words(plan, &settled, cell.window_ns);
+            cell.facts.insert("ended early".to_owned(), words.clone());
+            cell.evidence.settled = Some(words);
         }
     }
     let (user_ns, system_ns) = cpu_end.since(&cpu_start);

@@ -514,6 +514,7 @@ impl<S: Source> WorkerLoop<S> {
             engine_error,
             hung: self.hung,
             left_in_flight,
+            ..WorkerReport::default()
         }
     }
 }

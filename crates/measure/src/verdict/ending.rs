@@ -1,14 +1,14 @@
 //! Did the cell run to its end, did the operations succeed, and was anything measured at all?
 
 use super::{Level, Say};
-use crate::cell::{Cell, Ended, FAILURE_FACT, Role, SETTLED_FACT, SKIPPED_FACT};
+use crate::cell::{Cell, Ended, Role};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::Interval;
 
 /// A step of a method that has nothing to judge: what was left out, and what only prepared.
 pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     let place = cell.key.place.as_ref()?;
-    if let Some(why) = cell.facts.get(SKIPPED_FACT) {
+    if let Some(why) = &cell.evidence.skipped {
         return Some(("SKIPPED", why.clone()));
     }
     if place.role == Role::Prepare && cell.series.is_empty() && cell.window_ns == 0 {
@@ -40,7 +40,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         Ended::Errors => say(
             "STOPPED_BY_ERRORS",
             Level::Invalid,
-            match cell.facts.get(FAILURE_FACT) {
+            match &cell.evidence.failure {
                 Some(why) => format!("the run was stopped: {why}"),
                 None => "the run was stopped because too many operations failed".to_owned(),
             },
@@ -57,7 +57,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         Ended::Settled => say(
             "SETTLED",
             Level::Note,
-            match cell.facts.get(SETTLED_FACT) {
+            match &cell.evidence.settled {
                 Some(how) => format!("ended early: {how}"),
                 None => "ended early: its steady state was proven".to_owned(),
             },

@@ -12,7 +12,7 @@ mod within_cell;
 use crate::completed_step::Done;
 use crate::next_step::{Method, of_stage};
 use crate::stage::Act;
-use iodyno_measure::{Cell, Level, Role, Verdict};
+use iodyno_measure::{Cell, Level, Preparation, Role, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -82,6 +82,9 @@ pub enum Showed {
     Preparation {
         /// The facts of it.
         facts: Vec<(String, String)>,
+        /// What of them says how its target came into its state.
+        #[serde(skip)]
+        words: Vec<String>,
     },
     /// A grid.
     Sweep(SweepFinding),
@@ -140,7 +143,7 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
 fn noted(steps: &[Step<'_>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for step in steps {
-        if let Some(words) = step.cell.facts.get(DEVIATION_FACT)
+        if let Some(words) = &step.cell.evidence.deviation
             && !all.contains(words)
         {
             all.push(words.clone());
@@ -148,9 +151,6 @@ fn noted(steps: &[Step<'_>]) -> Vec<String> {
     }
     all
 }
-
-/// The fact of a cell that says in how far it deviates from its method.
-pub const DEVIATION_FACT: &str = "deviation";
 
 /// One step a place: of several cells the merged one, which comes last.
 fn steps(cells: &[Cell]) -> Vec<Step<'_>> {
@@ -183,9 +183,7 @@ fn finding(
         Act::Points(_) => "points",
     };
     let showed = (!steps.is_empty()).then(|| match &of.act {
-        Act::Purge | Act::Fill(_) | Act::Wait { .. } => {
-            Showed::Preparation { facts: steps[0].cell.facts.clone().into_iter().collect() }
-        }
+        Act::Purge | Act::Fill(_) | Act::Wait { .. } => preparation(steps[0].cell),
         Act::Cells(cells) => Showed::Sweep(sweep::sweep(cells, steps)),
         Act::Rounds(rounds) => {
             let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
@@ -200,6 +198,16 @@ fn finding(
         }
     });
     StageFinding { name: of.name.clone(), act, showed }
+}
+
+fn preparation(cell: &Cell) -> Showed {
+    let not_reused = cell.evidence.not_reused.iter().map(|why| format!("not reused: {why}"));
+    let did = cell.evidence.preparation.iter().map(|did| match did {
+        Preparation::Reused(words) => format!("reused: {words}"),
+        _ => did.fact().1.to_owned(),
+    });
+    let words = not_reused.chain(did).collect();
+    Showed::Preparation { facts: cell.facts.clone().into_iter().collect(), words }
 }
 
 /// The measured ones.

@@ -82,10 +82,7 @@ impl Row {
         let mut series: Vec<Vec<&Histogram>> = Vec::new();
         for step in steps {
             let cell = step.cell;
-            row.skipped = row
-                .skipped
-                .take()
-                .or_else(|| cell.facts.get(iodyno_measure::SKIPPED_FACT).cloned());
+            row.skipped = row.skipped.take().or_else(|| cell.evidence.skipped.clone());
             let Some(figures) = &step.done.figures else { continue };
             all.push(figures);
             response_time.merge(&figures.response_time);

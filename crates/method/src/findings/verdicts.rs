@@ -7,7 +7,7 @@ use crate::completed_step::Done;
 use crate::next_step::{Method, of_stage, series_steady, tracked};
 use crate::stage::Act;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, Ended, Level, Role, SKIPPED_FACT, Verdict};
+use iodyno_measure::{Cell, Ended, Level, Preparation, Role, Verdict};
 use std::collections::BTreeSet;
 
 /// The verdicts on a run of `method` as a whole, the gravest first; empty where nothing is to be said.
@@ -101,7 +101,7 @@ pub(super) fn of_steps(
                     (s.done.place.subject, s.done.place.stage as usize) == (subject, number)
                         && s.done.place.role == Role::Measure
                 })
-                .filter_map(|s| s.cell.facts.get(SKIPPED_FACT))
+                .filter_map(|s| s.cell.evidence.skipped.as_ref())
                 .collect();
             let measured = mine.iter().filter(|d| d.place.role == Role::Measure).count();
             if let Some(why) = skipped.first().filter(|_| skipped.len() == measured) {
@@ -137,7 +137,7 @@ pub(super) fn of_steps(
 /// Whether a purge or a fill of targets that are not emulated did less than the method says.
 fn is_prepared_less(steps: &[Step<'_>]) -> bool {
     steps.iter().any(|s| {
-        s.cell.facts.contains_key(super::DEVIATION_FACT)
-            && !s.cell.facts.get("fill").is_some_and(|how| how.starts_with("constructed"))
+        let e = &s.cell.evidence;
+        e.deviation.is_some() && !matches!(e.preparation, Some(Preparation::Constructed(_)))
     })
 }

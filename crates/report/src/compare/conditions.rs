@@ -5,7 +5,7 @@
 use super::pairing::Entry;
 use super::remark;
 use iodyno_measure::{Cell, Level, Verdict};
-use iodyno_notebook::Run;
+use iodyno_notebook::{Run, TargetRecord};
 use iodyno_units::human;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,31 +101,22 @@ fn of_run(run: &Run, real: bool, values: &mut Values) {
     if !real {
         return;
     }
-    let machine = &run.head.machine;
-    for (key, what) in [
-        ("kernel", "kernel"),
-        ("cpu_model", "processor"),
-        ("cores_usable", "processors"),
-        ("governor", "frequency governor"),
-        ("turbo", "turbo"),
-        ("product", "machine"),
-    ] {
-        put(values, what, text(&machine[key]));
-    }
-    put(values, "memory", machine["ram_bytes"].as_u64().map(human::size));
-    for target in &run.head.targets {
-        let device = &target.facts["device"];
-        for (key, what) in [
-            ("scheduler", "I/O scheduler"),
-            ("nr_requests", "nr_requests"),
-            ("read_ahead_kib", "read-ahead (KiB)"),
-            ("nomerges", "nomerges"),
-            ("write_cache", "write cache"),
-        ] {
-            put(values, what, text(&device[key]));
-        }
-        let file_system = target.facts.pointer("/file_system/fs_type");
-        put(values, "file system", file_system.and_then(text));
+    let number = |n: Option<u64>| n.map(|n| n.to_string());
+    let machine = run.head.machine_description();
+    put(values, "kernel", machine.kernel);
+    put(values, "processor", machine.cpu_model);
+    put(values, "processors", number(machine.cores_usable));
+    put(values, "frequency governor", machine.governor);
+    put(values, "turbo", machine.turbo.map(|on| on.to_string()));
+    put(values, "machine", machine.product);
+    put(values, "memory", machine.ram_bytes.map(human::size));
+    for target in run.head.targets.iter().map(TargetRecord::description) {
+        put(values, "I/O scheduler", target.device.scheduler);
+        put(values, "nr_requests", number(target.device.nr_requests));
+        put(values, "read-ahead (KiB)", number(target.device.read_ahead_kib));
+        put(values, "nomerges", number(target.device.nomerges));
+        put(values, "write cache", target.device.write_cache);
+        put(values, "file system", target.file_system);
     }
 }
 
@@ -145,7 +136,7 @@ fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
         .map_or("closed loop".to_owned(), |rate| format!("{}/s", human::count(rate)));
     put(values, "rate", Some(offered));
     put(values, "engine", Some(key.engine.clone()));
-    put(values, "state of the device", cell.facts.get("state").cloned());
+    put(values, "state of the device", cell.evidence.device_state.clone());
     let time = match (cell.evidence.virtual_time, cell.evidence.emulated_live) {
         (true, _) => "emulated, virtual time",
         (_, true) => "emulated, real time",

@@ -115,7 +115,7 @@ fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {
 fn blocks(stage: &Stage<'_>, finding: &StageFinding) -> Vec<Block> {
     match &finding.showed {
         None => vec![Block::Text("Not begun.".to_owned())],
-        Some(Showed::Preparation { facts }) => {
+        Some(Showed::Preparation { facts, .. }) => {
             if facts.is_empty() {
                 Vec::new()
             } else {

@@ -1,14 +1,12 @@
 //! One line for each target: what it is, and how it was reached. Emulated devices that are alike
 //! and follow one another have a line together.
 //!
-//! The facts come from the room that inspects targets, as JSON. This reads the few keys that it
-//! needs and passes over what is not there: an older run, or another kind of target, has fewer.
+//! What the run does not tell is left out: an older run, or another kind of target, tells less.
 
 use super::Style;
 use super::text::{Role, clean, clean_path, pad, paint, width, wrap};
-use iodyno_notebook::{Run, TargetRecord};
+use iodyno_notebook::{Run, TargetDescription, TargetKind};
 use iodyno_units::human;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Columns that a target's name may take here.
@@ -20,9 +18,12 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let max = NAME_COLUMNS_MAX.min(style.columns() / 2);
     let mut groups: Vec<(String, String, usize)> = Vec::new();
     for target in &run.head.targets {
-        let words = clean(&words(run, target).join(" · "), WORDS_COLUMNS_MAX, style);
+        let is = target.description();
+        let words = clean(&words(run, &target.name, &is).join(" · "), WORDS_COLUMNS_MAX, style);
         match groups.last_mut() {
-            Some((_, alike, count)) if is_emulated(target) && *alike == words => *count += 1,
+            Some((_, alike, count)) if is.kind == TargetKind::Model && *alike == words => {
+                *count += 1;
+            }
             _ => groups.push((clean_path(&target.name, max, style), words, 1)),
         }
     }
@@ -43,52 +44,43 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-fn is_emulated(target: &TargetRecord) -> bool {
-    target.facts["kind"] == "model"
-}
-
-fn words(run: &Run, target: &TargetRecord) -> Vec<String> {
-    let facts = &target.facts;
+fn words(run: &Run, name: &str, target: &TargetDescription) -> Vec<String> {
     let mut words = Vec::new();
-    let size = facts["size_bytes"].as_u64().map(human::size);
-    match facts["kind"].as_str() {
-        Some("null") => words.push("completes everything at once".to_owned()),
-        Some("ram") => words.push(with_size(size, "of this process's memory")),
-        Some("model") => {
-            let text = |key: &str| facts["emulated"][key].as_str().unwrap_or("unknown");
-            let what = format!("{} ({}) in {}", text("device"), text("family"), text("system"));
-            words.push(with_size(size, &what));
-            let live = facts["emulated"]["live"] == true;
-            let time = if live { "real" } else { "virtual" };
+    let size = target.size_bytes.map(human::size);
+    match target.kind {
+        TargetKind::Null => words.push("completes everything at once".to_owned()),
+        TargetKind::Ram => words.push(with_size(size, "of this process's memory")),
+        TargetKind::Model => {
+            let of = &target.emulated;
+            let text = |text: &Option<String>| text.clone().unwrap_or("unknown".to_owned());
+            let [device, family, system] = [&of.device, &of.family, &of.system].map(text);
+            words.push(with_size(size, &format!("{device} ({family}) in {system}")));
+            let time = if of.live { "real" } else { "virtual" };
             words.push(format!("emulated, {time} time"));
-            words.push(format!("state {}", text("state")));
-            let fill = facts["emulated"]["fill"].as_f64().filter(|fill| *fill < 1.0);
+            words.push(format!("state {}", text(&of.state)));
+            let fill = of.fill.filter(|fill| *fill < 1.0);
             words.extend(fill.map(|fill| format!("{} % full", human::three_digits(fill * 100.0))));
+            return words;
         }
-        Some("nbd") => {
-            let text = |key: &str| facts["nbd"][key].as_str().unwrap_or_default();
-            let export = match text("export") {
-                "" => "NBD export".to_owned(),
-                name => format!("NBD export {name}"),
-            };
-            words.push(with_size(size, &format!("{export} at {}", text("address"))));
-            let described = text("description");
-            words.extend((!described.is_empty()).then(|| described.to_owned()));
-            words.extend((facts["nbd"]["tls"] == true).then(|| "TLS".to_owned()));
+        TargetKind::Nbd => {
+            let of = &target.nbd;
+            let space = if of.export.is_empty() { "" } else { " " };
+            let what = format!("NBD export{space}{} at {}", of.export, of.address);
+            words.push(with_size(size, &what));
+            words.extend(Some(of.description.clone()).filter(|text| !text.is_empty()));
+            words.extend(of.tls.then(|| "TLS".to_owned()));
         }
-        Some("block") => words.push(with_size(size, "block device")),
-        Some("char") => words.push("character device".to_owned()),
-        Some("file") => {
-            let on = facts.pointer("/file_system/fs_type").and_then(Value::as_str);
-            let what = on.map_or("file".to_owned(), |fs| format!("file on {fs}"));
+        TargetKind::Block => words.push(with_size(size, "block device")),
+        TargetKind::Char => words.push("character device".to_owned()),
+        TargetKind::File => {
+            let on = &target.file_system;
+            let what = on.as_ref().map_or("file".to_owned(), |fs| format!("file on {fs}"));
             words.push(with_size(size, &what));
         }
-        _ => words.extend(size),
+        TargetKind::Other => words.extend(size),
     }
-    if !is_emulated(target) {
-        words.extend(device(facts));
-        words.extend(how(run, &target.name));
-    }
+    words.extend(device(target));
+    words.extend(how(run, name));
     words
 }
 
@@ -97,14 +89,15 @@ fn with_size(size: Option<String>, what: &str) -> String {
 }
 
 /// Vendor and model of the disk at the bottom, or what the kernel calls it.
-fn device(facts: &Value) -> Option<String> {
-    let bottom = facts.pointer("/physical/0").or_else(|| facts.get("device"))?;
-    let text = |key: &str| bottom[key].as_str().map(str::trim).filter(|t| !t.is_empty());
-    let disks = facts["physical"].as_array().map_or(0, Vec::len);
-    let name = match (text("vendor"), text("model")) {
+fn device(target: &TargetDescription) -> Option<String> {
+    let bottom = target.physical.first().unwrap_or(&target.device);
+    let [vendor, model, kernel_name] = [&bottom.vendor, &bottom.model, &bottom.kernel_name]
+        .map(|text| text.as_deref().map(str::trim).filter(|t| !t.is_empty()));
+    let disks = target.physical.len();
+    let name = match (vendor, model) {
         (Some(vendor), Some(model)) if !model.starts_with(vendor) => format!("{vendor} {model}"),
         (_, Some(model)) => model.to_owned(),
-        _ => text("kernel_name")?.to_owned(),
+        _ => kernel_name?.to_owned(),
     };
     Some(if disks > 1 { format!("{disks} disks, the first {name}") } else { name })
 }

@@ -292,6 +292,7 @@ pub(crate) fn emulated() -> Run {
         cell.resources.cpu_user_ns.clear();
         cell.resources.cpu_system_ns.clear();
         let state = if fresh { "fresh" } else { "random in 4 KiB blocks (auto)" };
+        cell.evidence.device_state = Some(state.to_owned());
         cell.facts.insert("state".to_owned(), state.to_owned());
         cell.facts.insert("time".to_owned(), "virtual".to_owned());
         cells.push(cell);

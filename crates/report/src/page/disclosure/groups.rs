@@ -6,7 +6,6 @@ use iodyno_measure::{Cell, Role};
 use iodyno_method::Findings;
 use iodyno_notebook::{Run, TargetRecord};
 use iodyno_units::human;
-use serde_json::Value;
 
 pub(super) fn identity(run: &Run, findings: Option<&Findings>) -> Facts {
     let time = |t: iodyno_notebook::Timestamp| t.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
@@ -77,10 +76,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
             when.as_ref().map_or("unknown".to_owned(), |h| text("", Some(h))),
         ));
     }
-    let of = |v: &Option<Value>| v.as_ref()?.pointer("/log/data_written_bytes")?.as_u64();
-    let written = of(&target.health_after)
-        .zip(of(&target.health_before))
-        .map(|(after, before)| human::size(after.saturating_sub(before)));
+    let written = target.device_written_bytes().map(human::size);
     all.push(row(
         "host writes during the run, by the device",
         written.unwrap_or("unknown".to_owned()),
@@ -116,11 +112,7 @@ pub(super) fn host(run: &Run) -> Facts {
             ("mitigations", "/mitigations"),
         ],
     );
-    let steal = run
-        .cells
-        .iter()
-        .filter_map(|c| c.evidence.steal_share)
-        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))));
+    let steal = run.cells.iter().filter_map(|c| c.evidence.steal_share).reduce(f64::max);
     all.push(row(
         "time stolen by the hypervisor, at most in a cell",
         steal.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
@@ -197,17 +189,12 @@ pub(super) fn preparation(run: &Run) -> Facts {
         all.push(row("purge, preconditioning, waits", "none by this run"));
     }
     for target in &run.head.targets {
-        let seen = target.health_after.as_ref().and_then(|h| h.get("writes_seen"));
         all.push(row(
             &format!("writes that the kernel had seen after the run ({})", target.name),
-            seen.map_or("unknown".to_owned(), |v| text("", Some(v))),
+            target.writes_seen().map_or("unknown".to_owned(), |v| text("", Some(v))),
         ));
     }
-    let written = run
-        .cells
-        .iter()
-        .filter_map(|c| c.evidence.written_share)
-        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.min(x))));
+    let written = run.cells.iter().filter_map(|c| c.evidence.written_share).reduce(f64::min);
     all.push(row(
         "share of the active range that had been written, at least in a cell",
         written.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
@@ -259,20 +246,11 @@ pub(super) fn stimulus(run: &Run) -> Facts {
 }
 
 pub(super) fn measurement(run: &Run) -> Facts {
-    let fact = |name: &str| {
-        run.cells.iter().find_map(|c| c.facts.get(name)).cloned().unwrap_or("unknown".to_owned())
-    };
-    let ceiling = run
-        .cells
-        .iter()
-        .filter_map(|c| c.evidence.generator_ceiling_iops)
-        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.min(x))));
+    let clock = run.cells.iter().find_map(|c| c.evidence.clock.as_deref());
+    let ceilings = run.cells.iter().filter_map(|c| c.evidence.generator_ceiling_iops);
+    let ceiling = ceilings.reduce(f64::min);
     let errors: u64 = run.cells.iter().map(|c| c.total().errors().total()).sum();
-    let foreign = run
-        .cells
-        .iter()
-        .filter_map(|c| c.evidence.foreign_share)
-        .fold(None, |m: Option<f64>, x| Some(m.map_or(x, |m| m.max(x))));
+    let foreign = run.cells.iter().filter_map(|c| c.evidence.foreign_share).reduce(f64::max);
     let share = |x: Option<f64>| {
         x.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0)))
     };
@@ -282,7 +260,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
     let intervals: Vec<String> =
         intervals.iter().take(6).map(|ns| human::duration_ns(*ns)).collect();
     vec![
-        row("clock", fact("clock")),
+        row("clock", clock.unwrap_or("unknown")),
         row(
             "from and to",
             "submission (open loop: intended start) to completion, as the generator sees it",

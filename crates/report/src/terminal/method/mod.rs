@@ -71,17 +71,11 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
         return vec![paint(&format!("{name}: not begun"), Role::Dim, style)];
     };
     match showed {
-        Showed::Preparation { facts } => {
-            let words: Vec<String> = facts
-                .iter()
-                .filter_map(|(key, value)| match key.as_str() {
-                    "purge" | "fill" | "waited" => Some(one_line(value)),
-                    "reused" | "not reused" => Some(format!("{key}: {}", one_line(value))),
-                    _ => None,
-                })
-                .collect();
+        Showed::Preparation { words, .. } => {
             let words = if words.is_empty() { "done".to_owned() } else { words.join("; ") };
-            let text = clean(&format!("{name}: {words}"), 400, style);
+            // What an error says to a terminal may have several lines.
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let text = clean(&format!("{name}: {}", words.join(" ")), 400, style);
             wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)).collect()
         }
         Showed::Sweep(sweep) => titled(&name, sweep_lines(&stage.name, sweep, style), style),
@@ -89,11 +83,6 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
         Showed::Series(series) => titled(&name, series::lines(series, style), style),
         Showed::Points { points } => titled(&name, points_lines(points, style), style),
     }
-}
-
-/// A text of several lines as one: what an error says to a terminal may have been kept as it was.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
