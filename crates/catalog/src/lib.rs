@@ -7,10 +7,12 @@
 //!
 //! **Invariant:** reads files and nothing else; never writes one, and never prints.
 
+mod file;
 mod find;
 mod parse;
 mod problem;
 
-pub use find::{File, Kind, MAX_FILE_BYTES, find, list};
+pub use file::File;
+pub use find::{Kind, MAX_FILE_BYTES, find, list};
 pub use parse::parse;
 pub use problem::Problem;

@@ -9,7 +9,6 @@ use iodyno_units::OpKind;
 use serde_spanned::Spanned;
 
 use crate::error::SpecError;
-use crate::group::{Group, Workload};
 use crate::raw::{
     ArrivalsName, ContentName, Given, PatternName, ProcessName, RawAddress, RawAddresses,
     RawArrivals, RawBlocks, RawContent, RawLimits, RawMix, RawSpec,
@@ -25,19 +24,6 @@ pub const SCHEMA: u64 = 1;
 
 /// How many addresses a `recently-…` pattern remembers where the file does not say.
 const DEFAULT_WINDOW: u64 = 4096;
-
-impl Workload {
-    /// What a workload file means.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
-    pub fn from_raw(raw: RawSpec) -> Result<Self, Vec<SpecError>> {
-        match raw.group {
-            Some(_) => Group::from_raw(raw).map(Self::Group),
-            None => Spec::from_raw(raw).map(|spec| Self::Single(Box::new(spec))),
-        }
-    }
-}
 
 impl Spec {
     /// What the file of one workload means.

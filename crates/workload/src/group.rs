@@ -21,6 +21,17 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// What a workload file means.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn from_raw(raw: RawSpec) -> Result<Self, Vec<SpecError>> {
+        match raw.group {
+            Some(_) => Group::from_raw(raw).map(Self::Group),
+            None => Spec::from_raw(raw).map(|spec| Self::Single(Box::new(spec))),
+        }
+    }
+
     /// What it is, in a line; empty if the file does not say.
     pub fn about(&self) -> &str {
         match self {
