@@ -28,6 +28,7 @@ mod path;
 pub mod portable;
 mod process;
 mod schema;
+mod tables;
 mod untrusted;
 mod value_ranges;
 mod writer;
@@ -43,5 +44,5 @@ pub use model::{
 };
 pub use notebook::Notebook;
 pub use path::default_path;
-pub use schema::VERSION;
+pub use tables::VERSION;
 pub use writer::RunWriter;

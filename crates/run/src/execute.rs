@@ -7,9 +7,10 @@ use crate::persist::{Books, CellWriter, keep_elsewhere};
 use crate::plan::Plan;
 use crate::prepare;
 use crate::refuse;
-use crate::request::{NotKept, Outcome, Phase, Request, RunError, Watch};
+use crate::request::{NotKept, Outcome, Request, RunError};
 use crate::schedule::{Next, Schedule, Task};
 use crate::verified;
+use crate::watch::{Phase, Watch};
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{
@@ -287,8 +288,15 @@ fn run_cells(
             Next::Measure(task) => {
                 let (first_index, wait_ns) = (books.count(), task.then_wait_ns);
                 let writer = books.writer();
-                let done =
-                    run_cell(request, &task, open_targets, &mut schedule, writer, watch, first_index);
+                let done = run_cell(
+                    request,
+                    &task,
+                    open_targets,
+                    &mut schedule,
+                    writer,
+                    watch,
+                    first_index,
+                );
                 (done?, wait_ns)
             }
         };

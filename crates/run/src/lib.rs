@@ -3,11 +3,14 @@
 //! and keeps it in the notebook while it grows. Emulated targets are neither inspected nor guarded,
 //! and nothing is calibrated for them: their time is not this machine's.
 //!
-//! **Invariant:** the only room that sees targets, engines and notebook together.
+//! [`explain`] runs a cell on an emulated system to say where its time goes; that is not kept.
+//!
+//! **Invariant:** the only crate that sees targets, engines and notebook together.
 
 mod device_bytes;
 mod emulated;
 mod execute;
+pub mod explain;
 mod fill;
 mod foreign_activity;
 mod open_targets;
@@ -21,14 +24,14 @@ mod reuse;
 mod schedule;
 mod verified;
 mod verify_only;
+mod watch;
 
 pub use emulated::{Emulated, EmulatedState, EmulatedVolume, in_words};
 pub use execute::{WRITES_SEEN, execute};
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
-pub use request::{
-    CellRequest, MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch,
-};
+pub use request::{CellRequest, MethodRequest, NotKept, Outcome, Request, Resume, RunError};
 pub use schedule::whole_steps;
 pub use verified::written_key;
 pub use verify_only::verify_only;
+pub use watch::{Phase, Watch};

@@ -4,9 +4,10 @@
 use crate::execute::{ALL_TARGETS, run_cell};
 use crate::fill::FillShape;
 use crate::open_targets::OpenTarget;
-use crate::request::{Phase, Request, RunError, Watch};
+use crate::request::{Request, RunError};
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
+use crate::watch::{Phase, Watch};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_emulate::spec::Written;

@@ -15,8 +15,9 @@
 use crate::execute::WRITES_SEEN;
 use crate::open_targets::OpenTarget;
 use crate::prepare::{On, WAITED_FACT};
-use crate::request::{RunError, Watch};
+use crate::request::RunError;
 use crate::schedule::Schedule;
+use crate::watch::Watch;
 use iodyno_measure::{Cell, FillProof, Level, Place, Role};
 use iodyno_method::findings::DEVIATION_FACT;
 use iodyno_notebook::{Notebook, Run, RunSummary, Status};
