@@ -8,7 +8,8 @@ use serde_spanned::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::FileError;
-use crate::find::{File, Kind};
+use crate::file::File;
+use crate::find::Kind;
 
 /// A value and its place.
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;

@@ -2,11 +2,11 @@
 
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::{fs, io};
 
 use iodyno_units::nearest;
 
+use crate::file::File;
 use crate::problem::Problem;
 
 /// The largest file that is read, in bytes. A file of this kind is written by hand; one that is
@@ -69,18 +69,6 @@ impl Kind {
             Self::Published => "publication",
         }
     }
-}
-
-/// A file that was found, with all of its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// Where it came from, as errors show it: the path that was given, or
-    /// `catalog:workloads/NAME.toml`.
-    pub origin: String,
-    /// What it is called in results: the catalog's name, or the path's last part without its suffix.
-    pub name: String,
-    /// The whole text.
-    pub text: Arc<str>,
 }
 
 /// The embedded files of a kind as `(name, text)`, sorted by name.

@@ -9,6 +9,7 @@
 
 mod document;
 mod error;
+mod file;
 mod find;
 mod parse;
 mod problem;
@@ -18,7 +19,8 @@ mod schema;
 mod source;
 
 pub use error::{Fault, FileError};
-pub use find::{File, Kind, MAX_FILE_BYTES, find, list};
+pub use file::File;
+pub use find::{Kind, MAX_FILE_BYTES, find, list};
 pub use parse::parse;
 pub use problem::Problem;
 pub use reader::{Reader, SCHEMA};

@@ -4,7 +4,7 @@
 use iodyno_units::nearest;
 use serde::de::DeserializeOwned;
 
-use crate::find::File;
+use crate::file::File;
 use crate::problem::Problem;
 
 /// Parses a file as TOML into `T`. The types say which keys there are (`deny_unknown_fields`).

@@ -12,7 +12,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 use iodyno_units::text::{clean, clean_lines, is_hidden};
 
 use crate::error::FileError;
-use crate::find::File;
+use crate::file::File;
 
 /// One thing that is wrong with a file. Its `Display` is the drawing without colour, with no
 /// newline at the end.

@@ -12,6 +12,7 @@ mod cell;
 pub mod clock;
 mod cpu;
 pub mod engine;
+mod gather;
 mod in_flight;
 mod latency_breakdown;
 pub mod memory;

@@ -25,6 +25,7 @@ mod event;
 mod fault;
 mod fault_state;
 pub mod flash;
+mod flash_counts;
 pub mod ftl;
 mod gauge;
 mod hdd;

@@ -1,7 +1,7 @@
 //! What the parts of a machine did: which resource is busy, and where the time of an I/O goes.
 //! Everything counts from the machine's start; two [`Snapshot`]s give what lies between them.
 
-use crate::flash::Counts;
+use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 
 /// A resource, or several alike.

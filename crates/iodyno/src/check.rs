@@ -3,13 +3,14 @@
 use crate::args::Check;
 use crate::failure::Failure;
 use crate::{model, print, print_json};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{clean, labelled};
 use iodyno_run::Emulated;
 use iodyno_target::{
-    Confirm, Inspection, Refusal, SysRoot, check_confirmed, check_writable, confirm, health,
-    inspect,
+    Confirm, Inspection, Refusal, SysRoot, TargetName, check_confirmed, check_writable, confirm,
+    health, inspect,
 };
 use iodyno_units::human;
-use iodyno_units::text::clean;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -17,9 +18,9 @@ use std::process::ExitCode;
 /// Exit code for a target that would be refused.
 const REFUSED: u8 = 3;
 
-pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
+pub(crate) fn command(flags: &Check, style: Style) -> Result<ExitCode, Failure> {
     if let Some(emulated) = model::emulated(std::slice::from_ref(&flags.target))? {
-        return self::emulated(flags, &emulated);
+        return self::emulated(flags, &emulated, style);
     }
     let inspection = inspect(&flags.target)?;
     let refusals = check_writable(&inspection, &SysRoot::real());
@@ -44,24 +45,23 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
         }))?;
         return Ok(code);
     }
-    let mut text = describe(&inspection);
+    let mut text = describe(&inspection, style);
     if let Some(health) = health {
         let used = health.percentage_used.map_or("unknown".to_owned(), |p| format!("{p} %"));
-        line(&mut text, "endurance used", &used);
+        text.line("endurance used", &used);
         for warning in health.warnings() {
-            line(&mut text, "health", &warning);
+            text.line("health", &warning);
         }
     }
     for note in &inspection.notes {
-        line(&mut text, "note", note);
+        text.line("note", note);
     }
-    text.push_str(&safety(&refusals, lifted));
-    print(&text)?;
+    print(&(text.text + &safety(&refusals, lifted, style)))?;
     Ok(code)
 }
 
 /// What is emulated under a name. There is nothing that could be destroyed.
-fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
+fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode, Failure> {
     check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     if flags.json {
         let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
@@ -77,15 +77,14 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
         }));
     }
     let (system, volumes) = (&emulated.system, &emulated.volumes);
-    let mut text = format!("{}\n", flags.target);
-    line(&mut text, "kind", "emulated storage, in virtual time");
+    let mut text = Lines::of(&flags.target, style);
+    text.line("kind", "emulated storage, in virtual time");
     let host = &system.host;
-    line(
-        &mut text,
+    text.line(
         "system",
         &format!("{}, {} sockets of {} cores", system.name, host.sockets, host.cores_per_socket),
     );
-    // Devices that are alike are told once.
+    // Devices that are alike have one line.
     let mut groups: Vec<(String, usize)> = Vec::new();
     for (number, of) in (0..).zip(&system.volumes) {
         let family = system.devices_of(number).next().map_or("", |placed| placed.device.family());
@@ -98,39 +97,47 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
     }
     for (words, count) in groups {
         let times = if count == 1 { String::new() } else { format!("{count} × ") };
-        line(&mut text, "would run on", &format!("{times}{words}"));
+        text.line("would run on", &format!("{times}{words}"));
     }
     let mut states: Vec<String> = volumes.iter().map(model::state_in_words).collect();
     states.dedup();
-    line(&mut text, "state", &states.join("; "));
-    line(&mut text, "writing", "allowed: nothing real is written");
-    print(&text)
+    text.line("state", &states.join("; "));
+    text.line("writing", "allowed: nothing real is written");
+    print(&text.text)
 }
 
-fn line(text: &mut String, label: &str, value: &str) {
-    // Servers and devices say what they are in their own words.
-    let _ = writeln!(text, "  {label:<16} {}", clean(value));
+/// What is said of a target, in lines.
+struct Lines {
+    style: Style,
+    text: String,
 }
 
-fn describe(i: &Inspection) -> String {
-    let mut text = format!("{}\n", clean(&i.name.to_string()));
+impl Lines {
+    fn of(target: &TargetName, style: Style) -> Self {
+        Self { style, text: clean(&target.to_string(), usize::MAX, style) + "\n" }
+    }
+
+    /// Servers and devices say what they are in their own words.
+    fn line(&mut self, label: &str, value: &str) {
+        self.text += &labelled(label, 16, value, self.style);
+    }
+}
+
+fn describe(i: &Inspection, style: Style) -> Lines {
+    let mut text = Lines::of(&i.name, style);
     let kind = serde_json::to_value(i.kind).ok();
     let kind = kind.as_ref().and_then(|k| k.as_str()).unwrap_or("unknown").to_owned();
     let is_new = if i.exists { "" } else { ", to be made" };
-    line(&mut text, "kind", &format!("{kind}{is_new}"));
+    text.line("kind", &format!("{kind}{is_new}"));
     if let Some(path) = &i.canonical_path {
-        line(&mut text, "path", path);
+        text.line("path", path);
     }
-    line(&mut text, "would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
+    text.line("would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
     if let Some(export) = &i.nbd {
-        line(&mut text, "server", &export.address);
-        line(
-            &mut text,
-            "export",
-            if export.export.is_empty() { "(default)" } else { &export.export },
-        );
+        text.line("server", &export.address);
+        text.line("export", if export.export.is_empty() { "(default)" } else { &export.export });
         if !export.description.is_empty() {
-            line(&mut text, "described as", &export.description);
+            text.line("described as", &export.description);
         }
         let knows = [
             (export.read_only, "read-only"),
@@ -143,14 +150,14 @@ fn describe(i: &Inspection) -> String {
             (export.block_status, "block status"),
         ];
         let knows: Vec<&str> = knows.iter().filter(|k| k.0).map(|k| k.1).collect();
-        line(&mut text, "offers", &knows.join(", "));
+        text.line("offers", &knows.join(", "));
     }
     if let Some(fs) = &i.file_system {
         let on = fs.mount_point.as_deref().map_or(String::new(), |m| format!(" mounted at {m}"));
-        line(&mut text, "file system", &format!("{}{on}", fs.fs_type));
+        text.line("file system", &format!("{}{on}", fs.fs_type));
     }
     if let Some(extents) = i.extents {
-        line(&mut text, "ever written", &format!("{:.1} %", extents.written_share * 100.0));
+        text.line("ever written", &format!("{:.1} %", extents.written_share * 100.0));
     }
     for device in i.device.iter().chain(&i.physical) {
         let words = [&device.vendor, &device.model, &device.serial];
@@ -169,30 +176,30 @@ fn describe(i: &Inspection) -> String {
             about.push(format!("write cache {cache}"));
         }
         let line_of = about.join(", ");
-        if !text.contains(&line_of) {
-            line(&mut text, "device", &line_of);
+        if !text.text.contains(&line_of) {
+            text.line("device", &line_of);
         }
     }
     match i.alignment.direct_offset_bytes {
         Some(0) => {
-            line(&mut text, "direct I/O", "not possible: the page cache would be in the path");
+            text.line("direct I/O", "not possible: the page cache would be in the path");
         }
         Some(bytes) => {
-            line(&mut text, "direct I/O", &format!("yes, in multiples of {}", human::size(bytes)));
+            text.line("direct I/O", &format!("yes, in multiples of {}", human::size(bytes)));
         }
         None => {}
     }
     text
 }
 
-fn safety(refusals: &[Refusal], lifted: bool) -> String {
+fn safety(refusals: &[Refusal], lifted: bool, style: Style) -> String {
     if refusals.is_empty() {
         return "  writing          allowed\n".to_owned();
     }
     let verdict = if lifted { "allowed, by --destroy, though:" } else { "refused:" };
     let mut text = format!("  writing          {verdict}\n");
     for refusal in refusals {
-        let _ = writeln!(text, "    - {}", clean(&refusal.to_string()));
+        let _ = writeln!(text, "    - {}", clean(&refusal.to_string(), usize::MAX, style));
     }
     text
 }

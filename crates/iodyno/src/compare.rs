@@ -3,8 +3,8 @@
 use crate::args::Compare;
 use crate::failure::{Failure, OPEN, SLOWER};
 use crate::{print, print_json, show};
+use iodyno_page::terminal::Style;
 use iodyno_report::compare::{self, Finding, Options, Side};
-use iodyno_report::terminal::Style;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -1,31 +1,16 @@
 //! `explain`: what an emulated device is made of, what it will do, and for a workload where the time
-//! of an I/O goes and what is the limit.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `simulate` | one cell in virtual time, with what the machine's parts did in its window |
-//! | `account` | from what the parts did to phases, shares and bounds |
-//! | `limit` | which resource is the limit, and the sentence that says so |
-//! | `device` | what a device's parameters promise |
-//! | `render` | all of it for people |
-//!
-//! Nothing is kept: the same name, workload and seed give the same figures again.
+//! of an I/O goes and what is the limit. The figures are `run::explain`'s; `render` writes them for people.
 
-mod account;
-mod device;
-mod limit;
 mod render;
-mod simulate;
 
 use crate::args::Explain;
 use crate::failure::Failure;
 use crate::{catalog, model, print, print_json};
-use device::Described;
-use iodyno_report::terminal::Style;
+use iodyno_page::terminal::Style;
 use iodyno_run::Emulated;
+use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
 use iodyno_target::TargetName;
 use serde_json::json;
-use simulate::{Cell, simulate};
 use std::process::ExitCode;
 
 pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure> {
@@ -54,7 +39,7 @@ fn with_workload(
         cells.push(simulate(emulated, &flags.device.to_string(), &name, spec)?);
     }
     if flags.json {
-        let cells: Vec<_> = cells.iter().map(Cell::json).collect();
+        let cells: Vec<_> = cells.iter().map(ExplainedCell::json).collect();
         let target = flags.device.to_string();
         return print_json(&json!({ "schema": 1, "target": target, "cells": cells }));
     }
@@ -71,7 +56,7 @@ fn alone(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let mut cells = Vec::new();
-    for (name, spec) in simulate::predictions() {
+    for (name, spec) in predictions() {
         cells.push(simulate(emulated, &flags.device.to_string(), name, spec)?);
     }
     if flags.json {
@@ -81,7 +66,7 @@ fn alone(
             "system": emulated.system.name,
             "volumes": emulated.system.volumes.len(),
             "devices": devices.iter().map(Described::json).collect::<Vec<_>>(),
-            "predictions": cells.iter().map(Cell::json).collect::<Vec<_>>(),
+            "predictions": cells.iter().map(ExplainedCell::json).collect::<Vec<_>>(),
         }));
     }
     let mut text = render::heading(&render::what(&emulated.system), style);

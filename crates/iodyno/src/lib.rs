@@ -6,6 +6,7 @@
 
 pub mod args;
 mod catalog;
+mod catalog_entries;
 mod check;
 mod compare;
 mod explain;
@@ -16,8 +17,10 @@ mod live;
 mod method;
 mod method_flags;
 mod model;
+mod overrides;
 mod purge;
 mod report;
+mod resume;
 mod run;
 mod serve;
 mod show;
@@ -29,7 +32,7 @@ use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
 use iodyno_target::output::Folder;
-use iodyno_units::text::is_hidden;
+use iodyno_units::text::{clean, is_hidden};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
@@ -63,13 +66,13 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     let style = style::for_stdout(cli.color);
     match &cli.command {
         Command::Run(flags) => run::command(flags, cli, words, style),
-        Command::Check(flags) => check::command(flags),
-        Command::Purge(flags) => purge::command(flags, cli),
+        Command::Check(flags) => check::command(flags, style),
+        Command::Purge(flags) => purge::command(flags, cli, style),
         Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),
         Command::Show { run, require, json, series } => {
             show::show(cli.notebook.as_deref(), run, require, *json, *series, style)
         }
-        Command::Resume { run, json, quiet } => method::resume(cli, run, *json, *quiet, style),
+        Command::Resume { run, json, quiet } => resume::command(cli, run, *json, *quiet, style),
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
@@ -80,7 +83,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Status(flags) => fault::status(flags),
         Command::Replay(flags) => fault::replay(flags),
         Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
-        Command::Catalog { name, json } => catalog::command(name.as_deref(), *json),
+        Command::Catalog { name, json } => catalog_entries::command(name.as_deref(), *json),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "iodyno", &mut text);
@@ -105,6 +108,11 @@ fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
 fn complain(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+/// Writes a line to standard error: its kind, and words that may quote a file, a server or a device.
+fn remark(kind: &str, words: &str) {
+    complain(&format!("{kind}: {}\n", clean(words)));
 }
 
 fn print(text: &str) -> Result<ExitCode, Failure> {

@@ -1,12 +1,14 @@
 //! The live line on standard error while a run goes on. On a terminal one line is redrawn; in a
 //! log only the ends of cells are worth a line, and the results say those.
 
-use crate::complain;
+use crate::{complain, remark};
 use iodyno_drive::Progress;
 use iodyno_measure::Cell;
-use iodyno_report::terminal::{Progress as Line, Style, progress_line};
+use iodyno_page::terminal::Style;
+use iodyno_report::terminal::{Progress as Line, progress_line};
 use iodyno_run::{Phase, Plan, Watch};
 use iodyno_units::human;
+use iodyno_units::text::clean;
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
@@ -73,14 +75,14 @@ impl Watch for Live {
     fn planned(&mut self, plan: &Plan) {
         self.plan = plan.clone();
         if !self.quiet && plan.is_notable() {
-            complain(&format!("plan: {}\n", plan.words.join("; ")));
+            remark("plan", &plan.words.join("; "));
         }
     }
 
     fn advise(&mut self, words: &str) {
         if !self.quiet {
             self.clear();
-            complain(&format!("note: {words}\n"));
+            remark("note", words);
         }
     }
 
@@ -91,7 +93,7 @@ impl Watch for Live {
         }
         words.clone_into(&mut self.warned);
         self.clear();
-        complain(&format!("warning: {words}\n"));
+        remark("warning", words);
     }
 
     fn phase(&mut self, phase: Phase<'_>) {
@@ -99,7 +101,8 @@ impl Watch for Live {
             Phase::LayingOut { target, done_bytes, total_bytes } => {
                 let share = 100.0 * done_bytes as f64 / total_bytes.max(1) as f64;
                 self.draw(&format!(
-                    "laying out {target}  {} of {} ({share:.0} %)",
+                    "laying out {}  {} of {} ({share:.0} %)",
+                    clean(target),
                     human::size(done_bytes),
                     human::size(total_bytes)
                 ));

@@ -1,22 +1,17 @@
-//! Methods: from a name, a file or `--vary` to what is to be done, and a run that was cut short taken up.
+//! Methods: from a name, a file or `--vary` to what is to be done.
 
-use crate::args::{Cli, Command, Run};
+use crate::args::Run;
 use crate::failure::Failure;
-use crate::run::{Output, base, carry_out, overridden};
-use crate::{catalog, hints, method_flags, show};
-use clap::Parser as _;
+use crate::overrides::overridden;
+use crate::{catalog, hints, method_flags};
 use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
-use iodyno_notebook::{Notebook, Status};
-use iodyno_report::terminal::Style;
-use iodyno_run::{MethodRequest, Resume, whole_steps};
+use iodyno_run::{MethodRequest, Resume};
 use iodyno_target::TargetName;
 use iodyno_units::human;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// The least time of a cell in which something can be measured, ns: a few I/Os of a disk do not fit, tens of an
 /// SSD do.
@@ -288,75 +283,4 @@ pub(crate) fn about(name: &str) -> Result<String, Failure> {
         choice: Choice::default(),
     };
     Ok(Method::new(source).map_err(|errors| problem(&file, &errors))?.about)
-}
-
-/// Takes up a run.
-pub(crate) fn resume(
-    cli: &Cli,
-    selector: &str,
-    json: bool,
-    quiet: bool,
-    style: Style,
-) -> Result<ExitCode, Failure> {
-    let path = show::path(cli.notebook.as_deref())?;
-    let run = Notebook::open_existing(&path)?.load(selector)?;
-    match run.status {
-        Status::Finished => {
-            return Err(Failure::input(format!(
-                "{} is finished: there is nothing to take up; `iodyno show {0}` shows it",
-                run.id
-            )));
-        }
-        Status::Running => {
-            return Err(Failure::input(format!(
-                "{} is still running: another process measures it",
-                run.id
-            )));
-        }
-        Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
-    }
-    let plan = &run.head.plan;
-    let source: Option<MethodSource> = serde_json::from_value(plan["method"].clone()).ok();
-    let Some(source) = source else {
-        return Err(Failure::input(format!(
-            "{} is a list of cells, not a method: run it again (`{}`)",
-            run.id,
-            run.head.command.join(" ")
-        )));
-    };
-    if run.head.iodyno_version != env!("CARGO_PKG_VERSION") {
-        return Err(Failure::input(format!(
-            "{} was begun by iodyno {}: take it up with that version, or begin a new run",
-            run.id, run.head.iodyno_version
-        )));
-    }
-    // Paths of the command line are those of the folder that it was given in.
-    let folder = plan["folder"].as_str().unwrap_or(".");
-    let path = std::path::absolute(&path).unwrap_or(path);
-    std::env::set_current_dir(folder)
-        .map_err(|e| Failure::input(format!("{}: its folder {folder}: {e}", run.id)))?;
-    let words: Vec<OsString> = run.head.command.iter().map(OsString::from).collect();
-    let began = Cli::try_parse_from(&words)
-        .map_err(|e| Failure::input(format!("{}: its command line: {e}", run.id)))?;
-    let Command::Run(flags) = &began.command else {
-        return Err(Failure::input(format!("{} was not made by `iodyno run`", run.id)));
-    };
-    if let Some(gone) = flags.on.iter().find(|t| matches!(t, TargetName::Scratch { .. })) {
-        return Err(Failure::input(format!(
-            "{}: `{gone}` was a file for that process alone, and it is gone with all that was written to it: begin a new run, on a path if it is to be taken up",
-            run.id
-        )));
-    }
-    let keep = whole_steps(&run.cells);
-    let mut cells = run.cells;
-    cells.truncate(keep);
-    let capacities_bytes =
-        run.head.targets.iter().map(|t| t.description().opened_bytes.unwrap_or_default()).collect();
-    let resume = Resume { id: run.id.clone(), cells, capacities_bytes };
-    let method = request(source, flags, Some(resume))?;
-    let all = method.method.all_cells();
-    let mut request = base(flags, cli, &words, (run.head.name, all, Some(method)))?;
-    request.notebook = Some(path);
-    request.seed = run.head.seed;
-    carry_out(&request, cli, &Output { json, series: false, quiet, report: None }, style)
 }

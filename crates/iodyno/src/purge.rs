@@ -4,11 +4,14 @@ use crate::args::{Cli, Purge};
 use crate::failure::Failure;
 use crate::{complain, print, print_json, show, signals};
 use iodyno_notebook::Notebook;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{clean, labelled};
 use iodyno_target::purge::{
     PurgeOptions, PurgeOutcome, PurgePlan, PurgeRecord, Verified, plan, purge,
 };
 use iodyno_target::{Confirm, inspect};
 use iodyno_units::human;
+use iodyno_units::text::clean_lines;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -20,10 +23,10 @@ const NOT_PURGED: u8 = 4;
 /// The exit code of a refusal.
 const REFUSED: u8 = 3;
 
-pub(crate) fn command(flags: &Purge, cli: &Cli) -> Result<ExitCode, Failure> {
+pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {
     let inspection = inspect(&flags.target)?;
     let key = iodyno_run::written_key(&inspection);
-    complain(&announce(&plan(&inspection, flags.method)));
+    complain(&clean_lines(&announce(&plan(&inspection, flags.method))));
     let options = PurgeOptions { method: flags.method, confirm: Confirm(flags.destroy.clone()) };
     let stop = signals::stop_flag();
     let mut told = 0;
@@ -49,7 +52,7 @@ pub(crate) fn command(flags: &Purge, cli: &Cli) -> Result<ExitCode, Failure> {
     if flags.json {
         print_json(&json!({ "schema": 1, "purged": record.is_purged(), "record": record }))?;
     } else {
-        print(&describe(&record))?;
+        print(&describe(&record, style))?;
     }
     Ok(if record.is_purged() { ExitCode::SUCCESS } else { ExitCode::from(NOT_PURGED) })
 }
@@ -83,11 +86,9 @@ fn announce(plan: &PurgePlan) -> String {
     text
 }
 
-fn describe(record: &PurgeRecord) -> String {
-    let mut text = format!("{}\n", record.target);
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<10} {value}");
-    };
+fn describe(record: &PurgeRecord, style: Style) -> String {
+    let mut text = clean(&record.target, usize::MAX, style) + "\n";
+    let mut line = |label: &str, value: &str| text += &labelled(label, 10, value, style);
     let by = record.method.map_or(String::new(), |method| format!(" by {method}"));
     match &record.outcome {
         PurgeOutcome::Purged => {

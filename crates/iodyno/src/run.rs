@@ -3,15 +3,17 @@
 use crate::args::{Cli, Run};
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
+use crate::overrides::overridden;
 use crate::{
-    catalog, complain, method, method_flags, model, print, print_json, report, show, signals, style,
+    catalog, complain, method, method_flags, model, print, print_json, remark, report, show,
+    signals, style,
 };
 use iodyno_drive::{EngineOptions, clock::Clock};
-use iodyno_report::terminal::{self, Style};
+use iodyno_page::terminal::Style;
+use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
 use iodyno_run::{MethodRequest, Request};
-use iodyno_units::text::clean;
-use iodyno_workload::{CellSpec, Process, Spec};
+use iodyno_workload::CellSpec;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,8 +30,8 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let request = request(flags, cli, words)?;
-    for remark in remarks(&request) {
-        complain(&format!("note: {}\n", clean(&remark)));
+    for words in remarks(&request) {
+        remark("note", &words);
     }
     let output = Output {
         json: flags.json,
@@ -199,41 +201,4 @@ pub(crate) fn base(
         notebook,
         stop: signals::stop_flag(),
     })
-}
-
-/// The workload with the flags' values in place of its own.
-pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
-    if let Some(n) = flags.threads {
-        spec = spec.with_threads(n)?;
-    }
-    if let Some(n) = flags.depth {
-        spec = spec.with_depth(n)?;
-    }
-    if let Some(block) = &flags.block {
-        spec = spec.with_block(block.clone())?;
-    }
-    if let Some(active) = flags.active {
-        spec = spec.with_active(active)?;
-    }
-    if let Some(content) = flags.content {
-        spec = spec.with_content(content)?;
-    }
-    if let Some(rate) = flags.rate {
-        spec = spec.with_rate(rate, flags.constant.then_some(Process::Constant))?;
-    }
-    if let Some(ns) = flags.ramp {
-        spec = spec.with_ramp(ns)?;
-    }
-    if let Some(n) = flags.ops {
-        spec = spec.with_ops(n)?;
-    }
-    if let Some(n) = flags.bytes {
-        spec = spec.with_bytes(n)?;
-    }
-    match flags.time {
-        Some(ns) => spec.with_time(ns),
-        // Whoever asks for so many operations wants them all, not those of the file's time.
-        None if flags.ops.is_some() || flags.bytes.is_some() => spec.without_time(),
-        None => Ok(spec),
-    }
 }

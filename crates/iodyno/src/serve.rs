@@ -12,7 +12,7 @@ mod transport_calibration;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
-use crate::{complain, model, signals};
+use crate::{complain, model, remark, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -516,7 +516,7 @@ fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
         if looks.is_multiple_of(LOOKS_BETWEEN) {
             for trouble in troubles() {
                 if !said.contains(&trouble) {
-                    complain(&format!("warning: {trouble}\n"));
+                    remark("warning", &trouble);
                     said.push(trouble);
                 }
             }

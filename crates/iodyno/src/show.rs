@@ -6,7 +6,7 @@ use crate::failure::NOT_HELD;
 use crate::{print, print_json};
 use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
-use iodyno_report::terminal::Style;
+use iodyno_page::terminal::Style;
 use iodyno_report::{RunVerdict, csv, fio_json, hgrm, json, terminal, thresholds};
 use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};

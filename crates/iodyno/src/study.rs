@@ -3,9 +3,9 @@
 use crate::args::Study;
 use crate::failure::Failure;
 use crate::{complain, print, print_json, report, show, signals};
-use iodyno_measure::{Cell, ClassStats, Role};
+use iodyno_measure::{Cell, Role, Summary};
 use iodyno_notebook::Run;
-use iodyno_report::terminal::Style;
+use iodyno_page::terminal::Style;
 use iodyno_study::page::{self, Measured, Overlay};
 use iodyno_study::{Options, Progress, StudyError, json, load, run, terminal};
 use iodyno_units::{OpKind, human};
@@ -43,8 +43,7 @@ pub(crate) fn command(
     if flags.json {
         print_json(&json::document(&outcome))
     } else {
-        let Style { color, width, unicode } = style;
-        print(&terminal::show(&outcome, terminal::Style { color, width, unicode }))
+        print(&terminal::show(&outcome, style))
     }
 }
 
@@ -76,10 +75,9 @@ fn overlay(run: &Run) -> Overlay {
             && (!merged || c.key.is_of_all_targets())
     };
     let cells = run.cells.iter().filter(measures).filter_map(|cell| {
-        let total = cell.total();
-        let of = |kind| total.class(kind).map_or(0, ClassStats::ops) as f64;
+        let summary = Summary::of(cell);
+        let of = |kind| summary.kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.ops) as f64;
         let (reads, writes) = (of(OpKind::Read), of(OpKind::Write));
-        let response_time = total.response_time();
         (reads + writes > 0.0).then(|| Measured {
             // A mix is drawn: what was asked for lies within a hundredth of it.
             read: (reads / (reads + writes) * 100.0).round() / 100.0,
@@ -88,10 +86,7 @@ fn overlay(run: &Run) -> Overlay {
             threads: cell.key.threads,
             depth: cell.key.depth,
             targets,
-            iops: cell.per_second(total.ops() as f64),
-            bytes_per_s: cell.per_second(total.bytes() as f64),
-            mean_ns: response_time.mean_ns(),
-            p99_ns: response_time.supported_quantile_ns(0.99).map(|ns| ns as f64),
+            summary,
         })
     });
     let target = run.head.targets.first().map_or("", |t| t.name.as_str());

@@ -1,7 +1,7 @@
 //! What the terminal can show: colours, symbols, width.
 
 use crate::args::When;
-use iodyno_report::terminal::Style;
+use iodyno_page::terminal::Style;
 use std::io::IsTerminal;
 
 /// Width where none is known: what files, pipes and logs are read at.

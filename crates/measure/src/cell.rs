@@ -1,7 +1,7 @@
 //! The cell: one workload on one target (or on several, merged) under one set of conditions, and
 //! everything that was counted.
 
-use crate::{Evidence, Histogram, Interval, Verdict};
+use crate::{Evidence, Histogram, Interval, Level, Verdict};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -300,6 +300,20 @@ impl Cell {
             facts: self.facts.clone(),
             verdicts: self.verdicts.clone(),
         }
+    }
+
+    /// The lengths of the intervals of `series`, ns. All are `interval_ns` but the last, which ends with the
+    /// window.
+    pub fn interval_lengths_ns(&self) -> impl Iterator<Item = u64> {
+        let (count, interval_ns) = (self.series.len() as u64, self.interval_ns);
+        let rest_ns = self.window_ns.saturating_sub(interval_ns * count.saturating_sub(1));
+        let last_ns = if (1..interval_ns).contains(&rest_ns) { rest_ns } else { interval_ns };
+        (1..=count).map(move |i| if i == count { last_ns } else { interval_ns })
+    }
+
+    /// The gravest level of its verdicts; None where it was never judged.
+    pub fn level(&self) -> Option<Level> {
+        self.verdicts.iter().map(|v| v.level).max()
     }
 
     /// The measured window, seconds.

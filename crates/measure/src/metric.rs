@@ -7,7 +7,7 @@
 
 use crate::histogram::EXCEEDANCES_MIN;
 use crate::statistics::compare::Better;
-use crate::{Cell, ClassStats, Interval};
+use crate::{Cell, ClassStats, Histogram, Interval};
 use iodyno_units::{OpKind, human};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -46,6 +46,16 @@ impl Quantity {
             Self::Iops => "1/s",
             Self::Bandwidth => "bytes/s",
             Self::Mean | Self::Quantile(_) | Self::Max => "ns",
+        }
+    }
+
+    /// Its value in these latencies, ns; None for a rate, and where the samples do not support it.
+    pub fn of(self, latencies: &Histogram) -> Option<f64> {
+        match self {
+            Self::Mean => latencies.mean_ns(),
+            Self::Max => latencies.max_ns().map(|ns| ns as f64),
+            Self::Quantile(q) => latencies.supported_quantile_ns(q).map(|ns| ns as f64),
+            Self::Iops | Self::Bandwidth => None,
         }
     }
 
@@ -237,13 +247,7 @@ impl Counted {
         else {
             return Err(format!("no {name} operation completed"));
         };
-        let value = match quantity {
-            Quantity::Mean => response_time.mean_ns(),
-            Quantity::Max => response_time.max_ns().map(|ns| ns as f64),
-            Quantity::Quantile(q) => response_time.supported_quantile_ns(q).map(|ns| ns as f64),
-            Quantity::Iops | Quantity::Bandwidth => None,
-        };
-        value.ok_or_else(|| {
+        quantity.of(response_time).ok_or_else(|| {
             let (count, needed) = (response_time.count(), samples_needed(quantity));
             let operations = if count == 1 { "operation" } else { "operations" };
             format!("{count} {name} {operations} can't support {quantity}, which needs {needed}")

@@ -19,32 +19,7 @@ mod target;
 mod verification;
 
 use crate::cell::Cell;
-use serde::{Deserialize, Serialize};
-
-/// How much a verdict weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// The number can be used as it is.
-    Valid,
-    /// Good to know; the number stands.
-    Note,
-    /// The number may not mean what it seems to.
-    Warning,
-    /// The number must not be used.
-    Invalid,
-}
-
-/// One verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Stable name, upper case with underscores.
-    pub code: String,
-    /// Weight.
-    pub level: Level,
-    /// The reason, with the figures, and how to mend it.
-    pub text: String,
-}
+pub use crate::level::{Level, Verdict};
 
 /// Judges a cell. The list is never empty: without a warning or worse it starts with `VALID`.
 pub fn judge(cell: &Cell) -> Vec<Verdict> {

@@ -1,7 +1,7 @@
 //! What was done so far, as far as a method has to know it.
 
 use iodyno_measure::metric::Quantity;
-use iodyno_measure::{Cell, Histogram, Place, Role};
+use iodyno_measure::{Cell, Histogram, Level, Place, Role, Summary};
 use iodyno_units::OpKind;
 
 /// One step that was done: its place in the method, and what it showed.
@@ -23,16 +23,11 @@ impl Done {
     }
 }
 
-/// The figures of one cell, over all kinds of operation: means weighted by operations, percentiles from
-/// the merged histogram.
+/// The figures of one cell: its summary, and what a method holds them against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Operations a second.
-    pub iops: f64,
-    /// Bytes read and written a second.
-    pub bytes_per_s: f64,
-    /// Operations.
-    pub ops: u64,
+    /// Rates and latencies.
+    pub summary: Summary,
     /// Bytes written, those of the ramp included where they are known.
     pub written_bytes: u64,
     /// Bytes of the target that operations went to; 0 where it is not known.
@@ -44,25 +39,20 @@ pub struct Figures {
     pub oio: u32,
     /// No verdict forbids their use.
     pub sound: bool,
-    /// What users of the storage response_time.
-    pub response_time: Histogram,
 }
 
 impl Figures {
     /// Those of a cell.
     pub fn of(cell: &Cell) -> Self {
-        let total = cell.total();
-        let response_time = total.response_time();
-        let measured_bytes = total.class(OpKind::Write).map_or(0, |class| class.bytes);
-        let all_bytes = total.bytes();
+        let summary = Summary::of(cell);
+        let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);
+        let (measured_bytes, all_bytes) = (written.map_or(0, |of| of.bytes), summary.bytes);
         // The ramp's writes count for wear: moved bytes, in the window's proportion.
         let written_share =
             if all_bytes == 0 { 0.0 } else { measured_bytes as f64 / all_bytes as f64 };
         let moved = cell.resources.moved_bytes.max(all_bytes);
         Self {
-            iops: cell.per_second(total.ops() as f64),
-            bytes_per_s: cell.per_second(all_bytes as f64),
-            ops: total.ops(),
+            summary,
             written_bytes: (moved as f64 * written_share) as u64,
             active_bytes: cell.evidence.active_bytes,
             window_ns: cell.window_ns,
@@ -71,21 +61,19 @@ impl Figures {
                 Some(_) => cell.oio_mean().ceil() as u32,
                 None => cell.key.threads.saturating_mul(cell.key.depth),
             },
-            sound: cell.verdicts.iter().all(|v| v.level < iodyno_measure::Level::Invalid),
-            response_time,
+            sound: cell.level() < Some(Level::Invalid),
         }
     }
 
-    /// One figure; None where the samples do not support it.
+    /// One figure, over all kinds of operation; None where the samples do not support it.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
-        match quantity {
-            Quantity::Iops => Some(self.iops),
-            Quantity::Bandwidth => Some(self.bytes_per_s),
-            Quantity::Mean => self.response_time.mean_ns(),
-            Quantity::Max => self.response_time.max_ns().map(|ns| ns as f64),
-            Quantity::Quantile(q) => {
-                self.response_time.supported_quantile_ns(q).map(|ns| ns as f64)
-            }
-        }
+        self.summary.get(quantity)
     }
+}
+
+/// The latencies of several cells together.
+pub(crate) fn response_time(of: &[&Figures]) -> Histogram {
+    let mut all = Histogram::default();
+    of.iter().for_each(|figures| all.merge(&figures.summary.response_time));
+    all
 }

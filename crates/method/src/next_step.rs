@@ -3,9 +3,8 @@
 
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
-use crate::completed_step::{Done, Figures};
+use crate::completed_step::{Done, Figures, response_time};
 use crate::grid::Grid;
-use crate::rules;
 use crate::stage::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
@@ -40,11 +39,6 @@ pub struct Method {
 }
 
 impl Method {
-    /// The names of the workload files that a method's text mentions.
-    pub fn workloads_named(text: &str) -> Vec<String> {
-        rules::workloads_named(text)
-    }
-
     /// Every cell that may be issued, without its place: to see beforehand whether it fits the targets, and what
     /// it may destroy.
     pub fn all_cells(&self) -> Vec<CellSpec> {
@@ -75,11 +69,6 @@ impl Method {
             }
         }
         all
-    }
-
-    /// In how far the run of it deviates from the file, in words.
-    pub fn deviations(&self) -> Vec<String> {
-        rules::deviations(&self.source.choice, self.standard.as_deref())
     }
 
     /// The method for so many targets: values of the axis of targets that are more are left out, and the
@@ -183,7 +172,7 @@ impl Method {
             let of = grid.rate_of.unwrap_or_default();
             let most = of_stage(done, step.place.subject, of)
                 .filter_map(|d| d.figures.as_ref())
-                .map(|f| f.iops)
+                .map(|f| f.summary.iops)
                 .fold(0.0, f64::max);
             if most <= 0.0 {
                 let stage = &self.stages[of].name;
@@ -306,18 +295,14 @@ pub(crate) fn load_points(
         if of.is_empty() {
             continue;
         }
-        let iops = of.iter().map(|f| f.iops).sum::<f64>() / of.len() as f64;
-        let mut response_time = iodyno_measure::Histogram::default();
-        for figures in &of {
-            response_time.merge(&figures.response_time);
-        }
-        let together = Figures { response_time, ..Figures::default() };
+        let iops = of.iter().map(|f| f.summary.iops).sum::<f64>() / of.len() as f64;
+        let together = response_time(&of);
         all.push((
             index,
             LoadPoint {
                 oio: of[0].oio,
                 iops,
-                latency_ns: ceilings.iter().map(|c| together.get(c.of)).collect(),
+                latency_ns: ceilings.iter().map(|c| c.of.of(&together)).collect(),
                 sound: of.iter().all(|f| f.sound),
             },
         ));
@@ -414,7 +399,7 @@ pub(crate) fn series_steady(
         if (i + 1) % every as usize != 0 || steady.report().progress != Progress::Running {
             continue;
         }
-        let iops = sample.figures.as_ref().map_or(0.0, |f| f.iops);
+        let iops = sample.figures.as_ref().map_or(0.0, |f| f.summary.iops);
         steady.push_round(&[iops]).map_err(|e| e.to_string())?;
     }
     Ok(Some(steady))

@@ -101,6 +101,16 @@ impl Method {
             stages,
         })
     }
+
+    /// The names of the workload files that a method's text mentions.
+    pub fn workloads_named(text: &str) -> Vec<String> {
+        workloads_named(text)
+    }
+
+    /// In how far the run of it deviates from the file, in words.
+    pub fn deviations(&self) -> Vec<String> {
+        deviations(&self.source.choice, self.standard.as_deref())
+    }
 }
 
 /// The chosen settings, and what they and the operator decide for all stages.

@@ -6,19 +6,20 @@
 //!
 //! It imports nothing of this workspace, and knows nothing of measuring or emulating.
 //!
-//! **Unsafe code** is in three places: system calls on memory that others change (`sys`), the RAM
-//! disk's mapping (`ram`), and the promises between them and an export (`export`, `client`), each with
+//! **Unsafe code** is in three places: system calls on memory that others change (`syscalls`), the RAM
+//! disk's mapping (`ram`), and the promises between them and an export (`server::export`, `client`), each with
 //! its reason.
 
 mod busy_poll;
 pub mod client;
-pub mod export;
 pub mod ram;
 pub mod server;
 mod syscalls;
 pub mod tls;
 pub mod wire;
 
-pub use export::{Answer, Export, Io, Peer, Place, Session, Words};
-pub use server::{Batch, DeferredReply, Endpoint, Exports, Limits, Server, ServerConfig};
+pub use server::{
+    Answer, Batch, DeferredReply, Endpoint, Export, Exports, Io, Limits, Peer, Place, Server,
+    ServerConfig, Session, Words,
+};
 pub use wire::{CmdFlags, Command, Errno, Info, Kind};

@@ -12,7 +12,7 @@
 //! A write of more than 16 KiB that its client abandons half-sent may be in place in part, as on any
 //! disk whose power fails: it was never acknowledged.
 
-use crate::export::{Answer, Export, Io, Peer, Place, Session, Words};
+use crate::server::{Answer, Export, Io, Peer, Place, Session, Words};
 use crate::wire::{CmdFlags, Command, Errno, Info, Kind, STATE_HOLE, STATE_ZERO};
 use std::io;
 use std::ptr::NonNull;

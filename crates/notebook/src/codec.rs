@@ -4,7 +4,7 @@
 //! row for each interval and kind of operation; an interval in which nothing happened has no row,
 //! and `cells.intervals` says how many there are in all.
 
-use crate::fault::{Fault, Room};
+use crate::fault::{Damage, Fault, Room};
 use crate::untrusted::QUOTE_CHARS;
 use crate::value_ranges;
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, Level};
@@ -12,9 +12,6 @@ use iodyno_units::OpKind;
 use iodyno_units::text::quoted;
 use rusqlite::{Row, Transaction, named_params, params, types::ValueRef};
 use serde_json::Value;
-
-/// What a damaged row says, for [`crate::Error::Damaged`].
-pub(crate) type Damage = String;
 
 /// JSON text of a value that always has one.
 pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
@@ -28,20 +25,10 @@ pub(crate) fn parse(text: &str, what: &str, room: &Room) -> Result<Value, Fault>
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
-/// The name of a level in a row.
-pub(crate) const fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Valid => "valid",
-        Level::Note => "note",
-        Level::Warning => "warning",
-        Level::Invalid => "invalid",
-    }
-}
-
 /// The level of a name in a row.
 pub(crate) fn level_of(name: &str) -> Option<Level> {
     let all = [Level::Valid, Level::Note, Level::Warning, Level::Invalid];
-    all.into_iter().find(|&l| level_name(l) == name)
+    all.into_iter().find(|&l| l.name() == name)
 }
 
 /// Puts a cell in place of any that has its position, and gives its row number. A cell that is not
@@ -55,7 +42,7 @@ pub(crate) fn put_cell(
 ) -> rusqlite::Result<i64> {
     tx.prepare_cached("DELETE FROM cells WHERE run = ?1 AND position = ?2")?
         .execute(params![run, position as i64])?;
-    let level = cell.verdicts.iter().map(|v| v.level).max().filter(|_| finished);
+    let level = cell.level().filter(|_| finished);
     tx.prepare_cached(
         "INSERT INTO cells (run, position, name, target, workload, engine, threads, depth,
              block_bytes, offered_iops, finished, level, window_ns, interval_ns, intervals, ops,
@@ -76,7 +63,7 @@ pub(crate) fn put_cell(
         ":block_bytes": cell.key.block_bytes(),
         ":offered_iops": cell.key.offered_iops,
         ":finished": finished,
-        ":level": level.map(level_name),
+        ":level": level.map(Level::name),
         ":window_ns": cell.window_ns as i64,
         ":interval_ns": cell.interval_ns as i64,
         // Its lateness is stored beside it, as its series is.

@@ -1,8 +1,10 @@
 //! Why a run could not be read, before it is known of which file and run that is said; and the memory that
 //! reading may take.
 
-use crate::codec::Damage;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a damaged row says, for [`crate::Error::Damaged`].
+pub(crate) type Damage = String;
 
 /// Why reading ended.
 #[derive(Debug)]

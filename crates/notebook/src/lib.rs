@@ -29,6 +29,7 @@ mod path;
 pub mod portable;
 mod process;
 mod schema;
+mod tables;
 mod untrusted;
 mod value_ranges;
 mod writer;
@@ -48,5 +49,5 @@ pub use model::{
 };
 pub use notebook::Notebook;
 pub use path::default_path;
-pub use schema::VERSION;
+pub use tables::VERSION;
 pub use writer::RunWriter;

@@ -7,7 +7,7 @@
 //! What comes from a file of unknown origin is not trusted: its size is limited, no view or trigger of
 //! its schema is executed, and everything in it is parsed as a notebook's content always is.
 
-use crate::{Error, Run, Status, codec, load, schema, untrusted, writer};
+use crate::{Error, Run, Status, codec, load, schema, tables, untrusted, writer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use miniz_oxide::deflate::compress_to_vec_zlib;
@@ -33,7 +33,7 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
     let failed = |e| schema::explain_writing(place, "writing a run out", e);
     let write = || -> rusqlite::Result<Vec<u8>> {
         let mut db = Connection::open_in_memory()?;
-        schema::create_tables(&db)?;
+        tables::create_tables(&db)?;
         put(&mut db, run)?;
         Ok(db.serialize("main")?.to_vec())
     };
@@ -41,7 +41,7 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
     let data = BASE64.encode(compress_to_vec_zlib(&notebook, COMPRESSION));
     let text = json!({
         "format": FORMAT,
-        "notebook_version": schema::VERSION,
+        "notebook_version": tables::VERSION,
         "id": run.id,
         "encoding": "sqlite, zlib, base64",
         "data": data,
@@ -70,9 +70,9 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
         return Err(not("something that holds no run"));
     }
     let version = outer.notebook_version.unwrap_or(i64::MAX);
-    if version > schema::VERSION {
+    if version > tables::VERSION {
         let path = origin.to_owned();
-        return Err(Error::Newer { path, found: version, known: schema::VERSION });
+        return Err(Error::Newer { path, found: version, known: tables::VERSION });
     }
     let packed =
         BASE64.decode(&*outer.data).map_err(|_| not("damaged: its data are not base64"))?;

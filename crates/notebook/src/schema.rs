@@ -1,9 +1,10 @@
-//! The file: its tables, its version, and how it is opened.
+//! The file: how it is opened, and whether it is a notebook.
 //!
 //! `application_id` says that it is a notebook, `user_version` which one. A file that is neither
 //! empty nor a notebook is left alone. `docs/formats/notebook.md` describes every column; change
 //! both together, and never a version that was released.
 
+use crate::tables::{self, APPLICATION_ID, VERSION, create_tables};
 use crate::{Error, untrusted};
 use iodyno_units::human;
 use iodyno_units::text::{clean, quoted};
@@ -11,12 +12,6 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// Version of the format that this program writes.
-pub const VERSION: i64 = 1;
-
-/// `iody` in ASCII.
-const APPLICATION_ID: i64 = 0x696F_6479;
 
 /// Where an SQLite file says whose it is.
 const APPLICATION_ID_AT: usize = 68;
@@ -28,80 +23,6 @@ const MAPPED_BYTES_MAX: i64 = 128 << 20;
 
 /// How long another process may hold the file before that is an error, seconds.
 const BUSY_SECONDS: u64 = 20;
-
-/// The tables of version 1.
-const TABLES: &str = "
-CREATE TABLE runs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    name TEXT NOT NULL,
-    status TEXT NOT NULL,
-    reason TEXT,
-    started TEXT NOT NULL,
-    ended TEXT,
-    seed TEXT NOT NULL,
-    iodyno_version TEXT NOT NULL,
-    command TEXT NOT NULL,
-    machine TEXT NOT NULL,
-    plan TEXT NOT NULL,
-    writer_boot TEXT NOT NULL,
-    writer_namespace TEXT NOT NULL,
-    writer_pid INTEGER NOT NULL,
-    writer_start_ticks INTEGER NOT NULL
-);
-CREATE TABLE targets (
-    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    facts TEXT NOT NULL,
-    health_before TEXT,
-    health_after TEXT,
-    PRIMARY KEY (run, position)
-) WITHOUT ROWID;
-CREATE TABLE workloads (
-    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    spec TEXT NOT NULL,
-    PRIMARY KEY (run, position)
-) WITHOUT ROWID;
-CREATE TABLE cells (
-    number INTEGER PRIMARY KEY,
-    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    target TEXT NOT NULL,
-    workload TEXT NOT NULL,
-    engine TEXT NOT NULL,
-    threads INTEGER NOT NULL,
-    depth INTEGER NOT NULL,
-    block_bytes INTEGER NOT NULL,
-    offered_iops REAL,
-    finished INTEGER NOT NULL,
-    level TEXT,
-    window_ns INTEGER NOT NULL,
-    interval_ns INTEGER NOT NULL,
-    intervals INTEGER NOT NULL,
-    ops INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    failed INTEGER NOT NULL,
-    cell TEXT NOT NULL,
-    lateness BLOB,
-    UNIQUE (run, position)
-);
-CREATE TABLE intervals (
-    cell INTEGER NOT NULL REFERENCES cells (number) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    ops INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    failed INTEGER NOT NULL,
-    errors TEXT,
-    service BLOB NOT NULL,
-    response BLOB,
-    UNIQUE (cell, position, kind)
-);
-";
 
 /// Says what SQLite's refusal means for the person who runs iodyno.
 pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
@@ -347,8 +268,11 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
             let what = format!("its `user_version` is {found}");
             return Err(Error::Altered { path: path.to_owned(), what });
         }
-        untrusted::check(db, path)?;
-        return Ok(true);
+        let failed = |e| explain(path, "looking at its tables", e);
+        return match tables::altered(db).map_err(failed)? {
+            None => Ok(true),
+            Some(what) => Err(Error::Altered { path: path.to_owned(), what }),
+        };
     }
     let path = path.to_owned();
     Err(Error::Foreign { path, what: "an SQLite file of another program" })
@@ -382,11 +306,4 @@ fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
         create_tables(&tx).map_err(failed)?;
     }
     tx.commit().map_err(failed)
-}
-
-/// Makes the tables, and says whose they are.
-pub(crate) fn create_tables(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(TABLES)?;
-    db.pragma_update(None, "application_id", APPLICATION_ID)?;
-    db.pragma_update(None, "user_version", VERSION)
 }

@@ -1,7 +1,7 @@
 //! What a notebook's numbers and texts may be. A column of 64 bits can hold a count below 0 or an interval
 //! of no length; everything above this crate may rely on neither being there.
 
-use crate::codec::Damage;
+use crate::fault::Damage;
 use crate::untrusted::QUOTE_CHARS;
 use iodyno_measure::Cell;
 use iodyno_units::text::quoted;

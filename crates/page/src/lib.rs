@@ -1,11 +1,11 @@
 //! Documents with figures: what a report is made of, and how it is written as one HTML file, as
-//! Markdown, and figure by figure as SVG.
+//! Markdown, and figure by figure as SVG; and text for a terminal ([`terminal`]).
 //!
 //! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and says what is
-//! to be seen, not how it looks. Whoever has something to show (a stored run, a comparison, a study)
-//! makes a document of it; here it is drawn.
+//! to be seen, not how it looks. The crates above make documents of what they show (a stored run, a
+//! comparison, a study); here it is drawn.
 //!
-//! **Invariant:** this room knows nothing of runs, reads no clock, no file and no environment. The same
+//! **Invariant:** this crate knows nothing of runs, reads no clock, no file and no environment. The same
 //! document gives the same bytes.
 
 pub mod chart;
@@ -18,6 +18,7 @@ pub mod markdown;
 mod name;
 pub mod quantity;
 pub mod table;
+pub mod terminal;
 mod tone;
 
 pub use document::{Block, Document, Embedded, Section};

@@ -2,10 +2,9 @@
 //! column for each figure, the unit in the column's name. What is unknown, or not supported by the
 //! samples, is empty.
 
-use crate::figures::{
-    Figures, KindFigures, Latency, PERCENTILES, gravest, interval_lengths_ns, level_name,
+use iodyno_measure::{
+    Cell, ClassStats, Histogram, KindSummary, Latency, Level, PERCENTILES, Summary,
 };
-use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
@@ -40,7 +39,7 @@ pub fn cells(run: &Run) -> String {
     );
     let mut out = Rows::new(&columns);
     for cell in &run.cells {
-        let figures = Figures::of(cell);
+        let figures = Summary::with_intervals(cell);
         if figures.kinds.is_empty() {
             cell_row(&mut out, run, cell, None);
         }
@@ -73,8 +72,8 @@ pub fn series(run: &Run) -> String {
     columns.extend(fixed.map(str::to_owned));
     let mut out = Rows::new(&columns);
     for cell in &run.cells {
-        let kinds: Vec<_> = Figures::of(cell).kinds.iter().map(|f| f.kind).collect();
-        for (i, length_ns) in interval_lengths_ns(cell).enumerate() {
+        let kinds: Vec<_> = Summary::of(cell).kinds.iter().map(|f| f.kind).collect();
+        for (i, length_ns) in cell.interval_lengths_ns().enumerate() {
             let seconds = length_ns as f64 / 1e9;
             for &kind in &kinds {
                 let stats = cell.series[i].class(kind);
@@ -121,7 +120,7 @@ fn cell_fields(out: &mut Rows, run: &Run, cell: &Cell) {
     out.number(Some(key.repeat));
 }
 
-fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindFigures>) {
+fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindSummary>) {
     cell_fields(out, run, cell);
     out.number(Some(cell.seconds()));
     out.text(serde_json::json!(cell.ended).as_str().unwrap_or_default());
@@ -136,7 +135,7 @@ fn cell_row(out: &mut Rows, run: &Run, cell: &Cell, kind: Option<&KindFigures>) 
     out.number(Some(cell.oio_mean()));
     out.number(Some(cell.resources.cpu_seconds()));
     out.number(cell.evidence.generator_ns_per_io);
-    out.text(gravest(cell).map_or("", level_name));
+    out.text(cell.level().map_or("", Level::name));
     let codes: Vec<&str> = cell.verdicts.iter().map(|v| v.code.as_str()).collect();
     out.text(&codes.join(" "));
     for within in kind.map(|k| k.response_time.within).unwrap_or_default() {

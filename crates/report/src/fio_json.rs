@@ -11,8 +11,6 @@ use iodyno_notebook::Run;
 use iodyno_units::{OpKind, parse_duration_ns, parse_percent};
 use serde_json::{Map, Value, json};
 
-use crate::figures::interval_lengths_ns;
-
 /// The version of fio whose keys these are.
 const FIO_VERSION: &str = "fio-3.36";
 
@@ -240,7 +238,7 @@ impl Samples {
         if cell.series.iter().all(|i| i.class(kind).is_none()) {
             return Self(Vec::new());
         }
-        let rates = cell.series.iter().zip(interval_lengths_ns(cell)).map(|(interval, ns)| {
+        let rates = cell.series.iter().zip(cell.interval_lengths_ns()).map(|(interval, ns)| {
             let seconds = ns.max(1) as f64 / 1e9;
             let stats = interval.class(kind);
             let per_second = |n: u64| n as f64 / seconds;

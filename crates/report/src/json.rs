@@ -4,15 +4,15 @@
 //! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes
 //! bytes, durations seconds. `null` is "unknown" or "not supported by the samples"; it is never 0.
 
-use crate::figures::{
-    Figures, KindFigures, Latency, PERCENTILES, gravest, headline, interval_lengths_ns, level_name,
-    level_of,
-};
+use crate::headline::{headline, level_of};
 use crate::repeats::{self, Repeated};
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use iodyno_measure::threshold::Outcome;
-use iodyno_measure::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Threshold, errno_name};
+use iodyno_measure::{
+    Cell, ClassStats, Histogram, Interval, KindSummary, Latency, Level, PERCENTILES, Summary,
+    Threshold, errno_name,
+};
 use iodyno_notebook::{Run, RunSummary, Status};
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
@@ -102,7 +102,7 @@ pub fn list(runs: &[(RunSummary, Option<RunVerdict>)]) -> Value {
                 "name": run.name,
                 "targets": run.targets,
                 "cells": run.cells.len(),
-                "level": level.map(level_name),
+                "level": level.map(Level::name),
                 "headline": headline(run),
                 "verdicts": standing.as_ref().map_or(&[][..], |s| &s.verdicts),
             })
@@ -149,14 +149,14 @@ fn head(run: &Run, standing: &RunVerdict) -> Value {
         "targets": targets,
         "workloads": workloads,
         "plan": head.plan,
-        "level": standing.level.map(level_name),
+        "level": standing.level.map(Level::name),
         "verdicts": standing.verdicts,
     })
 }
 
 fn cell(cell: &Cell, options: Options) -> Value {
     let key = &cell.key;
-    let figures = Figures::of(cell);
+    let figures = Summary::with_intervals(cell);
     let mut out = Map::new();
     let mut put = |name: &str, value: Value| {
         out.insert(name.to_owned(), value);
@@ -182,7 +182,7 @@ fn cell(cell: &Cell, options: Options) -> Value {
         match figures.kinds.iter().find(|f| f.kind == kind) {
             Some(figures) => put(kind.name(), kind_object(figures)),
             None if matches!(kind, OpKind::Read | OpKind::Write | OpKind::Flush) => {
-                put(kind.name(), kind_object(&nothing(kind)));
+                put(kind.name(), kind_object(&KindSummary::nothing(kind)));
             }
             None => {}
         }
@@ -204,7 +204,7 @@ fn cell(cell: &Cell, options: Options) -> Value {
     );
     put("lateness_ns", cell.lateness.as_ref().map(|h| latency(&Latency::of(h))).into());
     put("backlog_ops", json!(cell.backlog_ops));
-    put("level", json!(gravest(cell).map(level_name)));
+    put("level", json!(cell.level().map(Level::name)));
     put("verdicts", json!(cell.verdicts));
     put("facts", json!(cell.facts));
     put("evidence", json!(cell.evidence));
@@ -226,20 +226,7 @@ fn cpu_workers(cell: &Cell) -> Value {
     user.iter().zip(system).map(worker).collect()
 }
 
-fn nothing(kind: OpKind) -> KindFigures {
-    KindFigures {
-        kind,
-        ops: 0,
-        iops: 0.0,
-        bytes: 0,
-        bytes_per_s: 0.0,
-        errors: ErrorCounts::default(),
-        response_time: Latency::default(),
-        service: None,
-    }
-}
-
-fn kind_object(figures: &KindFigures) -> Value {
+fn kind_object(figures: &KindSummary) -> Value {
     let by_kind: Map<String, Value> =
         figures.errors.iter().map(|(kind, n)| (kind.name().to_owned(), json!(n))).collect();
     let mut object = json!({
@@ -281,7 +268,7 @@ fn latency(latency: &Latency) -> Value {
 
 /// Interval by interval, the kinds that did anything in the cell: an interval in which one of them
 /// did nothing has it with zeroes.
-fn series(cell: &Cell, figures: &Figures) -> Value {
+fn series(cell: &Cell, figures: &Summary) -> Value {
     let interval = |(interval, length_ns): (&Interval, u64)| {
         let mut object = Map::new();
         object.insert("seconds".to_owned(), json!(length_ns as f64 / 1e9));
@@ -304,5 +291,5 @@ fn series(cell: &Cell, figures: &Figures) -> Value {
         }
         Value::Object(object)
     };
-    cell.series.iter().zip(interval_lengths_ns(cell)).map(interval).collect()
+    cell.series.iter().zip(cell.interval_lengths_ns()).map(interval).collect()
 }

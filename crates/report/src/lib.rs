@@ -1,7 +1,7 @@
 //! Stored runs, as people and programs want them: the table in a terminal, JSON with a published
 //! schema, CSV, HdrHistogram's percentile text, fio's JSON.
 //!
-//! Every figure is computed in one place (`figures.rs`) from merged histograms, so the same
+//! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same
 //! percentile is the same number in every form. What the samples can't support is absent from
 //! tables, JSON and CSV; the two foreign forms, HdrHistogram's and fio's, have everything that their
 //! readers expect, with the counts beside it.
@@ -11,8 +11,8 @@
 
 pub mod compare;
 pub mod csv;
-mod figures;
 pub mod fio_json;
+mod headline;
 pub mod hgrm;
 pub mod json;
 pub mod method;
@@ -23,5 +23,5 @@ pub mod terminal;
 pub mod thresholds;
 mod verdict_groups;
 
-pub use figures::headline;
+pub use headline::headline;
 pub use run_verdict::RunVerdict;

@@ -2,9 +2,9 @@
 //! and percentiles of all their operations. The interval covers repeats of the cell within one run,
 //! and nothing of what differs between runs or devices.
 
-use crate::figures::is_about_bandwidth;
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::repeats::{self, MeanOfRuns};
+use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey, Metric, Quantity};
 use iodyno_notebook::Run;

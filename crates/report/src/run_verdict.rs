@@ -1,9 +1,8 @@
 //! The verdict on a run as a whole, which the exit code, the list of runs, the terminal, pages and JSON
 //! share: what is said of its method, and the gravest of that and of the verdicts of its cells.
 
-use crate::figures::gravest;
 use crate::method;
-use iodyno_measure::{Level, Verdict};
+use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_notebook::{Run, Status};
 
 /// What a run as a whole is worth.
@@ -22,7 +21,7 @@ impl RunVerdict {
         // What still goes on was not left undone.
         verdicts.retain(|v| run.status != Status::Running || v.code != "UNFINISHED");
         let of_run = verdicts.iter().map(|v| v.level);
-        let level = run.cells.iter().filter_map(gravest).chain(of_run).max();
+        let level = run.cells.iter().filter_map(Cell::level).chain(of_run).max();
         Self { verdicts, level }
     }
 

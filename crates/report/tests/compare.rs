@@ -6,10 +6,10 @@ mod samples;
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{Ended, ErrorKind, Metric};
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
 use iodyno_report::compare::{
     Compared, Covers, Finding, Options, SCHEMA, Side, compare, document, show,
 };
-use iodyno_report::terminal::Style;
 use iodyno_units::OpKind;
 use iodyno_units::rng::{self, Generator, RngCore as _};
 use samples::{Ask, cell, finish, nvme, run};

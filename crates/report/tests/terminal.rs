@@ -2,8 +2,9 @@
 
 mod samples;
 
+use iodyno_page::terminal::Style;
 use iodyno_report::json;
-use iodyno_report::terminal::{Progress, Style, list, progress_line, show};
+use iodyno_report::terminal::{Progress, list, progress_line, show};
 use iodyno_units::{OpKind, human};
 use unicode_width::UnicodeWidthStr as _;
 

@@ -1,6 +1,5 @@
 //! Whose bytes a device moved: those of a run through the stacks of its targets, and those of others.
 
-use crate::foreign_activity::device_number;
 use iodyno_measure::{Cell, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
@@ -198,6 +197,11 @@ fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
         [] => false,
         all => all.iter().all(|theirs| mine.lowest.iter().any(|lowest| lowest.dev == theirs.dev)),
     }
+}
+
+/// The device whose counters show a target's I/O.
+pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
+    inspection.device.as_ref().map(|d| d.dev)
 }
 
 #[cfg(test)]

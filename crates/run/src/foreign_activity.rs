@@ -2,10 +2,10 @@
 //! stolen by the hypervisor, settings, heat, interrupts. Read before it and after it; what it means is said by
 //! the verdicts.
 
-use crate::device_bytes;
+use crate::device_bytes::{self, device_number};
 use iodyno_measure::{Cell, Conditions};
 use iodyno_target::{
-    Counted, DevNo, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
+    Counted, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
     SysRoot, raid_at_work, used_share,
 };
 use std::path::Path;
@@ -174,11 +174,6 @@ fn file_system_used(inspection: &Inspection) -> Option<f64> {
         return None;
     }
     used_share(Path::new(inspection.canonical_path.as_deref()?))
-}
-
-/// The device whose counters show a target's I/O.
-pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
-    inspection.device.as_ref().map(|d| d.dev)
 }
 
 /// `cpu  user nice system idle iowait irq softirq steal …` of /proc/stat.

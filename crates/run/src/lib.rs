@@ -3,6 +3,8 @@
 //! and keeps it in the notebook while it grows. Emulated targets are neither inspected nor guarded,
 //! and nothing is calibrated for them: their time is not this machine's.
 //!
+//! [`explain`] runs a cell on an emulated system to say where its time goes; that is not kept.
+//!
 //! **Invariant:** the only crate that sees targets, engines and notebook together.
 
 mod all_targets;
@@ -10,6 +12,7 @@ mod cell_plan;
 mod device_bytes;
 mod emulated;
 mod execute;
+pub mod explain;
 mod fill;
 mod foreign_activity;
 mod open_targets;
@@ -25,12 +28,14 @@ mod run_record;
 mod schedule;
 mod verified;
 mod verify_only;
+mod watch;
 
 pub use emulated::{Emulated, EmulatedVolume};
 pub use execute::execute;
 pub use fill::{FillShape, fill};
 pub use plan::Plan;
-pub use request::{MethodRequest, NotKept, Outcome, Phase, Request, Resume, RunError, Watch};
+pub use request::{MethodRequest, NotKept, Outcome, Request, Resume, RunError};
 pub use schedule::whole_steps;
 pub use verified::written_key;
 pub use verify_only::verify_only;
+pub use watch::{Phase, Watch};

@@ -1,8 +1,9 @@
 //! The stage of a run: its targets, open, with what is known of each, ready for engines.
 
 use crate::emulated::Emulated;
-use crate::request::{Phase, Request, RunError, Watch};
+use crate::request::{Request, RunError};
 use crate::verified::Verified;
+use crate::watch::{Phase, Watch};
 use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};

@@ -7,7 +7,7 @@
 //! A notebook that can't be written does not end the run: the measurement goes on, its cells stay in memory
 //! ([`SERIES_UNKEPT_MAX`] intervals of each), and after each cell the notebook is tried again.
 
-use crate::request::Watch;
+use crate::watch::Watch;
 use iodyno_drive::{Observer, Progress};
 use iodyno_measure::{Cell, Interval};
 use iodyno_notebook::{Error, Notebook, Outcome, Run, RunWriter};

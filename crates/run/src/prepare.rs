@@ -4,10 +4,11 @@
 use crate::all_targets::ALL_TARGETS;
 use crate::fill::FillShape;
 use crate::open_targets::OpenTarget;
-use crate::request::{Phase, Request, RunError, Watch};
+use crate::request::{Request, RunError};
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::run_cell::{StepContext, run_cell};
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
+use crate::watch::{Phase, Watch};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
 use iodyno_measure::{Cell, Evidence, Place, Preparation};

@@ -5,7 +5,8 @@
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
-use crate::request::{Request, RunError, Watch};
+use crate::request::{Request, RunError};
+use crate::watch::Watch;
 use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
 };

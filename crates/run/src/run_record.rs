@@ -3,7 +3,8 @@
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
-use crate::request::{Request, Watch};
+use crate::request::Request;
+use crate::watch::Watch;
 use iodyno_measure::Cell;
 use iodyno_notebook::{
     self as notebook, Notebook, Run, RunHead, Status, TargetRecord, Timestamp, WRITES_SEEN,

@@ -2,7 +2,7 @@
 //! of it, as a few numbers.
 
 use core::ops::Range;
-use iodyno_measure::{Cell, Histogram};
+use iodyno_measure::{Cell, Histogram, Latency, Quantity};
 use iodyno_units::Precondition;
 
 /// Which cell. Systems and workloads by their place in the study.
@@ -37,27 +37,6 @@ impl CellKey {
     }
 }
 
-/// One figure of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// Operations a second of all devices.
-    Iops,
-    /// Bytes a second of all devices.
-    BytesPerS,
-    /// Mean latency over all operations, ns.
-    MeanNs,
-    /// 99th percentile of the latency of all operations, ns.
-    P99Ns,
-    /// 99.9th.
-    P999Ns,
-    /// 99.99th.
-    P9999Ns,
-    /// 99.999th.
-    P99999Ns,
-    /// The longest latency, ns.
-    MaxNs,
-}
-
 /// What the method of rounds said of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounds {
@@ -76,12 +55,8 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over all operations, ns.
     pub mean_ns: f64,
-    /// 99th percentile of the latency, ns; None where the samples do not support it.
-    pub p99_ns: Option<f64>,
-    /// The 99.9th, 99.99th and 99.999th percentile in the same way.
-    pub tail_ns: [Option<f64>; 3],
-    /// The longest latency, ns.
-    pub max_ns: f64,
+    /// The latencies of all operations together, of equal weight.
+    pub latency: Latency,
     /// Relative standard error of the rate.
     pub iops_error: f64,
     /// Relative standard error of the mean latency.
@@ -93,17 +68,14 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// One figure with its relative standard error, where one is known.
-    pub fn get(&self, measure: Measure) -> Option<(f64, Option<f64>)> {
-        Some(match measure {
-            Measure::Iops => (self.iops, Some(self.iops_error)),
-            Measure::BytesPerS => (self.bytes_per_s, Some(self.iops_error)),
-            Measure::MeanNs => (self.mean_ns, Some(self.mean_error)),
-            Measure::P99Ns => (self.p99_ns?, None),
-            Measure::P999Ns => (self.tail_ns[0]?, None),
-            Measure::P9999Ns => (self.tail_ns[1]?, None),
-            Measure::P99999Ns => (self.tail_ns[2]?, None),
-            Measure::MaxNs => (self.max_ns, None),
+    /// One figure over all operations of all devices, with its relative standard error, where one is known.
+    pub fn get(&self, quantity: Quantity) -> Option<(f64, Option<f64>)> {
+        Some(match quantity {
+            Quantity::Iops => (self.iops, Some(self.iops_error)),
+            Quantity::Bandwidth => (self.bytes_per_s, Some(self.iops_error)),
+            Quantity::Mean => (self.mean_ns, Some(self.mean_error)),
+            Quantity::Max => (self.latency.get(quantity).unwrap_or(0.0), None),
+            Quantity::Quantile(_) => (self.latency.get(quantity)?, None),
         })
     }
 
@@ -141,14 +113,11 @@ impl Taken {
             let residuals: Vec<f64> = batches.iter().map(of).collect();
             standard_error(&residuals, weights) / mean
         };
-        let quantile = |q: f64| latency.supported_quantile_ns(q).map(|ns| ns as f64);
         Self {
             iops: ops / interval_s,
             bytes_per_s: bytes / interval_s,
             mean_ns,
-            p99_ns: quantile(0.99),
-            tail_ns: [0.999, 0.9999, 0.99999].map(quantile),
-            max_ns: latency.max_ns().unwrap_or(0) as f64,
+            latency: Latency::of(&latency),
             iops_error: error(&|b| b.ops - ops, ops),
             mean_error: error(&|b| b.sum_ns - mean_ns * b.ops, sum_ns),
             rounds: None,

@@ -1,10 +1,11 @@
 //! Errors by strata: rows that mean something together. One mean over all rows would mostly tell how
 //! many fitted figures and how many repetitions of one device there are.
 
-use crate::outcome::{Nearer, Row};
 use crate::provenance::Provenance;
 use crate::published::Relation;
-use crate::study::{Study, Wanted};
+use crate::row::{Nearer, Row};
+use crate::study::Study;
+use crate::wanted::Wanted;
 use std::collections::BTreeMap;
 
 /// Printed rows of one basis, workload and metric, on one device or on several.

@@ -3,9 +3,10 @@
 //! supported by the samples"; it is never 0.
 
 use crate::error_strata::{Spread, Stratum};
-use crate::outcome::{Nearer, Outcome, Row};
+use crate::outcome::Outcome;
+use crate::row::{Nearer, Row};
 use crate::series::{Series, series};
-use crate::study::Wanted;
+use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
 use serde_json::{Map, Value, json};
 

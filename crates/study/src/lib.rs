@@ -9,6 +9,7 @@
 //! study's own file only says by which figures they were chosen. An outcome depends on the files and
 //! the seed alone, not on threads or time. Nothing is printed here.
 
+mod assign_provenance;
 mod cell;
 pub mod demerit;
 mod error_strata;
@@ -22,22 +23,26 @@ mod panel;
 mod provenance;
 pub mod published;
 mod raw;
+mod row;
 mod score;
 pub mod series;
 mod study;
 pub mod terminal;
 mod testbed;
 mod unit;
+mod wanted;
 
-pub use cell::{CellKey, Measure, Rounds, Taken};
+pub use cell::{CellKey, Rounds, Taken};
 pub use error_strata::{Spread, Stratum};
 pub use lab::{Options, Progress, StudyError, run};
 pub use metric::{AtOptimum, Metric, Optimum, Recipe};
 pub use null::NullModel;
-pub use outcome::{Nearer, Null, Outcome, Row};
+pub use outcome::Outcome;
 pub use panel::Panel;
 pub use provenance::Provenance;
+pub use row::{Nearer, Null, Row};
 pub use score::{Score, score};
-pub use study::{SCHEMA, Study, Wanted, Workload, load, title};
+pub use study::{SCHEMA, Study, load, title};
 pub use testbed::{Bench, Owned};
 pub use unit::{Dimension, Unit};
+pub use wanted::{Wanted, Workload};

@@ -1,7 +1,8 @@
 //! The metrics of the studies: what each is called, its unit, and from which cells it is got.
 
-use crate::cell::{CellKey, Measure, Taken};
+use crate::cell::{CellKey, Taken};
 use crate::unit::{Dimension, Unit};
+use iodyno_measure::Quantity;
 use iodyno_units::Precondition;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ const REACHED_SHARE: f64 = 0.95;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recipe {
     /// One figure of one cell.
-    Of(Measure, CellKey),
+    Of(Quantity, CellKey),
     /// The largest rate of several cells.
     MaxIops(Vec<CellKey>),
     /// One over the other.
@@ -99,10 +100,10 @@ pub struct Optimum {
 }
 
 /// What is told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
     /// A figure of a long cell there.
-    Of(Measure),
+    Of(Quantity),
     /// Outstanding operations.
     Oio,
     /// Threads.
@@ -282,18 +283,18 @@ impl Metric {
     }
 
     /// The figure of one cell that it is; None for what is got from several.
-    pub const fn measure(self) -> Option<Measure> {
+    pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
-                Measure::Iops
+                Quantity::Iops
             }
-            Self::Bandwidth => Measure::BytesPerS,
-            Self::LatencyMean => Measure::MeanNs,
-            Self::LatencyP99 => Measure::P99Ns,
-            Self::LatencyP999 => Measure::P999Ns,
-            Self::LatencyP9999 => Measure::P9999Ns,
-            Self::LatencyP99999 => Measure::P99999Ns,
-            Self::LatencyMax => Measure::MaxNs,
+            Self::Bandwidth => Quantity::Bandwidth,
+            Self::LatencyMean => Quantity::Mean,
+            Self::LatencyP99 => Quantity::Quantile(0.99),
+            Self::LatencyP999 => Quantity::Quantile(0.999),
+            Self::LatencyP9999 => Quantity::Quantile(0.9999),
+            Self::LatencyP99999 => Quantity::Quantile(0.99999),
+            Self::LatencyMax => Quantity::Max,
             _ => return None,
         })
     }
@@ -304,8 +305,8 @@ impl Metric {
             Self::OioBest => Some(AtOptimum::Oio),
             Self::ThreadsBest => Some(AtOptimum::Threads),
             Self::DepthBest => Some(AtOptimum::Depth),
-            _ => match self.measure() {
-                Some(measure) => Some(AtOptimum::Of(measure)),
+            _ => match self.quantity() {
+                Some(quantity) => Some(AtOptimum::Of(quantity)),
                 None => None,
             },
         }
@@ -323,22 +324,20 @@ impl Metric {
         let shallow = CellKey { depth: 1, ..cell };
         Some(match self {
             Self::IopsMax => max(cell),
-            Self::IopsFresh => of(Measure::Iops, CellKey { before: Precondition::Fresh, ..cell }),
-            Self::LatencyMeanAlone => of(Measure::MeanNs, CellKey { threads: 1, ..shallow }),
-            Self::IopsVsNoThink => ratio(of(Measure::Iops, cell), of(Measure::Iops, no_think)),
-            Self::LatencyVsNoThink => {
-                ratio(of(Measure::MeanNs, cell), of(Measure::MeanNs, no_think))
-            }
+            Self::IopsFresh => of(Quantity::Iops, CellKey { before: Precondition::Fresh, ..cell }),
+            Self::LatencyMeanAlone => of(Quantity::Mean, CellKey { threads: 1, ..shallow }),
+            Self::IopsVsNoThink => ratio(of(Quantity::Iops, cell), of(Quantity::Iops, no_think)),
+            Self::LatencyVsNoThink => ratio(of(Quantity::Mean, cell), of(Quantity::Mean, no_think)),
             Self::Knee => {
-                Recipe::Little(Box::new(of(Measure::MeanNs, shallow)), Box::new(max(cell)))
+                Recipe::Little(Box::new(of(Quantity::Mean, shallow)), Box::new(max(cell)))
             }
             Self::Depth95 => Recipe::DepthReached(REACHED_SHARE, all(cell)),
             Self::IopsMaxVsOne => ratio(max(cell), max(one)),
             Self::BandwidthVsOne => {
-                ratio(of(Measure::BytesPerS, cell), of(Measure::BytesPerS, one))
+                ratio(of(Quantity::Bandwidth, cell), of(Quantity::Bandwidth, one))
             }
-            Self::LatencyVsOne => ratio(of(Measure::MeanNs, cell), of(Measure::MeanNs, one)),
-            _ => of(self.measure()?, cell),
+            Self::LatencyVsOne => ratio(of(Quantity::Mean, cell), of(Quantity::Mean, one)),
+            _ => of(self.quantity()?, cell),
         })
     }
 

@@ -13,8 +13,9 @@
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
 use crate::published::{Figure, Key};
-use crate::study::{Study, Wanted};
+use crate::study::Study;
 use crate::unit::Dimension;
+use crate::wanted::{Wanted, Workload};
 use iodyno_emulate::spec::Kind;
 
 /// Which of them.
@@ -136,9 +137,9 @@ fn mixed(study: &Study, row: &Wanted, metric: Metric) -> Option<f64> {
         return None;
     }
     let pure = |read: f64| {
-        let same = |w: &&crate::study::Workload| w.random == mix.random;
+        let same = |w: &&Workload| w.random == mix.random;
         let mut of_kind = study.workloads.iter().filter(same);
-        let exactly = |w: &&crate::study::Workload| w.read.total_cmp(&read).is_eq();
+        let exactly = |w: &&Workload| w.read.total_cmp(&read).is_eq();
         let workload = of_kind.find(exactly)?.name.clone();
         printed(study, &Key { workload, ..row.key.clone() })
     };

@@ -1,14 +1,17 @@
 //! What a study gives: every row with our value, how far it is from the print, what the null model
 //! says, and the errors by strata. A pure function of the study and of what its cells gave.
 
-use crate::cell::{CellKey, Measure, Rounds, Taken};
+use crate::cell::{CellKey, Rounds, Taken};
 use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
-use crate::null::{NullModel, null};
+use crate::null::null;
 use crate::published::Figure;
-use crate::score::{Score, score};
-use crate::study::{Study, Wanted};
+use crate::row::{Null, Row};
+use crate::score::score;
+use crate::study::Study;
+use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
+use iodyno_measure::Quantity;
 use std::collections::BTreeMap;
 
 /// A study that was run.
@@ -32,68 +35,6 @@ pub struct Outcome<'a> {
     pub rate_error_max: f64,
     /// The largest relative standard error of a cell's mean latency.
     pub latency_error_max: f64,
-}
-
-/// Our side of a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
-    /// Our value, in the row's unit; None where the samples do not support it.
-    pub ours: Option<f64>,
-    /// Its relative standard error, where one is known.
-    pub standard_error: Option<f64>,
-    /// Where it was measured in rounds: whether all its cells were steady.
-    pub steady: Option<bool>,
-    /// How far it is from the print; None where nothing is printed.
-    pub score: Option<Score>,
-    /// The printed figure can't be right: it is not scored.
-    pub flagged: bool,
-    /// What the null model says.
-    pub null: Option<Null>,
-}
-
-/// What the null model says of a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Null {
-    /// Which null model.
-    pub model: NullModel,
-    /// Its value, in the row's unit.
-    pub value: f64,
-    /// How far it is from the print; None where nothing is printed.
-    pub score: Option<Score>,
-}
-
-/// Who is nearer to the print, by the part outside the printed interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nearer {
-    /// Our model.
-    Ours,
-    /// The null model.
-    Null,
-    /// Both are as near, mostly within the interval.
-    Equal,
-}
-
-impl Nearer {
-    /// In a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Null => "null",
-            Self::Equal => "equal",
-        }
-    }
-}
-
-impl Row {
-    /// Who is nearer, where both have a say on a printed figure that is not flagged.
-    pub fn nearer(&self) -> Option<Nearer> {
-        let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
-        (!self.flagged).then_some(match ours.total_cmp(&null) {
-            core::cmp::Ordering::Less => Nearer::Ours,
-            core::cmp::Ordering::Equal => Nearer::Equal,
-            core::cmp::Ordering::Greater => Nearer::Null,
-        })
-    }
 }
 
 impl<'a> Outcome<'a> {
@@ -172,13 +113,13 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
         Some((a, b, error))
     };
     match recipe {
-        Recipe::Of(measure, cell) => taken[cell].get(*measure),
+        Recipe::Of(quantity, cell) => taken[cell].get(*quantity),
         Recipe::MaxIops(cells) => {
-            let rates = cells.iter().filter_map(|cell| taken[cell].get(Measure::Iops));
+            let rates = cells.iter().filter_map(|cell| taken[cell].get(Quantity::Iops));
             rates.max_by(|a, b| a.0.total_cmp(&b.0))
         }
         Recipe::AtOptimum(what, optimum) => match what {
-            AtOptimum::Of(measure) => taken[&optimum.long(taken)].get(*measure),
+            AtOptimum::Of(quantity) => taken[&optimum.long(taken)].get(*quantity),
             AtOptimum::Oio => Some((f64::from(optimum.find(taken).oio()), None)),
             AtOptimum::Threads => Some((f64::from(optimum.find(taken).threads), None)),
             AtOptimum::Depth => Some((f64::from(optimum.find(taken).depth), None)),

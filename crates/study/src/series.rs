@@ -2,7 +2,8 @@
 //! only, in a line.
 
 use crate::metric::Metric;
-use crate::study::{Study, Wanted};
+use crate::study::Study;
+use crate::wanted::Wanted;
 use iodyno_units::human;
 
 /// The axis along which a line runs.

@@ -2,19 +2,18 @@
 //! [`load`] reads the file, the printed figures and all that they name, and lays out every row that
 //! the study tells.
 
-use crate::cell::CellKey;
+use crate::assign_provenance;
 use crate::metric::{Metric, Recipe};
 use crate::panel::{Panel, panel};
-use crate::provenance::{self, Provenance};
+use crate::provenance::Provenance;
 use crate::published::{self, Figure, Key};
 use crate::raw::{Addresses, Method, RawFlag, RawInput, RawStudy, RawWorkload};
 use crate::testbed::{self, Bench, Owned};
 use crate::unit::{Dimension, Unit};
+use crate::wanted::{Wanted, Workload};
 use iodyno_catalog::{File, Kind, Problem, find, parse};
-use iodyno_emulate::spec::{Host, Written};
-use iodyno_workload::Spec;
+use iodyno_emulate::spec::Host;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// The version of the file's form that this program reads.
@@ -43,85 +42,6 @@ pub struct Study {
     pub rows: Vec<Wanted>,
     /// Every parameter of every device and server in it.
     pub parameters: Vec<Owned>,
-}
-
-/// One workload, before its block size, depth and think time are chosen.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Workload {
-    /// What the paper's figures call it.
-    pub name: String,
-    /// Share of reads, 0 to 1.
-    pub read: f64,
-    /// At random, or one block after the other; the device was written so before, too.
-    pub random: bool,
-    /// Operations that are measured in each cell, over all devices.
-    pub ops: u64,
-    /// The same in each long cell.
-    pub long_ops: u64,
-    /// Bytes that are measured in each cell, at most.
-    pub bytes_max: u64,
-    /// Time before the measurement, ns.
-    pub ramp_ns: u64,
-}
-
-/// A row that the study tells.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// What it is about.
-    pub key: Key,
-    /// Which panel it is in; None for an input that no panel shows.
-    pub panel: Option<usize>,
-    /// Its metric; None for an input.
-    pub metric: Option<Metric>,
-    /// Where on the axes it lies; None for an input. Its depth says nothing where the metric is over
-    /// all depths.
-    pub at: Option<CellKey>,
-    /// How it is got.
-    pub recipe: Recipe,
-    /// Its unit: that of the printed figure, if there is one.
-    pub unit: Unit,
-    /// Which printed figure it stands beside.
-    pub printed: Option<usize>,
-    /// What it is.
-    pub basis: Provenance,
-    /// For what is fitted, by which parameters.
-    pub by: Vec<String>,
-}
-
-impl Workload {
-    /// How the devices of a cell were written before.
-    pub fn written(&self, cell: &CellKey) -> Written {
-        Written::of(cell.before, !self.random, cell.block_bytes)
-    }
-
-    /// The workload of a cell, with the limits that a workload has by default.
-    ///
-    /// # Errors
-    /// The rule that it breaks.
-    pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
-        let addresses = if self.random { "uniform" } else { "sequential" };
-        let mut text = format!(
-            "schema = 1\ndepth = {}\nblock = {}\nall = {{ addresses = \"{addresses}\" }}\n",
-            cell.depth, cell.block_bytes
-        );
-        if cell.threads > 1 {
-            let _ = writeln!(text, "threads = {}", cell.threads);
-        }
-        if cell.think_ns > 0 {
-            let think = format!("think_time = \"{}ns\"", cell.think_ns);
-            let _ = writeln!(text, "arrivals = {{ kind = \"closed\", {think} }}");
-        }
-        text += "[mix]\n";
-        for (kind, share) in [("read", self.read), ("write", 1.0 - self.read)] {
-            if share > 0.0 {
-                let _ = writeln!(text, "{kind} = {share}");
-            }
-        }
-        Spec::from_toml(&text).map_err(|errors| {
-            let all: Vec<&str> = errors.iter().map(|e| e.message.as_str()).collect();
-            all.join("; ")
-        })
-    }
 }
 
 /// Reads a study of the catalog by its name, or a file by its path, with all that it names.
@@ -201,7 +121,7 @@ pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study
         rows.push(input(file, raw, &mut parameters)?);
     }
     match_up(figures, &printed, &mut rows)?;
-    provenance::assign(file, &raw.basis, &parameters, &mut rows)?;
+    assign_provenance::assign(file, &raw.basis, &parameters, &mut rows)?;
     Ok(Study {
         name: file.name.clone(),
         title: raw.title.clone(),

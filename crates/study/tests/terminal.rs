@@ -2,7 +2,8 @@
 
 mod small;
 
-use iodyno_study::terminal::{Style, show};
+use iodyno_page::terminal::Style;
+use iodyno_study::terminal::show;
 use iodyno_study::{Outcome, json};
 use small::{near_print, small};
 
@@ -46,7 +47,7 @@ fn the_document_is_by_its_schema() {
     let mut taken = near_print(&study);
     // What the samples do not support is null.
     for t in taken.values_mut() {
-        t.p99_ns = None;
+        t.latency.percentiles_ns[2] = None;
         t.iops_error = f64::INFINITY;
     }
     let document = json::document(&Outcome::new(&study, &taken));

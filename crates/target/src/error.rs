@@ -9,6 +9,7 @@ use core::fmt;
 use std::path::Path;
 
 use iodyno_units::human;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// Why a target must not be written, as a stable code for scripts and tests.
@@ -284,6 +285,11 @@ impl TargetError {
             _ => Self::Io { op: op.to_owned(), path, errno: errno.raw_os_error() },
         }
     }
+}
+
+/// The system's number of an error; EIO where it has none.
+pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use std::path::Path;
 
 use crate::blank::Sampled;
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
+use crate::inspect::topology::device_of_path;
 use crate::inspect::topology::{self, BlockNode, Relation, Relative};
 use crate::inspect::{Inspection, Kind, mounts};
 use crate::name::TargetName;
@@ -367,10 +368,8 @@ fn check_use(
 ) {
     let mounts = mounts::mounts(root);
     let members = mounts::multi_device_members(root);
-    let swap_devices: Vec<_> = mounts::swaps(root)
-        .iter()
-        .filter_map(|swap| mounts::device_of_path(root, &swap.path))
-        .collect();
+    let swap_devices: Vec<_> =
+        mounts::swaps(root).iter().filter_map(|swap| device_of_path(root, &swap.path)).collect();
     for relative in relatives {
         let who = subject(relative);
         let node = &relative.node;
@@ -492,7 +491,7 @@ fn check_beneath(
     }
     let Some(file) = node.attr("loop/backing_file") else { return };
     let mut found = Vec::new();
-    if let Some(dev) = mounts::device_of_path(root, &file) {
+    if let Some(dev) = device_of_path(root, &file) {
         let below = BlockNode::by_number(root, dev).filter(|_| !known.contains(&dev));
         let Some(below) = below else { return };
         let relatives = topology::relatives_but(root, &below, known);

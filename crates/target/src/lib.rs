@@ -29,7 +29,6 @@ pub mod output;
 pub mod purge;
 mod scratch;
 mod signature;
-mod stack;
 mod sysroot;
 mod writes;
 
@@ -38,6 +37,7 @@ pub use conditions::{DeviceState, MachineState, raid_at_work};
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 pub use guard::{Confirm, check_confirmed, check_writable, confirm};
 pub use health::{Health, health};
+pub use inspect::stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
     Kind, NbdExport, PcieLink, inspect, inspect_in, used_share,
@@ -50,6 +50,5 @@ pub use name::{
 };
 pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
 pub use signature::{Content, Signature, SignatureKind};
-pub use stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

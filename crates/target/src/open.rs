@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::blank::Depth;
-use crate::error::{Refusal, RefusalCode, TargetError};
+use crate::error::{Refusal, RefusalCode, TargetError, errno_of};
 use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection, Kind};
 use crate::marker::{self, Marker};
@@ -250,8 +250,8 @@ fn verb(options: &OpenOptions) -> &'static str {
 fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     // Through `File` for its metadata; the duplicate is closed again at once.
     let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
-    let meta = meta
-        .map_err(|error| TargetError::from_errno("look at it", path, inspect::errno_of(&error)))?;
+    let meta =
+        meta.map_err(|error| TargetError::from_errno("look at it", path, errno_of(&error)))?;
     if Some(Identity::of(&meta)) == inspection.identity {
         return Ok(());
     }

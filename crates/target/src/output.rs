@@ -27,7 +27,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::error::TargetError;
-use crate::inspect;
+use crate::error::errno_of;
 
 /// How much of a file that is there is read to see whether it is text.
 const TEXT_BYTES: u64 = 64 << 10;
@@ -60,9 +60,8 @@ impl Folder {
     /// # Errors
     /// As [`Self::open`].
     pub fn make(path: &Path) -> Result<Self, TargetError> {
-        std::fs::create_dir_all(path).map_err(|error| {
-            TargetError::from_errno("make this folder", path, inspect::errno_of(&error))
-        })?;
+        std::fs::create_dir_all(path)
+            .map_err(|error| TargetError::from_errno("make this folder", path, errno_of(&error)))?;
         Self::open(path)
     }
 
@@ -72,7 +71,7 @@ impl Folder {
     /// As [`Output::at`].
     pub fn output(&self, name: &str) -> Result<Output, TargetError> {
         let failed = |error: io::Error| {
-            TargetError::from_errno("make files in it", &self.path, inspect::errno_of(&error))
+            TargetError::from_errno("make files in it", &self.path, errno_of(&error))
         };
         let fd = self.fd.try_clone().map_err(failed)?;
         Output::within(Self { fd, path: self.path.clone() }, OsString::from(name))
@@ -116,7 +115,7 @@ impl Output {
             Err(errno) => Err(failed(errno)),
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => {
-                    let real = path.canonicalize().map_err(|e| failed(inspect::errno_of(&e)))?;
+                    let real = path.canonicalize().map_err(|e| failed(errno_of(&e)))?;
                     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
                         return Err(bad(path, "it names no file"));
                     };
@@ -187,9 +186,8 @@ impl Output {
     /// [`TargetError::Io`] where the system can't write.
     pub fn write(self, bytes: &[u8]) -> Result<(), TargetError> {
         let shown = self.shown.clone();
-        let failed = |error: &io::Error| {
-            TargetError::from_errno("write to it", &shown, inspect::errno_of(error))
-        };
+        let failed =
+            |error: &io::Error| TargetError::from_errno("write to it", &shown, errno_of(error));
         let (folder, name) = match self.place {
             Place::Stream(mut file) => {
                 return match file.write_all(bytes) {
@@ -244,8 +242,7 @@ fn bad(path: &Path, problem: &str) -> TargetError {
 
 /// A file that is replaced must be regular, and text.
 fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
-    let failed =
-        |error: io::Error| TargetError::from_errno("look at it", shown, inspect::errno_of(&error));
+    let failed = |error: io::Error| TargetError::from_errno("look at it", shown, errno_of(&error));
     let file = File::from(fd);
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(bad(shown, "it is not a regular file"));
@@ -301,7 +298,7 @@ impl NewFile {
             // Room for what is added, within the 255 bytes that a name may have.
             let short: String = name.to_string_lossy().chars().take(50).collect();
             temporary.push(format!("{short}.{}-{tried}.iodyno", std::process::id()));
-            let fd = folder.fd.try_clone().map_err(|error| inspect::errno_of(&error))?;
+            let fd = folder.fd.try_clone().map_err(|error| errno_of(&error))?;
             match Self::within(fd, temporary, Mode::from_raw_mode(0o666)) {
                 Err(Errno::EXIST) if tried < TRIES => tried += 1,
                 result => return result,
@@ -415,9 +412,7 @@ pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(path.to_owned()),
         Err(errno) => Err(failed(errno)),
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {
-                path.canonicalize().map_err(|error| failed(inspect::errno_of(&error)))
-            }
+            FileType::RegularFile => path.canonicalize().map_err(|error| failed(errno_of(&error))),
             FileType::Directory => refuse("a directory"),
             FileType::BlockDevice => refuse("a block device"),
             FileType::CharacterDevice => refuse("a character device"),

@@ -18,7 +18,7 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// Whether a character belongs to a script that is written from right to left.
-pub fn is_right_to_left(c: char) -> bool {
+fn is_right_to_left(c: char) -> bool {
     matches!(c,
         '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
@@ -48,6 +48,12 @@ fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// `text` in a first-strong isolate where it holds letters that are written from right to left, so that what
+/// stands beside it in one line keeps its order. The isolate is hidden: clean first.
+pub fn isolated(text: String) -> String {
+    if text.chars().any(is_right_to_left) { format!("\u{2068}{text}\u{2069}") } else { text }
 }
 
 /// The beginning of `text`, cleaned, for an error message that quotes it: at most `chars` characters.

@@ -8,7 +8,7 @@ use super::done;
 use super::due_queue::{DueQueue, NEVER};
 use super::settle::{Settled, Settling};
 use super::worker::Worker;
-use crate::cell::{Gathering, TICK};
+use crate::gather::{Gathering, TICK};
 use crate::plan::CellPlan;
 use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::worker::{Control, failure_of, note_failure};

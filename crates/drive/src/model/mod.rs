@@ -27,9 +27,9 @@ mod source_tests;
 mod test_system;
 mod worker;
 
-use crate::cell::{Gathering, assemble, empty_cells};
 use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
+use crate::gather::{Gathering, assemble, empty_cells};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::worker_threads::{Done, coverage, is_open, limits, shared, source};

@@ -4,9 +4,9 @@
 use super::event_loop::EventLoop;
 use super::test_system::{plan, system};
 use super::worker::Worker as VirtualWorker;
-use crate::cell::Gathering;
 use crate::clock::Clock;
 use crate::engine::null::NullEngine;
+use crate::gather::Gathering;
 use crate::in_flight::Share;
 use crate::recorder::Recorder;
 use crate::worker::{Control, Limits, Worker, WorkerReport};

@@ -1,21 +1,17 @@
-//! An explanation for people. Pure: what it is told goes in, text comes out.
+//! An explanation as text for a terminal. Pure.
 
-use super::account::KindAccount;
-use super::device::Described;
-use super::limit::percent;
-use super::simulate::Cell;
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{Parameter, count_by_source};
-use iodyno_report::terminal::Style;
-use iodyno_report::terminal::table::{self, Column, Field};
-use iodyno_report::terminal::text::{Role, clean, pad, paint, width, wrap};
+use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown, width, wrap};
 use iodyno_run::Emulated;
+use iodyno_run::explain::{Described, ExplainedCell, KindAccount, Share, percent};
 use iodyno_units::human;
 
 /// Columns of a full bar.
 const BAR: usize = 24;
-/// A block of this size and more is about bandwidth.
-const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
 
 /// Text in lines, made ready for the terminal.
 struct Page {
@@ -30,19 +26,7 @@ impl Page {
 
     /// A line; what the terminal can't show of our own signs is written in ASCII.
     fn line(&mut self, line: &str) {
-        let line = line.trim_end();
-        if self.style.unicode {
-            self.text.push_str(line);
-        } else {
-            for c in line.chars() {
-                match c {
-                    'µ' => self.text.push('u'),
-                    '×' => self.text.push('x'),
-                    '·' | '–' => self.text.push('-'),
-                    c => self.text.push(c),
-                }
-            }
-        }
+        self.text.push_str(&shown(line.trim_end(), self.style));
         self.text.push('\n');
     }
 
@@ -52,12 +36,9 @@ impl Page {
 
     /// Words under a label, wrapped.
     fn labelled(&mut self, label: &str, columns: usize, words: &str) {
-        let indent = 2 + columns + 2;
-        let room = self.style.width.max(40).saturating_sub(indent).max(20);
-        for (i, part) in wrap(words, room).iter().enumerate() {
-            let label = if i == 0 { label } else { "" };
-            let label = paint(&pad(label, columns, false), Role::Dim, self.style);
-            self.line(&format!("  {label}  {part}"));
+        let label = paint(&pad(label, columns, false), Role::Dim, self.style);
+        for line in hanging(&format!("  {label}  "), 2 + columns + 2, words, self.style) {
+            self.line(&line);
         }
     }
 }
@@ -132,7 +113,7 @@ fn parameters(page: &mut Page, parameters: &[Parameter]) {
         let value = pad(&clean(&p.text, values, style), values, true);
         let source = paint(&pad(p.from.name(), sources, false), Role::Dim, style);
         let indent = 2 + names + 2 + values + 2 + sources + 2;
-        let room = style.width.max(40).saturating_sub(indent).max(20);
+        let room = style.columns().saturating_sub(indent).max(20);
         for (i, why) in wrap(&clean(&p.why, usize::MAX, style), room).iter().enumerate() {
             if i == 0 {
                 page.line(&format!("  {}  {value}  {source}  {why}", pad(name(p), names, false)));
@@ -145,7 +126,7 @@ fn parameters(page: &mut Page, parameters: &[Parameter]) {
 }
 
 /// A few cells as a table.
-pub(super) fn predictions(cells: &[Cell], style: Style) -> String {
+pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     let mut page = Page::new(style);
     let volumes = cells.first().map_or(1, |c| c.volumes);
     let on =
@@ -172,13 +153,16 @@ pub(super) fn predictions(cells: &[Cell], style: Style) -> String {
                     human::size(cell.block_bytes.into())
                 )),
                 text(if cell.kinds.len() > 1 {
-                    kind.kind.name().to_owned()
+                    kind.summary.kind.name().to_owned()
                 } else {
                     String::new()
                 }),
-                Field::figure(&rate(cell, kind.iops, kind.bytes_per_s), Role::Plain),
-                time(kind.mean_ns),
-                time(kind.p99_ns.map(|ns| ns as f64)),
+                Field::figure(
+                    &rate(cell, kind.summary.iops, kind.summary.bytes_per_s),
+                    Role::Plain,
+                ),
+                time(kind.mean_ns()),
+                time(kind.p99_ns()),
                 first(cell.limit.words()),
             ];
             columns.iter_mut().zip(fields).for_each(|(column, field)| column.fields.push(field));
@@ -195,15 +179,15 @@ pub(super) fn predictions(cells: &[Cell], style: Style) -> String {
 }
 
 /// Operations a second, or bytes where these say more.
-fn rate(cell: &Cell, iops: f64, bytes_per_s: f64) -> String {
-    if cell.block_bytes >= BANDWIDTH_BLOCK_BYTES {
+fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
+    if is_about_bandwidth(cell.block_bytes) {
         return human::throughput(bytes_per_s);
     }
     format!("{} IOPS", human::count(iops))
 }
 
 /// One cell: phases, shares, and the limit.
-pub(super) fn cell(cell: &Cell, style: Style) -> String {
+pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     let mut page = Page::new(style);
     let size = human::size(cell.block_bytes.into());
     let load = format!("T{}Q{}  {size}", cell.threads, cell.depth);
@@ -261,20 +245,20 @@ pub(super) fn cell(cell: &Cell, style: Style) -> String {
 }
 
 /// Where the time of one kind goes.
-fn phases(page: &mut Page, cell: &Cell, kind: &KindAccount) {
+fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
     let style = page.style;
     page.blank();
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     page.line(&format!(
         "A {} takes {} (p99 {}), {}",
-        kind.kind.name(),
-        time(kind.mean_ns),
-        time(kind.p99_ns.map(|ns| ns as f64)),
-        rate(cell, kind.iops, kind.bytes_per_s)
+        kind.summary.kind.name(),
+        time(kind.mean_ns()),
+        time(kind.p99_ns()),
+        rate(cell, kind.summary.iops, kind.summary.bytes_per_s)
     ));
     let mut rows: Vec<(&str, f64, bool)> =
         kind.phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
-    let mean_ns = kind.mean_ns.unwrap_or(0.0);
+    let mean_ns = kind.mean_ns().unwrap_or(0.0);
     if kind.beyond_ns > 0.01 * mean_ns {
         rows.push(("beyond these, such as waking the worker", kind.beyond_ns, false));
     }
@@ -302,11 +286,11 @@ fn phases(page: &mut Page, cell: &Cell, kind: &KindAccount) {
 }
 
 /// How busy everything is.
-fn resources(page: &mut Page, cell: &Cell) {
+fn resources(page: &mut Page, cell: &ExplainedCell) {
     let style = page.style;
     let average = if cell.volumes == 1 { "" } else { ", average of all volumes" };
     page.line(&format!("Busy{average}"));
-    let name = |s: &super::account::Share| {
+    let name = |s: &Share| {
         if s.count > 1 { format!("{} ({})", s.name, s.count) } else { s.name.clone() }
     };
     let names = cell.shares.iter().map(|s| width(&name(s))).max().unwrap_or(0);

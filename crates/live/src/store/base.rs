@@ -8,31 +8,9 @@ use super::file::File;
 use super::guard::Guard;
 use super::host::Faults;
 use super::memory::Memory;
-use super::units::{Part, UNIT_BYTES, covered, ends};
+use super::units::{Part, Run, Soundness, UNIT_BYTES, covered, ends};
 use std::ops::Range;
 use std::path::Path;
-
-/// Units alike, up to `end`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    /// They are held; or they are a hole.
-    pub data: bool,
-    /// The unit after the last.
-    pub end: u64,
-}
-
-/// What is known of a unit's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Soundness {
-    /// They are what was written.
-    Sound,
-    /// They were there before, and have no sum.
-    Unknown,
-    /// They are not what was written.
-    Corrupt,
-    /// There are none.
-    Unwritten,
-}
 
 #[derive(Debug)]
 enum Medium {

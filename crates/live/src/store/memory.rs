@@ -7,8 +7,7 @@
 
 use super::error::{ReadError, WriteError};
 use super::guard::Guard;
-use super::units::{Part, UNIT, parts, sum};
-use super::{Run, Soundness};
+use super::units::{Part, Run, Soundness, UNIT, parts, sum};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};

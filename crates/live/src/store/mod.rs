@@ -57,12 +57,12 @@ pub use host::{HostCall, HostFault, HostFaults, HostFile};
 pub(crate) use new_files::remove_made;
 pub use units::UNIT_BYTES;
 
-use base::{Base, Run, Soundness};
+use base::Base;
 use durable::Durable;
 use overlay::Overlay;
 use std::ops::Range;
 use std::path::Path;
-use units::{Part, parts, touched};
+use units::{Part, Run, Soundness, parts, touched};
 
 /// How a store treats its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -84,6 +84,28 @@ pub(super) fn sum(unit: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(unit).max(1)
 }
 
+/// Units alike, up to `end`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// They are held; or they are a hole.
+    pub data: bool,
+    /// The unit after the last.
+    pub end: u64,
+}
+
+/// What is known of a unit's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Soundness {
+    /// They are what was written.
+    Sound,
+    /// They were there before, and have no sum.
+    Unknown,
+    /// They are not what was written.
+    Corrupt,
+    /// There are none.
+    Unwritten,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

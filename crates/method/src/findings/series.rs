@@ -58,8 +58,8 @@ pub(super) fn series(of: &Series, seed: u64, done: &[&Done], steps: &[&Step<'_>]
         samples.push(Sample {
             at_s: at_ns as f64 / 1e9,
             fills: (active > 0).then(|| written as f64 / active as f64),
-            iops: figures.iops,
-            bytes_per_s: figures.bytes_per_s,
+            iops: figures.summary.iops,
+            bytes_per_s: figures.summary.bytes_per_s,
             mean_ns: figures.get(Q::Mean),
             p99_999_ns: figures.get(Q::Quantile(0.99999)),
             max_ns: figures.get(Q::Max),

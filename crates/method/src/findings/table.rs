@@ -1,7 +1,7 @@
 //! A grid as a table: for each point its figures over the cells that count.
 
 use super::Step;
-use crate::completed_step::Figures;
+use crate::completed_step::{Figures, response_time};
 use crate::grid::Grid;
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::statistics::within::{Within, within};
@@ -78,18 +78,17 @@ impl Row {
     /// Of the cells of one point.
     pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
         let mut row = Self { at, ..Self::default() };
-        let (mut response_time, mut all) = (Histogram::default(), Vec::<&Figures>::new());
+        let mut all = Vec::<&Figures>::new();
         let mut series: Vec<Vec<&Histogram>> = Vec::new();
         for step in steps {
             let cell = step.cell;
             row.skipped = row.skipped.take().or_else(|| cell.evidence.skipped.clone());
             let Some(figures) = &step.done.figures else { continue };
             all.push(figures);
-            response_time.merge(&figures.response_time);
             let parts = cell.series.iter().map(iodyno_measure::Interval::iter);
             series
                 .extend(parts.map(|kinds| kinds.map(|(_, class)| class.response_time()).collect()));
-            row.level = row.level.max(cell.verdicts.iter().map(|v| v.level).max());
+            row.level = row.level.max(cell.level());
             for verdict in cell.verdicts.iter().filter(|v| v.level >= Level::Warning) {
                 if !row.codes.contains(&verdict.code) {
                     row.codes.push(verdict.code.clone());
@@ -101,13 +100,14 @@ impl Row {
         if all.is_empty() {
             return row;
         }
-        let iops: Vec<f64> = all.iter().map(|f| f.iops).collect();
+        let response_time = response_time(&all);
+        let iops: Vec<f64> = all.iter().map(|f| f.summary.iops).collect();
         let mean =
             |of: &dyn Fn(&Figures) -> f64| all.iter().map(|f| of(f)).sum::<f64>() / row.n as f64;
         row.oio = all[0].oio;
-        row.iops = Some(mean(&|f| f.iops));
+        row.iops = Some(mean(&|f| f.summary.iops));
         row.iops_half_width = repeats::mean(&iops, 0.95).ok().and_then(|m| m.half_width_share());
-        row.bytes_per_s = Some(mean(&|f| f.bytes_per_s));
+        row.bytes_per_s = Some(mean(&|f| f.summary.bytes_per_s));
         row.mean_ns = response_time.mean_ns();
         row.nines_ns = NINES.iter().map(|(q, _)| response_time.supported_quantile_ns(*q)).collect();
         row.within = within(&response_time, &series, &NINES.map(|(q, _)| q), 0.95);

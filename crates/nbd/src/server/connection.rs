@@ -4,14 +4,14 @@
 //! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most
 //! one request beyond what [`Outgoing`](super::send_queue::Outgoing) holds when it is full, a payload of at
 //! most 32 MiB while it arrives, and what [`Link`] bounds. What of these goes beyond a small share is granted by the
-//! server's [budget](super::budget).
+//! server's [budget](super::link::budget).
 
 mod handshake;
 mod request_memory;
 mod transmission;
 
 use super::counters::Tally;
-use super::deferred_reply::Link;
+use super::link::Link;
 use super::{Exports, Limits, Phase};
 use crate::busy_poll::{BusyPoll, LOOK_MAX_SERVER};
 use crate::syscalls::{self, Span};

@@ -8,25 +8,27 @@
 //! * Payloads and replies of all connections together have a limit; where it is reached, requests wait.
 //! * TCP without TLS listens on loopback only, unless the caller insists.
 
-mod budget;
+mod answer;
 mod connection;
 mod counters;
 mod deferred_reply;
+mod export;
+mod link;
 mod listen;
 mod send_queue;
 
+pub use answer::{Answer, Words};
 pub use counters::{Counters, Snapshot};
-pub(crate) use deferred_reply::Link;
 pub use deferred_reply::{Batch, DeferredReply};
+pub use export::{Export, Io, Peer, Place, Session};
 pub use listen::{Endpoint, ListenError, OwnersSocket};
-pub(crate) use send_queue::Outgoing;
 
-use crate::export::Export;
 use crate::syscalls::{self, Waker};
 use crate::tls::ServerTls;
 use crate::wire::{Directory, Info, NAME_MAX};
-use budget::{Budget, TRIM_AFTER};
 use connection::{End, Start};
+use link::Link;
+use link::budget::{Budget, TRIM_AFTER};
 use listen::Listener;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;

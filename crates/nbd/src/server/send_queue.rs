@@ -1,7 +1,7 @@
 //! Replies that a connection's own thread made and did not send yet: bytes of its own, and between them
 //! memory that exports lent.
 
-use crate::export::{Answer, Words};
+use super::answer::{Answer, Words};
 use crate::syscalls::Span;
 use crate::wire::{self, Command, Errno, Kind, Replies};
 

@@ -13,7 +13,7 @@ use super::labels::Taken;
 use super::path::Path;
 use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
-use super::{Frame, legend, ticks};
+use super::{Frame, legend, steps, ticks};
 
 /// Height of the highest column.
 const HEIGHT: f64 = 210.0;
@@ -140,7 +140,7 @@ fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plan
     );
     let most = most.max(0.0);
     let high = if most > 0.0 {
-        let step = ticks::linear_step(matrix.quantity, most, 4.0);
+        let step = steps::linear_step(matrix.quantity, most, 4.0);
         let rounded = (most / step - 1e-9).ceil() * step;
         if rounded.is_finite() { rounded } else { most }
     } else {

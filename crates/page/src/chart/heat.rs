@@ -16,8 +16,6 @@ use super::text::{Anchor, Label, SMALL, clean, width};
 
 /// How many colours the ramp has.
 pub(super) const LEVELS: usize = 8;
-/// How high the colour key is.
-pub(super) const KEY_HEIGHT: f64 = 34.0;
 /// A column or a row narrower than this, in pixels, is drawn together with its neighbours.
 const LEAST: f64 = 2.0;
 

@@ -55,6 +55,8 @@ pub(super) struct Area {
     pub(super) ticks: Vec<Tick>,
 }
 
+/// How high the colour key of heat maps is.
+const KEY_HEIGHT: f64 = 34.0;
 /// Height of a row of names of spans.
 pub(super) const SPAN_ROW: f64 = 15.0;
 /// Rows of names of spans, at most.
@@ -71,7 +73,7 @@ impl Layout {
         let has_heat = plot.panels.iter().any(|p| p.heat.is_some());
         let key_y = has_heat.then_some(y);
         if has_heat {
-            y += super::heat::KEY_HEIGHT;
+            y += KEY_HEIGHT;
         }
         let first_head = y;
 

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use crate::{Mark, Panel, Plot, Series, Tone};
 
+use super::Frame;
 use super::path::px;
 use super::text::{Anchor, SIZE, isolated, label, width};
-use super::{Frame, marks};
 
+/// Lines of more points than this have no dots.
+pub(super) const DOTS_UP_TO: usize = 40;
 /// How many colours there are before they begin again.
 pub(super) const COLORS: usize = 8;
 /// Series of more points than this are drawn without dashes: a jagged line hides them.
@@ -37,7 +39,7 @@ pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::new();
     for series in plot.panels.iter().flat_map(|p: &Panel| &p.series) {
         let is_dense = is_dense(series);
-        let has_dots = series.mark == Mark::Line && series.points.len() <= marks::DOTS_UP_TO;
+        let has_dots = series.mark == Mark::Line && series.points.len() <= DOTS_UP_TO;
         match out.iter_mut().find(|e| e.name == series.name) {
             Some(entry) => {
                 entry.is_dense |= is_dense;

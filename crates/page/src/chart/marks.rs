@@ -15,8 +15,6 @@ use super::path::Path;
 
 /// Figures with more points than this are drawn as the envelope of their points.
 pub(super) const THIN_ABOVE: usize = 5000;
-/// Lines of more points than this have no dots.
-pub(super) const DOTS_UP_TO: usize = 40;
 /// Half the width of the ends of an interval.
 const CAP: f64 = 3.5;
 
@@ -104,7 +102,7 @@ fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     let mut path = Path::default();
     let mut dots = Path::default();
     let mut spots = Vec::new();
-    let has_dots = series.points.len() <= DOTS_UP_TO && series.mark == Mark::Line;
+    let has_dots = series.points.len() <= legend::DOTS_UP_TO && series.mark == Mark::Line;
     for run in runs(series, place) {
         let places: Vec<(f64, f64)> = run.iter().map(|s| s.at).collect();
         let places = if place.is_thinned { envelope(&places) } else { places };

@@ -18,6 +18,7 @@ mod path;
 mod plot;
 mod scale;
 mod scales;
+mod steps;
 mod style;
 mod text;
 mod ticks;

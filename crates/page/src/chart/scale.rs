@@ -6,7 +6,7 @@
 
 use crate::{Axis, Quantity, Scale};
 
-use super::ticks;
+use super::steps;
 
 /// How far beyond the ends of an axis a place may be, in pixels: lines that leave a fixed range are cut
 /// by the clip path, and their coordinates stay short.
@@ -114,7 +114,7 @@ impl Ruler {
     pub(super) fn new(axis: &Axis, extent: Extent, (from, to): (f64, f64), is_tight: bool) -> Self {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes are laid to the right, vertical ones upwards; labels side by side need more room.
-        let wanted = ticks::wanted((to - from).abs(), from < to);
+        let wanted = steps::wanted((to - from).abs(), from < to);
         let (low, high) = ends(axis, kind, extent, wanted, is_tight);
         let mut ruler = Self { kind, quantity: axis.quantity, low, high, from, to };
         // Categories run from the top down on a vertical axis, which is laid from the bottom up.
@@ -200,7 +200,7 @@ fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) ->
     match kind {
         Kind::Linear if is_tight => (low, high),
         Kind::Linear => {
-            let step = ticks::linear_step(axis.quantity, high - low, wanted);
+            let step = steps::linear_step(axis.quantity, high - low, wanted);
             let (a, b) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
             if a.abs() < HUGE && b.abs() < HUGE && a < b { (a, b) } else { (low, high) }
         }
@@ -209,7 +209,7 @@ fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) ->
             let (a, b) = ((low / two + 1e-9).floor(), (high / two - 1e-9).ceil());
             (a * two, b * two)
         }
-        Kind::Log => (ticks::round_log(low, false), ticks::round_log(high, true)),
+        Kind::Log => (steps::round_log(low, false), steps::round_log(high, true)),
         // Down to 0 %, unless all of it is in the tail.
         Kind::Nines => (if low < 1.0 { 0.0 } else { low.floor() }, high.max(low.floor() + 1.0)),
         Kind::Categories(_) => (low, high),

@@ -4,7 +4,7 @@
 //! direction of what follows, or run over the picture. No font is read here: widths are estimates for
 //! a common sans-serif face, on the generous side, which is enough to keep labels apart.
 
-use iodyno_units::text::{is_hidden, is_right_to_left};
+use iodyno_units::text;
 use std::fmt::Write as _;
 
 use super::path::px;
@@ -22,18 +22,15 @@ pub(super) fn clean(text: &str) -> String {
             '\u{2028}' | '\u{2029}' => Some(' '),
             '\u{fffe}' | '\u{ffff}' => Some('\u{fffd}'),
             c if c.is_control() => Some(' '),
-            c if is_hidden(c) => None,
+            c if text::is_hidden(c) => None,
             c => Some(c),
         })
         .collect()
 }
 
-/// `text` cleaned, and enclosed in a first-strong isolate where it holds letters written from right to
-/// left, so that what stands beside it in one line keeps its order.
+/// `text` cleaned, and isolated where it holds letters written from right to left.
 pub(super) fn isolated(text: &str) -> String {
-    let text = clean(text);
-    let is_rtl = text.chars().any(is_right_to_left);
-    if is_rtl { format!("\u{2068}{text}\u{2069}") } else { text }
+    text::isolated(clean(text))
 }
 
 /// `text` for XML, in an element or in an attribute in double quotes.

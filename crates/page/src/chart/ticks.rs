@@ -1,6 +1,6 @@
 //! Where an axis has ticks and what is written at them.
 //!
-//! Steps are 1-2-5; times of a run step in seconds, minutes and hours; bytes in powers of two; a
+//! A linear axis has them at even [steps](super::steps); a
 //! logarithmic axis has its decades, or 1-2-5 where it spans fewer than two; nines have 0 %, 90 %,
 //! 99 % and so on.
 
@@ -9,6 +9,7 @@ use iodyno_units::human;
 use crate::Quantity;
 
 use super::scale::{Kind, Ruler};
+use super::steps::{linear_step, wanted};
 
 /// A tick.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,51 +18,6 @@ pub(super) struct Tick {
     pub(super) value: f64,
     /// What is written; empty for a minor tick.
     pub(super) label: String,
-}
-
-/// About how many ticks an axis of so many pixels carries.
-pub(super) fn wanted(pixels: f64, is_wide: bool) -> f64 {
-    (pixels / if is_wide { 95.0 } else { 48.0 }).clamp(2.0, 12.0)
-}
-
-/// The least of 1, 2, 5 times a power of ten that is not below `raw`.
-fn nice(raw: f64) -> f64 {
-    let power = 10_f64.powf(raw.log10().floor());
-    let nearly = raw * (1.0 - 1e-9);
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|m| m * power)
-        .find(|&step| step >= nearly)
-        .unwrap_or(power * 10.0)
-}
-
-/// The step between ticks of a linear axis that spans `span` with about `wanted` of them.
-pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
-    let raw = span / wanted;
-    match quantity {
-        Quantity::Seconds if raw > 1.0 => {
-            const DAY: f64 = 86_400.0;
-            [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0]
-                .into_iter()
-                .chain([3600.0, 7200.0, 10_800.0, 21_600.0, 43_200.0, DAY])
-                .find(|&step| step >= raw * (1.0 - 1e-9))
-                .unwrap_or_else(|| nice(raw / DAY) * DAY)
-        }
-        Quantity::Bytes if raw > 1.0 => raw.log2().ceil().exp2(),
-        Quantity::Count if span >= 1.0 => nice(raw).max(1.0),
-        _ => nice(raw),
-    }
-}
-
-/// The nearest of 1, 2, 5 times a power of ten below or above, in decimal logarithms.
-pub(super) fn round_log(t: f64, is_up: bool) -> f64 {
-    let decade = t.floor();
-    let steps = [decade, decade + 2_f64.log10(), decade + 5_f64.log10(), decade + 1.0];
-    if is_up {
-        steps.into_iter().find(|&s| s >= t - 1e-9).unwrap_or(decade + 1.0)
-    } else {
-        steps.into_iter().rev().find(|&s| s <= t + 1e-9).unwrap_or(decade)
-    }
 }
 
 /// The ticks of an axis, rising. `is_wide`: its labels stand side by side and need their width.

@@ -2,12 +2,14 @@
 //! was left out, and what to know of it.
 
 use super::{Compared, Covers, Omission, Row};
-use crate::terminal::Style;
-use crate::terminal::table::{self, Column, Field};
-use crate::terminal::text::{Role, clean, clean_path, pad, paint, width, wrap};
 use crate::terminal::{conditions, level_sign};
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, Quantity};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{
+    Role, clean, clean_path, hanging, pad, paint, paragraph, width, wrap,
+};
 use iodyno_units::{OpKind, human};
 
 /// Columns of any text of a run here.
@@ -39,7 +41,7 @@ pub fn show(compared: &Compared, style: Style) -> String {
 /// The two sides.
 fn head(compared: &Compared, style: Style) -> Vec<String> {
     let asked: Vec<String> =
-        compared.sides.iter().map(|s| clean(s.asked, style.width.max(40) / 3, style)).collect();
+        compared.sides.iter().map(|s| clean(s.asked, style.columns() / 3, style)).collect();
     let columns = asked.iter().map(|a| width(a)).max().unwrap_or(0);
     let mut lines = Vec::new();
     for ((letter, side), asked) in ["A", "B"].iter().zip(&compared.sides).zip(&asked) {
@@ -53,9 +55,7 @@ fn head(compared: &Compared, style: Style) -> Vec<String> {
         let mut words = vec![runs];
         words.extend((!names.is_empty()).then(|| some(&names)));
         words.push(format!("on {}", some(&targets)));
-        let dot = if style.unicode { " · " } else { " - " };
-        let indent = columns + 5;
-        let text = wrap(&words.join(dot), style.width.max(40).saturating_sub(indent));
+        let text = wrap(&words.join(style.dot()), style.columns().saturating_sub(columns + 5));
         for (i, line) in text.iter().enumerate() {
             let start = if i == 0 {
                 let name = pad(asked, columns, false);
@@ -154,7 +154,7 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
     if has_targets {
         columns.insert(1, target);
     }
-    let left_out = table::fit(&mut columns, style.width.max(40));
+    let left_out = table::fit(&mut columns, style.columns());
     let mut lines: Vec<String> =
         table::lines(&columns, style).iter().map(|l| l.replace('\u{a0}', " ")).collect();
     let left_out: Vec<_> = left_out.into_iter().filter(|h| !h.is_empty()).collect();
@@ -248,7 +248,7 @@ fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     if has(Covers::Repeats) {
         text += " Intervals of the shift cover repeats of a cell within one run, not other runs or devices.";
     }
-    wrap(&text, style.width.max(40)).iter().map(|l| paint(l, Role::Dim, style)).collect()
+    paragraph(&text, Role::Dim, style)
 }
 
 /// A line for each reason for which something was left out.
@@ -336,10 +336,7 @@ fn some_values(values: &[&str]) -> String {
 /// A word in front, and a text that is wrapped beside it.
 fn item(word: &str, role: Role, text: &str, style: Style) -> Vec<String> {
     let indent = 14;
-    let lines = wrap(text, style.width.max(40).saturating_sub(indent));
-    let start =
-        |i| if i == 0 { paint(&pad(word, indent, false), role, style) } else { " ".repeat(indent) };
-    lines.iter().enumerate().map(|(i, line)| start(i) + line).collect()
+    hanging(&paint(&pad(word, indent, false), role, style), indent, text, style)
 }
 
 fn remarks(compared: &Compared, style: Style) -> Vec<String> {

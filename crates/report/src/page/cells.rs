@@ -4,10 +4,10 @@
 use super::distribution::{self, of_cells};
 use super::time;
 use super::{figures, labels, latency_breakdown};
-use crate::figures::{Figures, PERCENTILES, gravest, is_about_bandwidth, level_name};
 use iodyno_measure::statistics::repeats;
+use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::threshold::{unusable, with_repeats};
-use iodyno_measure::{Cell, Role};
+use iodyno_measure::{Cell, Level, PERCENTILES, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::{
     Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Section,
@@ -181,14 +181,14 @@ pub(super) fn all(run: &Run) -> Section {
     ]);
     let columns = table.columns.len();
     for cell in run.cells.iter().take(ROWS_MAX) {
-        let figures = Figures::of(cell);
+        let figures = Summary::of(cell);
         let mut head = vec![
             Field::words(labels::name(run, &cell.key)),
             Field::words(cell.key.target.clone()),
             Field::words(labels::conditions(&cell.key)),
         ];
-        let level = gravest(cell);
-        let verdict = Field::words(level.map_or("–", level_name))
+        let level = cell.level();
+        let verdict = Field::words(level.map_or("–", Level::name))
             .toned(level.map_or(Tone::Dim, labels::tone));
         if figures.kinds.is_empty() {
             head.push(Field::none());

@@ -1,14 +1,14 @@
 //! The first screen: headline numbers with their intervals, what limits them, and the one plot that fits.
 
 use super::{grid, labels, load, method, rounds};
-use crate::figures::{Latency, is_about_bandwidth};
 use crate::repeats;
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::statistics::batch;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, CellKey, Histogram, Level, Quantity};
+use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_measure::{Cell, CellKey, Histogram, Latency, Level, Quantity};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Row, Showed, StageFinding};
 use iodyno_notebook::{Run, Status};
@@ -150,7 +150,7 @@ fn headline(cell: &Cell) -> Headline {
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
     let total = cell.total();
     let n = if about_bandwidth { total.bytes() } else { total.ops() };
-    let level = cell.verdicts.iter().map(|v| v.level).max();
+    let level = cell.level();
     Headline {
         name: cell.key.name.clone(),
         value: rate(cell, cell.per_second(n as f64)),

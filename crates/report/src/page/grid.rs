@@ -3,9 +3,9 @@
 
 use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};
-use super::method::Stage;
+use super::stage::{Stage, nine, point_name, tone, values};
 use super::{cells, labels, latency_breakdown};
-use crate::figures::is_about_bandwidth;
+use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, Histogram, Interval, Level};
 use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
 use iodyno_page::figure::Matrix;
@@ -58,13 +58,6 @@ fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)>
     each.collect()
 }
 
-/// `depth 4, block 4KiB`; of a grid without axes the stage's name.
-pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
-    let at = table.axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
-    let name = at.collect::<Vec<_>>().join(", ");
-    if name.is_empty() { stage.name.to_owned() } else { name }
-}
-
 /// The plots of a table of points: of two axes as heat tables, else as bars and lines. `lead` is what the
 /// points were measured for: it comes first.
 pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<Figure> {
@@ -94,17 +87,6 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
         |f: &Figure| matches!(&f.shape, Shape::Matrix(m) | Shape::Columns(m) if m.quantity == lead);
     figures.sort_by_key(|f| matches!(f.shape, Shape::Matrix(_) | Shape::Columns(_)) && !leads(f));
     figures
-}
-
-/// The values of an axis, in their order.
-pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for row in &table.rows {
-        if !all.contains(&row.at[axis]) {
-            all.push(row.at[axis].clone());
-        }
-    }
-    all
 }
 
 /// One heat table for each figure of the points that matters. `outer` are the values of the axes before.
@@ -223,11 +205,6 @@ fn note(row: &Row) -> String {
     parts.join(", ")
 }
 
-/// One of [`NINES`], ns.
-pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
-    row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
-}
-
 /// Bars of the rate, and lines of latency, over the values of one axis.
 fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     let names = values(table, 0);
@@ -288,10 +265,6 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
         }),
         notes: Vec::new(),
     })
-}
-
-pub(super) fn tone(row: &Row) -> Tone {
-    row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, labels::tone)
 }
 
 /// Its operations are so large that bytes say more than operations; where block sizes are beside one another,

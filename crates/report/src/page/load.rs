@@ -1,7 +1,6 @@
 //! How a target takes load: latency over the rate that was reached, and throughput over how many work.
 
-use super::grid::{nine, point_name, tone, values};
-use super::method::Stage;
+use super::stage::{Stage, nine, point_name, tone, values};
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
 use iodyno_page::figure::Rule;

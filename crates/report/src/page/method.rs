@@ -1,41 +1,13 @@
 //! A method's stages, each with the plots that fit what it did.
 
+use super::stage::Stage;
 use super::{grid, labels, points, rounds, series};
-use iodyno_measure::{Cell, Level, Role};
+use iodyno_measure::{Cell, Role};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
 use iodyno_notebook::Run;
 use iodyno_page::{Block, Section};
 use std::cmp::Reverse;
-
-/// One stage of one subject, with the cells that it measured.
-pub(super) struct Stage<'a> {
-    pub(super) run: &'a Run,
-    /// The gravest verdict on the run as a whole.
-    pub(super) run_level: Option<Level>,
-    /// The subject's target, where there are several subjects; else empty.
-    pub(super) of: String,
-    /// A name for links, unique in the report.
-    pub(super) id: String,
-    /// Its name.
-    pub(super) name: &'a str,
-    /// Of several targets the merged ones.
-    pub(super) cells: Vec<&'a Cell>,
-    /// Grids also as columns.
-    pub(super) columns: bool,
-}
-
-impl Stage<'_> {
-    /// The line below a figure.
-    pub(super) fn line(&self) -> String {
-        labels::line_of(self.run, self.run_level, self.cells.iter().copied())
-    }
-
-    /// A title, with the subject where there are several.
-    pub(super) fn titled(&self, title: &str) -> String {
-        if self.of.is_empty() { title.to_owned() } else { format!("{title}, {}", self.of) }
-    }
-}
 
 /// A section for each stage.
 pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Section> {

@@ -18,6 +18,7 @@ mod method;
 mod points;
 mod rounds;
 mod series;
+mod stage;
 mod time;
 
 use crate::compare::Compared;

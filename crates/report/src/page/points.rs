@@ -2,9 +2,9 @@
 //! response times are distributed.
 
 use super::distribution::{self, of_cells};
-use super::grid::{self, nine};
+use super::grid;
 use super::labels;
-use super::method::Stage;
+use super::stage::{Stage, nine};
 use iodyno_method::Findings;
 use iodyno_method::findings::{NINES, PointFinding, Row, Showed};
 use iodyno_notebook::Run;

@@ -2,7 +2,7 @@
 //! table over it.
 
 use super::grid;
-use super::method::Stage;
+use super::stage::Stage;
 use iodyno_measure::Cell;
 use iodyno_measure::statistics::steady::{Progress, Window};
 use iodyno_method::findings::RoundsFinding;

@@ -1,7 +1,7 @@
 //! A series: one workload over hours, by what was written since the start and by time.
 
 use super::distribution::{self, of_cells};
-use super::method::Stage;
+use super::stage::Stage;
 use super::{cells, grid, labels, time};
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;

@@ -1,8 +1,8 @@
 //! A cell over time: throughput, and latencies as a heat map with percentiles over it.
 
 use super::labels;
-use crate::figures::{interval_lengths_ns, is_about_bandwidth};
 use iodyno_measure::statistics::stalls;
+use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_notebook::Run;
 use iodyno_page::figure::{HeatMap, Rule, Span};
@@ -94,7 +94,7 @@ pub(super) fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
 fn edges(cell: &Cell) -> Vec<f64> {
     let mut at_ns = 0;
     let mut edges = vec![0.0];
-    for length_ns in interval_lengths_ns(cell) {
+    for length_ns in cell.interval_lengths_ns() {
         at_ns += length_ns;
         edges.push(at_ns as f64 / 1e9);
     }

@@ -1,10 +1,11 @@
 //! The latencies of all rows on one logarithmic scale: from the shortest to the longest, with the median
 //! and where the 99th and the 99.9th percentile lie. Only where the terminal shows more than ASCII.
 
-use super::text::{Role, clean, pad, paint, width, wrap};
-use super::{Style, name_of};
-use crate::figures::{Figures, Latency, PERCENTILES};
+use super::name_of;
+use iodyno_measure::{Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, clean, pad, paint, width, wrap};
 use iodyno_units::human;
 
 /// More rows than this are a wall.
@@ -21,7 +22,7 @@ const KEY: &str = "─ shortest to median · ● p50 · ━ to p99 · ┅ to p99
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut rows: Vec<(String, Latency)> = Vec::new();
     for cell in &run.cells {
-        let figures = Figures::of(cell);
+        let figures = Summary::of(cell);
         let several = figures.kinds.len() > 1;
         for kind in figures.kinds {
             let name = clean(&name_of(run, &cell.key), NAME_COLUMNS_MAX, style);

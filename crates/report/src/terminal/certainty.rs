@@ -1,9 +1,9 @@
 //! How well the percentiles of a table are known: a table of their intervals under it.
 
-use super::Style;
-use super::table::{self, Column, Field};
-use super::text::{Role, clean, paint, wrap};
 use iodyno_measure::statistics::within::{COVERS, Within};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_units::human;
 
 /// A table of more lines is not followed by another of as many.
@@ -59,7 +59,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         ""
     };
     let text = format!("They cover {COVERS}.{short}");
-    lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)));
+    lines.extend(paragraph(&text, Role::Dim, style));
     lines
 }
 

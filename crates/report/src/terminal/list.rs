@@ -1,14 +1,14 @@
 //! The list of runs: one line each, oldest first, the newest where the eye is.
 
-use super::Style;
 use super::minutes;
-use super::table::{self, Column, Field};
-use super::text::{Role, clean, clean_path, cut, width};
 use super::verdicts::sign;
-use crate::figures::{headline, level_of};
+use crate::headline::{headline, level_of};
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, clean_path, cut, width};
 
 const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;

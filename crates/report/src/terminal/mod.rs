@@ -1,9 +1,7 @@
 //! Runs in a terminal: what people see when a run is over, the list of runs, and the line that
 //! lives while one goes on.
 //!
-//! Nothing here asks the terminal anything: the caller says how wide it is, whether it shows
-//! colours, and whether it shows more than ASCII. A name can be anything that somebody typed, so
-//! no text of a run reaches the terminal without [`text::clean`].
+//! A name can be any text that a user typed, so no text of a run reaches the terminal without [`text::clean`].
 
 mod bars;
 mod certainty;
@@ -14,44 +12,21 @@ mod repeated;
 mod required;
 mod results;
 mod spark;
-pub mod table;
 mod targets;
-pub mod text;
 mod verdicts;
 mod verification;
 
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::{CellKey, Threshold};
 use iodyno_notebook::{Run, Status};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{self, Role, clean, paint};
 use iodyno_units::human;
-use text::{Role, clean, paint};
 
 pub use list::list;
 pub use progress::{Progress, progress_line};
 pub(crate) use results::conditions;
 pub(crate) use verdicts::sign as level_sign;
-
-/// What the terminal can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// It shows colours (ANSI escape sequences).
-    pub color: bool,
-    /// Its width in columns; under 40 is taken for 40.
-    pub width: usize,
-    /// It shows more than ASCII.
-    pub unicode: bool,
-}
-
-impl Style {
-    fn columns(self) -> usize {
-        self.width.max(40)
-    }
-
-    /// Between the parts of a line.
-    fn dot(self) -> &'static str {
-        if self.unicode { " · " } else { " - " }
-    }
-}
 
 /// A whole run, for people, held against the thresholds that it was made with. Lines end with a line
 /// feed and have no blanks before it.

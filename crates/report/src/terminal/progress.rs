@@ -1,8 +1,8 @@
 //! The line that lives while a run goes on. Its fields keep their places from one moment to the
 //! next, so that only digits move.
 
-use super::Style;
-use super::text::{Role, clean, cut, pad, paint, width};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
 use iodyno_units::human;
 
 /// What the line says.

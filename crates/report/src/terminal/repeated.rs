@@ -1,11 +1,11 @@
 //! What the repeats of each cell say together.
 
-use super::Style;
-use super::table::{self, Column, Field};
-use super::text::{Role, clean, clean_path, paint, wrap};
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, clean_path, paragraph};
 use iodyno_units::{OpKind, human};
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
@@ -67,6 +67,6 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let text = format!(
         "together: the mean over the repeats with its interval, and the percentile of all their operations. It covers {COVERS}."
     );
-    lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)));
+    lines.extend(paragraph(&text, Role::Dim, style));
     lines
 }

@@ -1,11 +1,11 @@
 //! What was required, and whether it was held; what failed comes first.
 
-use super::Style;
-use super::text::{Role, clean, paint, wrap};
 use crate::thresholds::outcomes;
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::Outcome;
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, clean, hanging, paint};
 use iodyno_units::OpKind;
 
 /// Columns before the text.
@@ -25,10 +25,8 @@ pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<St
             (false, None, false) => ("x", "not shown", Role::Red),
         };
         let text = clean(&text(run, outcome), 1000, style);
-        for (i, line) in wrap(&text, style.columns() - INDENT).iter().enumerate() {
-            let head = if i == 0 { format!("{mark} {word:<11}") } else { " ".repeat(INDENT) };
-            lines.push(paint(&head, role, style) + line);
-        }
+        let head = paint(&format!("{mark} {word:<11}"), role, style);
+        lines.extend(hanging(&head, INDENT, &text, style));
     }
     lines
 }

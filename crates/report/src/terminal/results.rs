@@ -5,13 +5,14 @@
 //! columns that do not fit are left out, which is said.
 
 use super::certainty::{self, Known};
+use super::name_of;
 use super::spark;
-use super::table::{self, Column, Field};
-use super::text::{Role, clean, clean_path, paint, width, wrap};
-use super::{Style, name_of};
-use crate::figures::{Figures, KindFigures, Latency, PERCENTILES, is_about_bandwidth};
-use iodyno_measure::{Cell, CellKey};
+use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_measure::{Cell, CellKey, KindSummary, Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, clean_path, paint, paragraph, width};
 use iodyno_units::{OpKind, human};
 use std::borrow::Cow;
 
@@ -24,13 +25,13 @@ struct Row<'a> {
     cell: &'a Cell,
     /// Whether it is the first of its cell.
     is_first: bool,
-    kind: Option<&'a KindFigures>,
+    kind: Option<&'a KindSummary>,
     /// The service times of an open loop, without rates.
     is_service: bool,
 }
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
-    let figures: Vec<Figures> = run.cells.iter().map(Figures::of).collect();
+    let figures: Vec<Summary> = run.cells.iter().map(Summary::of).collect();
     let mut rows = Vec::new();
     for (cell, figures) in run.cells.iter().zip(&figures) {
         let first = rows.len();
@@ -62,7 +63,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
 pub(super) fn certainty(run: &Run, style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for cell in &run.cells {
-        for kind in Figures::of(cell).kinds {
+        for kind in Summary::with_intervals(cell).kinds {
             let on = if has_several_targets(run) {
                 format!(" on {}", clean_path(&cell.key.target, TARGET_COLUMNS_MAX, style))
             } else {
@@ -320,7 +321,7 @@ fn with_remark(
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
         let text = format!("no room here for {}", figures.join(", "));
-        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)));
+        lines.extend(paragraph(&text, Role::Dim, style));
     }
     lines
 }

@@ -1,6 +1,5 @@
 //! A cell's throughput over its intervals, in a few characters.
 
-use crate::figures::interval_lengths_ns;
 use iodyno_measure::{Cell, Interval};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -16,7 +15,7 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     let bytes: u64 = cell.series.iter().map(Interval::bytes).sum();
     let amounts: Vec<f64> =
         cell.series.iter().map(|i| if bytes > 0 { i.bytes() } else { i.ops() } as f64).collect();
-    let lengths: Vec<f64> = interval_lengths_ns(cell).map(|ns| ns.max(1) as f64).collect();
+    let lengths: Vec<f64> = cell.interval_lengths_ns().map(|ns| ns.max(1) as f64).collect();
     let count = columns.min(amounts.len());
     let rates: Vec<f64> = (0..count)
         .map(|i| {

@@ -1,11 +1,11 @@
 //! The verdicts in plain words, the gravest first; what holds for several cells is said once. And
 //! what took effect, told in the same way.
 
-use super::Style;
-use super::text::{Role, clean, paint, width, wrap};
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::{Cell, Level};
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width};
 
 /// Names that a group lists before it says how many more there are.
 const NAMES_MAX: usize = 3;
@@ -18,7 +18,6 @@ const FACT_COLUMNS_MAX: usize = 240;
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, false) {
-        let (mark, word, role) = sign(verdict.level, style);
         let mut text = clean(&verdict.text, TEXT_COLUMNS_MAX, style);
         if let Some(whose) = whose(run, &cells, style) {
             let own = if same_text { "" } else { ", each with its own numbers, such as" };
@@ -27,15 +26,16 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         if verdict.level != Level::Valid {
             text = format!("{text} ({})", clean(&verdict.code, 40, style));
         }
-        let head = format!("{mark} {word:<7}");
-        let indent = width(&head) + 2;
-        let wrapped = wrap(&text, style.columns().saturating_sub(indent));
-        for (i, line) in wrapped.iter().enumerate() {
-            let start = if i == 0 { paint(&head, role, style) } else { " ".repeat(width(&head)) };
-            lines.push(format!("{start}  {line}"));
-        }
+        lines.extend(line_of(verdict.level, &text, style));
     }
     lines
+}
+
+/// What a verdict says, beside the sign and the word of its level.
+pub(super) fn line_of(level: Level, text: &str, style: Style) -> Vec<String> {
+    let (mark, word, role) = sign(level, style);
+    let head = format!("{mark} {word:<7}");
+    hanging(&format!("{}  ", paint(&head, role, style)), width(&head) + 2, text, style)
 }
 
 /// What took effect, by the cells that it holds for.
@@ -65,10 +65,8 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
             _ => text,
         };
         let head = "in effect  ";
-        for (i, line) in wrap(&text, style.columns() - width(head)).iter().enumerate() {
-            let start = if i == 0 { head } else { "           " };
-            lines.push(paint(&format!("{start}{line}"), Role::Dim, style));
-        }
+        let facts = hanging(head, width(head), &text, style);
+        lines.extend(facts.iter().map(|line| paint(line, Role::Dim, style)));
     }
     lines
 }
@@ -103,7 +101,7 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     let of_target: Vec<usize> =
         (0..count).filter(|&i| run.cells[i].key.target == *target).collect();
     if of_target == cells && cells.len() > 1 {
-        let name = super::text::clean_path(target, 24, style);
+        let name = clean_path(target, 24, style);
         // The merged cells have a name that says all already.
         let is_merged = target.starts_with("all (");
         return Some(if is_merged { name } else { format!("all cells on {name}") });
@@ -113,11 +111,7 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
         let name = clean(&super::name_of(run, key), 28, style);
         let same = |c: &&Cell| c.key.name == key.name && c.key.repeat == key.repeat;
         let is_shared = run.cells.iter().filter(same).count() > 1;
-        if is_shared {
-            format!("{name} on {}", super::text::clean_path(&key.target, 24, style))
-        } else {
-            name
-        }
+        if is_shared { format!("{name} on {}", clean_path(&key.target, 24, style)) } else { name }
     };
     let shown = if cells.len() > NAMES_MAX + 1 { NAMES_MAX } else { cells.len() };
     let mut names: Vec<String> = cells[..shown].iter().map(name).collect();

@@ -1,11 +1,11 @@
 //! What the check of verifiable content found, as a table: shown for a pass over a whole target, and where
 //! something was wrong.
 
-use super::Style;
-use super::table::{self, Column, Field};
-use super::text::{Role, clean, clean_path};
 use iodyno_measure::{Cell, Verification};
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, clean_path};
 use iodyno_units::human;
 
 /// A row: what the blocks are, its colour, how many reads and different blocks, and the first offsets.

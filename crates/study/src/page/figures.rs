@@ -4,7 +4,7 @@ use super::{Measured, Overlay, quantity};
 use crate::error_strata::Spread;
 use crate::outcome::Outcome;
 use crate::series::{Axis as Along, Series as Line};
-use crate::study::Wanted;
+use crate::wanted::Wanted;
 use crate::{CellKey, Metric};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
@@ -179,11 +179,13 @@ fn measured(outcome: &Outcome<'_>, wanted: &Wanted, cell: &Measured) -> Option<f
     if !same || over_depths {
         return None;
     }
-    match wanted.metric? {
-        Metric::Iops | Metric::IopsSteady => Some(cell.iops),
-        Metric::Bandwidth => Some(cell.bytes_per_s),
-        Metric::LatencyMean => cell.mean_ns,
-        Metric::LatencyP99 => cell.p99_ns,
+    let metric = wanted.metric?;
+    match metric {
+        Metric::Iops
+        | Metric::IopsSteady
+        | Metric::Bandwidth
+        | Metric::LatencyMean
+        | Metric::LatencyP99 => cell.summary.get(metric.quantity()?),
         _ => None,
     }
 }

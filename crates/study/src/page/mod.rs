@@ -1,16 +1,18 @@
 //! A study as a document: each table and figure of the paper drawn with ours beside it, the differences
-//! coloured, and, where somebody has one, the measurement of a real device over it.
+//! coloured, and, where there is one, the measurement of a real device over it.
 
 mod figures;
 mod tables;
 
 use crate::Metric;
 use crate::error_strata::Spread;
-use crate::outcome::{Nearer, Outcome};
+use crate::outcome::Outcome;
 use crate::provenance::Provenance;
+use crate::row::Nearer;
 use crate::series::{Series as Line, series};
 use crate::unit::Dimension;
 use iodyno_emulate::describe::Source;
+use iodyno_measure::Summary;
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{Block, Document, Quantity, Section, Tone};
 use iodyno_units::human;
@@ -25,7 +27,7 @@ pub struct Overlay {
 }
 
 /// One cell of an [`Overlay`], with what decides where it belongs and what it gave.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Share of reads, 0 to 1.
     pub read: f64,
@@ -39,14 +41,8 @@ pub struct Measured {
     pub depth: u32,
     /// Targets that worked at once.
     pub targets: u32,
-    /// Operations a second.
-    pub iops: f64,
-    /// Bytes a second.
-    pub bytes_per_s: f64,
-    /// Mean latency, ns.
-    pub mean_ns: Option<f64>,
-    /// 99th percentile, ns.
-    pub p99_ns: Option<f64>,
+    /// What it gave.
+    pub summary: Summary,
 }
 
 /// The study as a document. `made_by` is program and version.

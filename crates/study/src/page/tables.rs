@@ -3,7 +3,8 @@
 use super::figures::{capital, ours};
 use super::quantity;
 use crate::error_strata::Stratum;
-use crate::outcome::{Nearer, Outcome};
+use crate::outcome::Outcome;
+use crate::row::Nearer;
 use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
 use iodyno_units::human;

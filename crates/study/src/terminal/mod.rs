@@ -1,41 +1,32 @@
 //! A study in a terminal, so that the paper can be laid beside it: its tables with the paper's columns,
 //! and under each printed figure ours, the error, and that of the null model.
-//!
-//! Nothing here asks the terminal anything: the caller says how wide it is, whether it shows
-//! colours, and whether it shows more than ASCII.
 
 mod number;
-mod table;
 
 use crate::error_strata::Stratum;
-use crate::outcome::{Nearer, Outcome};
+use crate::outcome::Outcome;
 use crate::provenance::Provenance;
+use crate::row::Nearer;
 use crate::series::{Axis, Series, series};
-use crate::study::Wanted;
+use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{self, Role, hanging, pad, paint, paragraph, wrap};
 use iodyno_units::human;
 use number::Scale;
-use table::{Column, Field, Role, clean, paint, wrap};
 
-/// What the terminal can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// It shows colours (ANSI escape sequences).
-    pub color: bool,
-    /// Its width in columns; under 60 is taken for 60.
-    pub width: usize,
-    /// It shows more than ASCII.
-    pub unicode: bool,
-}
+/// The narrowest terminal that a paper's tables are set for; a narrower one is taken for this.
+const COLUMNS_MIN: usize = 60;
 
-impl Style {
-    fn columns(self) -> usize {
-        self.width.max(60)
-    }
+/// A text of a file made harmless, as long as it is.
+fn clean(text: &str, style: Style) -> String {
+    text::clean(text, usize::MAX, style)
 }
 
 /// A study that was run, for people. Lines end with a line feed and have no blanks before it.
 pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
+    let style = Style { width: style.width.max(COLUMNS_MIN), ..style };
     let mut lines = head(outcome, style);
     let all = series(outcome.study);
     let mut rest = all.as_slice();
@@ -66,14 +57,14 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
         outcome.rate_error_max * 100.0,
         outcome.latency_error_max * 100.0
     );
-    lines.extend(dim(&simulated, style));
+    lines.extend(paragraph(&simulated, Role::Dim, style));
     if let (cells @ 1.., steady) = outcome.in_rounds {
         let rounds = format!(
             "{cells} cells were measured in rounds by SNIA's specification; {steady} were steady, after {} \
              rounds at the most",
             outcome.rounds_max
         );
-        lines.extend(dim(&rounds, style));
+        lines.extend(paragraph(&rounds, Role::Dim, style));
     }
     let mut out = String::new();
     for line in lines {
@@ -92,11 +83,7 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         String::new(),
     ];
     let mut note = |label: &str, text: &str| {
-        let wrapped = wrap(&clean(text, style), style.columns() - LABEL);
-        for (i, line) in wrapped.iter().enumerate() {
-            let label = if i == 0 { label } else { "" };
-            lines.push(format!("{label:<LABEL$}{line}"));
-        }
+        lines.extend(hanging(&pad(label, LABEL, false), LABEL, &clean(text, style), style));
     };
     for bench in &study.systems {
         let options =
@@ -159,21 +146,23 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     if first.axis == Axis::None && table.len() > 1 {
         return points(outcome, table, &title, &scale, style);
     }
-    let mut labels = Column::left(if first.axis == Axis::None { "" } else { "  " });
-    let mut kinds = Column::left("");
+    let mut labels = Column::new(if first.axis == Axis::None { "" } else { "  " }, 0);
+    let mut kinds = Column::new("", 0);
     let mut columns: Vec<Column> =
-        first.x.iter().map(|x| Column::new(&head_of(first, *x))).collect();
+        first.x.iter().map(|x| Column::decimals(head_of(first, *x))).collect();
     for series in table {
         for kind in kinds_of(outcome, series) {
-            labels.push(Field::text(&clean(&format!("  {}", series.label), style), Role::Plain));
-            kinds.push(Field::text(kind.name(), Role::Dim));
+            labels
+                .fields
+                .push(Field::Text(clean(&format!("  {}", series.label), style), Role::Plain));
+            kinds.fields.push(Field::Text(kind.name().to_owned(), Role::Dim));
             for (&row, column) in series.rows.iter().zip(&mut columns) {
-                column.push(kind.field(outcome, row, &scale));
+                column.fields.push(kind.field(outcome, row, &scale));
             }
         }
     }
-    let mut lines = dim(&title, style);
-    lines.extend(table::lines(&[labels, kinds], &columns, style));
+    let mut lines = paragraph(&title, Role::Dim, style);
+    lines.extend(table::lines_in_parts(&[labels, kinds], &columns, style));
     lines
 }
 
@@ -199,25 +188,22 @@ fn points(
         }
         common.insert(0, last);
     }
-    let mut labels = Column::left("");
-    let mut columns: Vec<Column> = kinds.iter().map(|kind| Column::new(kind.name())).collect();
+    let mut labels = Column::new("", 0);
+    let mut columns: Vec<Column> = kinds.iter().map(|kind| Column::decimals(kind.name())).collect();
     for (series, name) in table.iter().zip(names) {
         let Some(&row) = series.rows.first() else { continue };
-        labels.push(Field::text(&clean(&format!("  {}", name.join(" ")), style), Role::Plain));
+        labels
+            .fields
+            .push(Field::Text(clean(&format!("  {}", name.join(" ")), style), Role::Plain));
         for (kind, column) in kinds.iter().zip(&mut columns) {
-            column.push(kind.field(outcome, row, scale));
+            column.fields.push(kind.field(outcome, row, scale));
         }
     }
     let common = clean(&common.join(" "), style);
     let title = if common.is_empty() { title.to_owned() } else { format!("{title}: {common}") };
-    let mut lines = dim(&title, style);
-    lines.extend(table::lines(&[labels], &columns, style));
+    let mut lines = paragraph(&title, Role::Dim, style);
+    lines.extend(table::lines_in_parts(&[labels], &columns, style));
     lines
-}
-
-/// A text in the background, in lines that fit.
-fn dim(text: &str, style: Style) -> Vec<String> {
-    wrap(text, style.columns()).iter().map(|line| paint(line, Role::Dim, style)).collect()
 }
 
 fn head_of(series: &Series, x: f64) -> String {
@@ -258,12 +244,12 @@ impl Line {
             Self::Printed => printed.map(|figure| {
                 let role = if figure.is_flagged() { Role::Red } else { Role::Plain };
                 let flag = if figure.is_flagged() { "!" } else { "" };
-                Field::number(scale.printed(figure) + flag, role)
+                Field::decimal(&(scale.printed(figure) + flag), role)
             }),
             Self::Ours => row.ours.map(|ours| {
-                Field::number(scale.ours(ours, wanted.unit, printed) + mark(wanted), Role::Bold)
+                Field::decimal(&(scale.ours(ours, wanted.unit, printed) + mark(wanted)), Role::Bold)
             }),
-            Self::Error => row.score.map(|s| Field::number(percent(s.error), Role::Plain)),
+            Self::Error => row.score.map(|s| Field::decimal(&percent(s.error), Role::Plain)),
             Self::Outside => row.score.map(|s| {
                 let role = match row.nearer() {
                     _ if row.flagged => Role::Red,
@@ -271,12 +257,12 @@ impl Line {
                     Some(Nearer::Null) => Role::Yellow,
                     _ => Role::Plain,
                 };
-                Field::number(percent(s.outside), role)
+                Field::decimal(&percent(s.outside), role)
             }),
             Self::NullOutside => row
                 .null
                 .and_then(|null| null.score)
-                .map(|s| Field::number(percent(s.outside), Role::Dim)),
+                .map(|s| Field::decimal(&percent(s.outside), Role::Dim)),
         };
         field.unwrap_or(Field::Missing)
     }
@@ -326,9 +312,7 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             figure.value,
             mark(wanted)
         );
-        lines.extend(
-            wrap(&clean(&text, style), style.columns() - 2).iter().map(|l| format!("  {l}")),
-        );
+        lines.extend(hanging("  ", 2, &clean(&text, style), style));
     }
     lines
 }
@@ -346,8 +330,7 @@ fn flags(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             "{} {} {}, {value} {unit}: {}",
             key.system, key.workload, key.metric, figure.flag
         );
-        let wrapped = wrap(&clean(&text, style), style.columns() - 2);
-        lines.extend(wrapped.iter().map(|line| format!("  {line}")));
+        lines.extend(hanging("  ", 2, &clean(&text, style), style));
     }
     lines
 }
@@ -355,40 +338,41 @@ fn flags(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
 /// The errors by strata, under the name of each basis.
 fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
     let mut lines = vec![paint("Errors by strata, in %", Role::Bold, style)];
-    lines.extend(dim(
+    lines.extend(paragraph(
         "n: one device or several; in: figures within the print; sizes of errors: plain, the mean of \
          the part outside the print, and that of the null model",
+        Role::Dim,
         style,
     ));
-    let mut label = Column::left("");
+    let mut label = Column::new("", 0);
     let heads = ["n", "rows", "in", "mean", "median", "max", "outside", "null", "nearer"];
-    let mut columns = heads.map(Column::new);
+    let mut columns = heads.map(Column::decimals);
     let mut basis = None;
     for s in strata {
         if basis != Some(s.basis) {
             basis = Some(s.basis);
-            label.push(Field::text(s.basis.name(), Role::Bold));
+            label.fields.push(Field::Text(s.basis.name().to_owned(), Role::Bold));
             for column in &mut columns {
-                column.push(Field::Blank);
+                column.fields.push(Field::Empty);
             }
         }
         let text = format!("  {} {}", s.workload, s.metric);
-        label.push(Field::text(&clean(&text, style), Role::Plain));
+        label.fields.push(Field::Text(clean(&text, style), Role::Plain));
         let percent = |value: Option<f64>| match value {
-            Some(share) => Field::number(format!("{:.1}", share * 100.0), Role::Plain),
+            Some(share) => Field::decimal(&format!("{:.1}", share * 100.0), Role::Plain),
             None => Field::Missing,
         };
-        let count = |text: String| Field::number(text, Role::Plain);
+        let count = |text: &str| Field::decimal(text, Role::Plain);
         let equal = if s.equal > 0 { format!(", {} even", s.equal) } else { String::new() };
         let nearer = if s.with_null > 0 {
-            Field::text(&format!("{} of {}{equal}", s.better, s.with_null), Role::Plain)
+            Field::Text(format!("{} of {}{equal}", s.better, s.with_null), Role::Plain)
         } else {
             Field::Missing
         };
         let fields = [
-            count(if s.several_devices { "n" } else { "1" }.to_owned()),
-            count(s.rows.to_string()),
-            count(s.within.to_string()),
+            count(if s.several_devices { "n" } else { "1" }),
+            count(&s.rows.to_string()),
+            count(&s.within.to_string()),
             percent(s.error.mean),
             percent(s.error.median),
             percent(s.error.max),
@@ -397,9 +381,9 @@ fn strata(strata: &[Stratum], style: Style) -> Vec<String> {
             nearer,
         ];
         for (column, field) in columns.iter_mut().zip(fields) {
-            column.push(field);
+            column.fields.push(field);
         }
     }
-    lines.extend(table::lines(&[label], &columns, style));
+    lines.extend(table::lines_in_parts(&[label], &columns, style));
     lines
 }

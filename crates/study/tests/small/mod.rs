@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use iodyno_catalog::Problem;
+use iodyno_measure::Latency;
 use iodyno_study::{CellKey, Study, Taken, Wanted, load};
 use std::collections::BTreeMap;
 use std::fs;
@@ -157,13 +158,17 @@ pub(crate) fn taken(study: &Study, rule: impl Fn(&CellKey) -> Taken) -> BTreeMap
 
 /// A cell of this rate and latency.
 pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
+    let times = |n: f64| Some((n * mean_ns) as u64);
+    let latency = Latency {
+        percentiles_ns: [None, None, times(2.0), times(3.0), times(4.0), times(5.0)],
+        max_ns: times(6.0),
+        ..Latency::default()
+    };
     Taken {
         iops,
         bytes_per_s: iops * f64::from(key.block_bytes),
         mean_ns,
-        p99_ns: Some(2.0 * mean_ns),
-        tail_ns: [Some(3.0 * mean_ns), Some(4.0 * mean_ns), Some(5.0 * mean_ns)],
-        max_ns: 6.0 * mean_ns,
+        latency,
         rounds: None,
         iops_error: 0.002,
         mean_error: 0.001,

@@ -305,14 +305,6 @@ fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
     hottest
 }
 
-/// Page 80h of a SCSI device's vital product data: 4 bytes of header, then the serial number.
-pub(super) fn scsi_serial(disk: &BlockNode) -> Option<String> {
-    let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
-    let text = String::from_utf8_lossy(page.get(4..)?);
-    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 fn names(nodes: Vec<BlockNode>) -> Vec<String> {
     nodes.into_iter().map(|node| node.name).collect()
 }
@@ -344,7 +336,8 @@ impl BlockDevice {
             transport: transport(disk),
             model: first(&["device/model", "device/name"]),
             vendor: first(&["device/vendor"]).filter(|vendor| !vendor.starts_with("0x")),
-            serial: first(&["serial", "device/serial"]).or_else(|| scsi_serial(disk)),
+            serial: first(&["serial", "device/serial"])
+                .or_else(|| super::lasting::scsi_serial(disk)),
             wwid: first(&["wwid", "device/wwid"]),
             lasting_id: super::lasting::lasting_id(root, node),
             firmware: first(&["device/firmware_rev", "device/rev", "device/fwrev"]),

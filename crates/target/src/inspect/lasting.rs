@@ -7,9 +7,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::device::scsi_serial;
-use super::mounts::device_of_path;
 use super::topology::BlockNode;
+use super::topology::device_of_path;
 use crate::sysroot::SysRoot;
 
 /// Devices are followed so far; one that lies deeper has no identity.
@@ -70,4 +69,12 @@ fn is_unique(dm_uuid: &str) -> bool {
 /// Some devices have a serial number of zeroes alone.
 fn says_anything(id: &str) -> bool {
     id.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0')
+}
+
+/// Page 80h of a SCSI device's vital product data: 4 bytes of header, then the serial number.
+pub(super) fn scsi_serial(disk: &BlockNode) -> Option<String> {
+    let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
+    let text = String::from_utf8_lossy(page.get(4..)?);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!text.is_empty()).then(|| text.to_owned())
 }

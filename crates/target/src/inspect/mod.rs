@@ -12,6 +12,8 @@ mod lasting;
 pub(crate) mod mounts;
 mod nbd;
 pub(crate) mod path;
+mod scratch_size;
+pub(crate) mod stack;
 pub(crate) mod topology;
 
 use std::fs::{self, File, Metadata};
@@ -32,13 +34,13 @@ pub use nbd::NbdExport;
 
 use crate::aligned::AlignedBuf;
 use crate::blank::{self, Depth, Sampled};
-use crate::error::TargetError;
+use crate::error::{TargetError, errno_of};
 use crate::machine;
 use crate::marker::Marker;
 use crate::name::{Direct, TargetName};
 use crate::signature::{self, Content};
-use crate::stack::{self, End, Stack};
 use crate::sysroot::{DevNo, SysRoot};
+use stack::{End, Stack};
 
 /// What kind of thing a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -254,10 +256,6 @@ fn look(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
             Err(error) => Err(TargetError::from_errno("look at it", path, errno_of(&error))),
         },
     }
-}
-
-pub(crate) fn errno_of(error: &io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
 fn text(path: &Path) -> String {

@@ -4,10 +4,9 @@
 //! alias or another namespace's. Which devices a target's device shares data with is
 //! [`topology`](super::topology)'s question.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::topology::BlockNode;
+use super::topology::{BlockNode, device_of_path};
 use crate::sysroot::{DevNo, SysRoot};
 
 /// One line of mountinfo.
@@ -81,19 +80,6 @@ pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
     let text = root.read("proc/swaps").unwrap_or_default();
     let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     paths.map(|path| Swap { path: unescape(path) }).collect()
-}
-
-/// The block device that a path such as `/dev/sdb2` names: by its node where there is one, else by
-/// the kernel's name.
-pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
-    let relative = path.strip_prefix('/')?;
-    if let Ok(meta) = std::fs::metadata(root.path(relative))
-        && rustix::fs::FileType::from_raw_mode(meta.mode()).is_block_device()
-    {
-        return Some(DevNo::from_packed(meta.rdev()));
-    }
-    let name = path.strip_prefix("/dev/")?;
-    BlockNode::by_name(root, &name.replace('/', "!")).map(|node| node.dev)
 }
 
 impl Mount {

@@ -10,13 +10,14 @@ use iodyno_units::human;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::scratch_size;
 use super::topology::{self, BlockNode};
 use super::{
-    BlockDevice, Capabilities, Identity, Inspection, Kind, capacity_bytes, errno_of, extents,
-    file_system, probe_content, sample_content, text,
+    BlockDevice, Capabilities, Identity, Inspection, Kind, capacity_bytes, extents, file_system,
+    probe_content, sample_content, text,
 };
 use crate::blank::Depth;
-use crate::error::TargetError;
+use crate::error::{TargetError, errno_of};
 use crate::name::TargetName;
 use crate::sysroot::{DevNo, SysRoot};
 use crate::{machine, marker};
@@ -45,7 +46,7 @@ pub(super) fn scratch(
     inspection.canonical_path = Some(text(&canonical));
     on_file_system(&mut inspection, &canonical, root)?;
     let chosen =
-        crate::scratch::size(&inspection, size_bytes, machine::memory_available_bytes(root))?;
+        scratch_size::size(&inspection, size_bytes, machine::memory_available_bytes(root))?;
     inspection.size_bytes = Some(chosen);
     Ok(inspection)
 }
@@ -83,7 +84,7 @@ pub(super) fn missing(
             text(path)
         )));
     };
-    crate::scratch::check_room(&inspection, size_bytes, machine::memory_available_bytes(root))?;
+    scratch_size::check_room(&inspection, size_bytes, machine::memory_available_bytes(root))?;
     inspection.size_bytes = Some(size_bytes);
     Ok(inspection)
 }

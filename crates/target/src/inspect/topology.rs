@@ -4,9 +4,9 @@
 //! Only sysfs is read. What the relations mean for safety is the guard's to say.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::mounts::device_of_path;
 use crate::sysroot::{self, DevNo, SysRoot};
 
 /// A block device, or a partition of one, as sysfs has it.
@@ -160,6 +160,19 @@ pub(crate) fn loop_devices(root: &SysRoot) -> Vec<(BlockNode, String)> {
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
     let loops = nodes.filter(BlockNode::is_loop);
     loops.filter_map(|node| node.attr("loop/backing_file").map(|file| (node, file))).collect()
+}
+
+/// The block device that a path such as `/dev/sdb2` names: by its node where there is one, else by
+/// the kernel's name.
+pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
+    let relative = path.strip_prefix('/')?;
+    if let Ok(meta) = std::fs::metadata(root.path(relative))
+        && rustix::fs::FileType::from_raw_mode(meta.mode()).is_block_device()
+    {
+        return Some(DevNo::from_packed(meta.rdev()));
+    }
+    let name = path.strip_prefix("/dev/")?;
+    BlockNode::by_name(root, &name.replace('/', "!")).map(|node| node.dev)
 }
 
 /// What is built directly on this device: its holders, and the loop devices whose blocks lie in it.

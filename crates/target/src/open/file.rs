@@ -13,7 +13,7 @@ use super::{
     Access, LayOut, OpenOptions, Opened, Ready, Undo, check_identity, direct, flags, look_again,
     opened, verb,
 };
-use crate::error::{Refusal, RefusalCode, TargetError};
+use crate::error::{Refusal, RefusalCode, TargetError, errno_of};
 use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection};
 use crate::marker::{self, Marker};
@@ -169,9 +169,8 @@ pub(super) fn create(
         marker::write(&fd, &path, Marker::Making(to_bytes))
             .map_err(|errno| TargetError::from_errno("mark it as made by iodyno", &path, errno))?;
         inspection.marker = Some(Marker::Making(to_bytes));
-        let meta = fs::symlink_metadata(&path).map_err(|error| {
-            TargetError::from_errno("look at it", &path, inspect::errno_of(&error))
-        })?;
+        let meta = fs::symlink_metadata(&path)
+            .map_err(|error| TargetError::from_errno("look at it", &path, errno_of(&error)))?;
         inspection.identity = Some(Identity::of(&meta));
         Ok((cache, wanted_bytes, to_bytes))
     })();

@@ -15,7 +15,8 @@ use iodyno_units::rng::{RngCore as _, below, stream};
 use super::Verified;
 use crate::aligned::AlignedBuf;
 use crate::blank::PURGE_PROOF as MAGIC;
-use crate::inspect::{self, Kind};
+use crate::error::errno_of;
+use crate::inspect::Kind;
 use crate::ioctl;
 use crate::open::Opened;
 
@@ -67,11 +68,11 @@ pub(super) struct ExportBlocks<'a>(pub(super) &'a mut Blocking);
 
 impl Blocks for ExportBlocks<'_> {
     fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno> {
-        self.0.write(at_bytes, from, CmdFlags::NONE).map_err(|error| inspect::errno_of(&error))
+        self.0.write(at_bytes, from, CmdFlags::NONE).map_err(|error| errno_of(&error))
     }
 
     fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno> {
-        self.0.read(at_bytes, to).map_err(|error| inspect::errno_of(&error))
+        self.0.read(at_bytes, to).map_err(|error| errno_of(&error))
     }
 
     fn settle(&mut self) {

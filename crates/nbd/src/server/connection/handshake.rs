@@ -1,7 +1,7 @@
 //! Negotiation: plain blocking steps under a deadline, up to an export that is open and agreed.
 
 use super::{Connection, End, Pipe};
-use crate::export::{Peer, Session};
+use crate::server::export::{Peer, Session};
 use crate::syscalls;
 use crate::wire::{Handshake, Negotiated, Refusal, Step, TlsPolicy, WINDOW_BYTES};
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::transmission::{LOOK_AGAIN, Work};
 use super::{Connection, End, Pipe};
-use crate::server::deferred_reply::{Link, counted_bytes};
+use crate::server::link::{Link, counted_bytes};
 use crate::syscalls;
 use crate::wire::Command;
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 //! straight to their place where the session has one.
 
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
-use crate::export::{Io, Session};
 use crate::server::counters::Tally;
-use crate::server::deferred_reply::{self, Link};
+use crate::server::export::{Io, Session};
+use crate::server::link::{self, Link};
 use crate::server::send_queue::Outgoing;
 use crate::syscalls::{self, Span};
 use crate::wire::{
@@ -415,7 +415,7 @@ impl Connection<'_> {
         let sent = self.send_bytes(&queued, None);
         self.start.link.sent(queued.len());
         queued.clear();
-        deferred_reply::trim(&mut queued);
+        link::trim(&mut queued);
         self.queued = queued;
         sent
     }
@@ -495,7 +495,7 @@ enum Watch {
 /// See [`Connection::watch_answer`].
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// [`Link::sends`](crate::server::deferred_reply::Link::sends) as it was.
+    /// [`Link::sends`](crate::server::link::Link::sends) as it was.
     sends: usize,
     state: Watch,
 }

@@ -1,11 +1,11 @@
 //! A grid for people: over two axes as matrices of rates and of latencies, else a line a point.
 
-use crate::figures::is_about_bandwidth;
-use crate::terminal::Style;
-use crate::terminal::table::{self, Column, Field};
-use crate::terminal::text::{Role, clean, paint};
 use iodyno_measure::Level;
+use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_method::findings::{NINES, Row, Table};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, paint};
 use iodyno_units::{human, parse_size};
 
 /// Values that an axis of a matrix may have to fit beside one another.

@@ -4,10 +4,8 @@
 mod grid;
 mod series;
 
-use super::Style;
 use super::certainty::{self, Known};
-use super::text::{Role, clean, paint, width, wrap};
-use super::verdicts::sign;
+use super::verdicts;
 use crate::run_verdict::RunVerdict;
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::Level;
@@ -19,6 +17,8 @@ use iodyno_method::findings::{
     SweepFinding,
 };
 use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, clean, paint, paragraph, wrap};
 use iodyno_units::human;
 
 /// Columns of a name in a line.
@@ -56,11 +56,11 @@ fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
         let label = if findings.standard.is_some() { "NON-CONFORMANT" } else { "changed" };
         let text = format!("{label}: {}", findings.deviations.join("; "));
         let text = clean(&text, 1000, style);
-        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
+        lines.extend(paragraph(&text, Role::Yellow, style));
     }
     if !findings.complete {
         let text = format!("not finished: {}", crate::method::how_to_finish(run));
-        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
+        lines.extend(paragraph(&text, Role::Yellow, style));
     }
     lines
 }
@@ -76,7 +76,7 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
             // What an error says to a terminal may have several lines.
             let words: Vec<&str> = words.split_whitespace().collect();
             let text = clean(&format!("{name}: {}", words.join(" ")), 400, style);
-            wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Dim, style)).collect()
+            paragraph(&text, Role::Dim, style)
         }
         Showed::Sweep(sweep) => titled(&name, sweep_lines(&stage.name, sweep, style), style),
         Showed::Rounds(rounds) => titled(&name, rounds_lines(&stage.name, rounds, style), style),
@@ -142,7 +142,7 @@ fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         }
     };
     let text = clean(&text, 500, style);
-    wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Green, style)).collect()
+    paragraph(&text, Role::Green, style)
 }
 
 /// Why no point is under the ceilings: the least demand is over one, or its figures can't tell.
@@ -299,7 +299,7 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
         .replace("is drifts", "drifts")
         .replace("is swings", "swings")
         .replace("is measured", "was measured");
-    wrap(&text, style.columns()).iter().map(|l| paint(l, role, style)).collect()
+    paragraph(&text, role, style)
 }
 
 /// Operating points of several targets, each at its own: the confidence levels side by side.
@@ -403,14 +403,5 @@ pub(super) fn verdicts(run: &Run, standing: &RunVerdict, style: Style) -> Vec<St
 }
 
 fn verdict_lines(level: Level, text: &str, style: Style) -> Vec<String> {
-    let (mark, word, role) = sign(level, style);
-    let head = format!("{mark} {word:<7}");
-    let indent = width(&head) + 2;
-    let text = clean(text, 1000, style);
-    let wrapped = wrap(&text, style.columns().saturating_sub(indent));
-    let lines = wrapped.iter().enumerate().map(|(i, line)| {
-        let start = if i == 0 { paint(&head, role, style) } else { " ".repeat(width(&head)) };
-        format!("{start}  {line}")
-    });
-    lines.collect()
+    verdicts::line_of(level, &clean(text, 1000, style), style)
 }

@@ -1,11 +1,11 @@
 //! A series for people: how it began, how it ended, and its course as a line of bars.
 
 use super::grid;
-use crate::terminal::Style;
 use crate::terminal::spark;
-use crate::terminal::text::{Role, paint, wrap};
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_method::findings::SeriesFinding;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, paint, paragraph, wrap};
 use iodyno_units::human;
 
 pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
@@ -52,7 +52,7 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
             human::duration_ns((series.stalls.longest_s * 1e9) as u64),
             human::duration_ns((series.stalls.interval_s * 1e9) as u64)
         );
-        lines.extend(wrap(&text, style.columns()).iter().map(|l| paint(l, Role::Yellow, style)));
+        lines.extend(paragraph(&text, Role::Yellow, style));
     }
     if n > 1 && style.unicode {
         let iops: Vec<f64> = series.samples.iter().map(|s| s.iops).collect();

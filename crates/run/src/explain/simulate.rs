@@ -2,12 +2,12 @@
 
 use super::account::{KindAccount, Share, kinds, shares};
 use super::limit::{Limit, limit};
-use crate::failure::Failure;
+use crate::{Emulated, RunError};
 use iodyno_drive::{CellPlan, Modelled, TargetPlan, Unobserved, drive_model};
 use iodyno_emulate::System;
 use iodyno_emulate::flash::Counts;
 use iodyno_emulate::spec::{Attach, Kind};
-use iodyno_run::{Emulated, RunError};
+use iodyno_measure::Summary;
 use iodyno_workload::{ArrivalKind, CellSpec, EmulationOptions, Spec};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
@@ -17,32 +17,43 @@ const S: u64 = 1_000_000_000;
 
 /// What a cell came to, over all its volumes.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub struct ExplainedCell {
+    /// Name of its workload.
     pub name: String,
     /// In which state the cell found its devices, in words.
     pub state: String,
+    /// How many work at once.
     pub volumes: usize,
     /// Of each volume.
     pub threads: u32,
+    /// Outstanding I/Os of each thread.
     pub depth: u32,
+    /// The block size with the largest share, bytes.
     pub block_bytes: u32,
+    /// The measured window, ns.
     pub window_ns: u64,
+    /// Operations a second.
     pub iops: f64,
+    /// Bytes read and written a second.
     pub bytes_per_s: f64,
+    /// Those that did anything.
     pub kinds: Vec<KindAccount>,
     /// The busiest first.
     pub shares: Vec<Share>,
+    /// What keeps it from going faster.
     pub limit: Limit,
     /// Of all flash devices in the window.
     pub counts: Option<Counts>,
+    /// Events of the simulation for one I/O.
     pub events_per_io: f64,
     /// CPU time of the simulation; of this machine, and another one each time.
     pub ns_per_event: f64,
+    /// I/Os simulated in a second of CPU time.
     pub ios_per_cpu_s: f64,
 }
 
 /// The cells that a device is explained by where no workload is named: one worker each.
-pub(super) fn predictions() -> Vec<(&'static str, Spec)> {
+pub fn predictions() -> Vec<(&'static str, Spec)> {
     let random = |mix: &str, depth: u32| {
         format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
     };
@@ -81,18 +92,18 @@ fn times_ns(system: &System) -> (u64, u64) {
 }
 
 /// Runs a workload on all volumes of the system.
-pub(super) fn simulate(
+pub fn simulate(
     emulated: &Emulated,
     target: &str,
     name: &str,
     spec: Spec,
-) -> Result<Cell, Failure> {
+) -> Result<ExplainedCell, RunError> {
     let system = emulated.before(&spec, &EmulationOptions::default());
     let (ramp_ns, time_ns) = times_ns(&system);
     let spec = spec
         .with_ramp(ramp_ns)
         .and_then(|spec| spec.with_time(time_ns))
-        .map_err(|why| Failure::input(format!("{name}: {why}")))?;
+        .map_err(|why| RunError::Impossible(format!("{name}: {why}")))?;
     let mut states = emulated.states(&spec);
     let targets = (0..).zip(&emulated.volumes);
     let targets = targets.map(|(n, volume)| TargetPlan::model(volume.name.clone(), &system, n));
@@ -100,20 +111,19 @@ pub(super) fn simulate(
     target.clone_into(&mut cell.workload);
     (cell.interval_ns, cell.errors_max) = (Some(time_ns), u64::MAX);
     let plan = CellPlan::new(cell, targets.collect());
-    let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
-        .map_err(|e| Failure::from(RunError::Drive(e)))?;
+    let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)?;
     states.dedup();
     Ok(account(&spec, &system, &modelled, name, states.join("; ")))
 }
 
 /// Puts the volumes' cells and usage together.
-fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String) -> Cell {
+fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String) -> ExplainedCell {
     let mut all = m.cells[0].clone();
     for cell in &m.cells[1..] {
         all.merge(cell);
     }
-    let total = all.total();
-    let iops = all.per_second(total.ops() as f64);
+    let summary = Summary::of(&all);
+    let (iops, bytes_per_s) = (summary.iops, summary.bytes_per_s);
     let counts = m.usage.volumes.iter().filter_map(|v| v.counts).reduce(|a, b| a.plus(&b));
     let shares = shares(system, &m.usage, iops);
     let offered_iops = match spec.arrivals() {
@@ -123,9 +133,9 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
     let queue_max = system.devices().filter_map(|d| queue_max(&d.device.kind)).min();
     let outstanding = u64::from(spec.threads()) * u64::from(spec.depth());
     let limit = limit(&shares, iops, all.oio_mean(), offered_iops, queue_max, outstanding);
-    let ios = total.ops().max(1) as f64;
+    let ios = summary.ops.max(1) as f64;
     let cpu_ns = m.cpu_ns.max(1) as f64;
-    Cell {
+    ExplainedCell {
         name: name.to_owned(),
         state,
         volumes: m.cells.len(),
@@ -134,8 +144,8 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
         block_bytes: all.key.block_bytes(),
         window_ns: all.window_ns,
         iops,
-        bytes_per_s: all.per_second(total.bytes() as f64),
-        kinds: kinds(&all, &m.usage),
+        bytes_per_s,
+        kinds: kinds(summary, &m.usage),
         shares,
         limit,
         counts,
@@ -157,9 +167,9 @@ fn queue_max(kind: &Kind) -> Option<u32> {
     }
 }
 
-impl Cell {
+impl ExplainedCell {
     /// As a document. CPU time is not in it: the same cell is the same document.
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let flash = self.counts.map(|c| {
             json!({
                 "write_amplification": c.write_amplification(),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use iodyno_nbd::client::{Address, Uri};
 
 use super::{End, Layer, LayerKind, Lowest, Stack};
-use crate::inspect::mounts::{self, Mount, device_of_path};
-use crate::inspect::topology::BlockNode;
+use crate::inspect::mounts::{self, Mount};
+use crate::inspect::topology::{BlockNode, device_of_path};
 use crate::inspect::{FileSystem, Inspection, Kind, file_system};
 use crate::name::TargetName;
 use crate::sysroot::{DevNo, SysRoot};

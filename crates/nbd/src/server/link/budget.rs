@@ -1,18 +1,18 @@
 //! Memory of all connections together: payloads that arrive, requests that wait to be answered, and replies that
 //! wait to be sent.
 //!
-//! Each connection has a share of its own ([`Limits::own_bytes`](super::Limits::own_bytes)), of which nothing is
+//! Each connection has a share of its own ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), of which nothing is
 //! counted here: small requests never wait for another connection. What goes beyond it is a *grant* from one
 //! budget. Where the budget is spent, a connection reads no further request until there is some; those that wait
 //! are served in their order. So two connections never wait for each other: one that waits still sends what it
 //! owes its client, and a grant shrinks as answers are taken.
 //!
 //! A client that takes nothing would keep its grant for ever. While connections wait, one that holds a grant and whose
-//! client has taken and sent less than a step for [`Limits::stall`](super::Limits::stall) is ended. A connection
+//! client has taken and sent less than a step for [`Limits::stall`](crate::server::Limits::stall) is ended. A connection
 //! without a grant counts nothing for that, and takes no lock.
 
-use super::Limits;
-use super::deferred_reply::Link;
+use super::Link;
+use crate::server::Limits;
 use crate::syscalls::Waker;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

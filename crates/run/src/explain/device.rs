@@ -9,14 +9,16 @@ use serde_json::{Value, json};
 
 /// A device, and what follows from its parameters.
 #[derive(Debug)]
-pub(super) struct Described {
+pub struct Described {
+    /// Its parameters, each with its source.
     pub device: DescribedDevice,
-    /// Of flash.
+    /// How long its flash lasts.
     pub outlook: Option<Outlook>,
 }
 
 impl Described {
-    pub(super) fn new(device: DescribedDevice) -> Self {
+    /// Of a device.
+    pub fn new(device: DescribedDevice) -> Self {
         let outlook = match &device.device.kind {
             Kind::Flash(flash) => Some(outlook(flash)),
             Kind::Disk(_) | Kind::Memory(_) => None,
@@ -29,7 +31,7 @@ impl Described {
     }
 
     /// The family and what is particular about this one.
-    pub(super) fn kind_in_words(&self) -> String {
+    fn kind_in_words(&self) -> String {
         match self.kind() {
             Kind::Flash(flash) => match flash.attach {
                 Attach::MemoryChannel { .. } => "flash in a memory slot, behind a driver thread",
@@ -50,7 +52,7 @@ impl Described {
     }
 
     /// What survives a power cut, whether all that was acknowledged does, and the sentence.
-    pub(super) fn power_cut(&self) -> (bool, String) {
+    fn power_cut(&self) -> (bool, String) {
         let size = human::size;
         match self.kind() {
             Kind::Flash(f) if f.buffer.protected => (
@@ -85,7 +87,7 @@ impl Described {
     }
 
     /// What the device is, line by line, with a label each.
-    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
         let capacity_bytes = self.device.device.capacity_bytes();
         let mut lines = vec![
             ("kind", self.kind_in_words()),
@@ -137,7 +139,7 @@ impl Described {
     }
 
     /// As a document.
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let parameter = |p: &iodyno_emulate::describe::Parameter| json!({ "key": p.key, "value": p.text, "source": p.from.name(), "why": p.why });
         let sources: serde_json::Map<String, Value> = count_by_source(&self.device.parameters)
             .into_iter()

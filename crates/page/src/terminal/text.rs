@@ -1,7 +1,8 @@
-//! Text that fits a terminal: made harmless, measured in columns, cut, wrapped, painted.
+//! Text that fits a terminal: made harmless, measured in columns, cut, wrapped, indented, painted.
 
 use super::Style;
-use iodyno_units::text::{is_hidden, is_right_to_left};
+use iodyno_units::text::{is_hidden, isolated};
+use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What a piece of text is, which decides its colour.
@@ -40,7 +41,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// A text of a run, made harmless and cut to `max` columns: control and invisible characters are
+/// Foreign text made harmless and cut to `max` columns: control and invisible characters are
 /// escaped, right-to-left text is isolated so that it can't reorder what stands beside it, and
 /// what the terminal can't show is written in ASCII.
 pub fn clean(text: &str, max: usize, style: Style) -> String {
@@ -57,8 +58,7 @@ pub fn clean(text: &str, max: usize, style: Style) -> String {
             }
         }
     }
-    let out = cut(&out, max, style);
-    if out.chars().any(is_right_to_left) { format!("\u{2068}{out}\u{2069}") } else { out }
+    isolated(cut(&out, max, style))
 }
 
 /// As [`clean`], but keeps the end of the text, which tells more of a path.
@@ -79,8 +79,7 @@ pub fn clean_path(text: &str, max: usize, style: Style) -> String {
         kept.push(c);
     }
     let end: String = kept.into_iter().rev().collect();
-    let out = format!("{mark}{end}");
-    if out.chars().any(is_right_to_left) { format!("\u{2068}{out}\u{2069}") } else { out }
+    isolated(format!("{mark}{end}"))
 }
 
 fn ellipsis(style: Style) -> &'static str {
@@ -122,6 +121,21 @@ fn ascii(c: char) -> Option<&'static str> {
     })
 }
 
+/// Text of our own, which may be painted, with its signs in ASCII where the terminal shows no more.
+pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
+    if style.unicode || text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match ascii(c) {
+            Some(word) => out.push_str(word),
+            None => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// `text` padded to `columns`, on its right or on its left.
 pub fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
     let blanks = " ".repeat(columns.saturating_sub(width(text)));
@@ -153,6 +167,24 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A line: foreign text, made harmless, behind a label that takes `columns`.
+pub fn labelled(label: &str, columns: usize, value: &str, style: Style) -> String {
+    format!("  {} {}\n", pad(label, columns, false), clean(value, usize::MAX, style))
+}
+
+/// A text in one role, in lines that fit the terminal.
+pub fn paragraph(text: &str, role: Role, style: Style) -> Vec<String> {
+    wrap(text, style.columns()).iter().map(|line| paint(line, role, style)).collect()
+}
+
+/// A text beside its `start`, in lines that fit the terminal: those after the first are indented by the
+/// `columns` that `start`, which may be painted, takes.
+pub fn hanging(start: &str, columns: usize, text: &str, style: Style) -> Vec<String> {
+    let indent = " ".repeat(columns);
+    let lines = wrap(text, style.columns().saturating_sub(columns)).into_iter().enumerate();
+    lines.map(|(i, line)| if i == 0 { start } else { &indent }.to_owned() + &line).collect()
 }
 
 #[cfg(test)]

@@ -3,18 +3,15 @@
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{Of, Phase, Snapshot};
-use iodyno_measure::Cell;
+use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
 /// One kind of operation.
 #[derive(Debug)]
-pub(super) struct KindAccount {
-    pub kind: OpKind,
-    pub iops: f64,
-    pub bytes_per_s: f64,
-    pub mean_ns: Option<f64>,
-    pub p99_ns: Option<u64>,
+pub struct KindAccount {
+    /// Rates and times.
+    pub summary: KindSummary,
     /// Where the time goes, in the order in which it does; those that take none left out.
     pub phases: Vec<PhaseAccount>,
     /// Flash pages of one read, side by side; None where the phases are of the whole I/O.
@@ -25,7 +22,8 @@ pub(super) struct KindAccount {
 
 /// One phase of one kind.
 #[derive(Debug)]
-pub(super) struct PhaseAccount {
+pub struct PhaseAccount {
+    /// What happens in it.
     pub name: &'static str,
     /// Average of one I/O, or of one of its pages, ns.
     pub mean_ns: f64,
@@ -34,12 +32,23 @@ pub(super) struct PhaseAccount {
 }
 
 impl KindAccount {
+    /// Mean service time, ns.
+    pub fn mean_ns(&self) -> Option<f64> {
+        self.summary.service_time().mean_ns
+    }
+
+    /// 99th percentile of the service time, ns; None where the samples do not support it.
+    pub fn p99_ns(&self) -> Option<f64> {
+        self.summary.service_time().get(Quantity::Quantile(0.99))
+    }
+
     /// All phases of an I/O, or of one page on its way.
-    pub(super) fn phases_ns(&self) -> f64 {
+    pub fn phases_ns(&self) -> f64 {
         self.phases.iter().map(|p| p.mean_ns).sum()
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// As a document.
+    pub fn json(&self) -> Value {
         let phase = |p: &PhaseAccount| {
             json!({
                 "name": p.name,
@@ -48,22 +57,22 @@ impl KindAccount {
             })
         };
         json!({
-            "kind": self.kind.name(),
-            "iops": self.iops,
-            "bytes_per_s": self.bytes_per_s,
-            "mean_ns": self.mean_ns,
-            "p99_ns": self.p99_ns,
+            "kind": self.summary.kind.name(),
+            "iops": self.summary.iops,
+            "bytes_per_s": self.summary.bytes_per_s,
+            "mean_ns": self.mean_ns(),
+            "p99_ns": self.p99_ns().map(|ns| ns as u64),
             "pages": self.pages,
             "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
         })
     }
 }
 
-/// The kinds that did anything; only reads and writes have phases.
-pub(super) fn kinds(cell: &Cell, usage: &Snapshot) -> Vec<KindAccount> {
-    let total = cell.total();
+/// The kinds of a cell that did anything; only reads and writes have phases.
+pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     let phases = summed(usage);
-    let account = |(kind, stats): (OpKind, &iodyno_measure::ClassStats)| {
+    let account = |summary: KindSummary| {
+        let kind = summary.kind;
         let is_of = |of| match kind {
             OpKind::Read => matches!(of, Of::Read | Of::PageRead),
             OpKind::Write => of == Of::Write,
@@ -82,24 +91,15 @@ pub(super) fn kinds(cell: &Cell, usage: &Snapshot) -> Vec<KindAccount> {
                 of_page: p.of == Of::PageRead,
             })
             .collect();
-        let mean_ns = stats.service.mean_ns();
+        let mean_ns = summary.service_time().mean_ns;
         let phases_ns: f64 = phases.iter().map(|p| p.mean_ns).sum();
         let beyond_ns = match mean_ns {
             Some(mean_ns) if pages.is_none() && phases_ns > 0.0 => mean_ns - phases_ns,
             _ => 0.0,
         };
-        KindAccount {
-            kind,
-            iops: cell.per_second(stats.ops() as f64),
-            bytes_per_s: cell.per_second(stats.bytes as f64),
-            mean_ns,
-            p99_ns: stats.service.supported_quantile_ns(0.99),
-            phases,
-            pages,
-            beyond_ns,
-        }
+        KindAccount { summary, phases, pages, beyond_ns }
     };
-    total.iter().filter(|(_, stats)| !stats.is_empty()).map(account).collect()
+    cell.kinds.into_iter().map(account).collect()
 }
 
 /// The phases of all volumes together.
@@ -119,7 +119,7 @@ fn summed(usage: &Snapshot) -> Vec<Phase> {
 
 /// How busy a resource was.
 #[derive(Clone, Debug)]
-pub(super) struct Share {
+pub struct Share {
     /// Of several like it; where devices differ, with the device.
     pub name: String,
     /// The host's, not a device's.
@@ -135,7 +135,8 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn json(&self) -> Value {
+    /// As a document.
+    pub fn json(&self) -> Value {
         json!({
             "name": self.name,
             "of": if self.of_host { "host" } else { "device" },

@@ -13,7 +13,7 @@ const SATURATED: f64 = 0.9;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) enum Limit {
+pub enum Limit {
     /// A resource is saturated.
     Resource(Share),
     /// Nothing is: the schedule asks for no more.
@@ -77,7 +77,7 @@ pub(super) fn limit(
 
 impl Limit {
     /// As a document.
-    pub(super) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         match self {
             Self::Resource(share) => json!({
                 "kind": "resource",
@@ -100,7 +100,7 @@ impl Limit {
     }
 
     /// In a few words, for a table.
-    pub(super) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let busy = |s: &Share| format!("{}, {}", s.name, percent(s.busy));
         let beside = |busiest: &Option<Share>| {
             busiest.as_ref().map_or(String::new(), |b| format!(" ({})", busy(b)))
@@ -114,11 +114,7 @@ impl Limit {
     }
 
     /// In one sentence; `rate` writes operations a second as the cell has them.
-    pub(super) fn sentence(
-        &self,
-        rate: &dyn Fn(f64) -> String,
-        time: &dyn Fn(f64) -> String,
-    ) -> String {
+    pub fn sentence(&self, rate: &dyn Fn(f64) -> String, time: &dyn Fn(f64) -> String) -> String {
         let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
         let busiest = |s: &Option<Share>| match s {
             Some(s) => format!(
@@ -159,7 +155,7 @@ impl Limit {
 }
 
 /// `93 %`, `0.4 %`.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 9.95 || percent == 0.0 {
         format!("{percent:.0} %")

@@ -1,0 +1,232 @@
+//! Gathers what workers measured into cells, one for each target: intervals while they run, their reports at
+//! the end.
+
+use crate::engine::{EngineKind, Medium};
+use crate::plan::{
+    CellPlan, DriveError, Observer, Progress, TargetPlan, active_range, blocks, offered_iops,
+};
+use crate::recorder::IntervalMessage;
+use crate::worker_threads::Done;
+use iodyno_measure::{Cell, CellKey, Coverage, Ended, Evidence, Interval, Verification};
+use iodyno_units::OpKind;
+use iodyno_workload::Content;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// How often the observer is notified, at least.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// The cells to come, one for each target.
+pub(crate) fn empty_cells(plan: &CellPlan) -> Vec<Cell> {
+    plan.targets.iter().map(|target| empty_cell(plan, target)).collect()
+}
+
+fn empty_cell(plan: &CellPlan, target: &TargetPlan) -> Cell {
+    let spec = &plan.cell.spec;
+    Cell {
+        key: CellKey {
+            name: plan.cell.name.clone(),
+            target: target.name.clone(),
+            workload: plan.cell.workload.clone(),
+            engine: target.engine.name().to_owned(),
+            threads: spec.threads(),
+            depth: spec.depth(),
+            blocks: blocks(spec),
+            offered_iops: offered_iops(spec),
+            seed: plan.cell.seed,
+            place: plan.place.clone(),
+            repeat: plan.cell.repeat,
+        },
+        interval_ns: plan.cell.interval_ns(),
+        // Known before the first interval, so that a run that is killed says it too.
+        evidence: Evidence {
+            virtual_time: target.engine == EngineKind::Model,
+            ..Evidence::default()
+        },
+        ..Cell::default()
+    }
+}
+
+/// Puts finished intervals into their cells, and tells the observer of them.
+pub(crate) struct Gathering<'a> {
+    cells: &'a mut [Cell],
+    observer: &'a mut dyn Observer,
+    latest: Latest,
+}
+
+impl<'a> Gathering<'a> {
+    pub(crate) fn new(cells: &'a mut [Cell], observer: &'a mut dyn Observer) -> Self {
+        Self { cells, observer, latest: Latest::default() }
+    }
+
+    pub(crate) fn take(&mut self, message: &IntervalMessage) {
+        self.observer.interval(message.target, message.index, &message.interval);
+        self.latest.add(message.index, &message.interval);
+        add_interval(&mut self.cells[message.target], message.index, &message.interval);
+    }
+
+    /// Those that are there already.
+    pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
+        while let Ok(message) = intervals.try_recv() {
+            self.take(&message);
+        }
+    }
+
+    /// How far the cell is: since the ramp began, in its own time.
+    pub(crate) fn tick(&mut self, plan: &CellPlan, elapsed_ns: u64, errors: u64) {
+        let limits = plan.cell.spec.limits();
+        self.observer.tick(&Progress {
+            elapsed_ns,
+            total_ns: limits.time_ns.map(|t| limits.ramp_ns + t),
+            ramping: elapsed_ns < limits.ramp_ns,
+            latest: self.latest.finished(),
+            interval_ns: plan.cell.interval_ns(),
+            errors,
+        });
+    }
+}
+
+/// The two latest intervals over all targets: the one that grows, and the one before it, which
+/// nearly all workers have delivered.
+#[derive(Default)]
+struct Latest {
+    index: usize,
+    growing: Interval,
+    before: Option<Interval>,
+}
+
+impl Latest {
+    fn add(&mut self, index: usize, interval: &Interval) {
+        if index > self.index {
+            self.before = Some(std::mem::take(&mut self.growing));
+            self.index = index;
+        }
+        if index == self.index {
+            self.growing.merge(interval);
+        }
+    }
+
+    fn finished(&self) -> Option<&Interval> {
+        self.before.as_ref().or((self.growing.ops() > 0).then_some(&self.growing))
+    }
+}
+
+fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
+    if cell.series.len() <= index {
+        cell.series.resize_with(index + 1, Interval::default);
+    }
+    cell.series[index].merge(interval);
+    // An hour of seconds with all buckets would take hundreds of megabytes.
+    cell.series[index].trim();
+}
+
+/// Puts the workers' reports into their targets' cells.
+pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
+    if let Some(walks) = &plan.walks {
+        for one in &done {
+            walks.keep(one.target, one.number, one.report.walked.clone());
+        }
+    }
+    for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
+        cell.evidence.in_process = target.engine.in_process();
+        let (start, end) = active_range(&plan.cell.spec, target.medium.capacity_bytes());
+        cell.evidence.active_start_bytes = Some(start);
+        cell.evidence.active_bytes = end.saturating_sub(start);
+        cell.evidence.content_reducible =
+            matches!(plan.cell.spec.content(), Content::Compressible { .. } | Content::Zeroes);
+        if let Medium::File(file) = &target.medium {
+            cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
+        }
+    }
+    let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
+    // Flushes always go to kernel workers: they say nothing about reads and writes.
+    let flushes = plan.cell.spec.issues(OpKind::Flush);
+    for Done { target, report, facts, kernel_workers, .. } in done {
+        let cell = &mut cells[target];
+        if let Some(source) = report.engine_error {
+            // What was measured until then is not lost by it.
+            let target = &plan.targets[target];
+            let engine = target.engine.name();
+            let error = DriveError::Engine { target: target.name.clone(), engine, source };
+            let why = cell.evidence.failure.get_or_insert_with(|| error.to_string());
+            cell.facts.insert("failure".to_owned(), why.clone());
+        }
+        let (from, to) = report.window;
+        cell.window_ns = cell.window_ns.max(to.saturating_sub(from));
+        if let Some((user_ns, system_ns)) = report.cpu_ns {
+            cell.resources.cpu_user_ns.push(user_ns);
+            cell.resources.cpu_system_ns.push(system_ns);
+        }
+        cell.resources.carried_in_ns += report.carried_in_ns;
+        cell.resources.carried_out_ns += report.carried_out_ns;
+        cell.resources.moved_bytes += report.moved_bytes;
+        cell.resources.outstanding_area_ns += report.outstanding_area_ns;
+        cell.stamps.merge(&report.stamps);
+        cell.evidence.add_spent(&report.spent);
+        cell.evidence.map_sync = report.map_sync.or(cell.evidence.map_sync);
+        if let Some(lateness) = &report.lateness {
+            cell.lateness.get_or_insert_default().merge(lateness);
+        }
+        if let Some(theirs) = report.coverage {
+            match &mut fills[target] {
+                Some((map, bytes)) => {
+                    map.merge(&theirs);
+                    *bytes += report.moved_bytes;
+                }
+                none => *none = Some((theirs, report.moved_bytes)),
+            }
+        }
+        cell.backlog_ops += report.backlog_ops;
+        cell.evidence.overlaps_skipped += report.overlaps_skipped;
+        cell.evidence.recent_misses += report.recent_misses;
+        if let Some(hung) = &report.hung {
+            cell.evidence.hung.get_or_insert_default().add(hung);
+        }
+        if cell.evidence.first_corruption.is_none() {
+            cell.evidence.first_corruption = report.first_corruption;
+        }
+        if let Some(theirs) = report.verification.filter(|v| v.checked > 0) {
+            cell.evidence.verification.get_or_insert_default().merge(&theirs);
+        }
+        if !flushes {
+            let evidence = &mut cell.evidence;
+            evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
+            evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.1);
+        }
+        cell.facts.extend(facts);
+        cell.ended = graver(cell.ended, report.ended);
+    }
+    for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
+        if let Some(of) = cell.evidence.verification.take() {
+            let kept_map = target.verify.as_ref().map_or_else(Default::default, |m| m.kept_map());
+            cell.evidence.verification = Some(Verification { kept_map, ..of.trimmed() });
+        }
+    }
+    for (cell, fill) in cells.iter_mut().zip(fills) {
+        let proof = fill.map(|(map, bytes)| map.proof(plan.cell.fill_passes.unwrap_or(1), bytes));
+        if plan.cell.spec.issues(OpKind::Write) {
+            cell.evidence.fill = proof;
+        } else if let (Some(of), Some(proof)) = (&mut cell.evidence.verification, proof) {
+            of.read_share = Some(proof.once_share);
+        }
+        let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1)) as usize;
+        if cell.series.len() < intervals {
+            cell.series.resize_with(intervals, Interval::default);
+        }
+    }
+}
+
+/// Of two reasons to end, the one that says more.
+fn graver(a: Ended, b: Ended) -> Ended {
+    let weight = |e: Ended| match e {
+        Ended::Time | Ended::Running => 0,
+        Ended::Ops => 1,
+        Ended::Bytes => 2,
+        Ended::Settled => 3,
+        Ended::Interrupted => 4,
+        Ended::Errors => 5,
+        Ended::Hung => 6,
+        Ended::Crashed => 7,
+    };
+    if weight(b) > weight(a) { b } else { a }
+}

@@ -1,0 +1,104 @@
+//! `catalog`: what there is to run, and what each entry says.
+
+use crate::catalog::workload;
+use crate::failure::Failure;
+use crate::model::look_up;
+use crate::{method, print, print_json};
+use iodyno_catalog::{File, Kind, find, list};
+use iodyno_units::nearest;
+use iodyno_units::text::clean_lines;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) fn command(name: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {
+    match name {
+        Some(name) => one(name, as_json),
+        None => all(as_json),
+    }
+}
+
+fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
+    let (file, kind, about) = entry(name)?;
+    if as_json {
+        return print_json(&json!({
+            "schema": 1,
+            "name": file.name,
+            "kind": kind.noun(),
+            "about": about,
+            "text": &*file.text,
+        }));
+    }
+    print(&clean_lines(&format!("# {}\n{}\n", file.origin, file.text.trim_end())))
+}
+
+/// A workload, a device, a system or a study, and one line about it. Names are of one kind only.
+fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
+    for kind in [Kind::Device, Kind::System] {
+        if list(kind).any(|(n, _)| n == name) {
+            let about = look_up::all()?.into_iter().find(|e| e.0 == name).map(|e| e.2);
+            return Ok((find(kind, name)?, kind, about.unwrap_or_default()));
+        }
+    }
+    if list(Kind::Method).any(|(n, _)| n == name) {
+        return Ok((find(Kind::Method, name)?, Kind::Method, method::about(name)?));
+    }
+    if list(Kind::Study).any(|(n, _)| n == name) {
+        return Ok((find(Kind::Study, name)?, Kind::Study, iodyno_study::title(name)?));
+    }
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
+    if !is_path && list(Kind::Workload).all(|(n, _)| n != name) {
+        let kinds = [Kind::Workload, Kind::Method, Kind::Device, Kind::System, Kind::Study];
+        let guess = nearest(name, kinds.into_iter().flat_map(|kind| list(kind).map(|(n, _)| n)))
+            .map(|near| format!("did you mean `{near}`? "))
+            .unwrap_or_default();
+        return Err(Failure::input(format!(
+            "there is nothing named `{name}` in the catalog: {guess}`iodyno catalog` lists all"
+        )));
+    }
+    let (file, workload) = workload(name)?;
+    let about = workload.about().to_owned();
+    Ok((file, Kind::Workload, about))
+}
+
+fn all(as_json: bool) -> Result<ExitCode, Failure> {
+    let mut entries = Vec::new();
+    for (name, _) in list(Kind::Workload) {
+        let (_, workload) = workload(name)?;
+        entries.push((name.to_owned(), Kind::Workload, workload.about().to_owned()));
+    }
+    for (name, _) in list(Kind::Method) {
+        entries.push((name.to_owned(), Kind::Method, method::about(name)?));
+    }
+    entries.extend(look_up::all()?);
+    for (name, _) in list(Kind::Study) {
+        entries.push((name.to_owned(), Kind::Study, iodyno_study::title(name)?));
+    }
+    if as_json {
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|(name, kind, about)| json!({"name": name, "kind": kind.noun(), "about": about}))
+            .collect();
+        return print_json(&json!({"schema": 1, "entries": entries}));
+    }
+    let width = entries.iter().map(|e| e.0.len()).max().unwrap_or(0);
+    let headings = [
+        (
+            Kind::Workload,
+            "Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):",
+        ),
+        (Kind::Method, "Methods (plans of cells; `iodyno run NAME` carries one out):"),
+        (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
+        (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
+        (Kind::Study, "Studies (published ones, run again: `iodyno study NAME`):"),
+    ];
+    let mut text = String::new();
+    for (kind, heading) in headings {
+        let _ = writeln!(text, "{}{heading}", if text.is_empty() { "" } else { "\n" });
+        for (name, _, about) in entries.iter().filter(|e| e.1 == kind) {
+            let _ = writeln!(text, "  {name:<width$}  {about}");
+        }
+    }
+    print(&text)
+}

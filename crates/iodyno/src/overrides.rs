@@ -1,0 +1,41 @@
+//! Flags of `run` that take the place of a workload's own values.
+
+use crate::args::Run;
+use iodyno_workload::{Process, Spec};
+
+/// The workload with the flags' values in place of its own.
+pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
+    if let Some(n) = flags.threads {
+        spec = spec.with_threads(n)?;
+    }
+    if let Some(n) = flags.depth {
+        spec = spec.with_depth(n)?;
+    }
+    if let Some(block) = &flags.block {
+        spec = spec.with_block(block.clone())?;
+    }
+    if let Some(active) = flags.active {
+        spec = spec.with_active(active)?;
+    }
+    if let Some(content) = flags.content {
+        spec = spec.with_content(content)?;
+    }
+    if let Some(rate) = flags.rate {
+        spec = spec.with_rate(rate, flags.constant.then_some(Process::Constant))?;
+    }
+    if let Some(ns) = flags.ramp {
+        spec = spec.with_ramp(ns)?;
+    }
+    if let Some(n) = flags.ops {
+        spec = spec.with_ops(n)?;
+    }
+    if let Some(n) = flags.bytes {
+        spec = spec.with_bytes(n)?;
+    }
+    match flags.time {
+        Some(ns) => spec.with_time(ns),
+        // Who asks for so many operations wants them all, not those of the file's time.
+        None if flags.ops.is_some() || flags.bytes.is_some() => spec.without_time(),
+        None => Ok(spec),
+    }
+}

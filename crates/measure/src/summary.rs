@@ -1,0 +1,190 @@
+//! The summary of a cell: its rates and latencies, over all kinds of operation and of each. What the samples
+//! can't support is None. The intervals of percentiles take a walk over the series, and are there where they
+//! were asked for.
+
+use crate::statistics::within::{Within, within};
+use crate::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Quantity};
+use iodyno_units::OpKind;
+
+/// A percentile that is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Percentile {
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// Its key in JSON and CSV.
+    pub key: &'static str,
+    /// Its name in a table.
+    pub label: &'static str,
+}
+
+/// The percentiles that are shown, in order.
+pub const PERCENTILES: [Percentile; 6] = [
+    Percentile { quantile: 0.5, key: "p50", label: "p50" },
+    Percentile { quantile: 0.9, key: "p90", label: "p90" },
+    Percentile { quantile: 0.99, key: "p99", label: "p99" },
+    Percentile { quantile: 0.999, key: "p99_9", label: "p99.9" },
+    Percentile { quantile: 0.9999, key: "p99_99", label: "p99.99" },
+    Percentile { quantile: 0.99999, key: "p99_999", label: "p99.999" },
+];
+
+/// Confidence of the percentiles' intervals.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// A block of this size and more is about bandwidth, a smaller one about operations a second.
+const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
+
+/// Whether throughput says more about this block size than the rate of operations does.
+pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
+    block_bytes >= BANDWIDTH_BLOCK_BYTES
+}
+
+/// The latencies of one histogram. What the samples can't support is None.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// The shortest, ns.
+    pub min_ns: Option<u64>,
+    /// Their mean, ns.
+    pub mean_ns: Option<f64>,
+    /// The longest, ns.
+    pub max_ns: Option<u64>,
+    /// By [`PERCENTILES`], ns.
+    pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
+    /// How well each is known within its window; None where it is not supported, and where it was not asked for.
+    pub within: [Option<Within>; PERCENTILES.len()],
+}
+
+impl Latency {
+    /// Those of a histogram, without intervals.
+    pub fn of(histogram: &Histogram) -> Self {
+        Self {
+            min_ns: histogram.min_ns(),
+            mean_ns: histogram.mean_ns(),
+            max_ns: histogram.max_ns(),
+            percentiles_ns: PERCENTILES.map(|p| histogram.supported_quantile_ns(p.quantile)),
+            within: [None; PERCENTILES.len()],
+        }
+    }
+
+    /// One of them, ns. Of quantiles those of [`PERCENTILES`] alone are known.
+    pub fn get(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::Mean => self.mean_ns,
+            Quantity::Max => self.max_ns.map(|ns| ns as f64),
+            Quantity::Quantile(q) => {
+                let at = PERCENTILES.iter().position(|p| p.quantile == q)?;
+                self.percentiles_ns[at].map(|ns| ns as f64)
+            }
+            Quantity::Iops | Quantity::Bandwidth => None,
+        }
+    }
+}
+
+/// What one kind of operation did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KindSummary {
+    /// Which kind.
+    pub kind: OpKind,
+    /// Completed operations.
+    pub ops: u64,
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Operations that failed.
+    pub errors: ErrorCounts,
+    /// From the intended start: response time in open loop, service time otherwise.
+    pub response_time: Latency,
+    /// Service time beside it, in open loop only.
+    pub service: Option<Latency>,
+}
+
+impl KindSummary {
+    /// A kind that did nothing.
+    pub fn nothing(kind: OpKind) -> Self {
+        Self::of(&Cell::default(), kind, &ClassStats::default())
+    }
+
+    fn of(cell: &Cell, kind: OpKind, stats: &ClassStats) -> Self {
+        Self {
+            kind,
+            ops: stats.ops(),
+            iops: cell.per_second(stats.ops() as f64),
+            bytes: stats.bytes,
+            bytes_per_s: cell.per_second(stats.bytes as f64),
+            errors: stats.errors,
+            response_time: Latency::of(stats.response_time()),
+            service: stats.response.is_some().then(|| Latency::of(&stats.service)),
+        }
+    }
+
+    /// From submission to completion, in either loop.
+    pub fn service_time(&self) -> &Latency {
+        self.service.as_ref().unwrap_or(&self.response_time)
+    }
+}
+
+fn response_time(interval: &Interval, kind: OpKind) -> Option<&Histogram> {
+    interval.class(kind).map(ClassStats::response_time)
+}
+
+/// What a cell gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// The kinds that did anything, in the order of [`OpKind::ALL`].
+    pub kinds: Vec<KindSummary>,
+    /// Completed operations of all kinds.
+    pub ops: u64,
+    /// Operations of all kinds a second, flushes included.
+    pub iops: f64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Bytes read and written a second.
+    pub bytes_per_s: f64,
+    /// Response times of all kinds together.
+    pub response_time: Histogram,
+}
+
+impl Summary {
+    /// Of a cell, without intervals of percentiles.
+    pub fn of(cell: &Cell) -> Self {
+        Self::of_total(cell, &cell.total())
+    }
+
+    fn of_total(cell: &Cell, total: &Interval) -> Self {
+        let kinds = total.iter().filter(|(_, stats)| !stats.is_empty());
+        Self {
+            kinds: kinds.map(|(kind, stats)| KindSummary::of(cell, kind, stats)).collect(),
+            ops: total.ops(),
+            iops: cell.per_second(total.ops() as f64),
+            bytes: total.bytes(),
+            bytes_per_s: cell.per_second(total.bytes() as f64),
+            response_time: total.response_time(),
+        }
+    }
+
+    /// Of a cell, with the intervals of each kind's percentiles, from what each interval of the series
+    /// recorded.
+    pub fn with_intervals(cell: &Cell) -> Self {
+        let total = cell.total();
+        let mut summary = Self::of_total(cell, &total);
+        for of in &mut summary.kinds {
+            let of_interval = |i| response_time(i, of.kind).into_iter().collect();
+            let series: Vec<Vec<&Histogram>> = cell.series.iter().map(of_interval).collect();
+            let Some(all) = response_time(&total, of.kind) else { continue };
+            let found = within(all, &series, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
+            of.response_time.within.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
+        }
+        summary
+    }
+
+    /// One figure over all kinds; None where the samples do not support it.
+    pub fn get(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::Iops => Some(self.iops),
+            Quantity::Bandwidth => Some(self.bytes_per_s),
+            latency => latency.of(&self.response_time),
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! What the thread of a connection shares with the threads that answer its requests later. Such a thread (one
+//! that carries out the I/O of a hundred connections, say) must never wait for a client, nor for a connection's
+//! thread: it writes the reply to the socket itself when the socket takes it, for then no thread has to be woken,
+//! and leaves what does not fit to the connection's thread.
+//!
+//! At most one thread sends at a time. Others append to the queue and go; the sender looks again
+//! before it leaves. No thread sends, rings the bell or takes the budget's lock under the queue's lock.
+//!
+//! **Memory.** What is taken for later and what is queued is bounded by the connection's limits, and over all
+//! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded. What was
+//! sent is counted no more, so the server must not keep memory for it: where a send ends with a buffer of more than
+//! [`KEEP_BYTES`], the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](budget::TRIM_AFTER). The
+//! sender does not do that itself: a client that reads much would need new memory for each answer.
+
+pub(super) mod budget;
+
+use super::counters::Counters;
+use crate::syscalls::{self, Span, Waker};
+use crate::wire::{Command, Kind, Replies};
+use budget::{Budget, STEP_BYTES};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// Bytes that a request counts for, beside its payload.
+const REQUEST_OVERHEAD_BYTES: usize = 128;
+/// A buffer of replies is left alone up to this size, bytes.
+const KEEP_BYTES: usize = 256 << 10;
+
+/// What a connection's thread and everyone who answers it later share.
+pub(crate) struct Link {
+    /// The connection's number.
+    pub(crate) id: u64,
+    pub(crate) socket: OwnedFd,
+    pub(crate) replies: OnceLock<Replies>,
+    /// Anyone may send: there is no TLS in between.
+    direct: bool,
+    queue: Mutex<Queue>,
+    bell: OnceLock<Waker>,
+    /// Something was taken for later at least once.
+    used: AtomicBool,
+    /// Requests that are not answered yet, and the bytes they count for.
+    pending: AtomicUsize,
+    pending_bytes: AtomicUsize,
+    /// Bytes answered and not sent.
+    queued_bytes: AtomicUsize,
+    /// How often something was sent from the queue.
+    sends: AtomicUsize,
+    /// The connection's thread waits, and wants to know of changes to the queue.
+    asleep: AtomicBool,
+    /// The connection's thread waits for a request to be answered.
+    wants_room: AtomicBool,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) budget: Arc<Budget>,
+    /// The budget granted something.
+    granted: AtomicBool,
+    /// Bytes that the connection's thread itself holds: replies that it did not send yet, and the payload of the
+    /// request that it is at. Only kept where something is granted, or asked for.
+    own_bytes: AtomicUsize,
+    /// The connection's thread carries out a request: its client is not what it waits for.
+    submits: AtomicBool,
+    /// Bytes that went into the socket and came out of it. Only kept where something is granted; the budget looks at
+    /// differences.
+    moved_bytes: AtomicUsize,
+    closed: AtomicBool,
+}
+
+/// Gives back the memory that a large buffer does not use.
+pub(super) fn trim(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEEP_BYTES {
+        buffer.shrink_to_fit();
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    /// What is being sent, and how much of it was.
+    head: Vec<u8>,
+    head_sent: usize,
+    /// What comes after it.
+    tail: Vec<u8>,
+    /// A thread is sending `head`.
+    sending: bool,
+    /// When the last send began.
+    sent_at: Option<Instant>,
+    /// The socket took no more: the connection's thread goes on.
+    stuck: bool,
+    /// The connection is over.
+    closed: bool,
+}
+
+impl Queue {
+    fn is_large(&self) -> bool {
+        self.head.capacity() > KEEP_BYTES || self.tail.capacity() > KEEP_BYTES
+    }
+}
+
+impl Link {
+    pub(crate) fn new(
+        id: u64,
+        socket: OwnedFd,
+        direct: bool,
+        counters: Arc<Counters>,
+        budget: Arc<Budget>,
+    ) -> Self {
+        Self {
+            id,
+            socket,
+            replies: OnceLock::new(),
+            direct,
+            queue: Mutex::default(),
+            bell: OnceLock::new(),
+            used: AtomicBool::new(false),
+            pending: AtomicUsize::new(0),
+            pending_bytes: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
+            sends: AtomicUsize::new(0),
+            asleep: AtomicBool::new(false),
+            wants_room: AtomicBool::new(false),
+            counters,
+            budget,
+            granted: AtomicBool::new(false),
+            own_bytes: AtomicUsize::new(0),
+            submits: AtomicBool::new(false),
+            moved_bytes: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Memory of what is to be answered later and of answers that are queued, bytes.
+    #[inline]
+    pub(crate) fn owed_bytes(&self) -> usize {
+        self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst)
+    }
+
+    /// Memory that the connection's requests and replies hold, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.is_closed() {
+            return self.pending_bytes.load(SeqCst);
+        }
+        self.owed_bytes() + self.own_bytes.load(SeqCst)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    /// Whether the budget granted something; then it has to know of changes.
+    #[inline]
+    pub(crate) fn granted(&self) -> bool {
+        self.granted.load(SeqCst)
+    }
+
+    pub(crate) fn set_granted(&self, granted: bool) {
+        self.granted.store(granted, SeqCst);
+    }
+
+    /// What the connection's thread holds, with the request that it is about to read. The budget is asked next.
+    pub(crate) fn set_own_bytes(&self, bytes: usize) {
+        self.own_bytes.store(bytes, SeqCst);
+    }
+
+    /// What the connection's thread still holds, where something is granted: the rest goes back to the budget.
+    #[inline]
+    pub(crate) fn keep_own_bytes(&self, bytes: usize) {
+        if self.granted() && bytes < self.own_bytes.swap(bytes, SeqCst) {
+            // The client took or sent all that this waited for.
+            self.moved(STEP_BYTES);
+            self.settle();
+        }
+    }
+
+    /// The connection's thread begins or ends to carry out a request. Only kept where something is granted.
+    #[inline]
+    pub(crate) fn set_submits(&self, submits: bool) {
+        if submits && self.granted() || !submits && self.submits.load(SeqCst) {
+            self.submits.store(submits, SeqCst);
+        }
+    }
+
+    /// So many bytes went into the socket or came out of it.
+    #[inline]
+    pub(crate) fn moved(&self, bytes: usize) {
+        if self.granted() {
+            self.moved_bytes.fetch_add(bytes, SeqCst);
+        }
+    }
+
+    /// The same without what lies in the socket: a Unix socket takes more only when its client has taken most of
+    /// what is in it, and until then a slow client would look as one that takes nothing. Can be negative.
+    pub(crate) fn moved_bytes(&self) -> isize {
+        let untaken = syscalls::untaken_bytes(self.socket.as_fd()).unwrap_or(0);
+        self.moved_bytes.load(SeqCst).wrapping_sub(untaken) as isize
+    }
+
+    /// Whether it is its client that has to take or to send something; `own` says whether its thread waits for
+    /// nothing else.
+    pub(crate) fn waits_for_client(&self, own: bool) -> bool {
+        !self.is_closed()
+            && !self.submits.load(SeqCst)
+            && (self.queued_bytes.load(SeqCst) > 0 || own && self.own_bytes.load(SeqCst) > 0)
+    }
+
+    /// Something that it held is gone.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if self.granted() {
+            self.budget.settle(self);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that runs under the lock can panic half-way but for want of memory.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bell, once something was taken for later.
+    pub(crate) fn bell(&self) -> Option<&Waker> {
+        self.bell.get()
+    }
+
+    /// Whether anything was ever taken for later. While not, nothing here needs a look.
+    #[inline]
+    pub(crate) fn used(&self) -> bool {
+        self.used.load(SeqCst)
+    }
+
+    pub(crate) fn sends(&self) -> usize {
+        self.sends.load(SeqCst)
+    }
+
+    /// When the last of them began.
+    pub(crate) fn last_send(&self) -> Option<Instant> {
+        self.queue().sent_at
+    }
+
+    /// Whether a request is still to be answered, or an answer to be sent.
+    pub(crate) fn owes(&self) -> bool {
+        self.pending.load(SeqCst) > 0 || self.queued_bytes.load(SeqCst) > 0
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.load(SeqCst)
+    }
+
+    /// Whether no further request may be read for now.
+    #[inline]
+    pub(crate) fn crowded(&self, requests_max: usize, bytes_max: usize) -> bool {
+        self.used()
+            && (self.pending.load(SeqCst) >= requests_max
+                || self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst) >= bytes_max)
+    }
+
+    /// Whether the connection's thread has something to send.
+    pub(crate) fn has_queued(&self) -> bool {
+        if !self.used() {
+            return false;
+        }
+        let queue = self.queue();
+        !queue.sending && (queue.head_sent < queue.head.len() || !queue.tail.is_empty())
+    }
+
+    /// The connection's thread is about to wait; `wants_room` when for a request to be answered. True
+    /// when it need not, for something is there to be sent.
+    pub(crate) fn fall_asleep(&self, wants_room: bool) -> bool {
+        self.asleep.store(true, SeqCst);
+        self.wants_room.store(wants_room, SeqCst);
+        self.has_queued()
+    }
+
+    pub(crate) fn woke_up(&self) {
+        self.asleep.store(false, SeqCst);
+        self.wants_room.store(false, SeqCst);
+        if let Some(bell) = self.bell() {
+            bell.silence();
+        }
+    }
+
+    fn ring_if(&self, flag: &AtomicBool) {
+        if flag.load(SeqCst)
+            && flag.swap(false, SeqCst)
+            && let Some(bell) = self.bell()
+        {
+            bell.ring();
+        }
+    }
+
+    /// Sends what is queued, as far as the socket takes it; of whoever calls, one does. `Err` when the
+    /// connection is broken.
+    pub(crate) fn send_queued(&self, own_thread: bool) -> io::Result<()> {
+        debug_assert!(self.direct);
+        let mut queue = self.queue();
+        if queue.sending || queue.closed || (queue.stuck && !own_thread) {
+            return Ok(());
+        }
+        queue.sending = true;
+        queue.stuck = false;
+        loop {
+            if queue.head.is_empty() {
+                let q = &mut *queue;
+                std::mem::swap(&mut q.head, &mut q.tail);
+                if q.head.is_empty() {
+                    q.sending = false;
+                    let large = q.is_large();
+                    drop(queue);
+                    self.ask_to_trim(large);
+                    return Ok(());
+                }
+            }
+            // Only the sender touches the head, so that it can be out of the queue meanwhile.
+            let mut head = std::mem::take(&mut queue.head);
+            let mut from = queue.head_sent;
+            let begun = Instant::now();
+            drop(queue);
+            let span = Span::new(head[from..].as_ptr(), head.len() - from);
+            // SAFETY: the span is the rest of a vector that is ours.
+            let sent = unsafe { syscalls::send(self.socket.as_fd(), &[span]) };
+            match sent {
+                Ok(Some(n)) if from + n == head.len() => {
+                    head.clear();
+                    from = 0;
+                }
+                Ok(Some(n)) => from += n,
+                Ok(None) | Err(_) => {}
+            }
+            if let Ok(Some(n)) = sent {
+                self.moved(n);
+                self.sent(n);
+            }
+            queue = self.queue();
+            if queue.closed {
+                queue.sending = false;
+                return Ok(());
+            }
+            queue.head = head;
+            queue.head_sent = from;
+            match sent {
+                Ok(Some(_)) => {
+                    queue.sent_at = Some(begun);
+                    self.sends.fetch_add(1, SeqCst);
+                }
+                Ok(None) => {
+                    queue.sending = false;
+                    queue.stuck = true;
+                    let large = queue.is_large();
+                    drop(queue);
+                    self.ask_to_trim(large);
+                    self.ring_if(&self.asleep);
+                    return Ok(());
+                }
+                Err(e) => {
+                    queue.sending = false;
+                    queue.stuck = true;
+                    drop(queue);
+                    // Its own thread sees the same error, and ends the connection.
+                    self.ring_if(&self.asleep);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    fn ask_to_trim(&self, large: bool) {
+        if large {
+            self.budget.ask_to_trim();
+        }
+    }
+
+    /// Gives back the memory of what was sent. A head that is being sent is not here; its sender asks again.
+    pub(crate) fn trim(&self) {
+        let mut queue = self.queue();
+        let q = &mut *queue;
+        if !q.sending && q.head.capacity() > KEEP_BYTES {
+            q.head.drain(..q.head_sent);
+            q.head_sent = 0;
+        }
+        trim(&mut q.head);
+        trim(&mut q.tail);
+    }
+
+    /// The connection's thread wants to send something of its own. False when others' replies are on
+    /// their way: then it has to hand its own over, or to wait.
+    pub(crate) fn begin_own(&self) -> bool {
+        if !self.used() {
+            return true;
+        }
+        let mut queue = self.queue();
+        let free = !queue.sending && queue.head_sent == queue.head.len() && queue.tail.is_empty();
+        queue.sending |= free;
+        free
+    }
+
+    /// The connection's thread has sent what was its own.
+    pub(crate) fn end_own(&self) -> io::Result<()> {
+        if !self.used() {
+            return Ok(());
+        }
+        let more = {
+            let mut queue = self.queue();
+            queue.sending = false;
+            !queue.tail.is_empty()
+        };
+        if more && self.direct { self.send_queued(true) } else { Ok(()) }
+    }
+
+    /// Takes all that is queued, for the connection's thread to send; with TLS only. It is [`Self::sent`] then.
+    pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
+        debug_assert!(into.is_empty());
+        let mut queue = self.queue();
+        std::mem::swap(&mut queue.tail, into);
+    }
+
+    /// So many bytes that were taken from the queue are sent.
+    pub(crate) fn sent(&self, bytes: usize) {
+        let all = self.queued_bytes.fetch_sub(bytes, SeqCst) == bytes;
+        if all {
+            // A client that took all there was is not slow, however little it was.
+            self.moved(STEP_BYTES);
+        }
+        self.settle();
+        self.ring_if(&self.wants_room);
+    }
+
+    /// The connection is over: answers go nowhere from here on.
+    pub(crate) fn close(self: &Arc<Self>) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        queue.head = Vec::new();
+        queue.tail = Vec::new();
+        queue.head_sent = 0;
+        drop(queue);
+        self.closed.store(true, SeqCst);
+        self.budget.leave(self);
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    /// Appends an answer to the queue, without sending it.
+    pub(super) fn put(&self, command: &Command, write: impl FnOnce(Replies, &mut Vec<u8>) -> bool) {
+        let replies = *self.replies.get().unwrap_or(&Replies::Simple);
+        let mut queue = self.queue();
+        let failed = if queue.closed {
+            false
+        } else {
+            let before = queue.tail.len();
+            let failed = write(replies, &mut queue.tail);
+            let more = queue.tail.len() - before;
+            self.queued_bytes.fetch_add(more, SeqCst);
+            failed
+        };
+        drop(queue);
+        if failed {
+            self.counters.errors.fetch_add(1, SeqCst);
+        }
+        self.pending_bytes.fetch_sub(counted_bytes(command), SeqCst);
+        self.pending.fetch_sub(1, SeqCst);
+        self.settle();
+        self.ring_if(&self.wants_room);
+    }
+
+    /// Counts a request that is to be answered later.
+    pub(super) fn take(&self, command: &Command) {
+        if !self.used() {
+            // Without a bell the connection's thread could not be woken; it looks now and then.
+            if let Ok(bell) = Waker::new() {
+                let _ = self.bell.set(bell);
+            }
+            self.used.store(true, SeqCst);
+        }
+        self.pending.fetch_add(1, SeqCst);
+        self.pending_bytes.fetch_add(counted_bytes(command), SeqCst);
+    }
+
+    /// Sends what is queued, or has the connection's thread send it.
+    pub(super) fn push(&self) {
+        if self.direct {
+            // A broken connection is its own thread's concern.
+            let _ = self.send_queued(false);
+        } else {
+            self.ring_if(&self.asleep);
+        }
+    }
+}
+
+/// The memory that a request takes until its answer is sent.
+pub(crate) fn counted_bytes(command: &Command) -> usize {
+    let payload = matches!(command.kind, Kind::Read | Kind::Write);
+    REQUEST_OVERHEAD_BYTES + if payload { command.len_bytes as usize } else { 0 }
+}

@@ -1,0 +1,223 @@
+//! Tables whose numbers stand under each other: figures to the right, their units to the left in a column of
+//! their own; or decimal points under each other. Columns that do not fit are left out by rank ([`fit`]), or
+//! go on below under the same labels, as a paper would have it ([`lines_in_parts`]).
+
+use super::Style;
+use super::text::{Role, pad, paint, width};
+use std::borrow::Cow;
+
+/// One field.
+#[derive(Clone, Debug)]
+pub enum Field {
+    /// Nothing belongs here.
+    Empty,
+    /// A figure that is not known, or not supported by the samples.
+    Missing,
+    /// Words, to the left.
+    Text(String, Role),
+    /// A figure with its unit; of a column of decimals what stands before the point, and the rest.
+    Figure {
+        /// To the right.
+        number: String,
+        /// Beside it, to the left.
+        unit: String,
+        /// Its colour.
+        role: Role,
+    },
+}
+
+impl Field {
+    /// A figure as `units::human` writes it: the unit after the last blank, if any.
+    pub fn figure(text: &str, role: Role) -> Self {
+        let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+        Self::Figure { number: number.to_owned(), unit: unit.to_owned(), role }
+    }
+
+    /// A number of a column of decimals, with what is marked on it.
+    pub fn decimal(text: &str, role: Role) -> Self {
+        // A mark behind a whole number stands where the point would.
+        let is_before = |c: char| c.is_ascii_digit() || matches!(c, '-' | '<' | '>' | '=' | '~');
+        let at = text.find(|c: char| !is_before(c)).filter(|at| *at > 0).unwrap_or(text.len());
+        Self::Figure { number: text[..at].to_owned(), unit: text[at..].to_owned(), role }
+    }
+}
+
+/// One column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its name; blank for columns that speak for themselves.
+    pub head: Cow<'static, str>,
+    /// Columns of rank 0 are always shown; of the others the lowest ranks that fit.
+    pub rank: u8,
+    /// Its figures are decimals: no blank before what is behind the point.
+    is_decimal: bool,
+    /// Its fields, one a row.
+    pub fields: Vec<Field>,
+}
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+impl Column {
+    /// A column without fields.
+    pub fn new(head: impl Into<Cow<'static, str>>, rank: u8) -> Self {
+        Self { head: head.into(), rank, is_decimal: false, fields: Vec::new() }
+    }
+
+    /// A column of decimals without fields.
+    pub fn decimals(head: impl Into<Cow<'static, str>>) -> Self {
+        Self { is_decimal: true, ..Self::new(head, 0) }
+    }
+
+    /// Columns that the numbers take, and the units with the blank before them.
+    fn parts(&self) -> (usize, usize) {
+        let mut parts = (0, 0);
+        for field in &self.fields {
+            if let Field::Figure { number, unit, .. } = field {
+                let gap = usize::from(!self.is_decimal && !unit.is_empty());
+                parts.0 = parts.0.max(width(number));
+                parts.1 = parts.1.max(gap + width(unit));
+            }
+            if matches!(field, Field::Missing) {
+                parts.0 = parts.0.max(1);
+            }
+        }
+        parts
+    }
+
+    /// Columns that it takes.
+    pub fn width(&self) -> usize {
+        let (number, unit) = self.parts();
+        let texts = self.fields.iter().map(|f| match f {
+            Field::Text(text, _) => width(text),
+            _ => 0,
+        });
+        texts.max().unwrap_or(0).max(number + unit).max(width(&self.head))
+    }
+
+    /// Its head as it stands over decimals: it ends where their whole parts do, if it fits there.
+    fn head_of_decimals(&self) -> String {
+        let (columns, (number, unit)) = (self.width(), self.parts());
+        let end =
+            if self.is_decimal { (columns - unit).max(width(&self.head)).max(number) } else { 0 };
+        pad(&pad(&self.head, end, true), columns, false)
+    }
+
+    /// Whether two rows say the same words.
+    fn is_same_text(&self, a: usize, b: usize) -> bool {
+        matches!((&self.fields[a], &self.fields[b]), (Field::Text(a, _), Field::Text(b, _)) if a == b)
+    }
+
+    fn is_text(&self) -> bool {
+        self.fields.iter().any(|f| matches!(f, Field::Text(..)))
+    }
+
+    fn render(&self, field: &Field, style: Style) -> String {
+        let columns = self.width();
+        let (number_width, unit_width) = self.parts();
+        let figure = |number: &str, unit: &str, role| {
+            let gap = if self.is_decimal || unit.is_empty() { "" } else { " " };
+            let unit = pad(&format!("{gap}{unit}"), unit_width, false);
+            let text = pad(number, number_width, true) + &unit;
+            let blanks = columns.saturating_sub(width(&text));
+            let bare = text.trim_end();
+            let from = if self.is_decimal { bare.len() - bare.trim_start().len() } else { 0 };
+            let (left, right) = (" ".repeat(blanks + from), &text[bare.len()..]);
+            format!("{left}{}{right}", paint(&bare[from..], role, style))
+        };
+        match field {
+            Field::Empty => " ".repeat(columns),
+            Field::Missing => figure(if style.unicode { "–" } else { "-" }, "", Role::Dim),
+            Field::Figure { number, unit, role } => figure(number, unit, *role),
+            Field::Text(text, role) => {
+                let blanks = " ".repeat(columns.saturating_sub(width(text)));
+                paint(text, *role, style) + &blanks
+            }
+        }
+    }
+}
+
+/// Columns that a table of these takes.
+pub fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
+    columns.into_iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// Keeps the columns that fit into `available`, the lowest ranks first; gives the heads of those
+/// that were left out, in their order.
+pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<Cow<'static, str>> {
+    let mut left_out = Vec::new();
+    let heads: Vec<Cow<'static, str>> = columns.iter().map(|c| c.head.clone()).collect();
+    while total_width(columns.iter()) > available {
+        let ranked = columns.iter().enumerate().filter(|(_, c)| c.rank > 0);
+        let Some((i, _)) = ranked.max_by_key(|(_, c)| c.rank) else { break };
+        left_out.push(columns.remove(i).head);
+    }
+    left_out.sort_by_key(|head| heads.iter().position(|h| h == head));
+    left_out
+}
+
+/// The line of heads and one line for each row.
+pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
+    let gap = " ".repeat(GAP);
+    let heads: Vec<String> = columns
+        .iter()
+        .map(|c| paint(&pad(&c.head, c.width(), !c.is_text()), Role::Dim, style))
+        .collect();
+    let rows = columns.iter().map(|c| c.fields.len()).max().unwrap_or(0);
+    let mut lines = vec![heads.join(&gap)];
+    for row in 0..rows {
+        let fields = columns.iter().map(|c| c.render(&c.fields[row], style));
+        lines.push(fields.collect::<Vec<_>>().join(&gap));
+    }
+    lines
+}
+
+/// The table: a line of heads and one for each row, and again for the columns that did not fit. Of
+/// rows under the same label the first has it; rows of which nothing is known are left out, and so
+/// are headings (rows of a label alone) without rows.
+pub fn lines_in_parts(labels: &[Column], columns: &[Column], style: Style) -> Vec<String> {
+    let gap = " ".repeat(GAP);
+    let available =
+        style.columns().saturating_sub(labels.iter().map(|c| c.width() + GAP).sum::<usize>());
+    let mut lines = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let fit = |n: &usize| *n == 1 || total_width(&rest[..*n]) <= available;
+        let (part, others) = rest.split_at((1..=rest.len()).take_while(fit).count());
+        rest = others;
+        let shown = || labels.iter().chain(part);
+        if shown().any(|c| !c.head.trim().is_empty()) {
+            let heads = shown().map(|c| {
+                // Blanks behind a head are not painted, so that they can be cut at the end of a line.
+                let head = c.head_of_decimals();
+                let bare = head.trim_end();
+                paint(bare, Role::Dim, style) + &head[bare.len()..]
+            });
+            lines.push(heads.collect::<Vec<_>>().join(&gap));
+        }
+        let (mut before, mut heading) = (None, None);
+        for row in 0..part.first().map_or(0, |c| c.fields.len()) {
+            let all = |is: fn(&Field) -> bool| part.iter().all(|c| is(&c.fields[row]));
+            if all(|field| matches!(field, Field::Missing)) {
+                continue;
+            }
+            let is_heading = all(|field| matches!(field, Field::Empty));
+            if is_heading {
+                before = None;
+            }
+            let is_known = |i, c: &Column| i == 0 && before.is_some_and(|b| c.is_same_text(b, row));
+            let field = |(i, c): (usize, &Column)| {
+                c.render(if is_known(i, c) { &Field::Empty } else { &c.fields[row] }, style)
+            };
+            let line = shown().enumerate().map(field).collect::<Vec<_>>().join(&gap);
+            if is_heading {
+                heading = Some(line);
+            } else {
+                lines.extend(heading.take());
+                lines.push(line);
+                before = Some(row);
+            }
+        }
+    }
+    lines
+}

@@ -1,0 +1,50 @@
+//! A run in a list: its level, and its result in a few words.
+
+use crate::run_verdict::RunVerdict;
+use iodyno_measure::Level;
+use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_notebook::{CellSummary, RunSummary};
+use iodyno_units::human;
+
+/// The level of a run in a list: that of its standing, or, where that was not asked for, the gravest of its
+/// cells.
+pub(crate) fn level_of(run: &RunSummary, standing: Option<&RunVerdict>) -> Option<Level> {
+    let of_cells = run.cells.iter().filter_map(|c| c.level).max();
+    of_cells.max(standing.and_then(|s| s.level))
+}
+
+/// A run's result in a few words: `random-read 92.3 k IOPS, seq-read 2.10 GB/s`. Of several
+/// targets the merged cells speak; empty while there is nothing to say.
+pub fn headline(run: &RunSummary) -> String {
+    let merged: Vec<_> = run.cells.iter().filter(|c| c.target.starts_with("all (")).collect();
+    let cells: Vec<_> = if merged.is_empty() { run.cells.iter().collect() } else { merged };
+    // Repeats have one name and one target; their mean speaks.
+    let mut groups: Vec<Vec<&CellSummary>> = Vec::new();
+    for cell in cells {
+        let same =
+            |g: &&mut Vec<&CellSummary>| g[0].name == cell.name && g[0].target == cell.target;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    let name = |cell: &CellSummary| match groups.len() {
+        1 => String::new(),
+        _ => format!("{} ", cell.name),
+    };
+    let words: Vec<String> = groups
+        .iter()
+        .map(|group| {
+            let n = group.len() as f64;
+            let mean = |of: fn(&CellSummary) -> f64| group.iter().map(|c| of(c)).sum::<f64>() / n;
+            let times = if group.len() > 1 { format!(" (mean of {n})") } else { String::new() };
+            if is_about_bandwidth(group[0].block_bytes) {
+                let bandwidth = human::throughput(mean(|c| c.bytes_per_s));
+                format!("{}{bandwidth}{times}", name(group[0]))
+            } else {
+                format!("{}{} IOPS{times}", name(group[0]), human::count(mean(|c| c.iops)))
+            }
+        })
+        .collect();
+    words.join(", ")
+}

@@ -1,0 +1,66 @@
+//! Our side of a row of a study: our value, how far it is from the print, and what the null model says.
+
+use crate::null::NullModel;
+use crate::score::Score;
+
+/// Our side of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Our value, in the row's unit; None where the samples do not support it.
+    pub ours: Option<f64>,
+    /// Its relative standard error, where one is known.
+    pub standard_error: Option<f64>,
+    /// Where it was measured in rounds: whether all its cells were steady.
+    pub steady: Option<bool>,
+    /// How far it is from the print; None where nothing is printed.
+    pub score: Option<Score>,
+    /// The printed figure can't be right: it is not scored.
+    pub flagged: bool,
+    /// What the null model says.
+    pub null: Option<Null>,
+}
+
+/// What the null model says of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Null {
+    /// Which null model.
+    pub model: NullModel,
+    /// Its value, in the row's unit.
+    pub value: f64,
+    /// How far it is from the print; None where nothing is printed.
+    pub score: Option<Score>,
+}
+
+/// Who is nearer to the print, by the part outside the printed interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearer {
+    /// Our model.
+    Ours,
+    /// The null model.
+    Null,
+    /// Both are as near, mostly within the interval.
+    Equal,
+}
+
+impl Nearer {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Null => "null",
+            Self::Equal => "equal",
+        }
+    }
+}
+
+impl Row {
+    /// Who is nearer, where both have a say on a printed figure that is not flagged.
+    pub fn nearer(&self) -> Option<Nearer> {
+        let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
+        (!self.flagged).then_some(match ours.total_cmp(&null) {
+            core::cmp::Ordering::Less => Nearer::Ours,
+            core::cmp::Ordering::Equal => Nearer::Equal,
+            core::cmp::Ordering::Greater => Nearer::Null,
+        })
+    }
+}

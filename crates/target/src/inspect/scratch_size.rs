@@ -1,0 +1,134 @@
+//! How large a scratch file is by default, and whether there is room for it.
+
+use super::{FileSystem, Inspection};
+use crate::error::TargetError;
+use iodyno_units::human;
+
+const MIB: u64 = 1 << 20;
+/// The size where nothing else limits it.
+const DEFAULT_BYTES: u64 = 1 << 30;
+/// Below this a file fits the caches of nearly every device, and a figure says little.
+const LEAST_BYTES: u64 = 64 * MIB;
+/// At most this part of the free space is taken unasked.
+const SHARE_OF_FREE: u64 = 10;
+/// At most this part of the available memory is taken unasked, where files are memory.
+const SHARE_OF_MEMORY: u64 = 4;
+
+/// The size of a scratch file: as asked, or 1 GiB but at most a tenth of the free space (and a
+/// quarter of the available memory where files are memory), in whole MiB.
+///
+/// # Errors
+/// [`TargetError::NoSpace`] when what was asked for is not free, or less than 64 MiB would be
+/// left to choose.
+pub(crate) fn size(
+    inspection: &Inspection,
+    asked_bytes: Option<u64>,
+    memory_bytes: Option<u64>,
+) -> Result<u64, TargetError> {
+    if let Some(asked) = asked_bytes {
+        return check_room(inspection, asked, memory_bytes).map(|()| asked);
+    }
+    let (free, memory) = room(inspection, memory_bytes);
+    let by_free = free.map_or(u64::MAX, |bytes| bytes / SHARE_OF_FREE);
+    let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
+    let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
+    if chosen < LEAST_BYTES {
+        let help = format!(
+            "unasked, iodyno takes a tenth of the free space and no less than {}; name \
+             another place with scratch:@DIR, or a size with scratch:SIZE.",
+            human::size(LEAST_BYTES)
+        );
+        return Err(TargetError::NoSpace {
+            path: inspection.canonical_path.clone().unwrap_or_default(),
+            wanted_bytes: LEAST_BYTES * SHARE_OF_FREE,
+            free_bytes: free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX)),
+            help,
+        });
+    }
+    Ok(chosen)
+}
+
+/// Free space of the file system, and available memory where its files are memory.
+fn room(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
+    let fs = inspection.file_system.as_ref();
+    let memory = memory_bytes.filter(|_| fs.is_some_and(FileSystem::is_memory));
+    (fs.and_then(|fs| fs.free_bytes), memory)
+}
+
+/// Refuses a new file that there is no room for, before anything is made.
+///
+/// # Errors
+/// [`TargetError::NoSpace`].
+pub(crate) fn check_room(
+    inspection: &Inspection,
+    wanted_bytes: u64,
+    memory_bytes: Option<u64>,
+) -> Result<(), TargetError> {
+    let (free, memory) = room(inspection, memory_bytes);
+    // ramfs has no limit of its own and says that nothing is free.
+    let free = free.filter(|&bytes| bytes > 0 || memory.is_none());
+    let free_bytes = free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX));
+    if wanted_bytes <= free_bytes {
+        return Ok(());
+    }
+    Err(TargetError::NoSpace {
+        path: inspection.canonical_path.clone().unwrap_or_default(),
+        wanted_bytes,
+        free_bytes,
+        help: "make room, name a smaller size, or choose another place.".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::inspect;
+    use crate::name::TargetName;
+
+    fn on(fs_type: &str, free_bytes: u64) -> Inspection {
+        let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();
+        inspection.file_system = Some(FileSystem {
+            fs_type: fs_type.to_owned(),
+            mount_point: None,
+            source: None,
+            options: None,
+            super_options: None,
+            read_only: None,
+            block_bytes: None,
+            total_bytes: None,
+            free_bytes: Some(free_bytes),
+            dev: None,
+        });
+        inspection
+    }
+
+    #[test]
+    fn the_default_size_leaves_room() {
+        let gib = 1 << 30;
+        for (fs_type, free, memory, expected) in [
+            ("ext4", 100 * gib, gib, gib),
+            ("ext4", 5 * gib, gib, 512 * MIB),
+            ("ext4", 5 * gib + 19 * MIB, gib, 513 * MIB),
+            ("tmpfs", 100 * gib, 2 * gib, 512 * MIB),
+            ("tmpfs", 2 * gib, 64 * gib, 204 * MIB),
+            ("ext4", 640 * MIB, gib, 64 * MIB),
+        ] {
+            assert_eq!(
+                size(&on(fs_type, free), None, Some(memory)),
+                Ok(expected),
+                "{fs_type} {free}"
+            );
+        }
+        for (fs_type, free, memory) in [("ext4", 639 * MIB, gib), ("tmpfs", 100 * gib, 255 * MIB)] {
+            let error = size(&on(fs_type, free), None, Some(memory)).unwrap_err();
+            assert!(matches!(error, TargetError::NoSpace { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_was_asked_for_must_be_free() {
+        assert_eq!(size(&on("ext4", 4096), Some(4096), Some(0)), Ok(4096));
+        assert!(size(&on("ext4", 4096), Some(8192), None).is_err());
+        assert!(size(&on("tmpfs", 1 << 30), Some(8192), Some(4096)).is_err());
+    }
+}
