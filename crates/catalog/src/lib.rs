@@ -10,7 +10,6 @@
 mod document;
 mod error;
 mod find;
-mod parse;
 mod problem;
 mod reader;
 mod record;
@@ -19,7 +18,6 @@ mod source;
 
 pub use error::{Fault, FileError};
 pub use find::{File, Kind, MAX_FILE_BYTES, find, list};
-pub use parse::parse;
 pub use problem::Problem;
 pub use reader::{Reader, SCHEMA};
 pub use record::{Entry, Record};
