@@ -123,6 +123,11 @@ impl Record {
         self.get(path)?.text()
     }
 
+    /// A text that has to be there; empty where it is not.
+    pub fn said(&self, path: &str) -> &str {
+        self.text(path).unwrap_or_default()
+    }
+
     /// The values of an array, or the one that stands for it; none where there is no such key.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)

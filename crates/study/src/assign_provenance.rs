@@ -3,28 +3,27 @@
 
 use crate::metric::Recipe;
 use crate::provenance::Provenance;
-use crate::raw::{RawBasis, RawIs};
 use crate::testbed::Owned;
 use crate::wanted::Wanted;
-use iodyno_catalog::{File, Problem};
+use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::nearest;
 
 /// Gives each row its basis: what the file says, the same for rows that are got in the same way,
 /// derived where all ingredients are known, predicted for the rest.
 pub(crate) fn assign(
     file: &File,
-    entries: &[RawBasis],
+    raw: &Record,
     parameters: &[Owned],
     rows: &mut [Wanted],
 ) -> Result<(), Problem> {
     let mut known: Vec<(Recipe, Provenance, Vec<String>)> = Vec::new();
     let mut said = vec![false; rows.len()];
-    for entry in entries {
+    for entry in raw.records("basis") {
         let by = checked_by(file, entry, parameters)?;
-        let basis = match entry.is.get_ref() {
-            RawIs::Input => Provenance::Input,
-            RawIs::Fitted => Provenance::Fitted,
-            RawIs::Derived => Provenance::Derived,
+        let basis = match entry.word("is") {
+            Some("input") => Provenance::Input,
+            Some("fitted") => Provenance::Fitted,
+            _ => Provenance::Derived,
         };
         let mut matched = false;
         for (row, said) in rows.iter_mut().zip(&mut said) {
@@ -37,7 +36,7 @@ pub(crate) fn assign(
         if !matched {
             let message = "no printed figure is meant by this entry";
             let help = "its keys are those of a line in the file of figures".to_owned();
-            return Err(Problem::at(file, entry.is.span(), message, Some(help)));
+            return Err(Problem::at(file, entry.place("is"), message, Some(help)));
         }
     }
     for (row, _) in rows.iter_mut().zip(said).filter(|(row, said)| !said && row.at.is_some()) {
@@ -58,36 +57,38 @@ pub(crate) fn assign(
 }
 
 /// Whether an entry means a row: all keys that it has agree.
-fn matches(entry: &RawBasis, row: &Wanted) -> bool {
+fn matches(entry: &Record, row: &Wanted) -> bool {
     let key = &row.key;
-    let text = |asked: &Option<String>, has: &str| asked.as_ref().is_none_or(|a| a == has);
-    let number = |asked: Option<u64>, has: Option<u32>| {
-        asked.is_none_or(|asked| has.map(u64::from) == Some(asked))
+    let text = |path: &str, has: &str| entry.text(path).is_none_or(|asked| asked == has);
+    let number = |path: &str, has: Option<u32>| {
+        entry.whole(path).is_none_or(|asked| has.map(u64::from) == Some(asked))
     };
-    text(&entry.figure, &key.figure)
-        && text(&entry.system, &key.system)
-        && text(&entry.workload, &key.workload)
-        && text(&entry.metric, &key.metric)
-        && number(entry.block.map(|size| size.0), key.block_bytes)
-        && number(entry.depth.map(u64::from), key.queue_depth)
-        && number(entry.threads.map(u64::from), key.threads)
-        && number(entry.devices.map(u64::from), key.devices)
+    text("figure", &key.figure)
+        && text("system", &key.system)
+        && text("workload", &key.workload)
+        && text("metric", &key.metric)
+        && number("block", key.block_bytes)
+        && number("depth", key.queue_depth)
+        && number("threads", key.threads)
+        && number("devices", key.devices)
 }
 
 /// The parameters that an entry names; each is one of a device or server of the study.
-fn checked_by(file: &File, entry: &RawBasis, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
-    if *entry.is.get_ref() == RawIs::Fitted && entry.by.is_empty() {
+fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
+    let by = entry.items("by");
+    if entry.word("is") == Some("fitted") && by.is_empty() {
         let message = "a fitted figure says by which parameters: `by` is missing";
-        return Err(Problem::at(file, entry.is.span(), message, None));
+        return Err(Problem::at(file, entry.place("is"), message, None));
     }
-    for name in &entry.by {
+    let known = |item: &Entry| {
+        let name = item.text().unwrap_or_default();
         let mut all = parameters.iter().map(|owned| owned.parameter.key);
-        if !all.clone().any(|key| key == name.get_ref()) {
-            let guess = nearest(name.get_ref(), &mut all).map(|n| format!("did you mean `{n}`?"));
-            let message =
-                format!("no device or server of the study has a parameter `{}`", name.get_ref());
-            return Err(Problem::at(file, name.span(), message, guess));
+        if all.clone().any(|key| key == name) {
+            return Ok(name.to_owned());
         }
-    }
-    Ok(entry.by.iter().map(|name| name.get_ref().clone()).collect())
+        let guess = nearest(name, &mut all).map(|n| format!("did you mean `{n}`?"));
+        let message = format!("no device or server of the study has a parameter `{name}`");
+        Err(Problem::at(file, item.span.clone(), message, guess))
+    };
+    by.iter().map(known).collect()
 }

@@ -4,7 +4,6 @@ use crate::cell::{CellKey, Taken};
 use crate::unit::{Dimension, Unit};
 use iodyno_measure::Quantity;
 use iodyno_units::Precondition;
-use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
 
 /// What is told of a combination of a panel's axes.
@@ -166,6 +165,22 @@ impl Metric {
         Self::ThreadsBest,
         Self::DepthBest,
     ];
+
+    /// The names of all, in the same order.
+    pub(crate) const NAMES: [&str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut i = 0;
+        while i < names.len() {
+            names[i] = Self::ALL[i].name();
+            i += 1;
+        }
+        names
+    };
+
+    /// Which metric a name is of.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
 
     /// As files write it.
     pub const fn name(self) -> &'static str {
@@ -348,23 +363,6 @@ impl Metric {
             Self::IopsHigh => Recipe::Highest(each),
             _ => Recipe::Mean(each),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Metric {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const NAMES: [&str; Metric::ALL.len()] = {
-            let mut names = [""; Metric::ALL.len()];
-            let mut i = 0;
-            while i < names.len() {
-                names[i] = Metric::ALL[i].name();
-                i += 1;
-            }
-            names
-        };
-        let text = String::deserialize(deserializer)?;
-        let known = Self::ALL.into_iter().find(|metric| metric.name() == text);
-        known.ok_or_else(|| de::Error::unknown_variant(&text, &NAMES))
     }
 }
 

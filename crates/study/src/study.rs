@@ -7,17 +7,14 @@ use crate::metric::{Metric, Recipe};
 use crate::panel::{Panel, panel};
 use crate::provenance::Provenance;
 use crate::published::{self, Figure, Key};
-use crate::raw::{Addresses, Method, RawFlag, RawInput, RawStudy, RawWorkload};
+use crate::schema;
 use crate::testbed::{self, Bench, Owned};
 use crate::unit::{Dimension, Unit};
 use crate::wanted::{Wanted, Workload};
-use iodyno_catalog::{File, Kind, Problem, find, parse};
+use iodyno_catalog::{File, Kind, Problem, Record, find};
 use iodyno_emulate::spec::Host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// The version of the file's form that this program reads.
-pub const SCHEMA: u64 = 1;
 
 /// A study that can be run.
 #[derive(Clone, Debug)]
@@ -50,7 +47,7 @@ pub struct Study {
 /// What is wrong with the study, its figures, a device or a server, at its place.
 pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let file = find(Kind::Study, name_or_path)?;
-    let raw: RawStudy = parse(&file)?;
+    let raw = schema::read(&file)?;
     let figures = published_file(&file, &raw)?;
     study(&file, &raw, &figures)
 }
@@ -60,73 +57,64 @@ pub fn load(name_or_path: &str) -> Result<Study, Problem> {
 /// # Errors
 /// That there is no such study, or what is wrong with its file.
 pub fn title(name_or_path: &str) -> Result<String, Problem> {
-    let raw: RawStudy = parse(&find(Kind::Study, name_or_path)?)?;
-    Ok(raw.title)
+    Ok(schema::read(&find(Kind::Study, name_or_path)?)?.said("title").to_owned())
 }
 
 /// The file of printed figures that a study names: of the catalog, or beside the study's own file.
-fn published_file(file: &File, raw: &RawStudy) -> Result<File, Problem> {
-    let name = raw.published.get_ref();
+fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
+    let name = raw.said("published");
     let is_path = name.contains('/') || Path::new(name).extension().is_some();
     let beside = Path::new(&file.origin).parent().filter(|_| is_path);
     let path = beside.map(|folder| folder.join(name).to_string_lossy().into_owned());
     find(Kind::Published, path.as_deref().unwrap_or(name)).map_err(|problem| {
         let help = problem.help().map(ToOwned::to_owned);
         let message = format!("the printed figures: {}", problem.message());
-        Problem::at(file, raw.published.span(), message, help)
+        Problem::at(file, raw.place("published"), message, help)
     })
 }
 
 /// Puts a study together from its file and the file of its figures.
-pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study, Problem> {
-    if *raw.schema.get_ref() != SCHEMA {
-        let message = format!("`schema` is {SCHEMA}, not {}", raw.schema.get_ref());
-        return Err(Problem::at(file, raw.schema.span(), message, None));
-    }
-    if raw.kind.get_ref() != "study" {
-        let message = format!("this is no study: `kind` is \"{}\"", raw.kind.get_ref());
-        return Err(Problem::at(file, raw.kind.span(), message, None));
-    }
+pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, Problem> {
     let mut printed = published::read(figures)?;
-    for raw in &raw.flagged {
+    for raw in raw.records("flagged") {
         flag(file, raw, &mut printed)?;
     }
     let mut parameters = Vec::new();
     let mut systems: Vec<Bench> = Vec::new();
-    for system in &raw.systems {
+    for system in raw.records("systems") {
         let built = testbed::bench(file, system, &mut parameters)?;
-        refuse_twice(file, &system.name, systems.iter().map(|s| s.name.as_str()))?;
+        refuse_twice(file, system, systems.iter().map(|s| s.name.as_str()))?;
         systems.push(built);
     }
     let mut workloads: Vec<Workload> = Vec::new();
-    for raw in &raw.workloads {
-        refuse_twice(file, &raw.name, workloads.iter().map(|w| w.name.as_str()))?;
+    for raw in raw.records("workloads") {
+        refuse_twice(file, raw, workloads.iter().map(|w| w.name.as_str()))?;
         workloads.push(workload(file, raw)?);
     }
     let mut panels = Vec::new();
     let mut rows = Vec::new();
     let mut keys = BTreeSet::new();
-    for raw in &raw.panels {
+    for raw in raw.records("panels") {
         let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads)?;
         if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
             let key = &twice.key;
             let message = format!("`{}` tells `{}` twice", key.figure, key.metric);
             let help = "panels of the same figure may not overlap".to_owned();
-            return Err(Problem::at(file, raw.figure.span(), message, Some(help)));
+            return Err(Problem::at(file, raw.place("figure"), message, Some(help)));
         }
         panels.push(panel);
         rows.extend(wanted);
     }
-    for raw in &raw.inputs {
+    for raw in raw.records("inputs") {
         rows.push(input(file, raw, &mut parameters)?);
     }
     match_up(figures, &printed, &mut rows)?;
-    assign_provenance::assign(file, &raw.basis, &parameters, &mut rows)?;
+    assign_provenance::assign(file, raw, &parameters, &mut rows)?;
     Ok(Study {
         name: file.name.clone(),
-        title: raw.title.clone(),
-        source: raw.source.clone(),
-        in_rounds: raw.method == Method::Pts,
+        title: raw.said("title").to_owned(),
+        source: raw.said("source").to_owned(),
+        in_rounds: raw.word("method") == Some("pts"),
         systems,
         workloads,
         panels,
@@ -138,54 +126,45 @@ pub(crate) fn study(file: &File, raw: &RawStudy, figures: &File) -> Result<Study
 
 fn refuse_twice<'a>(
     file: &File,
-    name: &serde_spanned::Spanned<String>,
+    raw: &Record,
     mut before: impl Iterator<Item = &'a str>,
 ) -> Result<(), Problem> {
-    if before.any(|b| b == name.get_ref()) {
-        let message = format!("`{}` is named twice", name.get_ref());
-        return Err(Problem::at(file, name.span(), message, None));
+    let name = raw.said("name");
+    if before.any(|b| b == name) {
+        let message = format!("`{name}` is named twice");
+        return Err(Problem::at(file, raw.place("name"), message, None));
     }
     Ok(())
 }
 
-fn workload(file: &File, raw: &RawWorkload) -> Result<Workload, Problem> {
-    let ops = *raw.ops.get_ref();
-    if !(100..=1_000_000_000).contains(&ops) {
-        let message = format!("`ops` is a whole number from 100 to 10^9, not {ops}");
-        return Err(Problem::at(file, raw.ops.span(), message, None));
-    }
-    let long_ops = raw.long_ops.as_ref().map_or(ops, |n| *n.get_ref());
-    if let Some(raw) =
-        raw.long_ops.as_ref().filter(|n| !(ops..=1_000_000_000).contains(n.get_ref()))
-    {
-        let message = format!("`long_ops` is a whole number from `ops` to 10^9, not {long_ops}");
-        return Err(Problem::at(file, raw.span(), message, None));
+fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
+    let ops = raw.whole("ops").unwrap_or_default();
+    let long_ops = raw.whole("long_ops").unwrap_or(ops);
+    if long_ops < ops {
+        let message = format!("`long_ops` is at least `ops`, {ops}, not {long_ops}");
+        return Err(Problem::at(file, raw.place("long_ops"), message, None));
     }
     Ok(Workload {
-        name: raw.name.get_ref().clone(),
-        read: raw.read.get_ref().0,
-        random: *raw.addresses.get_ref() == Addresses::Random,
+        name: raw.said("name").to_owned(),
+        read: raw.real("read").unwrap_or_default(),
+        random: raw.word("addresses") == Some("random"),
         ops,
         long_ops,
-        bytes_max: raw.bytes.as_ref().map_or(u64::MAX, |bytes| bytes.get_ref().0),
-        ramp_ns: raw.ramp.get_ref().0,
+        bytes_max: raw.whole("bytes").unwrap_or(u64::MAX),
+        ramp_ns: raw.whole("ramp").unwrap_or_default(),
     })
 }
 
 /// Takes printed figures out of the scores.
-fn flag(file: &File, raw: &RawFlag, printed: &mut [Figure]) -> Result<(), Problem> {
-    if raw.why.get_ref().trim().is_empty() {
-        let message = "`why` says nothing: a figure is not left out without a reason";
-        return Err(Problem::at(file, raw.why.span(), message, None));
-    }
+fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem> {
     let is_meant = |figure: &&mut Figure| {
         let key = &figure.key;
-        (key.figure.as_str(), key.system.as_str()) == (raw.figure.get_ref(), &raw.system)
-            && (key.workload.as_str(), key.metric.as_str()) == (&raw.workload, &raw.metric)
+        (key.figure.as_str(), key.system.as_str()) == (raw.said("figure"), raw.said("system"))
+            && (&*key.workload, &*key.metric) == (raw.said("workload"), raw.said("metric"))
     };
     let mut found = false;
     for figure in printed.iter_mut().filter(is_meant) {
-        figure.flag.clone_from(raw.why.get_ref());
+        raw.said("why").clone_into(&mut figure.flag);
         found = true;
     }
     if found {
@@ -193,24 +172,24 @@ fn flag(file: &File, raw: &RawFlag, printed: &mut [Figure]) -> Result<(), Proble
     }
     let message = "no printed figure is meant by this entry";
     let help = "its keys are those of a line in the file of figures".to_owned();
-    Err(Problem::at(file, raw.figure.span(), message, Some(help)))
+    Err(Problem::at(file, raw.place("figure"), message, Some(help)))
 }
 
 /// A row that the model took from the paper: what is printed went into a server's file.
-fn input(file: &File, raw: &RawInput, parameters: &mut Vec<Owned>) -> Result<Wanted, Problem> {
-    let name = raw.system.get_ref();
-    let host = testbed::host(file, name, raw.system.span(), parameters)?.host;
-    let Some(given) = given(raw.metric.get_ref(), &host) else {
-        let message = format!("no parameter of a server is `{}`", raw.metric.get_ref());
+fn input(file: &File, raw: &Record, parameters: &mut Vec<Owned>) -> Result<Wanted, Problem> {
+    let (name, metric) = (raw.said("system"), raw.said("metric"));
+    let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
+    let Some(given) = given(metric, &host) else {
+        let message = format!("no parameter of a server is `{metric}`");
         let help = format!("the only such metric is `{UNBALANCED}`");
-        return Err(Problem::at(file, raw.metric.span(), message, Some(help)));
+        return Err(Problem::at(file, raw.place("metric"), message, Some(help)));
     };
     Ok(Wanted {
         key: Key {
-            figure: raw.figure.clone(),
-            system: name.clone(),
-            workload: raw.workload.clone(),
-            metric: raw.metric.get_ref().clone(),
+            figure: raw.said("figure").to_owned(),
+            system: name.to_owned(),
+            workload: raw.said("workload").to_owned(),
+            metric: metric.to_owned(),
             ..Key::default()
         },
         panel: None,

@@ -1,8 +1,7 @@
 //! The test bench: a server and a device of the catalog, put together as a study needs them.
 
-use crate::raw::{Occupancy, RawSystem};
 use core::ops::Range;
-use iodyno_catalog::{File, Kind, Problem, find};
+use iodyno_catalog::{File, Kind, Problem, Record, find};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{self, Attach, Device, Host, Preconditioned, Written};
@@ -54,34 +53,33 @@ impl Bench {
 }
 
 /// Reads the server and the device of one system of the study, and their parameters into `all`.
-pub(crate) fn bench(file: &File, raw: &RawSystem, all: &mut Vec<Owned>) -> Result<Bench, Problem> {
-    let host = host(file, raw.host.get_ref(), raw.host.span(), all)?;
-    let named = raw.device.get_ref();
-    let found = find(Kind::Device, named).map_err(|p| named_in(file, raw.device.span(), &p))?;
+pub(crate) fn bench(file: &File, raw: &Record, all: &mut Vec<Owned>) -> Result<Bench, Problem> {
+    let host = host(file, raw.said("host"), raw.place("host"), all)?;
+    let found = find(Kind::Device, raw.said("device"))
+        .map_err(|p| named_in(file, raw.place("device"), &p))?;
     let described = describe::device(&found.name, &found.text)
         .map_err(|errors| Problem::of(&found, &errors))?;
     note(all, &found.name, described.parameters);
     let mut device = described.device;
     let mut options = String::new();
-    if let Some(occupancy) = &raw.occupancy
-        && *occupancy.get_ref() == Occupancy::Max
-    {
+    if raw.word("occupancy") == Some("max") {
+        let at = || raw.place("occupancy");
         let spec::Kind::Flash(flash) = &mut device.kind else {
-            return Err(no_driver(file, occupancy.span(), &device.name));
+            return Err(no_driver(file, at(), &device.name));
         };
         let Attach::MemoryChannel { devices_per_thread, .. } = &mut flash.attach else {
-            return Err(no_driver(file, occupancy.span(), &device.name));
+            return Err(no_driver(file, at(), &device.name));
         };
         *devices_per_thread = 1;
         "a driver thread for each device".clone_into(&mut options);
     }
     Ok(Bench {
-        name: raw.name.get_ref().clone(),
+        name: raw.said("name").to_owned(),
         host_name: host.name.clone(),
         host: host.host,
         device,
-        ramp_ns: raw.ramp.as_ref().map_or(0, |ramp| ramp.get_ref().0),
-        note: raw.note.clone(),
+        ramp_ns: raw.whole("ramp").unwrap_or(0),
+        note: raw.text("note").unwrap_or_default().to_owned(),
         options,
     })
 }

@@ -1,0 +1,99 @@
+//! The keys of a study file: how each value is written. `docs/formats/study.md` says what they mean.
+
+use crate::metric::Metric;
+use iodyno_catalog::{File, Key, Kind, Problem, Reader, Record, TIME, ValueType};
+
+/// Reads a study file, without what it names.
+pub(crate) fn read(file: &File) -> Result<Record, Problem> {
+    let mut reader = Reader::default();
+    let record = reader.file(&file.text, Some(Kind::Study), STUDY).unwrap_or_default();
+    reader.finish().map_err(|errors| Problem::of(file, &errors))?;
+    Ok(record)
+}
+
+const STUDY: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::optional("kind", ValueType::Header),
+    text("title"),
+    text("source"),
+    text("published"),
+    // How a cell is measured: over one window, or in rounds until the steady state of SNIA's
+    // specification.
+    Key::optional("method", ValueType::Word(&["window", "pts"])),
+    Key::required("systems", ValueType::Tables(SYSTEM)),
+    Key::required("workloads", ValueType::Tables(WORKLOAD)),
+    Key::required("panels", ValueType::Tables(PANEL)),
+    Key::optional("inputs", ValueType::Tables(INPUT)),
+    Key::optional("basis", ValueType::Tables(BASIS)),
+    Key::optional("flagged", ValueType::Tables(FLAG)),
+];
+
+const fn text(path: &'static str) -> Key {
+    Key::required(path, ValueType::Text)
+}
+const fn names(path: &'static str) -> Key {
+    Key::optional(path, ValueType::List(&ValueType::Text))
+}
+const NUMBER: ValueType = ValueType::Count(0, u32::MAX as u64);
+const NUMBERS: ValueType = ValueType::List(&NUMBER);
+/// Operations of a cell.
+const OPS: ValueType = ValueType::Count(100, 1_000_000_000);
+
+const SYSTEM: &[Key] = &[
+    text("name"),
+    text("host"),
+    text("device"),
+    // The flash DIMM driver's threads: as the device file says, or one for each module.
+    Key::optional("occupancy", ValueType::Word(&["default", "max"])),
+    Key::optional("ramp", TIME),
+    Key::optional("note", ValueType::Text),
+];
+
+const WORKLOAD: &[Key] = &[
+    text("name"),
+    Key::required("read", ValueType::Percent),
+    // The device was written in the same way before.
+    Key::required("addresses", ValueType::Word(&["random", "sequential"])),
+    Key::required("ops", OPS),
+    Key::optional("long_ops", OPS),
+    Key::optional("bytes", ValueType::Bytes),
+    Key::required("ramp", TIME),
+];
+
+const PANEL: &[Key] = &[
+    text("figure"),
+    text("title"),
+    names("systems"),
+    Key { required: true, ..names("workloads") },
+    Key::required("block", ValueType::List(&ValueType::Bytes)),
+    Key::optional("threads", NUMBERS),
+    Key::required("depth", NUMBERS),
+    Key::required("devices", NUMBERS),
+    Key::optional("think", ValueType::List(&TIME)),
+    // What was written before its cells.
+    Key::optional("written", ValueType::Word(&["workload", "fresh", "sequential"])),
+    Key::optional("long", ValueType::Flag),
+    Key::optional("ramp", TIME),
+    Key::optional("optimum_within", TIME),
+    Key::optional("together", ValueType::Flag),
+    Key::required("metrics", ValueType::List(&ValueType::Word(&Metric::NAMES))),
+];
+
+const INPUT: &[Key] = &[text("figure"), text("system"), text("workload"), text("metric")];
+
+const BASIS: &[Key] = &[
+    Key::required("is", ValueType::Word(&["input", "fitted", "derived"])),
+    names("by"),
+    Key::optional("figure", ValueType::Text),
+    Key::optional("system", ValueType::Text),
+    Key::optional("workload", ValueType::Text),
+    Key::optional("block", ValueType::Bytes),
+    Key::optional("depth", NUMBER),
+    Key::optional("threads", NUMBER),
+    Key::optional("devices", NUMBER),
+    Key::optional("metric", ValueType::Text),
+];
+
+/// A printed figure that is not scored.
+const FLAG: &[Key] =
+    &[text("figure"), text("system"), text("workload"), text("metric"), text("why")];
