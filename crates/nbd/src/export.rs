@@ -1,10 +1,10 @@
-//! What a server serves: an [`Export`], which tells about itself and opens a [`Session`] for each
-//! connection that chose it. A session takes requests one at a time, on the connection's own thread,
-//! and answers each either at once, within the call, or [later](Io::later), from any thread and in any
-//! order.
+//! The interface between the server and what it serves: an [`Export`], which describes itself and opens a
+//! [`Session`] for each connection that chose it. A session takes requests one at a time, on the connection's
+//! own thread, and answers each either at once, within the call, or [later](Io::later), from any thread and in
+//! any order.
 //!
-//! Whatever reaches a session was checked: its range lies within the export, it is aligned, its
-//! flags mean something, and it does not write to a read-only export.
+//! Every request that reaches a session was checked: its range lies within the export, it is aligned, its flags
+//! are valid, and it does not write to a read-only export.
 
 use crate::server::{DeferredReply, Link, Outgoing};
 use crate::wire::{self, CmdFlags, Command, Errno, Info, Kind};
@@ -15,69 +15,70 @@ use std::time::Duration;
 
 /// Something that is served under a name.
 pub trait Export: Send + Sync {
-    /// What it tells about itself. Asked at INFO and at GO; must not open anything.
+    /// Its description. Called at INFO and at GO; must not open anything.
     fn info(&self) -> Info;
 
-    /// A client chose this export. An error refuses the client, and is the place to allow only one.
+    /// A client chose this export. An error refuses the client; an export that allows one client only refuses
+    /// here.
     fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>>;
 }
 
-/// Who chose an export.
+/// The client that chose an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Address, as people read it.
+    /// Address, in readable form.
     pub address: String,
     /// Over TLS.
     pub secure: bool,
 }
 
 /// One connection's use of an export. It is dropped when the connection ends; requests that were
-/// taken for [later](Io::later) may still be answered then, and the answers go nowhere.
+/// [deferred](Io::later) may still be answered then, and the answers are discarded.
 pub trait Session {
     /// Starts, or carries out, one request. Called on the connection's thread.
     fn submit(&mut self, io: Io<'_>);
 
-    /// All requests that came together were submitted: the moment to wake whoever works on them.
+    /// All requests that came together were submitted: the time to wake the thread that carries them out.
     fn submitted(&mut self) {}
 
-    /// The client has nothing to say at the moment: true, to look at its socket again at once and to be
-    /// called again; false, to sleep until it says something. The thread may do here what others would
-    /// have to be woken for. Only where something was taken for [later](Io::later), and not with TLS.
+    /// The client's socket is empty: true, to poll the socket again at once and to be called again; false, to
+    /// sleep until the client sends something. The thread may do here what another thread would have to be
+    /// woken for. Only where a request was [deferred](Io::later), and not with TLS.
     ///
     /// `owed`: the client waits for an answer.
-    fn look(&mut self, owed: bool) -> bool {
+    fn poll(&mut self, owed: bool) -> bool {
         let _ = owed;
         false
     }
 
-    /// The client took an answer from the socket so long after it was sent. Told by a thread that
-    /// [looks](Self::look), of some answers, where the socket tells: a Unix socket's.
+    /// The client took an answer from the socket this long after it was sent. Called by a thread that
+    /// [polls](Self::poll), for some answers, where the socket shows it: a Unix socket does.
     fn taken(&mut self, after: Duration) {
         let _ = after;
     }
 
-    /// What the client says now found the connection's thread asleep.
+    /// The request that arrives now found the connection's thread asleep.
     fn woken(&mut self) {}
 
-    /// From here on the connection's thread may be held up: it sleeps, or waits for the client in the
-    /// middle of something.
-    fn rest(&mut self) {}
+    /// From here on the connection's thread may block: it sleeps, or waits for the client in the middle of a
+    /// request or reply.
+    fn may_block(&mut self) {}
 
-    /// Where the payload of a large write may be received straight, instead of being handed over by
+    /// The memory into which the payload of a large write may be received straight, instead of being passed by
     /// [`Io::data`]. The write is submitted when all of it is there, with [`Io::placed`] true.
     fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {
         let _ = (offset_bytes, len_bytes);
         None
     }
 
-    /// The client went away before all of a placed payload had come. Some of it may be in place.
+    /// The client disconnected before all of a placed payload had come. Some of it may be in place.
     fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
         let _ = (offset_bytes, len_bytes);
     }
 }
 
-/// Memory that is shared between clients: words that anyone may change at any time. Bytes lie in it
-/// as in memory, whatever the machine's byte order.
+/// Memory that is shared between clients: words that any thread may change at any time. Bytes lie in it as in
+/// memory, whatever the machine's byte order.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],
@@ -87,7 +88,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// `len` bytes from byte `skip` of the words on. Panics when there are not as many.
+    /// `len` bytes from byte `skip` of the words on. Panics when there are fewer.
     pub fn new(words: &'a [AtomicU64], skip: usize, len: usize) -> Self {
         assert!(skip.checked_add(len).is_some_and(|end| end <= size_of_val(words)));
         Self { all: &words[skip / 8..], skip: skip % 8, len }
@@ -107,7 +108,7 @@ impl<'a> Words<'a> {
         self.all.as_ptr().cast::<u8>().wrapping_add(self.skip)
     }
 
-    /// Copies the bytes out, a word at a time. Bytes that are written meanwhile come as they were or
+    /// Copies the bytes out, a word at a time. Words that are written meanwhile are read either as they were or
     /// as they will be.
     pub fn read(&self, to: &mut [u8]) {
         assert!(to.len() == self.len);
@@ -171,7 +172,7 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
     });
 }
 
-/// Where a payload is received straight.
+/// Memory into which a payload is received straight.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) start: *mut u8,
@@ -193,18 +194,18 @@ pub enum Answer<'a> {
     Done,
     /// It failed.
     Failed(Errno),
-    /// A read's bytes: as many as were asked for.
+    /// A read's bytes: as many as requested.
     Data(&'a [u8]),
     /// A read's bytes are all zeroes.
     Zeroes,
-    /// A block status' extents, from the request's offset on: (length, state) each. What lies
-    /// beyond the range, or beyond one extent where one was asked for, is left out.
+    /// A block status' extents, from the request's offset on: (length, state) each. Whatever lies beyond the
+    /// range, or beyond the first extent where one was requested, is left out.
     Extents(&'a [(u32, u32)]),
 }
 
 impl Answer<'_> {
-    /// Writes the reply. An answer that does not fit the question becomes EIO: what the client
-    /// would take it for is worse. True for an error.
+    /// Writes the reply. An answer that does not fit the request becomes EIO: the client would misread anything
+    /// else. True for an error.
     pub(crate) fn encode(
         &self,
         replies: wire::Replies,
@@ -245,8 +246,8 @@ impl Answer<'_> {
     }
 }
 
-/// A request, as a session gets it. It must be answered in one of the ways below; dropped, it is
-/// answered with EIO.
+/// A request, as a session gets it. It must be answered in one of the ways below; if it is dropped, the server
+/// answers it with EIO.
 pub struct Io<'a> {
     pub(crate) command: Command,
     pub(crate) data: &'a [u8],
@@ -257,12 +258,12 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// What is asked for.
+    /// The request's command.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Whether it has to be durable before it is answered.
+    /// Whether the write must be durable before it is answered.
     pub fn fua(&self) -> bool {
         self.command.flags.has(CmdFlags::FUA)
     }
@@ -272,7 +273,7 @@ impl<'a> Io<'a> {
         self.data
     }
 
-    /// Whether the payload is in its place already.
+    /// Whether the payload was already received into its [place](Session::place).
     pub fn placed(&self) -> bool {
         self.placed
     }
@@ -283,8 +284,8 @@ impl<'a> Io<'a> {
         self.out.answer(&self.command, answer);
     }
 
-    /// Answers a read at once; `fill` writes all of its bytes, into a buffer of just that length.
-    /// For other kinds it is as [`Answer::Done`], and `fill` is not called.
+    /// Answers a read at once; `fill` writes all of its bytes, into a buffer of just that length. For other
+    /// kinds it acts as [`Answer::Done`], and `fill` is not called.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         self.answered = true;
         self.out.fill(&self.command, fill);
@@ -299,7 +300,7 @@ impl<'a> Io<'a> {
         self.out.lend(&self.command, words);
     }
 
-    /// Takes the request along, to answer it later. A write's payload has to be copied first.
+    /// Defers the answer. A write's payload has to be copied first.
     pub fn later(mut self) -> DeferredReply {
         self.answered = true;
         DeferredReply::new(Arc::clone(self.link), self.command)
