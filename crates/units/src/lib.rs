@@ -1,6 +1,6 @@
-//! The vocabulary that every other room speaks: what an operation is, how bytes, times and rates
-//! are read and written, which name a mistyped one was meant to be, how foreign text is made harmless, and the named random streams
-//! that make a seed replay.
+//! Types and formats shared by all crates: operations, the parsing and formatting of bytes, times and rates,
+//! suggestions for mistyped names, cleaning of foreign text, and the named random streams that make a seed
+//! replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
 //! is a `u64` of nanoseconds and a size a `u64` of bytes; text with units exists only at the edges,
