@@ -1,5 +1,4 @@
-//! Scratch files: how large one is by default, and how it is made so that nothing of it is left
-//! behind, whatever ends the program.
+//! Scratch files: their default size, and a creation that leaves nothing behind, whatever ends the program.
 //!
 //! The file has no name: `O_TMPFILE` makes one that was never linked into a directory, and the
 //! kernel frees it when the last descriptor closes, also after SIGKILL. A file system without it
@@ -20,26 +19,26 @@ const MIB: u64 = 1 << 20;
 const DEFAULT_BYTES: u64 = 1 << 30;
 /// Below this a file fits the caches of nearly every device, and a figure says little.
 const LEAST_BYTES: u64 = 64 * MIB;
-/// At most this part of the free space is taken unasked.
+/// Below this a file fits the caches of nearly every device, and a figure means little.
 const SHARE_OF_FREE: u64 = 10;
-/// At most this part of the available memory is taken unasked, where files are memory.
+/// At most this part of the free space is taken by default.
 const SHARE_OF_MEMORY: u64 = 4;
 
-/// The size of a scratch file: as asked, or 1 GiB but at most a tenth of the free space (and a
+/// The size of a scratch file: as requested, or 1 GiB but at most a tenth of the free space (and a
 /// quarter of the available memory where files are memory), in whole MiB.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when what was asked for is not free, or less than 64 MiB would be
+/// [`TargetError::NoSpace`] when the requested size is not free, or less than 64 MiB would be
 /// left to choose.
 pub(crate) fn size(
     inspection: &Inspection,
-    asked_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
     memory_bytes: Option<u64>,
 ) -> Result<u64, TargetError> {
-    if let Some(asked) = asked_bytes {
-        return check_room(inspection, asked, memory_bytes).map(|()| asked);
+    if let Some(requested) = requested_bytes {
+        return check_space(inspection, requested, memory_bytes).map(|()| requested);
     }
-    let (free, memory) = room(inspection, memory_bytes);
+    let (free, memory) = space_left(inspection, memory_bytes);
     let by_free = free.map_or(u64::MAX, |bytes| bytes / SHARE_OF_FREE);
     let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
     let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
@@ -60,22 +59,22 @@ pub(crate) fn size(
 }
 
 /// Free space of the file system, and available memory where its files are memory.
-fn room(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
+fn space_left(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
     let fs = inspection.file_system.as_ref();
     let memory = memory_bytes.filter(|_| fs.is_some_and(FileSystem::is_memory));
     (fs.and_then(|fs| fs.free_bytes), memory)
 }
 
-/// Refuses a new file that there is no room for, before anything is made.
+/// Refuses a new file that there is no space for, before anything is created.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`].
-pub(crate) fn check_room(
+pub(crate) fn check_space(
     inspection: &Inspection,
     wanted_bytes: u64,
     memory_bytes: Option<u64>,
 ) -> Result<(), TargetError> {
-    let (free, memory) = room(inspection, memory_bytes);
+    let (free, memory) = space_left(inspection, memory_bytes);
     // ramfs has no limit of its own and says that nothing is free.
     let free = free.filter(|&bytes| bytes > 0 || memory.is_none());
     let free_bytes = free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX));
@@ -86,7 +85,7 @@ pub(crate) fn check_room(
         path: inspection.canonical_path.clone().unwrap_or_default(),
         wanted_bytes,
         free_bytes,
-        help: "make room, name a smaller size, or choose another place.".to_owned(),
+        help: "free some space, name a smaller size, or choose another place.".to_owned(),
     })
 }
 
@@ -96,10 +95,10 @@ pub(crate) fn check_room(
 /// The system's, when neither way works.
 pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
-    // O_EXCL: nobody can give it a name later.
+    // O_EXCL: it can be given no name later.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::EXCL;
     match rustix::fs::open(dir, flags, mode) {
-        // What file systems and kernels without O_TMPFILE answer.
+        // Errors of file systems and kernels without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(dir),
         result => result,
     }
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_size_leaves_room() {
+    fn the_default_size_leaves_space() {
         let gib = 1 << 30;
         for (fs_type, free, memory, expected) in [
             ("ext4", 100 * gib, gib, gib),
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_was_asked_for_must_be_free() {
+    fn a_requested_size_must_be_free() {
         assert_eq!(size(&on("ext4", 4096), Some(4096), Some(0)), Ok(4096));
         assert!(size(&on("ext4", 4096), Some(8192), None).is_err());
         assert!(size(&on("tmpfs", 1 << 30), Some(8192), Some(4096)).is_err());

@@ -1,6 +1,6 @@
-//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), and `model:SYSTEM` for a
-//! system that lists its own volumes. Whether the first word is a device or a system is not known
-//! here: that is decided where the catalog is seen.
+//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), and `model:SYSTEM`
+//! for a system that lists its own volumes. Whether the first word is a device or a system is not known here:
+//! the catalog decides that.
 //!
 //! ```text
 //! model:exflash-400g                         one device in its default host
@@ -42,7 +42,7 @@ pub struct ModelName {
     /// The system that they are in: a name of the catalog, or a path. The device's default host
     /// where absent.
     pub system: Option<String>,
-    /// What was done to the devices before.
+    /// Earlier writes to the devices.
     pub state: ModelState,
     /// The share of the capacity that was written before, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,
@@ -52,10 +52,10 @@ pub struct ModelName {
     pub workers_near: Option<bool>,
 }
 
-/// What was done to an emulated device before it is measured.
+/// Earlier writes to an emulated device before it is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ModelState {
-    /// For each cell, what its own workload would have done for long.
+    /// For each cell, the state that its own workload would have reached.
     #[default]
     Auto,
     /// Nothing.
@@ -70,7 +70,7 @@ pub enum ModelState {
 }
 
 impl ModelName {
-    /// Reads what follows `model:` or `live:`; `name` is the whole, for errors.
+    /// Parses the part after `model:` or `live:`; `name` is the whole, for errors.
     pub(super) fn parse(name: &str, rest: &str, live: bool) -> Result<Self, TargetError> {
         let (body, query) = rest.rsplit_once('?').unwrap_or((rest, ""));
         let (body, system) = match body.split_once('@') {
@@ -172,14 +172,14 @@ impl ModelName {
         f64::from(self.fill_ppm) / f64::from(FILL_ALL_PPM)
     }
 
-    /// The name of one volume in results: this name, for one of however many there are. `number`
-    /// tells volumes of the same name apart, from 1; None where there is only one.
+    /// The name of one volume in results: this name, for one of several. `number` distinguishes volumes of the
+    /// same name, from 1; None where there is only one.
     pub fn volume(&self, number: Option<u32>) -> String {
         let number = number.map_or(String::new(), |number| format!("#{number}"));
         self.text(&number)
     }
 
-    /// The canonical form, with how many or which one after the first name.
+    /// The canonical form, with the count or the number after the first name.
     fn text(&self, suffix: &str) -> String {
         let scheme = if self.live { "live" } else { "model" };
         let mut text = format!("{scheme}:{}{suffix}", self.what);
