@@ -1,11 +1,10 @@
-//! Documents with figures: what a report is made of, and how it is written as one HTML file, as
-//! Markdown, and figure by figure as SVG.
+//! Documents with figures: the model of a report, and its output as one HTML file, as Markdown, and figure by
+//! figure as SVG.
 //!
-//! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and says what is
-//! to be seen, not how it looks. Whoever has something to show (a stored run, a comparison, a study)
-//! makes a document of it; here it is drawn.
+//! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and determines the content,
+//! not the appearance. Callers make a document of a stored run, a comparison or a study; this crate draws it.
 //!
-//! **Invariant:** this room knows nothing of runs, reads no clock, no file and no environment. The same
+//! **Invariant:** this crate knows nothing of runs, reads no clock, no file and no environment. The same
 //! document gives the same bytes.
 
 pub mod chart;
