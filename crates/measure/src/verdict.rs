@@ -1,11 +1,11 @@
-//! Verdicts: what a cell's own evidence says about its numbers, in plain words, each with the
-//! reason and the way to mend it. Judging is a pure function of the cell, so an old run can be
-//! judged again by newer rules.
+//! Verdicts: the evidence of a cell about its own figures, in plain words, each with the reason and the remedy.
+//! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
 //! Each question has a file: how the cell ended, whether anything real was measured, whether the numbers agree,
-//! whether the generator was the limit, whether the I/O reached the storage, whether that answered in the state that
-//! one thinks, whether it gave back what had been written, who else was there, under which conditions
-//! of machine and device, and whether the samples suffice. The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
+//! whether the generator was the limit, whether the I/O reached the storage, whether the storage was in the
+//! expected state, whether it gave back what had been written, whether other programs interfered, the
+//! conditions of machine and device, and whether the samples suffice. The codes are listed in
+//! `docs/verdicts.md`; they are part of the JSON output's contract.
 
 mod accounting;
 mod conditions;
@@ -21,13 +21,13 @@ mod verification;
 use crate::cell::Cell;
 use serde::{Deserialize, Serialize};
 
-/// How much a verdict weighs.
+/// The weight of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// The number can be used as it is.
     Valid,
-    /// Good to know; the number stands.
+    /// Information; the number stands.
     Note,
     /// The number may not mean what it seems to.
     Warning,
@@ -42,7 +42,7 @@ pub struct Verdict {
     pub code: String,
     /// Weight.
     pub level: Level,
-    /// The reason, with the figures, and how to mend it.
+    /// The reason, with the figures, and the remedy.
     pub text: String,
 }
 
