@@ -3,8 +3,8 @@
 //!
 //! `cargo build --release -p iodyno -p iodyno-nbd --examples --bins` makes the server and the client
 //! (`load`); then `cargo run -p iodyno-bench --release -- nbd [--reps N] [--seconds S] [--out DIR]`.
+//!
 //! All servers are up all the time and hold the same random bytes. In each repetition each case runs against
-//! one after the other. CPU time is the server's own, from `/proc`.
 //! one after the other. CPU time is the server's own, from `/proc`.
 
 use crate::tables::{Spread, rate, ratio, spread};

@@ -158,7 +158,7 @@ fn requests_left_behind_count() {
     assert!(left <= 5 * MIB, "{left} bytes are held");
     assert!(lab.server().counters().turned_away > 0);
     export.release();
-    lab.eventually("room again", |_| iodyno_nbd::client::Blocking::connect(&lab.uri()).is_ok());
+    lab.eventually("free memory", |_| iodyno_nbd::client::Blocking::connect(&lab.uri()).is_ok());
     lab.serves();
 }
 

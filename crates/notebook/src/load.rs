@@ -105,7 +105,7 @@ fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
 
 /// Every run, in the order in which they began.
 pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>, Error> {
-    let memory_left = MemoryLeft::new(LIST_BYTES_MAX);
+    let memory = MemoryLeft::new(LIST_BYTES_MAX);
     let all = |fault: Fault| ("?".to_owned(), fault);
     let read = || -> Result<Vec<RunSummary>, OfRun> {
         let whole = |e: rusqlite::Error| all(e.into());
@@ -138,7 +138,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 let mut rows = targets.query([number])?;
                 while let Some(row) = rows.next()? {
                     let name: String = row.get(0)?;
-                    memory_left.take(32 + name.len() as u64)?;
+                    memory.take(32 + name.len() as u64)?;
                     names.push(name);
                     at_most(names.len(), value_ranges::PARTS_MAX, "targets")?;
                 }
@@ -146,12 +146,12 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 let mut rows = cells.query([number])?;
                 while let Some(row) = rows.next()? {
                     let cell = cell_summary(row)?;
-                    memory_left.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
+                    memory.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
                     summaries.push(cell);
                     at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
                 }
                 let name: String = row.get("name")?;
-                memory_left.take(256 + name.len() as u64)?;
+                memory.take(256 + name.len() as u64)?;
                 Ok(RunSummary {
                     id: standing.id.clone(),
                     started: standing.started,
@@ -225,19 +225,19 @@ pub(crate) fn run(
         let row = row.ok_or_else(|| whole(rusqlite::Error::QueryReturnedNoRows))?;
         let standing = standing(row)?;
         let of = |fault| (standing.id.clone(), fault);
-        let memory_left = MemoryLeft::new(HEAD_BYTES_MAX);
-        let mut head = head(row, &memory_left).map_err(of)?;
-        head.targets = targets(&tx, number, &memory_left).map_err(of)?;
-        head.workloads = workloads(&tx, number, &memory_left).map_err(of)?;
-        let memory_left = MemoryLeft::new(cells_bytes_max);
-        let rows = cell_rows(&tx, number, &memory_left).map_err(of)?;
+        let memory = MemoryLeft::new(HEAD_BYTES_MAX);
+        let mut head = head(row, &memory).map_err(of)?;
+        head.targets = targets(&tx, number, &memory).map_err(of)?;
+        head.workloads = workloads(&tx, number, &memory).map_err(of)?;
+        let memory = MemoryLeft::new(cells_bytes_max);
+        let rows = cell_rows(&tx, number, &memory).map_err(of)?;
         let mut merge = merged(&rows, intervals_max);
         // With one interval a cell, merging more makes nothing smaller.
         let longest = rows.iter().map(|row| row.intervals as u64).max().unwrap_or(0);
         let cells = loop {
             let most = if merge < longest { SERIES_BYTES_MAX } else { u64::MAX };
-            let memory_left = MemoryLeft::new(memory_left.left().min(most));
-            match cells(&tx, path, &rows, &standing.status, merge, &memory_left) {
+            let memory = MemoryLeft::new(memory.left().min(most));
+            match cells(&tx, path, &rows, &standing.status, merge, &memory) {
                 Err(Fault::OutOfMemory) if merge < longest => merge *= MERGE_MORE,
                 done => break done.map_err(of)?,
             }
@@ -257,14 +257,14 @@ pub(crate) fn run(
     read().map_err(|of| error(path, "reading a run", of))
 }
 
-fn head(row: &Row, memory_left: &MemoryLeft) -> Result<RunHead, Fault> {
+fn head(row: &Row, memory: &MemoryLeft) -> Result<RunHead, Fault> {
     let text = |column| -> Result<String, Fault> {
         let text: String = row.get(column)?;
-        memory_left.take(text.len() as u64)?;
+        memory.take(text.len() as u64)?;
         Ok(text)
     };
     let seed = text("seed")?;
-    let command = codec::parse(&text("command")?, "its command", memory_left)?;
+    let command = codec::parse(&text("command")?, "its command", memory)?;
     let command = serde_json::from_value(command)
         .map_err(|_| "its command is no list of words".to_owned())?;
     Ok(RunHead {
@@ -274,18 +274,14 @@ fn head(row: &Row, memory_left: &MemoryLeft) -> Result<RunHead, Fault> {
         seed: seed.parse().map_err(|_| {
             format!("its seed is `{}`, and must be a whole number", quoted(&seed, QUOTE_CHARS))
         })?,
-        machine: codec::parse(&text("machine")?, "its machine", memory_left)?,
+        machine: codec::parse(&text("machine")?, "its machine", memory)?,
         targets: Vec::new(),
         workloads: Vec::new(),
-        plan: codec::parse(&text("plan")?, "its plan", memory_left)?,
+        plan: codec::parse(&text("plan")?, "its plan", memory)?,
     })
 }
 
-fn targets(
-    db: &Connection,
-    run: i64,
-    memory_left: &MemoryLeft,
-) -> Result<Vec<TargetRecord>, Fault> {
+fn targets(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<TargetRecord>, Fault> {
     let mut query = db.prepare(
         "SELECT name, facts, health_before, health_after FROM targets WHERE run = ?1
          ORDER BY position",
@@ -295,13 +291,13 @@ fn targets(
     while let Some(row) = rows.next()? {
         let health = |column| -> Result<Option<Value>, Fault> {
             let text: Option<String> = row.get(column)?;
-            text.map(|t| codec::parse(&t, "a health log", memory_left)).transpose()
+            text.map(|t| codec::parse(&t, "a health log", memory)).transpose()
         };
         let (name, facts): (String, String) = (row.get(0)?, row.get(1)?);
-        memory_left.take(name.len() as u64)?;
+        memory.take(name.len() as u64)?;
         list.push(TargetRecord {
             name,
-            facts: codec::parse(&facts, "the facts of a target", memory_left)?,
+            facts: codec::parse(&facts, "the facts of a target", memory)?,
             health_before: health(2)?,
             health_after: health(3)?,
         });
@@ -310,19 +306,15 @@ fn targets(
     Ok(list)
 }
 
-fn workloads(
-    db: &Connection,
-    run: i64,
-    memory_left: &MemoryLeft,
-) -> Result<Vec<WorkloadRecord>, Fault> {
+fn workloads(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<WorkloadRecord>, Fault> {
     let mut query =
         db.prepare("SELECT name, spec FROM workloads WHERE run = ?1 ORDER BY position")?;
     let mut rows = query.query([run])?;
     let mut list = Vec::new();
     while let Some(row) = rows.next()? {
         let (name, spec): (String, String) = (row.get(0)?, row.get(1)?);
-        memory_left.take(name.len() as u64)?;
-        list.push(WorkloadRecord { name, spec: codec::parse(&spec, "a workload", memory_left)? });
+        memory.take(name.len() as u64)?;
+        list.push(WorkloadRecord { name, spec: codec::parse(&spec, "a workload", memory)? });
         at_most(list.len(), value_ranges::PARTS_MAX, "workloads")?;
     }
     Ok(list)
@@ -342,9 +334,9 @@ struct CellRow {
     intervals: usize,
 }
 
-/// The rows of a run's cells. Their memory is taken from `memory_left`, but for what depends on how
+/// The rows of a run's cells. Their memory is taken from `memory`, but for what depends on how
 /// many neighbouring intervals are merged.
-fn cell_rows(db: &Connection, run: i64, memory_left: &MemoryLeft) -> Result<Vec<CellRow>, Fault> {
+fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
          ORDER BY position",
@@ -361,8 +353,7 @@ fn cell_rows(db: &Connection, run: i64, memory_left: &MemoryLeft) -> Result<Vec<
         let lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         let lateness_bytes = lateness.as_ref().map_or(0, Histogram::heap_bytes) as u64;
         let ops_bytes = intervals * size_of::<u64>() as u64;
-        memory_left
-            .take(value_ranges::CELL_BYTES + scan.cell_bytes + lateness_bytes + ops_bytes)?;
+        memory.take(value_ranges::CELL_BYTES + scan.cell_bytes + lateness_bytes + ops_bytes)?;
         list.push(CellRow {
             number: row.get(0)?,
             finished: value_ranges::number(row, "cells", "finished", 1)?? == 1,
@@ -373,14 +364,14 @@ fn cell_rows(db: &Connection, run: i64, memory_left: &MemoryLeft) -> Result<Vec<
     Ok(list)
 }
 
-/// The cells of these rows. The memory of their series is taken from `memory_left`.
+/// The cells of these rows. The memory of their series is taken from `memory`.
 fn cells(
     db: &Connection,
     path: &Path,
     rows: &[CellRow],
     status: &Status,
     merge: u64,
-    memory_left: &MemoryLeft,
+    memory: &MemoryLeft,
 ) -> Result<Vec<Cell>, Fault> {
     let read = &|db: &Connection, row: &CellRow| -> Result<Cell, Fault> {
         // One text at a time: those of all cells take as much memory as the cells.
@@ -391,7 +382,7 @@ fn cells(
             .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
         drop(text);
         let Series { intervals, ops } =
-            codec::read_series(db, row.number, row.intervals, merge as usize, memory_left)?;
+            codec::read_series(db, row.number, row.intervals, merge as usize, memory)?;
         cell.series = intervals;
         cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         value_ranges::cell(&cell)?;

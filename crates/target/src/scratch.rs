@@ -17,11 +17,11 @@ use crate::inspect::{FileSystem, Inspection};
 const MIB: u64 = 1 << 20;
 /// The size where nothing else limits it.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// Below this a file fits the caches of nearly every device, and a figure says little.
-const LEAST_BYTES: u64 = 64 * MIB;
 /// Below this a file fits the caches of nearly every device, and a figure means little.
-const SHARE_OF_FREE: u64 = 10;
+const LEAST_BYTES: u64 = 64 * MIB;
 /// At most this part of the free space is taken by default.
+const SHARE_OF_FREE: u64 = 10;
+/// At most this part of the available memory is taken by default, where files are memory.
 const SHARE_OF_MEMORY: u64 = 4;
 
 /// The size of a scratch file: as requested, or 1 GiB but at most a tenth of the free space (and a

@@ -22,7 +22,7 @@ const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
 /// The same of a range of zeroes.
 const RANGE_MEMORY_BYTES: u64 = 64;
 
-/// A unit whose bytes belong into the base.
+/// A unit whose bytes belong in the base.
 #[derive(Debug)]
 struct Stranded {
     bytes: Box<[u8; UNIT]>,

@@ -4,7 +4,6 @@
 //! [`Connection::turn`] once (sends what was queued, receives what came, waits as [`Wait`] says),
 //! [`Connection::drain`] what completed. None of the three allocates or locks; payloads are sent from the
 //! caller's buffers, and received into them.
-//! the caller's buffers, and come in to them.
 //!
 //! A connection belongs to one thread. For more, [`connect_many`] opens several to the same export, if the
 //! server announces that they see each other's writes.
