@@ -230,7 +230,7 @@ fn ours(iodyno: &str, case: &Case, nothing: bool) -> Result<Taken, String> {
     taken.operations = match ops {
         Some(ops) => ops,
         None if nothing => 0.0,
-        None => return Err("iodyno told no operations".to_owned()),
+        None => return Err("iodyno reported no operations".to_owned()),
     };
     Ok(taken)
 }
@@ -279,7 +279,7 @@ fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
         .map_err(|e| format!("MQSim's results: {e}"))?;
     let count = results.split("<Request_Count>").nth(1).and_then(|t| t.split('<').next());
     taken.operations =
-        count.and_then(|c| c.parse().ok()).ok_or("MQSim told no count of requests")?;
+        count.and_then(|c| c.parse().ok()).ok_or("MQSim reported no count of requests")?;
     Ok(taken)
 }
 

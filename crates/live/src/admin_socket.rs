@@ -1,4 +1,4 @@
-//! Bounded request handling on the metrics and control sockets. A few conversations at a time, each with a
+//! Bounded request handling on the metrics and control sockets. A few connections at a time, each with a
 //! thread of its own and deadlines, so that no client keeps others out: a new one beyond the limit ends the
 //! oldest. They never hold more than these few descriptors, which the clients of the storage need.
 
@@ -9,12 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Conversations at a time, on one listening socket.
-pub(crate) const CONVERSATIONS_MAX: usize = 16;
+/// Open connections at a time, on one listening socket.
+pub(crate) const CONNECTIONS_MAX: usize = 16;
 /// Where no connection can be accepted, as when descriptors run out, the next attempt follows after this time.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// The socket of a conversation.
+/// The socket of a connection.
 pub(crate) trait Socket: Send + Sync + Sized + 'static {
     /// Receives; waits for `timeout` at most.
     fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize>;
@@ -83,10 +83,10 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// The open conversations, by their numbers.
+/// The open connections, by their numbers.
 type Open<S> = Arc<Mutex<BTreeMap<u64, Arc<S>>>>;
 
-/// Takes a conversation off the list when its thread ends, in any way.
+/// Takes a connection off the list when its thread ends, in any way.
 struct Place<S> {
     number: u64,
     open: Open<S>,
@@ -102,16 +102,16 @@ fn lock<S>(open: &Open<S>) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<S>>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Accepts conversations in a thread called `name`, and carries out each by `talk`.
+/// Accepts connections in a thread called `name`, and serves each with `handler`.
 ///
 /// # Errors
 /// No thread can be created.
 pub(crate) fn serve<S: Socket>(
     name: &'static str,
     mut accept: impl FnMut() -> io::Result<S> + Send + 'static,
-    talk: impl Fn(&S) -> io::Result<()> + Send + Sync + 'static,
+    handler: impl Fn(&S) -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let talk = Arc::new(talk);
+    let handler = Arc::new(handler);
     let thread = |work: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
     };
@@ -121,7 +121,7 @@ pub(crate) fn serve<S: Socket>(
             let accepted = accept();
             let oldest = {
                 let mut open = lock(&open);
-                let crowded = open.len() >= CONVERSATIONS_MAX || accepted.is_err();
+                let crowded = open.len() >= CONNECTIONS_MAX || accepted.is_err();
                 // Its thread finds the socket ended.
                 if crowded { open.pop_first() } else { None }
             };
@@ -134,11 +134,12 @@ pub(crate) fn serve<S: Socket>(
             };
             let socket = Arc::new(socket);
             lock(&open).insert(number, Arc::clone(&socket));
-            let (talk, place) = (Arc::clone(&talk), Place { number, open: Arc::clone(&open) });
+            let handler = Arc::clone(&handler);
+            let place = Place { number, open: Arc::clone(&open) };
             // Where no thread can be created, all of it is dropped, and the socket closed.
             let _ = thread(Box::new(move || {
                 let _place = place;
-                let _ = talk(&socket);
+                let _ = handler(&socket);
             }));
         }
     };
@@ -176,7 +177,7 @@ mod tests {
             _ => sockets.recv().map_err(io::Error::other),
         };
         serve("test", accept, echo).unwrap();
-        let silent: Vec<UnixStream> = (0..3 * CONVERSATIONS_MAX)
+        let silent: Vec<UnixStream> = (0..3 * CONNECTIONS_MAX)
             .map(|_| {
                 let (ours, theirs) = UnixStream::pair().unwrap();
                 sender.send(theirs).unwrap();
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(line, "hello\n");
         // The first were ended: there are as many as may be.
         let stay = silent.iter().filter(|socket| !is_ended(socket)).count();
-        assert_eq!(stay + 1, CONVERSATIONS_MAX);
+        assert_eq!(stay + 1, CONNECTIONS_MAX);
         assert!(is_ended(&silent[0]));
         // The thread may be about to accept the next, or not yet.
         let tries = tries.load(Ordering::SeqCst) - 4 - silent.len();

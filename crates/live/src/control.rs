@@ -8,8 +8,8 @@
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
 //! ```
-//! The socket is the owner's alone (mode 0600): whoever may write to it may cut the power. It serves a few
-//! conversations at a time; one more ends the oldest.
+//! The socket is the owner's alone (mode 0600): a process that may write to it can cut the power. It serves a few
+//! connections at a time; one more ends the oldest.
 
 use crate::admin_socket::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
@@ -47,12 +47,12 @@ impl Control {
         let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
         listener.set_nonblocking(false)?;
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        admin_socket::serve("control", accept, move |stream: &UnixStream| talk(stream, &*answer))?;
+        admin_socket::serve("control", accept, move |s: &UnixStream| session(s, &*answer))?;
         Ok(Self { _socket: socket })
     }
 }
 
-fn talk(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     let mut lines = BufReader::new(Timed::new(stream, LINE_TIMEOUT));
     loop {
         let mut line = String::new();

@@ -251,12 +251,12 @@ impl Live {
         // The server may end the connection before all is sent.
         let _ = stream.write_all(data);
         let _ = stream.shutdown(Shutdown::Write);
-        let mut room = vec![0; 65_536];
-        let mut heard = 0u64;
+        let mut buffer = vec![0; 65_536];
+        let mut received = 0u64;
         loop {
-            match stream.read(&mut room) {
+            match stream.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(n) => heard += n as u64,
+                Ok(n) => received += n as u64,
                 Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => break,
                 // The fuzzer has an alarm.
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -264,7 +264,7 @@ impl Live {
             }
         }
         // A read's answer is as long as it requests; 28 bytes request no more than the disk has.
-        assert!(heard <= 1024 + data.len() as u64 * (SIZE / 20), "{heard} bytes");
+        assert!(received <= 1024 + data.len() as u64 * (SIZE / 20), "{received} bytes");
     }
 
     /// A good client still gets what it wrote.

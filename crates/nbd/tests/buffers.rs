@@ -49,7 +49,7 @@ fn sent_replies_are_freed() {
     for client in &mut clients {
         (0..40).for_each(|cookie| client.request(Kind::Read as u16, cookie, MIB, MIB as u32));
     }
-    lab.eventually("all asked", |_| export.submitted.load(Ordering::SeqCst) == 120);
+    lab.eventually("all requested", |_| export.submitted.load(Ordering::SeqCst) == 120);
     export.release();
     lab.eventually("all queued", |_| allocated_bytes() > before + 100 * MIB);
     // All but a few MiB: what the socket took of these and what it did not.

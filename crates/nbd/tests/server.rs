@@ -172,14 +172,14 @@ fn a_slow_client_blocks_no_other() {
     let submitted = export.submitted.load(Ordering::SeqCst) - 100;
     assert!(submitted <= 10, "{submitted} requests of 1 MiB at a limit of 4 MiB");
     // When it reads at last, it gets everything.
-    let mut heard = std::collections::BTreeSet::new();
+    let mut cookies = std::collections::BTreeSet::new();
     for _ in 0..200 {
         let (code, cookie) = slow.reply();
         assert_eq!(code, 0);
         assert!(slow.receive(1 << 20) == pattern_at(1 << 20, 1 << 20));
-        heard.insert(cookie);
+        cookies.insert(cookie);
     }
-    assert_eq!(heard.len(), 200);
+    assert_eq!(cookies.len(), 200);
 }
 
 #[test]
@@ -340,12 +340,12 @@ fn negotiation_has_a_deadline() {
     assert!(silent.is_closed());
     // A client that keeps sending and never finishes is treated the same.
     let mut chatty = lab.raw();
-    let mut talk = chatty.0.try_clone().unwrap();
+    let mut writer = chatty.0.try_clone().unwrap();
     let talker = std::thread::spawn(move || {
         // The server may close the connection before the first byte.
-        let _ = io::Write::write_all(&mut talk, &[0, 0, 0, 3]);
+        let _ = io::Write::write_all(&mut writer, &[0, 0, 0, 3]);
         let list = [&b"IHAVEOPT"[..], &[0, 0, 0, 3, 0, 0, 0, 0]].concat();
-        while io::Write::write_all(&mut talk, &list).is_ok() {
+        while io::Write::write_all(&mut writer, &list).is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
@@ -654,7 +654,7 @@ fn requests_and_connections_are_counted() {
 #[derive(Clone, Default)]
 struct Polling {
     together: Arc<AtomicUsize>,
-    told: Arc<Mutex<Vec<Duration>>>,
+    reported: Arc<Mutex<Vec<Duration>>>,
     /// How often a thread that slept was woken, and how often it was about to block.
     woken: Arc<AtomicUsize>,
     rested: Arc<AtomicUsize>,
@@ -705,7 +705,7 @@ impl Session for Looks {
     }
 
     fn taken(&mut self, after: Duration) {
-        self.of.told.lock().unwrap().push(after);
+        self.of.reported.lock().unwrap().push(after);
     }
 
     fn woken(&mut self) {
@@ -724,7 +724,7 @@ fn a_polling_thread_sees_when_its_answers_are_taken() {
     let export = Polling::default();
     export.together.store(1, Ordering::SeqCst);
     let lab = Lab::new(export.clone());
-    let told = || export.told.lock().unwrap().clone();
+    let reported = || export.reported.lock().unwrap().clone();
     let mut client = lab.raw().agreed();
     let lie_there = |client: &Raw, answers: usize| {
         let mut there = vec![0; answers * (16 + 4096)];
@@ -738,8 +738,8 @@ fn a_polling_thread_sees_when_its_answers_are_taken() {
     };
     client.request(READ, 1, 8192, 4096);
     late(&mut client, 1);
-    lab.eventually("told", |_| told().len() == 1);
-    assert!(told()[0] >= LATE, "{:?}", told());
+    lab.eventually("reported", |_| reported().len() == 1);
+    assert!(reported()[0] >= LATE, "{:?}", reported());
     // Of two answers in the socket nothing can be concluded.
     export.together.store(2, Ordering::SeqCst);
     client.request(READ, 2, 8192, 4096);
@@ -754,11 +754,11 @@ fn a_polling_thread_sees_when_its_answers_are_taken() {
     }
     late(&mut client, 3);
     std::thread::sleep(LATE);
-    assert_eq!(told().len(), 1);
+    assert_eq!(reported().len(), 1);
     client.request(READ, 4, 8192, 4096);
     late(&mut client, 1);
-    lab.eventually("told", |_| told().len() == 2);
-    assert!(told()[1] >= LATE, "{:?}", told());
+    lab.eventually("reported", |_| reported().len() == 2);
+    assert!(reported()[1] >= LATE, "{:?}", reported());
     // A thread that has fallen asleep is woken by the next request, and has announced that it may block.
     let before = export.woken.load(Ordering::SeqCst);
     let rested = export.rested.load(Ordering::SeqCst);

@@ -289,16 +289,16 @@ proptest! {
             prop_assert!(ended[i]);
             prop_assert_eq!(got[i].0, *result);
             prop_assert_eq!(&got[i].1, data);
-            let told: Vec<u32> = got[i].2.iter()
+            let states_got: Vec<u32> = got[i].2.iter()
                 .flat_map(|e| std::iter::repeat_n(e.state, e.len_bytes as usize)).collect();
             if result.is_ok() && let Deed::Status(len, one, _) = &deeds[i] {
-                prop_assert!(!told.is_empty());
-                prop_assert!(!one || told.len() <= *len as usize);
-                for (a, b) in told.iter().zip(states) {
+                prop_assert!(!states_got.is_empty());
+                prop_assert!(!one || states_got.len() <= *len as usize);
+                for (a, b) in states_got.iter().zip(states) {
                     prop_assert_eq!(*a, b.state);
                 }
                 if !one {
-                    prop_assert!(told.len() >= states.len().min(*len as usize));
+                    prop_assert!(states_got.len() >= states.len().min(*len as usize));
                 }
                 prop_assert!(got[i].2.windows(2).all(|w| w[0].state != w[1].state));
             }

@@ -71,7 +71,7 @@ pub(crate) fn fiemap(
         reserved: 0,
         extents: [FiemapExtent::default(); FIEMAP_BATCH],
     });
-    // SAFETY: the structure has the kernel's layout, its extent_count tells the true length of the
+    // SAFETY: the structure has the kernel's layout, its extent_count gives the true length of the
     // array behind the header, and the box outlives the call.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *map) };
     if rc < 0 {

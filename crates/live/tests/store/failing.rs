@@ -258,8 +258,8 @@ fn a_flush_waits_for_another() {
         let _ = sent.send(());
         // Until the other flush is over, or has had its time.
         let is_over = other.0.lock().unwrap();
-        let patience = std::time::Duration::from_millis(500);
-        drop(other.1.wait_timeout_while(is_over, patience, |is_over| !*is_over).unwrap());
+        let timeout = std::time::Duration::from_millis(500);
+        drop(other.1.wait_timeout_while(is_over, timeout, |is_over| !*is_over).unwrap());
         REFUSED
     }));
     let store = Store::in_file_with_faults(&path, 1 << 20, Options::default(), faults).unwrap();

@@ -168,9 +168,9 @@ pub fn judge(
         Steadiness::Steady
     } else {
         // The interval of a slope narrows with the length to the power of 3/2.
-        let room = limit - share.abs();
+        let left = limit - share.abs();
         let needed_s =
-            (room > 0.0).then(|| length_s * (interval.half_width() / room).powf(2.0 / 3.0));
+            (left > 0.0).then(|| length_s * (interval.half_width() / left).powf(2.0 / 3.0));
         Steadiness::Inconclusive { needed_s }
     };
     Ok(drift)

@@ -321,7 +321,7 @@ mod tests {
                 level = interval.level;
                 interval.contains(4.0)
             });
-            assert!(level >= 0.95 && (held - level).abs() < 0.015, "{n}: {held}, {level} told");
+            assert!(level >= 0.95 && (held - level).abs() < 0.015, "{n}: {held}, {level} claimed");
         }
     }
 }

@@ -155,6 +155,6 @@ mod tests {
             level = interval.level;
             interval.contains(100.0)
         });
-        assert!(level >= 0.95 && (medians - level).abs() < 0.012, "{medians}, {level} told");
+        assert!(level >= 0.95 && (medians - level).abs() < 0.012, "{medians}, {level} claimed");
     }
 }

@@ -71,7 +71,7 @@ fn verified(v: &Verification, is_new: bool) -> String {
             KeptMap::Whole => "the map that the latest run left does not have them",
             KeptMap::Unfinished => "the latest run that wrote did not come to its end",
         };
-        format!("; whether {} of them are of the latest write can't be told: {why}", v.whole)
+        format!("; whether {} of them are of the latest write can't be determined: {why}", v.whole)
     };
     let writers = writers(&v.writers, v.other_writers, is_new);
     format!("{} of {} blocks read were whole, of {writers}{latest}", v.verified(), v.checked)

@@ -538,7 +538,7 @@ impl Connection {
                 }
                 CallEvent::Extent(slot, extent) => self.extents.push((slot, extent)),
                 CallEvent::Done(slot, result) => {
-                    let (kind, len) = self.calls.asked(slot);
+                    let (kind, len) = self.calls.request(slot);
                     self.large_reads -= u32::from(is_large(kind, len));
                     self.done.push((slot, result));
                 }

@@ -201,7 +201,7 @@ impl Calls {
 
     /// Kind and length of the request that this slot has, or had last.
     #[inline]
-    pub fn asked(&self, slot: u32) -> (Kind, u32) {
+    pub fn request(&self, slot: u32) -> (Kind, u32) {
         let call = &self.slots[slot as usize];
         (call.kind, call.len_bytes)
     }
@@ -482,12 +482,12 @@ impl Calls {
             return Ok((0, CallEvent::More));
         };
         let call = &self.slots[slot as usize];
-        let asked = u64::from(call.len_bytes);
+        let limit = u64::from(call.len_bytes);
         let sum = sum + u64::from(len_bytes);
         if len_bytes == 0 {
             return Err(ServerFault("an extent of no bytes"));
         }
-        if (left > 1 && sum >= asked) || (call.flags.has(CmdFlags::REQ_ONE) && sum > asked) {
+        if (left > 1 && sum >= limit) || (call.flags.has(CmdFlags::REQ_ONE) && sum > limit) {
             return Err(ServerFault("extents beyond the request"));
         }
         if left > 1 {

@@ -96,9 +96,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();
         let Some(empty) = extents(&file, 4 << 20) else {
-            println!(
-                "skipped: the file system of the temporary folder tells nothing about extents"
-            );
+            println!("skipped: the file system of the temporary folder reports no extents");
             return;
         };
         assert!(empty.written_share.abs() < 1e-9);

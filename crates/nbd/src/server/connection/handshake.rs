@@ -101,7 +101,7 @@ impl Connection<'_> {
     }
 
     /// The rest of the input belongs to TLS: options that were sent in the clear together with STARTTLS,
-    /// to be taken for part of the protected conversation, are not TLS records and end the connection.
+    /// to be taken for part of the protected stream, are not TLS records and end the connection.
     fn begin_tls(&mut self, deadline: Instant) -> Result<(), End> {
         let Some(tls) = &self.start.tls else { return Err(End::Gone) };
         let early = self.input.bytes().to_vec();
