@@ -1,6 +1,6 @@
-//! The bare loop: a ring that reads at random offsets and does nothing else. No clock, no
-//! histogram, no operation kinds; the same set-up as iodyno's own engine. What remains is the
-//! kernel and the least that any generator must do, so it is the ceiling.
+//! The bare loop: a ring that reads at random offsets and does nothing else. No clock, no histogram, no
+//! operation kinds; the same set-up as iodyno's own engine. It costs the kernel's time and the least that any
+//! generator must do, so it is the ceiling.
 //!
 //! It runs as a child process (`iodyno-bench bare PATH SIZE DEPTH SECONDS [BATCH]`) and prints
 //! `ops seconds user_seconds system_seconds`.
@@ -73,7 +73,7 @@ fn run(path: &str, size: u64, depth: u32, seconds: f64) -> std::io::Result<Strin
                 .offset(block * u64::from(BLOCK))
                 .build()
                 .user_data(u64::from(slot));
-            // SAFETY: the ring has room for `depth` entries, and the buffer is this slot's.
+            // SAFETY: the ring has space for `depth` entries, and the buffer is this slot's.
             unsafe { sq.push(&entry) }.map_err(std::io::Error::other)?;
             queued += 1;
         }
@@ -92,7 +92,7 @@ fn run(path: &str, size: u64, depth: u32, seconds: f64) -> std::io::Result<Strin
             ops += 1;
         }
         cq.sync();
-        // The clock is looked at once in 2^14 or so operations.
+        // The clock is read once in 2^14 or so operations.
         if ops & 0x3FFF < u64::from(depth) && begin.elapsed().as_secs_f64() >= seconds {
             break;
         }

@@ -1,4 +1,4 @@
-//! The cases: what is compared with what, and what was asked of it.
+//! The cases of a comparison: the contenders and their command lines.
 
 use crate::Options;
 use crate::rival::{Figures, Reader, elbencho_file, run};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One contender: its name, its command line, how it is read.
+/// One contender: its name, its command line, and the reader of its output.
 struct Contender {
     name: &'static str,
     command: Vec<String>,
@@ -21,7 +21,7 @@ struct Case {
     contenders: Vec<Contender>,
 }
 
-/// Where the parts of a comparison are.
+/// The paths of a comparison's files.
 struct Site {
     iodyno: String,
     bench: String,
@@ -57,7 +57,7 @@ fn run_cases(options: &Options, site: &Site) -> Result<(), String> {
         let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); case.contenders.len()];
         for rep in 0..options.reps {
             for (i, contender) in case.contenders.iter().enumerate() {
-                // Page cache may have been taken away meanwhile; each starts with a warm file.
+                // The page cache may have been dropped meanwhile; each starts with a warm file.
                 warm(&site.cached_file)?;
                 let f = run(&contender.command, contender.reader)?;
                 let _ = writeln!(

@@ -21,7 +21,7 @@ mod tables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What to run, from the command line.
+/// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Times that each contender of each case runs.
@@ -30,9 +30,9 @@ pub(crate) struct Options {
     pub(crate) seconds: f64,
     /// Only cases whose name contains this.
     pub(crate) only: Option<String>,
-    /// Where raw data goes.
+    /// Folder of raw data.
     pub(crate) out: PathBuf,
-    /// Where test files may be made: on a disk, and on a tmpfs.
+    /// Folders for test files: on a disk, and on a tmpfs.
     pub(crate) disk_dir: PathBuf,
     /// See `disk_dir`.
     pub(crate) tmpfs_dir: PathBuf,

@@ -1,10 +1,10 @@
-//! NBD servers that answer from memory, side by side: ours (`serve ram:`), nbdkit's memory plugin and
-//! qemu-nbd over a file in memory; asked by our client and by fio's nbd engine.
+//! NBD servers that answer from memory, compared: ours (`serve ram:`), nbdkit's memory plugin and qemu-nbd over
+//! a file in memory; loaded by our client and by fio's nbd engine.
 //!
 //! `cargo build --release -p iodyno -p iodyno-nbd --examples --bins` makes the server and the client
 //! (`load`); then `cargo run -p iodyno-bench --release -- nbd [--reps N] [--seconds S] [--out DIR]`.
 //!
-//! All servers are up all the time and hold the same random bytes. In each repetition each case is put to
+//! All servers are up all the time and hold the same random bytes. In each repetition each case runs against
 //! one after the other. CPU time is the server's own, from `/proc`.
 
 use crate::tables::{Spread, rate, ratio, spread};
@@ -37,7 +37,7 @@ impl Drop for Server {
     }
 }
 
-/// Who asks, and for what.
+/// A client and its workload.
 struct Case {
     name: &'static str,
     by: By,
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     reads("4 KiB random reads, depth 1, 1 connection, fio", By::Fio, 4096, 1, 1),
 ];
 
-/// What one run told.
+/// The figures of one run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,
@@ -243,7 +243,7 @@ fn by_fio(server: &Server, case: &Case, seconds: f64, folder: &Path) -> Result<F
     let wrong =
         || format!("{} through fio: {}", server.name, String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(&file).map_err(|_| wrong())?;
-    // Its nbd engine says hello in front.
+    // Its nbd engine prints a greeting first.
     let text = &text[text.find('{').ok_or_else(wrong)?..];
     let json: serde_json::Value = serde_json::from_str(text).map_err(|_| wrong())?;
     let of = &json["jobs"][0][if case.writes { "write" } else { "read" }];

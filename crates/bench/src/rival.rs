@@ -5,18 +5,18 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What one run of one contender gave.
+/// The figures of one run of one contender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     /// Operations a second.
     pub(crate) iops: f64,
-    /// User-mode CPU time an operation, ns; 0 where the contender doesn't tell.
+    /// User-mode CPU time an operation, ns; 0 where the contender doesn't report it.
     pub(crate) user_ns: f64,
-    /// Kernel CPU time an operation, ns; 0 where the contender doesn't tell.
+    /// Kernel CPU time an operation, ns; 0 where the contender doesn't report it.
     pub(crate) system_ns: f64,
 }
 
-/// How a contender's output is read.
+/// The format of a contender's output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reader {
     Iodyno,

@@ -1,13 +1,13 @@
-//! How fast the emulator is: operations simulated a CPU second, what a device costs before the first
-//! one, and memory; beside MQSim where its program is given.
+//! Speed of the emulator: operations simulated a CPU second, the cost of a device before the first one, and
+//! memory; beside MQSim where its program is given.
 //!
 //! `cargo run -p iodyno-bench --release -- simulate [--reps N] [--out DIR] [--mqsim FILE] [--before FILE] [--study yes]`
 //!
-//! CPU time and memory are those of the whole process, from `wait4`. A run of next to no operations
-//! tells what a contender needs before it begins; the rate is of the rest. `--before` names an iodyno of
-//! another build, which takes turns with this one. MQSim simulates its own
-//! default device (512 GB, 8 channels × 4 chips × 2 dies); it starts out with an empty one, since its
-//! preconditioning did not end within ten minutes, and so collects no garbage.
+//! CPU time and memory are those of the whole process, from `wait4`. A run of next to no operations measures a
+//! contender's start-up; the rate is of the rest. `--before` names an iodyno of another build, which takes
+//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies); it
+//! starts out with an empty one, since its preconditioning did not end within ten minutes, and so collects no
+//! garbage.
 
 use crate::tables::{Spread, rate, spread};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ struct Options {
     study: bool,
 }
 
-/// What one run of one process took.
+/// The resources of one run of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     operations: f64,
@@ -33,14 +33,14 @@ struct Taken {
     memory_mib: f64,
 }
 
-/// What is simulated.
+/// A simulated case.
 struct Case {
     name: &'static str,
     workload: &'static str,
     target: &'static str,
     /// Virtual time.
     time: &'static str,
-    /// MQSim's percentage of reads and its simulated ms, where it has the like.
+    /// MQSim's percentage of reads and its simulated ms, where it has an equivalent.
     mqsim: Option<(u32, u64)>,
 }
 
@@ -191,7 +191,7 @@ fn table(name: &str, contenders: &[(&str, Vec<(Taken, Taken)>)]) -> String {
             memory.median
         );
     }
-    // Speed drifts by the minute: what stands side by side is compared pair by pair.
+    // Speed drifts by the minute: neighbours are compared pair by pair.
     for (contender, taken) in &contenders[1..] {
         let pairs = contenders[0].1.iter().zip(taken);
         let ratios: Vec<_> = pairs.map(|(ours, other)| rate_of(ours) / rate_of(other)).collect();
@@ -230,12 +230,12 @@ fn ours(iodyno: &str, case: &Case, nothing: bool) -> Result<Taken, String> {
     taken.operations = match ops {
         Some(ops) => ops,
         None if nothing => 0.0,
-        None => return Err("iodyno told no operations".to_owned()),
+        None => return Err("iodyno reported no operations".to_owned()),
     };
     Ok(taken)
 }
 
-/// MQSim on its default device: closed loop of 32, 4 KiB, for so many ms; 0: 32 requests.
+/// MQSim on its default device: closed loop of 32, 4 KiB, for this many ms; 0: 32 requests.
 fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
     let folder = std::env::temp_dir().join("iodyno-bench-mqsim");
     fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
@@ -271,7 +271,7 @@ fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
 "
         ),
     )?;
-    // It writes its results beside the workload, and asks for a key at the end.
+    // It writes its results beside the workload, and waits for a key at the end.
     let mut command = Command::new(program);
     command.arg("-i").arg(&config).arg("-w").arg(&workload);
     let (_, mut taken) = measured(&mut command)?;
@@ -279,11 +279,11 @@ fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
         .map_err(|e| format!("MQSim's results: {e}"))?;
     let count = results.split("<Request_Count>").nth(1).and_then(|t| t.split('<').next());
     taken.operations =
-        count.and_then(|c| c.parse().ok()).ok_or("MQSim told no count of requests")?;
+        count.and_then(|c| c.parse().ok()).ok_or("MQSim reported no count of requests")?;
     Ok(taken)
 }
 
-/// Runs a command to its end: what it printed, and what it took.
+/// Runs a command to its end: its output, and its resources.
 fn measured(command: &mut Command) -> Result<(String, Taken), String> {
     let started = std::time::Instant::now();
     let folder = std::env::temp_dir();
@@ -298,7 +298,7 @@ fn measured(command: &mut Command) -> Result<(String, Taken), String> {
     // SAFETY: an all-zero rusage is a valid one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
-    // SAFETY: both pointers are to locals; the child is ours and nobody else waits for it.
+    // SAFETY: both pointers are to locals; the child is ours and nothing else waits for it.
     let waited =
         unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     let text = fs::read_to_string(&printed).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Short conversations on a listening socket: of metrics and of the control socket. A few at a time, each with a
-//! thread of its own and deadlines, so that no client keeps others out: one that comes when there are enough ends the
+//! Bounded request handling on the metrics and control sockets. A few connections at a time, each with a
+//! thread of its own and deadlines, so that no client keeps others out: a new one beyond the limit ends the
 //! oldest. They never hold more than these few descriptors, which the clients of the storage need.
 
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Conversations at a time, on one listening socket.
-pub(crate) const TALKS_MAX: usize = 16;
-/// Where no connection can be accepted, as when descriptors run out, it is tried again after this time.
+/// Open connections at a time, on one listening socket.
+pub(crate) const CONNECTIONS_MAX: usize = 16;
+/// Where no connection can be accepted, as when descriptors run out, the next attempt follows after this time.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// A socket that a conversation goes over.
+/// The socket of a connection.
 pub(crate) trait Socket: Send + Sync + Sized + 'static {
-    /// Receives; waits for `patience` at most.
-    fn receive(&self, to: &mut [u8], patience: Duration) -> io::Result<usize>;
-    /// Sends; waits for `patience` at most.
-    fn send(&self, from: &[u8], patience: Duration) -> io::Result<usize>;
+    /// Receives; waits for `timeout` at most.
+    fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize>;
+    /// Sends; waits for `timeout` at most.
+    fn send(&self, from: &[u8], timeout: Duration) -> io::Result<usize>;
     /// Ends it in both directions.
     fn end(&self);
 }
@@ -27,12 +27,12 @@ pub(crate) trait Socket: Send + Sync + Sized + 'static {
 macro_rules! socket {
     ($of:ty) => {
         impl Socket for $of {
-            fn receive(&self, to: &mut [u8], patience: Duration) -> io::Result<usize> {
-                self.set_read_timeout(Some(patience))?;
+            fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize> {
+                self.set_read_timeout(Some(timeout))?;
                 (&*self).read(to)
             }
-            fn send(&self, from: &[u8], patience: Duration) -> io::Result<usize> {
-                self.set_write_timeout(Some(patience))?;
+            fn send(&self, from: &[u8], timeout: Duration) -> io::Result<usize> {
+                self.set_write_timeout(Some(timeout))?;
                 (&*self).write(from)
             }
             fn end(&self) {
@@ -44,7 +44,7 @@ macro_rules! socket {
 socket!(TcpStream);
 socket!(UnixStream);
 
-/// A socket until a deadline: what is not done by then fails.
+/// A socket with a deadline: a call that is not done by then fails.
 #[derive(Debug)]
 pub(crate) struct Timed<'a, S> {
     socket: &'a S,
@@ -52,13 +52,13 @@ pub(crate) struct Timed<'a, S> {
 }
 
 impl<'a, S: Socket> Timed<'a, S> {
-    pub(crate) fn new(socket: &'a S, patience: Duration) -> Self {
-        Self { socket, deadline: Instant::now() + patience }
+    pub(crate) fn new(socket: &'a S, timeout: Duration) -> Self {
+        Self { socket, deadline: Instant::now() + timeout }
     }
 
     /// A new deadline.
-    pub(crate) fn renew(&mut self, patience: Duration) {
-        self.deadline = Instant::now() + patience;
+    pub(crate) fn renew(&mut self, timeout: Duration) {
+        self.deadline = Instant::now() + timeout;
     }
 
     fn left(&self) -> io::Result<Duration> {
@@ -83,10 +83,10 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// The conversations that go on, by their numbers.
+/// The open connections, by their numbers.
 type Open<S> = Arc<Mutex<BTreeMap<u64, Arc<S>>>>;
 
-/// Takes a conversation off the list when its thread ends, in whatever way.
+/// Takes a connection off the list when its thread ends, in any way.
 struct Place<S> {
     number: u64,
     open: Open<S>,
@@ -102,16 +102,16 @@ fn lock<S>(open: &Open<S>) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<S>>> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Accepts conversations in a thread called `name`, and holds each by `talk`.
+/// Accepts connections in a thread called `name`, and serves each with `handler`.
 ///
 /// # Errors
-/// There is no thread to be had.
-pub(crate) fn hold<S: Socket>(
+/// No thread can be created.
+pub(crate) fn serve<S: Socket>(
     name: &'static str,
     mut accept: impl FnMut() -> io::Result<S> + Send + 'static,
-    talk: impl Fn(&S) -> io::Result<()> + Send + Sync + 'static,
+    handler: impl Fn(&S) -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let talk = Arc::new(talk);
+    let handler = Arc::new(handler);
     let thread = |work: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
     };
@@ -121,7 +121,7 @@ pub(crate) fn hold<S: Socket>(
             let accepted = accept();
             let oldest = {
                 let mut open = lock(&open);
-                let crowded = open.len() >= TALKS_MAX || accepted.is_err();
+                let crowded = open.len() >= CONNECTIONS_MAX || accepted.is_err();
                 // Its thread finds the socket ended.
                 if crowded { open.pop_first() } else { None }
             };
@@ -134,11 +134,12 @@ pub(crate) fn hold<S: Socket>(
             };
             let socket = Arc::new(socket);
             lock(&open).insert(number, Arc::clone(&socket));
-            let (talk, place) = (Arc::clone(&talk), Place { number, open: Arc::clone(&open) });
-            // Where no thread can be had, all of it is dropped, and the socket closed.
+            let handler = Arc::clone(&handler);
+            let place = Place { number, open: Arc::clone(&open) };
+            // Where no thread can be created, all of it is dropped, and the socket closed.
             let _ = thread(Box::new(move || {
                 let _place = place;
-                let _ = talk(&socket);
+                let _ = handler(&socket);
             }));
         }
     };
@@ -151,12 +152,12 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Says a line again.
+    /// Sends a line back.
     fn echo(socket: &UnixStream) -> io::Result<()> {
         let mut line = String::new();
-        let patience = Duration::from_secs(60);
-        BufReader::new(Timed::new(socket, patience)).read_line(&mut line)?;
-        Timed::new(socket, patience).write_all(line.as_bytes())
+        let timeout = Duration::from_secs(60);
+        BufReader::new(Timed::new(socket, timeout)).read_line(&mut line)?;
+        Timed::new(socket, timeout).write_all(line.as_bytes())
     }
 
     fn is_ended(mut socket: &UnixStream) -> bool {
@@ -164,10 +165,10 @@ mod tests {
         socket.read(&mut [0]).is_ok_and(|n| n == 0)
     }
 
-    /// Without descriptors nothing can be accepted: that is tried again now and then, not all the time, and goes
-    /// on when there are some. Clients that come later end those that stay.
+    /// Without descriptors nothing can be accepted: the acceptor tries again at an interval, not all the time,
+    /// and continues when there are some. Clients that come later end those that stay.
     #[test]
-    fn it_goes_on_after_failures_and_makes_room() {
+    fn accepting_continues_after_failures_and_ends_the_oldest() {
         let tries = Arc::new(AtomicUsize::new(0));
         let (sender, sockets) = std::sync::mpsc::channel::<UnixStream>();
         let asked = Arc::clone(&tries);
@@ -175,8 +176,8 @@ mod tests {
             0..=3 => Err(io::Error::other("too many open files")),
             _ => sockets.recv().map_err(io::Error::other),
         };
-        hold("test", accept, echo).unwrap();
-        let silent: Vec<UnixStream> = (0..3 * TALKS_MAX)
+        serve("test", accept, echo).unwrap();
+        let silent: Vec<UnixStream> = (0..3 * CONNECTIONS_MAX)
             .map(|_| {
                 let (ours, theirs) = UnixStream::pair().unwrap();
                 sender.send(theirs).unwrap();
@@ -191,14 +192,14 @@ mod tests {
         assert_eq!(line, "hello\n");
         // The first were ended: there are as many as may be.
         let stay = silent.iter().filter(|socket| !is_ended(socket)).count();
-        assert_eq!(stay + 1, TALKS_MAX);
+        assert_eq!(stay + 1, CONNECTIONS_MAX);
         assert!(is_ended(&silent[0]));
         // The thread may be about to accept the next, or not yet.
         let tries = tries.load(Ordering::SeqCst) - 4 - silent.len();
         assert!((1..=2).contains(&tries), "{tries}");
     }
 
-    /// Where descriptors run out, the oldest gives its own away.
+    /// Where descriptors run out, the acceptor ends the oldest to free its descriptor.
     #[test]
     fn a_client_that_cannot_be_accepted_ends_the_oldest() {
         let pairs = || UnixStream::pair().unwrap();
@@ -212,7 +213,7 @@ mod tests {
                 }
             })
         };
-        hold("test", accept, echo).unwrap();
+        serve("test", accept, echo).unwrap();
         (&ours).write_all(b"hello\n").unwrap();
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!((is_ended(&oldest), is_ended(&younger)), (true, false));
     }
 
-    /// A client that sends a byte now and then gets no more time by it.
+    /// A client that sends single bytes at intervals gets no more time by it.
     #[test]
     fn a_deadline_is_for_all_of_a_message() {
         let (ours, theirs) = UnixStream::pair().unwrap();

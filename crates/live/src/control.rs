@@ -1,5 +1,5 @@
-//! The control socket: a line in, one JSON document on one line out. `iodyno fault` and
-//! `iodyno status` speak it, and so can anything that can write to a Unix socket.
+//! The control socket: a line in, one JSON document on one line out. `iodyno fault` and `iodyno status` use it,
+//! and so can any program that can write to a Unix socket.
 //!
 //! ```text
 //! → slow x10            ← {"ok":true}
@@ -8,8 +8,8 @@
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
 //! ```
-//! The socket is the owner's alone (mode 0600): who may write to it may cut the power. It holds a few conversations
-//! at a time; one more ends the oldest.
+//! The socket is the owner's alone (mode 0600): a process that may write to it can cut the power. It serves a few
+//! connections at a time; one more ends the oldest.
 
 use crate::admin_socket::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
@@ -23,12 +23,12 @@ use std::time::Duration;
 
 /// The longest line that is read, bytes.
 const LINE_MAX: u64 = 4096;
-/// A client that says no whole line for so long is left.
-const LINE_PATIENCE: Duration = Duration::from_secs(60);
-/// A client has so long to take an answer.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// A client that sends no whole line for this long is disconnected.
+const LINE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit of a client to take an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers a line.
+/// Makes the answer to a line.
 pub type Answer = dyn Fn(&str) -> Value + Send + Sync;
 
 /// A listening control socket. Removed when it is dropped.
@@ -41,22 +41,22 @@ impl Control {
     /// Listens at `path`, and answers in threads of its own.
     ///
     /// # Errors
-    /// The socket can't be made, another server has it, or something else is there.
+    /// The socket can't be created, another server has it, or something else is there.
     pub fn listen(path: &Path, answer: Arc<Answer>) -> io::Result<Self> {
         let socket = OwnersSocket::listen(path).map_err(io::Error::other)?;
         let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
         listener.set_nonblocking(false)?;
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        admin_socket::hold("control", accept, move |stream: &UnixStream| talk(stream, &*answer))?;
+        admin_socket::serve("control", accept, move |s: &UnixStream| session(s, &*answer))?;
         Ok(Self { _socket: socket })
     }
 }
 
-fn talk(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
-    let mut lines = BufReader::new(Timed::new(stream, LINE_PATIENCE));
+fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    let mut lines = BufReader::new(Timed::new(stream, LINE_TIMEOUT));
     loop {
         let mut line = String::new();
-        lines.get_mut().renew(LINE_PATIENCE);
+        lines.get_mut().renew(LINE_TIMEOUT);
         if lines.by_ref().take(LINE_MAX).read_line(&mut line)? == 0 {
             return Ok(());
         }
@@ -66,17 +66,17 @@ fn talk(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
             json!({ "error": format!("a line has at most {LINE_MAX} bytes, and ends") })
         };
         let ends = !line.ends_with('\n');
-        Timed::new(stream, ANSWER_PATIENCE).write_all(format!("{said}\n").as_bytes())?;
+        Timed::new(stream, ANSWER_TIMEOUT).write_all(format!("{said}\n").as_bytes())?;
         if ends {
             return Ok(());
         }
     }
 }
 
-/// Says a line to a control socket, and hears the answer.
+/// Sends a line to a control socket, and receives the answer.
 ///
 /// # Errors
-/// Nobody listens there, or what came back is no answer.
+/// No server listens there, or what came back is no answer.
 pub fn say(path: &Path, line: &str) -> io::Result<Value> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;

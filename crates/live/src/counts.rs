@@ -1,4 +1,4 @@
-//! What a served volume did, for status and metrics.
+//! The counters of a served volume, for status and metrics.
 
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
@@ -6,9 +6,9 @@ use iodyno_units::OpKind;
 /// A completion that comes later than this is late, ns.
 pub const LATE_NS: u64 = 10_000;
 
-/// Two looks at the clock, ns, of a thread that spun between them: it did nothing else. If something was due
-/// between the two and is late at the second, then the thread had no core meanwhile: the kernel, another
-/// program or the hypervisor had it. No program can mend that.
+/// Two consecutive readings of the clock, ns, by a thread that spun between them: it did nothing else. If a
+/// completion was due between the two and is late at the second, then the thread had no core meanwhile: the
+/// kernel, another program or the hypervisor had it. No program can prevent that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
     /// The one before; 0 where the thread did something else since, or slept.
@@ -17,7 +17,7 @@ pub struct Looks {
     pub now_ns: u64,
 }
 
-/// How late a completion is handed out, ns, and whether that is because the spinning thread was away.
+/// How late a completion is delivered, ns, and whether that is because the spinning thread had lost its core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Late {
     pub(crate) ns: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Late {
 }
 
 impl Looks {
-    /// How late that is what was due then, and is handed out at `now_ns`.
+    /// The lateness of a completion that was due at `due_ns`, and is delivered at `now_ns`.
     pub(crate) fn late(self, due_ns: u64, now_ns: u64) -> Late {
         let away =
             (1..due_ns).contains(&self.before_ns) && self.now_ns > due_ns.saturating_add(LATE_NS);
@@ -33,7 +33,7 @@ impl Looks {
     }
 }
 
-/// See the module. Times are the model's, but for lateness.
+/// The counters of a volume. Times are the model's, but for lateness.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Operations that succeeded, by kind.
@@ -44,16 +44,16 @@ pub struct Counts {
     pub errors: [u64; OpKind::COUNT],
     /// From submission to completion, ns of the model's time.
     pub latency: [Histogram; OpKind::COUNT],
-    /// How much later than the model said completions were handed out, ns of real time.
+    /// How much later than the model's time completions were delivered, ns of real time.
     pub lateness: Histogram,
     /// Completions that came more than [`LATE_NS`] late.
     pub late: u64,
-    /// Those of them for which a thread was spinning that had no core then: see [`Looks`].
+    /// Those of them for which a spinning thread had lost its core: see [`Looks`].
     pub late_away: u64,
     /// Units whose sum was wrong when they were read.
     pub corruptions_found: u64,
     /// How often the backing file or memory has refused bytes: it is full, or fails; or a part was written of a
-    /// unit that is corrupt. Counted when it happens, and again when it is tried again.
+    /// unit that is corrupt. Counted when it happens, and at each retry.
     pub backing_errors: u64,
 }
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_spinning_thread_missed_is_told_from_what_nobody_watched() {
+    fn late_completions_of_a_thread_that_lost_its_core_are_recognised() {
         let due_ns = 1_000_000;
         let back_ns = due_ns + LATE_NS + 1;
         let away = |before_ns, now_ns| Looks { before_ns, now_ns }.late(due_ns, now_ns + 50).away;

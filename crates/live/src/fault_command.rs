@@ -1,4 +1,4 @@
-//! Faults in words: what `iodyno fault`, scenario files and records say.
+//! Parser and printer of fault commands: the text that `iodyno fault`, scenario files and records use.
 //!
 //! ```text
 //! power-cut                      slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
@@ -11,45 +11,45 @@
 use iodyno_emulate::{Fault, PartId};
 use iodyno_units::parse::parse_size;
 
-/// What can be asked of a served system.
+/// A command to a served system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ask {
-    /// The machine does it.
+    /// A fault that the machine simulates.
     Fault(Fault),
-    /// Bits flip in what the medium holds, unseen until they are read.
+    /// Bits flip in what the medium holds, unnoticed until they are read.
     Corrupt {
-        /// On which volume.
+        /// The volume.
         volume: u32,
-        /// From here.
+        /// First byte.
         offset_bytes: u64,
-        /// So far.
+        /// Length.
         len_bytes: u64,
     },
-    /// A volume has no room for data where there is none yet, until it is cleared.
+    /// A volume has no space for data where there is none yet, until it is cleared.
     Full {
-        /// Which one.
+        /// The volume.
         volume: u32,
     },
-    /// A volume has another size; `clear` leaves it so.
+    /// A volume gets another size; `clear` leaves it so.
     Resize {
-        /// Which one.
+        /// The volume.
         volume: u32,
-        /// From now on.
+        /// Size from now on, bytes.
         size_bytes: u64,
     },
     /// All faults are lifted, on all volumes.
     ClearAll,
 }
 
-/// What sizes are multiples of, bytes.
+/// Sizes are multiples of this, bytes.
 const SECTOR_BYTES: u64 = 512;
 
 const EXAMPLE: &str = "say power-cut, lose, hang, slow x10, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
 
-/// Reads a fault.
+/// Parses a fault command.
 ///
 /// # Errors
-/// What is wrong, and how to say it.
+/// The mistake, and the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("no fault is named: {EXAMPLE}"));
@@ -147,7 +147,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     Ok((from_bytes, len_bytes))
 }
 
-/// A fault as it can be read again.
+/// A fault in the syntax that [`parse`] reads.
 pub fn in_words(fault: &Fault) -> String {
     match fault {
         Fault::PowerCut => "power-cut".to_owned(),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn people_may_write_it_shorter() {
+    fn shorter_forms_are_accepted() {
         let read = |text: &str| parse(&text.split(' ').collect::<Vec<_>>());
         let slow = Ask::Fault(Fault::Slow { part: PartId(0), factor: 10.0 });
         assert_eq!(read("slow ×10"), Ok(slow));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_the_way_to_say_it() {
+    fn errors_name_the_syntax() {
         for (text, says) in [
             ("explode", "there is no fault `explode`: say power-cut"),
             ("slow", "needs a factor, such as x10"),

@@ -1,16 +1,16 @@
-//! Emulated storage that real programs use: a machine against the clock, the bytes of its volumes,
-//! and the frontends through which they are reached.
+//! Emulated storage that real programs use: a machine driven by the clock, the bytes of its volumes, and the
+//! frontends through which clients reach them.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `store` | the bytes: in memory or in a file, sums, what a power cut leaves |
-//! | `served`, `pace` | the machine, advanced to *now*; the thread that does it for a server |
-//! | `frontend` | how it is reached: NBD |
-//! | `words`, `control` | faults as people write them, and the socket through which they are asked for |
-//! | `record` | what came in, so that it can be replayed in virtual time |
-//! | `counts`, `metrics` | what was done, and how it is told |
+//! | `store` | the bytes: in memory or in a file, sums, what survives a power cut |
+//! | `served`, `poller` | the machine, advanced to *now*; the thread that advances it for a server |
+//! | `frontend` | NBD, FUSE and ublk |
+//! | `fault_command`, `control` | fault commands, and the socket that takes them |
+//! | `record` | the recorded inputs of a machine, to be replayed in virtual time |
+//! | `counts`, `metrics` | counters, and their publication |
 //!
-//! **Invariant:** nothing here decides when an operation ends or what a power cut leaves; the machine
+//! **Invariant:** nothing here decides when an operation ends or what survives a power cut; the machine
 //! (`iodyno-emulate`) does, and the same machine runs in virtual time.
 
 mod admin_socket;

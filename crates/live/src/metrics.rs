@@ -18,12 +18,12 @@ use std::time::Duration;
 
 /// The longest head of a request that is read, bytes.
 const HEAD_MAX: u64 = 16 << 10;
-/// A client has so long for the head of its request, ...
-const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
-/// ... and so long to take the answer.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of a client to send the head of its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit of a client to take the answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a volume is and did.
+/// State and counters of a volume.
 #[derive(Clone, Debug)]
 struct Seen {
     device: String,
@@ -38,16 +38,16 @@ struct Seen {
     buffered: Option<(u64, u64)>,
 }
 
-/// Everything at one instant.
+/// The state of all volumes at one instant.
 #[derive(Clone, Debug)]
-struct Look {
+struct Snapshot {
     at_ns: u64,
     events: u64,
     transport: Option<Transport>,
     volumes: Vec<Seen>,
 }
 
-fn look<S: Sink>(live: &Live<S>) -> Look {
+fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
     let transport = live.transport();
     live.look(|machine, _, counts| {
         let volumes = (0..machine.volumes()).map(|v| Seen {
@@ -63,7 +63,7 @@ fn look<S: Sink>(live: &Live<S>) -> Look {
             buffered: machine.buffered_bytes(v),
         });
         let (at_ns, events) = (machine.now_ns(), machine.events());
-        Look { at_ns, events, transport, volumes: volumes.collect() }
+        Snapshot { at_ns, events, transport, volumes: volumes.collect() }
     })
 }
 
@@ -72,8 +72,8 @@ const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.99, "0.99"), (0.999, "0.99
 
 /// Status as a document.
 pub fn status<S: Sink>(live: &Live<S>) -> Value {
-    let look = look(live);
-    let volumes = look.volumes.iter().map(|v| {
+    let snapshot = snapshot(live);
+    let volumes = snapshot.volumes.iter().map(|v| {
         let c = &v.counts;
         let kinds = (0..OpKind::COUNT).filter(|&k| c.operations[k] + c.errors[k] > 0).map(|k| {
             let quantile = |q| c.latency[k].supported_quantile_ns(q);
@@ -87,7 +87,7 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             });
             (KINDS[k].to_owned(), of)
         });
-        let busy = v.resources.iter().map(|r| (r.name.to_owned(), json!(r.share(look.at_ns))));
+        let busy = v.resources.iter().map(|r| (r.name.to_owned(), json!(r.share(snapshot.at_ns))));
         json!({
             "device": v.device,
             "capacity_bytes": v.capacity_bytes,
@@ -113,9 +113,9 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
         })
     });
     json!({
-        "machine_ns": look.at_ns,
-        "events": look.events,
-        "transport": look.transport.map(|t| json!({
+        "machine_ns": snapshot.at_ns,
+        "events": snapshot.events,
+        "transport": snapshot.transport.map(|t| json!({
             "round_trip_ns": t.round_trip_ns,
             "taking_ns": t.taking_ns,
             "waking_ns": t.waking_ns,
@@ -126,7 +126,7 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
 
 /// Metrics as text.
 pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
-    let look = look(live);
+    let snapshot = snapshot(live);
     let mut text = String::new();
     let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, f64)]| {
         if samples.is_empty() {
@@ -138,16 +138,16 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         }
     };
     let label = |v: usize| {
-        let device = look.volumes[v].device.replace('\\', "\\\\").replace('"', "\\\"");
+        let device = snapshot.volumes[v].device.replace('\\', "\\\\").replace('"', "\\\"");
         format!("volume=\"{v}\",device=\"{device}\"")
     };
     let each = |of: &dyn Fn(&Seen) -> Option<f64>| -> Vec<(String, f64)> {
-        let all = look.volumes.iter().enumerate();
+        let all = snapshot.volumes.iter().enumerate();
         all.filter_map(|(i, v)| of(v).map(|value| (label(i), value))).collect()
     };
     let by_kind = |of: &dyn Fn(&Counts, usize) -> u64| -> Vec<(String, f64)> {
         let mut all = Vec::new();
-        for (i, v) in look.volumes.iter().enumerate() {
+        for (i, v) in snapshot.volumes.iter().enumerate() {
             for (k, kind) in KINDS.iter().enumerate() {
                 all.push((format!("{},operation=\"{kind}\"", label(i)), of(&v.counts, k) as f64));
             }
@@ -163,7 +163,7 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
     family("bytes_total", "counter", "Bytes that they moved.", &by_kind(&|c, k| c.bytes[k]));
     family("errors_total", "counter", "Operations that failed.", &by_kind(&|c, k| c.errors[k]));
     let mut latency = Vec::new();
-    for (i, v) in look.volumes.iter().enumerate() {
+    for (i, v) in snapshot.volumes.iter().enumerate() {
         for (k, kind) in KINDS.iter().enumerate() {
             summary(
                 &mut latency,
@@ -251,7 +251,7 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         &each(&|v| Some(v.counts.backing_errors as f64)),
     );
     let mut busy = Vec::new();
-    for (i, v) in look.volumes.iter().enumerate() {
+    for (i, v) in snapshot.volumes.iter().enumerate() {
         for r in &v.resources {
             busy.push((format!("{},resource=\"{}\"", label(i), r.name), r.busy_ns as f64 * 1e-9));
         }
@@ -276,24 +276,24 @@ fn summary(into: &mut Vec<(String, f64)>, labels: &str, histogram: &Histogram) {
     }
 }
 
-/// Answers `GET /metrics` at an address, in threads of its own, a few requests at a time. Gives the address, with
-/// its port.
+/// Answers `GET /metrics` at an address, in threads of its own, a few requests at a time. Gives the address,
+/// with its port.
 ///
 /// # Errors
-/// The address can't be had.
+/// The address is not available.
 pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(at)?;
     let address = listener.local_addr()?;
     let live = Arc::clone(live);
     let accept = move || listener.accept().map(|(stream, _)| stream);
-    admin_socket::hold("metrics", accept, move |stream: &TcpStream| answer(stream, &live))?;
+    admin_socket::serve("metrics", accept, move |stream: &TcpStream| answer(stream, &live))?;
     Ok(address)
 }
 
 fn answer<S: Sink>(stream: &TcpStream, live: &Live<S>) -> io::Result<()> {
     // Read to the end of its head: a connection that is closed with something unread is reset, and the
     // client may lose the answer.
-    let mut head = BufReader::new(Timed::new(stream, REQUEST_PATIENCE)).take(HEAD_MAX).lines();
+    let mut head = BufReader::new(Timed::new(stream, REQUEST_TIMEOUT)).take(HEAD_MAX).lines();
     let line = head.next().transpose()?.unwrap_or_default();
     while !head.next().transpose()?.unwrap_or_default().is_empty() {}
     let mut words = line.split_whitespace();
@@ -306,5 +306,5 @@ fn answer<S: Sink>(stream: &TcpStream, live: &Live<S>) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    Timed::new(stream, ANSWER_PATIENCE).write_all((head + &body).as_bytes())
+    Timed::new(stream, ANSWER_TIMEOUT).write_all((head + &body).as_bytes())
 }

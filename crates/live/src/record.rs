@@ -1,9 +1,9 @@
-//! A record of what came into a served machine, and its replay in virtual time: the same inputs at the
-//! same times give the same events, so that a failure that was found live can be looked at again.
+//! A record of the inputs of a served machine, and its replay in virtual time: the same inputs at the same
+//! times give the same events, so that a failure that was found live can be examined again.
 //!
-//! A text file. The first line says what it is, the second describes the machine in JSON, for whoever
-//! can build it again; then a line an input, in the order in which they came; the last line says how it
-//! ended. A record that was cut off replays as far as it goes: up to its last line that has a line feed.
+//! A text file. The first line is the format, the second describes the machine in JSON, for the caller that
+//! rebuilds it; then a line an input, in the order in which they came; the last line gives the end of the run.
+//! A record that was cut off replays as far as it goes: up to its last line that has a line feed.
 //!
 //! ```text
 //! iodyno record 1
@@ -65,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// Why the record goes no further; None: it does.
+    /// Why the record ends early; None: it goes on.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         Some(format!("`{}` can't be written any more, and is cut off: {failed}", self.path))
@@ -109,7 +109,7 @@ enum Line {
     End { now_ns: u64, hash: u64 },
 }
 
-/// The longest line of a record, bytes; the one that describes the machine is the longest.
+/// The longest line of a record, bytes; the description of the machine is the longest.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// The latest time in a record, ns: two years.
 const AT_NS_MAX: u64 = 1 << 56;
@@ -120,36 +120,36 @@ const IN_FLIGHT_MAX: u64 = 1 << 20;
 /// Characters of a line that an error quotes.
 const QUOTE_CHARS: usize = 80;
 
-/// A record that is read.
+/// A record that is being read.
 #[derive(Debug)]
 pub struct Record<R> {
     from: R,
     number: usize,
     line: Vec<u8>,
-    /// What describes the machine.
+    /// The description of the machine.
     pub machine: serde_json::Value,
 }
 
-/// How a replay ended.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Operations that were submitted.
     pub operations: u64,
-    /// Faults that struck.
+    /// Faults that were injected.
     pub faults: u64,
-    /// The hash of all events, now and as it was recorded; None: the record was cut off.
+    /// The hash of all events, of the replay and as it was recorded; None: the record was cut off.
     pub hashes: (u64, Option<u64>),
 }
 
 impl Ended {
-    /// The replay is the recorded run. None: the record does not tell.
+    /// Whether the replay equals the recorded run. None: the record has no hash.
     pub fn is_same(&self) -> Option<bool> {
         self.hashes.1.map(|recorded| recorded == self.hashes.0)
     }
 }
 
 /// The next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record. A last line
-/// without a line feed was cut off, and does not count: what is left of it may say something else.
+/// without a line feed was cut off, and does not count: the rest of it may be misread.
 fn take_line<'a>(
     from: &mut impl BufRead,
     number: usize,
@@ -176,7 +176,7 @@ impl<R: BufRead> Record<R> {
     /// Reads the beginning of a record.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a record.
     pub fn open(mut from: R) -> Result<Self, String> {
         let mut line = Vec::new();
         match take_line(&mut from, 1, &mut line) {
@@ -196,7 +196,7 @@ impl<R: BufRead> Record<R> {
         Ok(Self { from, number: 2, line, machine })
     }
 
-    /// The next line, if it is one that `machine` can be given.
+    /// The next line, if `machine` accepts it.
     fn next(&mut self, machine: &Machine) -> Result<Option<Line>, String> {
         let number = self.number + 1;
         let Some(text) = take_line(&mut self.from, number, &mut self.line)? else {
@@ -212,46 +212,47 @@ impl<R: BufRead> Record<R> {
         Ok(Some(line))
     }
 
-    /// Reads the whole record, and does nothing with it: each line must be one that `machine` can be given.
+    /// Reads the whole record without a replay: `machine` must accept each line.
     ///
     /// # Errors
-    /// The first line that is not.
+    /// The first line that it does not accept.
     pub fn check(mut self, machine: &Machine) -> Result<(), String> {
         while self.next(machine)?.is_some() {}
         Ok(())
     }
 
-    /// Gives a machine, made as the record describes it, the same inputs at the same times. `told`
-    /// hears of every completion.
+    /// Gives a machine, made as the record describes it, the same inputs at the same times. `on_completion` is called
+    /// for every completion.
     ///
     /// # Errors
-    /// A line that can't be read, or not be given to this machine; what came before it has happened
+    /// A line that can't be read, or that this machine does not accept; the inputs before it have taken effect
     /// ([`Self::check`] finds it before).
     pub fn replay(
         mut self,
         machine: &mut Machine,
-        told: &mut dyn FnMut(&Machine, &Completion),
+        on_completion: &mut dyn FnMut(&Machine, &Completion),
     ) -> Result<Ended, String> {
         let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None) };
         let completed = Cell::new(0_u64);
-        let told = &mut |machine: &Machine, done: &Completion| {
+        let on_completion = &mut |machine: &Machine, done: &Completion| {
             completed.set(completed.get() + 1);
-            told(machine, done);
+            on_completion(machine, done);
         };
-        let advance =
-            |machine: &mut Machine, until_ns, told: &mut dyn FnMut(&Machine, &Completion)| {
-                while let Some(next_ns) = machine.next_event()
-                    && next_ns <= until_ns
-                {
-                    if let Some(done) = machine.next_completion(next_ns) {
-                        told(machine, &done);
-                    }
+        let advance = |machine: &mut Machine,
+                       until_ns,
+                       on_completion: &mut dyn FnMut(&Machine, &Completion)| {
+            while let Some(next_ns) = machine.next_event()
+                && next_ns <= until_ns
+            {
+                if let Some(done) = machine.next_completion(next_ns) {
+                    on_completion(machine, &done);
                 }
-            };
+            }
+        };
         while let Some(line) = self.next(machine)? {
             match line {
                 Line::Operation { at_ns, worker, volume, op } => {
-                    advance(machine, at_ns, told);
+                    advance(machine, at_ns, on_completion);
                     if ended.operations - completed.get() >= IN_FLIGHT_MAX {
                         return Err(format!(
                             "line {} is one too many: {IN_FLIGHT_MAX} operations are in flight, and no server has that",
@@ -262,15 +263,15 @@ impl<R: BufRead> Record<R> {
                     machine.submit(at_ns, worker, volume, &op, ended.operations);
                 }
                 Line::Fault { at_ns, fault } => {
-                    advance(machine, at_ns, told);
+                    advance(machine, at_ns, on_completion);
                     ended.faults += 1;
                     machine.inject(at_ns, fault);
                     while let Some(done) = machine.next_completion(at_ns) {
-                        told(machine, &done);
+                        on_completion(machine, &done);
                     }
                 }
                 Line::End { now_ns, hash } => {
-                    advance(machine, now_ns, told);
+                    advance(machine, now_ns, on_completion);
                     ended.hashes.1 = Some(hash);
                 }
             }
@@ -280,7 +281,7 @@ impl<R: BufRead> Record<R> {
     }
 }
 
-/// Whether a machine can be given what a line says.
+/// Whether a machine accepts a line.
 fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     let (at_ns, volume) = match line {
         Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),

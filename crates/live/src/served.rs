@@ -1,20 +1,20 @@
-//! A machine against the clock: operations come in as they are submitted, completions go out when the
-//! model says so.
+//! A machine driven by the clock: operations enter when they are submitted, completions leave when they are due
+//! in the model.
 //!
-//! Nobody owns the time here. Whoever has something to wait for advances the machine to *now*: the
-//! poller of a server (`pace.rs`), or a load generator that spins for its completion. Between two
-//! events nothing has to be done, and [`Live::next_ns`] says without a lock when the next is.
+//! No thread owns the time here. The thread that waits for something advances the machine to *now*: the poller
+//! of a server (`poller.rs`), or a load generator that spins for its completion. Between two events nothing has
+//! to be done, and [`Live::next_ns`] gives the time of the next without a lock.
 //!
 //! * **Machine time** is real time since the start over the dilation.
-//! * **The transport** of a frontend takes time of its own on the way in and out. The machine may run that
-//!   far ahead ([`Options::transport`]), so that a completion is handed to the frontend early enough; it
-//!   never passes an instant at which nothing happens, so that what is submitted to an idle machine
-//!   enters it at its own time. What a thread had to be woken for was there before.
-//! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read
-//!   gives what the device held then, which any device may that is read while it is written to.
+//! * **The transport** of a frontend takes time of its own on the way in and out. The machine may run that far
+//!   ahead ([`Options::transport`]), so that a completion reaches the frontend early enough; it never passes an
+//!   instant at which nothing happens, so that an operation that is submitted to an idle machine enters it at
+//!   its own time. A request that had to wake a thread was there before.
+//! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read gives
+//!   the device's content of that time, as any device may that is read while it is written to.
 //! * **A power cut** fails what was in flight.
-//! * **What the host refuses** of the bytes changes nothing about what the machine has decided: see
-//!   [`store`](crate::store). While it refuses something, operations that need room there are refused too.
+//! * **Bytes that the host refuses** change nothing about what the machine has decided: see
+//!   [`store`](crate::store). While it refuses some, operations that need space there are refused too.
 
 mod limits;
 mod operations;
@@ -27,7 +27,7 @@ use crate::transport::{Followed, Transport};
 use iodyno_emulate::{Fault, Machine};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
-use operations::{Inner, Told};
+use operations::{Completed, Inner};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -35,53 +35,53 @@ use std::thread::Thread;
 /// A clock, ns; never goes back.
 pub type Now = fn() -> u64;
 
-/// Nothing happens by itself.
+/// No event is due.
 pub const NEVER: u64 = u64::MAX;
 
-/// Who waits for an operation.
+/// The receiver of an operation's completion.
 pub trait Sink: Send {
     /// It is done. Called with no lock held, in the order of completion.
     fn done(self, result: Result<(), IoError>);
 
     /// Several are done.
-    fn all_done(told: Vec<(Self, Result<(), IoError>)>)
+    fn all_done(completed: Vec<(Self, Result<(), IoError>)>)
     where
         Self: Sized,
     {
-        for (sink, result) in told {
+        for (sink, result) in completed {
             sink.done(result);
         }
     }
 
-    /// Where the bytes of a read go that says [`Payload::ReadIntoSink`].
+    /// The buffer of a read with [`Payload::ReadIntoSink`].
     fn buffer(&mut self) -> &mut [u8] {
         &mut []
     }
 }
 
-/// What moves.
+/// The bytes of an operation.
 #[derive(Debug)]
 pub enum Payload<'a> {
-    /// Into here. What a failed read leaves there is nothing's.
+    /// Read into here. After a failed read its content is undefined.
     Read(&'a mut [u8]),
     /// Into the sink's own buffer.
     ReadIntoSink,
-    /// From here.
+    /// Written from here.
     Write(&'a [u8]),
-    /// No bytes: they are not kept, or the operation has none.
+    /// No bytes: the content is not kept, or the operation has none.
     None,
 }
 
-/// How a machine is served.
+/// Options of a served machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The model's times are multiplied by this, above 0; None: they are as they are.
+    /// The model's times are multiplied by this, above 0; None: unchanged.
     pub dilation: Option<f64>,
-    /// What the frontends' transport takes; None: nothing is taken off.
+    /// The time of the frontends' transport; None: it is not compensated.
     pub transport: Option<Transport>,
 }
 
-/// See the module.
+/// A served machine; see the module.
 #[derive(Debug)]
 pub struct Live<S> {
     inner: Mutex<Inner<S>>,
@@ -123,12 +123,12 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Records from now on what comes in.
+    /// Records the inputs from now on.
     pub fn record(&self, recorder: Recorder) {
         self.lock().recorder = Some(recorder);
     }
 
-    /// What went wrong beneath the machine since it began, each the first of its kind: what the backing has
+    /// Failures beneath the machine since it began, each the first of its kind: bytes that the backing has
     /// refused, and why the record ends.
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
@@ -167,8 +167,8 @@ impl<S: Sink> Live<S> {
         self.epoch_ns.saturating_add(passed)
     }
 
-    /// When something happens next, on the clock, the frontend's transport taken off; [`NEVER`] in an idle
-    /// machine. Takes no lock.
+    /// When the next event is due, on the clock, less the frontend's transport; [`NEVER`] in an idle machine.
+    /// Takes no lock.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns.load(Ordering::SeqCst)
@@ -180,7 +180,7 @@ impl<S: Sink> Live<S> {
         (self.now)()
     }
 
-    /// Submits an operation; gives when the emulated host has handed it over, on the clock.
+    /// Submits an operation; gives when the emulated host has issued it, on the clock.
     pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
         self.submit_since(0, worker, volume, op, payload, sink)
     }
@@ -195,17 +195,17 @@ impl<S: Sink> Live<S> {
         payload: Payload<'_>,
         sink: S,
     ) -> u64 {
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, Looks::default(), &mut told);
+        self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let refused = self.refuses(&inner, volume, op);
         if let Some(error) = refused.or_else(|| inner.backing_refuses(volume, op)) {
             inner.counts[volume as usize].errors[op.kind.index()] += 1;
             self.plan(&mut inner);
             drop(inner);
-            told.push((sink, Err(error)));
-            deliver(told);
+            completed.push((sink, Err(error)));
+            deliver(completed);
             return now_ns;
         }
         let at_ns = self.machine_ns(now_ns.saturating_sub(before_ns)).max(inner.submitted_ns);
@@ -213,34 +213,40 @@ impl<S: Sink> Live<S> {
         let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);
         self.plan(&mut inner);
         drop(inner);
-        deliver(told);
+        deliver(completed);
         self.real_ns(issued_ns)
     }
 
-    /// Lets happen what is due, and tells who waits for it. `looks` are those of the caller, if it spun.
+    /// Delivers completions that are due. `looks` are those of the caller, if it spun.
     pub fn poll(&self, looks: Looks) {
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         let mut inner = self.lock();
-        self.advance(&mut inner, self.now_ns(), looks, &mut told);
+        self.advance(&mut inner, self.now_ns(), looks, &mut completed);
         self.plan(&mut inner);
         drop(inner);
-        deliver(told);
+        deliver(completed);
     }
 
-    /// The same where somebody else may be at it: then nothing.
+    /// The same, unless another thread is doing it: then nothing.
     #[inline]
     pub fn try_poll(&self, looks: Looks) {
         let Ok(mut inner) = self.inner.try_lock() else { return };
-        let mut told = Vec::new();
-        self.advance(&mut inner, self.now_ns(), looks, &mut told);
+        let mut completed = Vec::new();
+        self.advance(&mut inner, self.now_ns(), looks, &mut completed);
         self.plan(&mut inner);
         drop(inner);
-        deliver(told);
+        deliver(completed);
     }
 
-    fn advance(&self, inner: &mut Inner<S>, now_ns: u64, looks: Looks, told: &mut Told<S>) {
+    fn advance(
+        &self,
+        inner: &mut Inner<S>,
+        now_ns: u64,
+        looks: Looks,
+        completed: &mut Completed<S>,
+    ) {
         let ahead_ns = self.transport.ahead_ns();
-        // What is taken off may have become less meanwhile; the machine's time has not.
+        // The transport's time may have become less meanwhile; the machine's time has not.
         let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns)).max(inner.machine.now_ns());
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
@@ -249,12 +255,12 @@ impl<S: Sink> Live<S> {
             inner.settle();
             if let Some(done) = done {
                 let due_ns = self.real_ns(done.at_ns).saturating_sub(ahead_ns);
-                inner.completed(&done, looks.late(due_ns, now_ns), told);
+                inner.completed(&done, looks.late(due_ns, now_ns), completed);
             }
         }
     }
 
-    /// Says when the next event is, and wakes the poller if it would sleep too long.
+    /// Publishes the time of the next event, and wakes the poller if it would sleep too long.
     fn plan(&self, inner: &mut Inner<S>) {
         let next = inner.machine.next_event();
         let next_ns =
@@ -274,7 +280,7 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// The calling thread is the poller.
+    /// Registers the calling thread as the poller.
     pub(crate) fn is_polled(&self) {
         let mut sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         *sleeper = Some(std::thread::current());
@@ -285,22 +291,23 @@ impl<S: Sink> Live<S> {
         self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
-    /// A client took an answer so long after it was sent, ns.
+    /// A client took an answer this long after it was sent, ns.
     pub fn taken(&self, after_ns: u64) {
         self.transport.taken(after_ns);
     }
 
-    /// How long it takes to wake a frontend's thread, ns of the clock; 0 where nothing is taken off.
+    /// How long it takes to wake a frontend's thread, ns of the clock; 0 where the transport is not
+    /// compensated.
     pub fn waking_ns(&self) -> u64 {
         self.transport.waking_ns()
     }
 
-    /// What the transport is known to take by now; None: nothing is taken off.
+    /// The current estimate of the transport; None: it is not compensated.
     pub fn transport(&self) -> Option<Transport> {
         self.transport.now()
     }
 
-    /// Whether somebody does the poller's work.
+    /// Whether another thread does the poller's work.
     pub(crate) fn is_led(&self) -> bool {
         self.led.load(Ordering::Acquire)
     }
@@ -310,18 +317,18 @@ impl<S: Sink> Live<S> {
         !self.led.swap(true, Ordering::AcqRel)
     }
 
-    /// Gives it back.
+    /// Returns the poller's work.
     pub(crate) fn leave_lead(&self) {
         self.led.store(false, Ordering::Release);
         self.wake();
     }
 
-    /// A fault strikes now. A power cut fails all that is in flight.
+    /// Injects a fault now. A power cut fails all that is in flight.
     pub fn inject(&self, fault: Fault) {
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, Looks::default(), &mut told);
+        self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let at_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         inner.submitted_ns = at_ns;
         let cuts = fault == Fault::PowerCut;
@@ -329,36 +336,36 @@ impl<S: Sink> Live<S> {
             recorder.fault(at_ns, &fault);
         }
         inner.machine.inject(at_ns, fault);
-        // It strikes after what happens at that instant.
+        // It takes effect after what happens at that instant.
         while let Some(done) = inner.machine.next_completion(at_ns) {
             inner.settle();
-            inner.completed(&done, Late::default(), &mut told);
+            inner.completed(&done, Late::default(), &mut completed);
         }
         inner.settle();
         if cuts {
-            inner.fail_all(IoError::Io, &mut told);
+            inner.fail_all(IoError::Io, &mut completed);
         }
         self.plan(&mut inner);
         drop(inner);
-        deliver(told);
+        deliver(completed);
     }
 
-    /// Looks at the machine, the stores and the counts as they are now.
+    /// Gives access to the machine, the stores and the counts as they are now.
     pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         let mut inner = self.lock();
-        self.advance(&mut inner, self.now_ns(), Looks::default(), &mut told);
+        self.advance(&mut inner, self.now_ns(), Looks::default(), &mut completed);
         let Inner { machine, stores, counts, .. } = &mut *inner;
         let seen = f(machine, stores, counts);
         self.plan(&mut inner);
         drop(inner);
-        deliver(told);
+        deliver(completed);
         seen
     }
 }
 
-fn deliver<S: Sink>(told: Told<S>) {
-    if !told.is_empty() {
-        S::all_done(told);
+fn deliver<S: Sink>(completed: Completed<S>) {
+    if !completed.is_empty() {
+        S::all_done(completed);
     }
 }

@@ -1,34 +1,34 @@
-//! What a frontend's transport takes, so that it can be taken off: measured when a server starts, and followed
-//! while it serves where a frontend can see it.
+//! Latency of a frontend's transport, so that it can be compensated: measured when a server starts, and
+//! followed while it serves where a frontend can see it.
 //!
 //! A round trip has three parts that differ from client to client: the request's way in, at whose end the
-//! server's thread is awake or has to be woken; and the answer's way out, until the client has taken it,
-//! which again is awake or has to be woken. To be woken takes as long as all the rest together, or several
-//! times that on a virtual machine. So one figure can't be right for a load generator that spins and for a
-//! guest that sleeps. The last part is the client's, and is followed: half of the answers shall be taken
-//! before the estimate, and half after it.
+//! server's thread is awake or has to be woken; and the answer's way out, until the client has taken it, which
+//! again is awake or has to be woken. Waking takes as long as all the rest together, or several times that on a
+//! virtual machine. So one figure can't be right for a load generator that spins and for a guest that sleeps.
+//! The last part is the client's, and is followed: half of the answers shall be taken before the estimate, and
+//! half after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is longer is a busy machine or a slow client, not the transport, and is not taken off, ns.
+/// A longer time is a busy machine or a slow client, not the transport, and is not compensated, ns.
 pub const TRANSPORT_MAX_NS: u64 = 100_000;
 /// The smallest step of the estimate, ns; and a larger one's part of it. Some 200 answers lead from 2 to
 /// 40 µs.
 const STEP_MIN_NS: u64 = 50;
 const STEP_PART: u64 = 64;
 
-/// What a transport takes, ns of real time.
+/// Latencies of a transport, ns of real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transport {
-    /// From a request to its answer, beyond what the machine takes, where the server's thread is awake.
+    /// From a request to its answer, less the machine's own time, where the server's thread is awake.
     pub round_trip_ns: u64,
     /// The part of it from the sending of an answer until the client has taken it.
     pub taking_ns: u64,
-    /// What comes to it where the server's thread has to be woken for the request.
+    /// The additional time where the server's thread has to be woken for the request.
     pub waking_ns: u64,
 }
 
-/// The same, followed.
+/// The estimate that follows the client.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     fixed_ns: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// None: nothing is taken off.
+    /// None: the transport is not compensated.
     pub(crate) fn new(measured: Option<Transport>) -> Self {
         let Some(measured) = measured else { return Self::default() };
         let taking_ns = measured.taking_ns.min(measured.round_trip_ns);
@@ -50,13 +50,13 @@ impl Followed {
         }
     }
 
-    /// A round trip, ns: so far the machine may run ahead.
+    /// A round trip, ns: the machine may run ahead by this much.
     #[inline]
     pub(crate) fn ahead_ns(&self) -> u64 {
         self.fixed_ns + self.taking_ns.load(Ordering::Relaxed)
     }
 
-    /// What is known now. None: nothing is taken off.
+    /// The current estimate. None: the transport is not compensated.
     pub(crate) fn now(&self) -> Option<Transport> {
         let (taking_ns, waking_ns) = (self.taking_ns.load(Ordering::Relaxed), self.waking_ns);
         let round_trip_ns = self.fixed_ns + taking_ns;
@@ -67,8 +67,8 @@ impl Followed {
         self.waking_ns
     }
 
-    /// A client took an answer so long after it was sent. One that comes between two threads' reading and
-    /// writing is lost, which is no harm.
+    /// A client took an answer this long after it was sent. One that comes between two threads' reading and
+    /// writing is lost, which does no harm.
     pub(crate) fn taken(&self, after_ns: u64) {
         if !self.follows || after_ns > TRANSPORT_MAX_NS {
             return;
@@ -92,7 +92,7 @@ mod tests {
         Transport { round_trip_ns: 8_000, taking_ns: 2_000, waking_ns: 30_000 };
 
     #[test]
-    fn it_follows_the_median_of_the_client_that_is_there() {
+    fn the_estimate_follows_the_median_of_the_present_client() {
         let followed = Followed::new(Some(MEASURED));
         assert_eq!((followed.ahead_ns(), followed.now()), (8_000, Some(MEASURED)));
         // One that sleeps: 30 to 49 µs, and now and then something that is no transport.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_taken_off_nothing_is_followed() {
+    fn without_compensation_nothing_is_followed() {
         let followed = Followed::new(None);
         (0..600).for_each(|_| followed.taken(40_000));
         assert_eq!((followed.ahead_ns(), followed.waking_ns(), followed.now()), (0, 0, None));

@@ -1,4 +1,4 @@
-//! A record of a server that was killed at any byte.
+//! The record of a server that was killed at any byte.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;
@@ -38,7 +38,7 @@ fn a_record_that_was_cut_off_replays_as_far_as_it_goes() {
         assert_eq!((told.operations, told.faults), (of("o "), of("f ")));
         assert_eq!(told.is_same().is_some(), cut == whole.len());
     }
-    // Before the machine is described there is nothing to replay; and what is whole is held to be right.
+    // Without the machine's description there is nothing to replay; a whole line must be valid.
     for cut in 0..HEAD.len() {
         assert!(replay(&HEAD[..cut]).is_err());
     }

@@ -1,5 +1,5 @@
-//! What clients see of a served device whose backing is full: what was acknowledged holds, and no more is
-//! acknowledged than can be held.
+//! A served device whose backing is full, as clients see it: acknowledged data is kept, and no more is
+//! acknowledged than can be kept.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;
@@ -20,15 +20,15 @@ const UNIT: u64 = 4096;
 const MEMORY_BYTES: u64 = 2 << 20;
 const FILLED: u64 = 128 << 20;
 
-type Told = Arc<Mutex<Vec<(u32, Result<(), IoError>)>>>;
+type Results = Arc<Mutex<Vec<(u32, Result<(), IoError>)>>>;
 
 struct Client {
     live: Live<Waiter>,
-    told: Told,
+    results: Results,
     sent: u32,
 }
 
-struct Waiter(u32, Told);
+struct Waiter(u32, Results);
 
 impl Sink for Waiter {
     fn done(self, result: Result<(), IoError>) {
@@ -52,7 +52,7 @@ impl Client {
         let store = Store::in_memory(capacity, MEMORY_BYTES, store::Options::default());
         prepare(&store);
         let live = Live::new(machine, vec![store], &Options::default(), || NOW_NS.get());
-        Self { live, told: Told::default(), sent: 0 }
+        Self { live, results: Results::default(), sent: 0 }
     }
 
     /// Sends an operation; gives its number.
@@ -60,21 +60,21 @@ impl Client {
         self.sent += 1;
         let data = vec![byte; op.len_bytes as usize];
         let payload = if op.kind == OpKind::Write { Payload::Write(&data) } else { Payload::None };
-        self.live.submit(0, 0, &op, payload, Waiter(self.sent, Arc::clone(&self.told)));
+        self.live.submit(0, 0, &op, payload, Waiter(self.sent, Arc::clone(&self.results)));
         self.sent
     }
 
-    /// Waits until at most so many operations are under way; gives what was told, in order of number.
+    /// Waits until at most this many operations are in flight; gives their results, in order of number.
     fn wait(&mut self, under_way: u32) -> Vec<Result<(), IoError>> {
-        while self.told.lock().unwrap().len() + (under_way as usize) < self.sent as usize {
+        while self.results.lock().unwrap().len() + (under_way as usize) < self.sent as usize {
             let next_ns = self.live.next_ns();
             assert_ne!(next_ns, NEVER);
             NOW_NS.set(NOW_NS.get().max(next_ns));
             self.live.poll(Looks::default());
         }
-        let mut told = self.told.lock().unwrap().clone();
-        told.sort_unstable_by_key(|t| t.0);
-        told.into_iter().map(|t| t.1).collect()
+        let mut results = self.results.lock().unwrap().clone();
+        results.sort_unstable_by_key(|t| t.0);
+        results.into_iter().map(|t| t.1).collect()
     }
 
     fn ask(&mut self, op: Op) -> Result<(), IoError> {
@@ -102,30 +102,30 @@ fn volatile_flash() -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// A write and a forced one over it, in flight together, neither with room; then room is made.
+/// A write and a forced one over it, in flight together, neither with space; then space is freed.
 #[test]
-fn what_a_flush_has_confirmed_survives_a_power_cut() {
+fn flushed_writes_survive_a_power_cut() {
     for kind in [disk(true), disk(false), volatile_flash(), Kind::Flash(Box::new(flash()))] {
         let mut client = Client::new(kind.clone(), fill);
         for unit in 0..8 {
             client.send(op(OpKind::Write, unit * UNIT, UNIT, false), b'1');
             client.send(op(OpKind::Write, unit * UNIT, UNIT, true), b'2');
         }
-        let told = client.wait(0);
-        assert!(told.contains(&Err(IoError::NoSpace)), "{told:?}");
+        let results = client.wait(0);
+        assert!(results.contains(&Err(IoError::NoSpace)), "{results:?}");
         assert_eq!(client.ask(op(OpKind::WriteZeroes, FILLED, 1 << 20, false)), Ok(()));
         assert_eq!(client.ask(Op::FLUSH), Ok(()));
         let before = client.read(0, 8 * UNIT);
         for unit in 0..8 {
-            let was_told = told[unit * 2].is_ok() || told[unit * 2 + 1].is_ok();
-            assert!(!was_told || before[unit * UNIT as usize] != 0, "{unit} of {kind:?}");
+            let was_acknowledged = results[unit * 2].is_ok() || results[unit * 2 + 1].is_ok();
+            assert!(!was_acknowledged || before[unit * UNIT as usize] != 0, "{unit} of {kind:?}");
         }
         client.live.inject(Fault::PowerCut);
         assert!(client.read(0, 8 * UNIT) == before, "{kind:?}");
     }
 }
 
-/// Zeroes, and behind them a write over the same units that finds no room, on a protected device: zeroes that
+/// Zeroes, and behind them a write over the same units that finds no space, on a protected device: zeroes that
 /// were acknowledged are there, or what came after them.
 #[test]
 fn zeroes_that_were_acknowledged_are_there() {
@@ -141,9 +141,9 @@ fn zeroes_that_were_acknowledged_are_there() {
         let (from, len) = (UNIT + 512 * (sectors % 8), 2 * UNIT + 512 * (sectors / 4));
         client.send(op(OpKind::WriteZeroes, from, len, false), 0);
         client.send(op(OpKind::Write, 0, 15 * UNIT, false), b'B');
-        let told = client.wait(0);
-        assert_eq!(told[2], Err(IoError::NoSpace));
-        if told[1].is_ok() {
+        let results = client.wait(0);
+        assert_eq!(results[2], Err(IoError::NoSpace));
+        if results[1].is_ok() {
             acknowledged += 1;
             assert!(!client.read(from, len).contains(&b'A'), "{from} + {len}");
         }
@@ -154,7 +154,7 @@ fn zeroes_that_were_acknowledged_are_there() {
 /// A client that never flushes is not acknowledged more than the backing and the modelled cache hold, and the
 /// failure is counted when it happens.
 #[test]
-fn a_full_backing_is_told_before_memory_is() {
+fn a_full_backing_is_reported_before_memory_is_full() {
     for kind in [disk(true), volatile_flash()] {
         let mut client = Client::new(kind, |_| {});
         let (count, len) = (800, 16 * 1024);
@@ -162,19 +162,19 @@ fn a_full_backing_is_told_before_memory_is() {
             client.send(op(OpKind::Write, n * len, len, false), 7);
             client.wait(8);
         }
-        let told = client.wait(0);
-        let held = told.iter().filter(|t| t.is_ok()).count() as u64 * len;
+        let results = client.wait(0);
+        let held = results.iter().filter(|t| t.is_ok()).count() as u64 * len;
         // 256 KiB of cache; what was in flight.
         assert!(held < MEMORY_BYTES + (256 << 10) + 16 * len, "{held} bytes are acknowledged");
         assert!(held > MEMORY_BYTES / 2, "{held}");
         assert!(client.live.look(|_, _, counts| counts[0].backing_errors) > 0);
-        // Once there is room, it goes on, and what was acknowledged is there.
-        let room = op(OpKind::WriteZeroes, count * len - (1 << 20), 1 << 20, false);
-        assert_eq!(client.ask(room), Ok(()));
-        let room = op(OpKind::WriteZeroes, 0, 1 << 20, false);
-        assert_eq!(client.ask(room), Ok(()));
+        // Once there is space, it goes on, and what was acknowledged is there.
+        let zeroes = op(OpKind::WriteZeroes, count * len - (1 << 20), 1 << 20, false);
+        assert_eq!(client.ask(zeroes), Ok(()));
+        let zeroes = op(OpKind::WriteZeroes, 0, 1 << 20, false);
+        assert_eq!(client.ask(zeroes), Ok(()));
         assert_eq!(client.ask(Op::FLUSH), Ok(()));
-        for (n, _) in told.iter().enumerate().filter(|t| t.1.is_ok()) {
+        for (n, _) in results.iter().enumerate().filter(|t| t.1.is_ok()) {
             let at = n as u64 * len;
             if at >= 1 << 20 && at + len <= count * len - (1 << 20) {
                 assert!(client.read(at, len).iter().all(|&b| b == 7), "{n}");
@@ -194,7 +194,7 @@ impl Drop for Mount {
 
 #[test]
 #[ignore = "needs root and a tmpfs"]
-fn a_record_that_finds_no_room_is_told_at_once() {
+fn a_record_without_space_is_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
     let mut mount = std::process::Command::new("mount");

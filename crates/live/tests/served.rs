@@ -1,5 +1,5 @@
-//! A machine against a clock of the tests' own: what is taken off for the transport, and who lets completions
-//! happen.
+//! A machine driven by the tests' own clock: compensation of the transport, and the thread that delivers
+//! completions.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;
@@ -31,8 +31,8 @@ fn pass(ns: u64) {
     NOW_NS.set(NOW_NS.get() + ns);
 }
 
-/// A written flash device, its clock at half a millisecond, on a host that needs `host_ns` to hand an
-/// operation over.
+/// A written flash device, its clock at half a millisecond, on a host that needs `host_ns` to issue an
+/// operation.
 fn live(transport: Option<Transport>, host_ns: u64) -> Arc<Live<Nobody>> {
     let written = Written::Random { block_bytes: 4096 };
     let mut flash = flash();
@@ -54,9 +54,9 @@ fn reads(live: &Live<Nobody>) -> u64 {
     live.look(|_, _, counts| counts[0].operations[OpKind::Read.index()])
 }
 
-/// When a read is let happen that finds the thread awake, or asleep.
+/// When a read is delivered whose request finds the thread awake, or asleep.
 #[test]
-fn what_the_transport_takes_is_taken_off() {
+fn the_transport_is_compensated() {
     let at = |transport: Option<Transport>, woken: bool| {
         let live = live(transport, 0);
         let before_ns = if woken { live.waking_ns() } else { 0 };
@@ -80,56 +80,56 @@ fn what_the_transport_takes_is_taken_off() {
     );
 }
 
-/// One at a time leads, while its own client is owed something that is due soon, and until the client
+/// One thread at a time leads, while its own client waits for an answer that is due soon, and until the client
 /// has been silent for a while.
 #[test]
-fn who_leads_lets_happen_what_is_due_and_leaves() {
+fn the_leading_thread_delivers_what_is_due_and_leaves() {
     if !Lead::<Nobody>::is_possible() {
         return;
     }
     let live = live(None, 0);
     let (mut one, mut other) = (Lead::new(Arc::clone(&live)), Lead::new(Arc::clone(&live)));
-    assert!(!one.look(true), "nothing is due");
+    assert!(!one.poll(true), "nothing is due");
     live.submit(0, 0, &READ, Payload::None, Nobody);
-    assert!(!one.look(false), "it is another's concern");
-    assert!(one.look(true));
-    assert!(!other.look(true), "one leads");
+    assert!(!one.poll(false), "it is another's concern");
+    assert!(one.poll(true));
+    assert!(!other.poll(true), "one leads");
     while reads(&live) == 0 {
-        assert!(one.look(true));
+        assert!(one.poll(true));
         pass(1_000);
     }
-    // Its client takes its time: it is not waited for.
-    assert!(!one.look(false));
+    // Its client takes its time: the thread does not wait for it.
+    assert!(!one.poll(false));
     for _ in 0..2 {
         live.submit(0, 0, &READ, Payload::None, Nobody);
-        one.heard();
-        assert!(one.look(true));
-        let told = live.next_ns();
-        while live.next_ns() == told || live.next_ns() < u64::MAX {
+        one.request_submitted();
+        assert!(one.poll(true));
+        let due_ns = live.next_ns();
+        while live.next_ns() == due_ns || live.next_ns() < u64::MAX {
             pass(1_000);
-            assert!(one.look(true));
+            assert!(one.poll(true));
         }
         pass(20_000);
     }
-    // It spoke again at once the last time.
-    one.heard();
-    assert!(one.look(false) && !other.look(true));
+    // It sent again at once the last time.
+    one.request_submitted();
+    assert!(one.poll(false) && !other.poll(true));
     pass(100_000);
-    assert!(!one.look(false));
+    assert!(!one.poll(false));
     live.submit(0, 0, &READ, Payload::None, Nobody);
-    assert!(other.look(true), "the lead was left");
+    assert!(other.poll(true), "the lead was left");
     drop(other);
-    assert!(one.look(true), "and again");
+    assert!(one.poll(true), "and again");
     pass(1_000_000);
-    assert!(one.look(true) && one.look(false));
+    assert!(one.poll(true) && one.poll(false));
     pass(1_000_000);
-    assert!(!one.look(false));
-    one.heard();
-    assert!(!one.look(false), "it had been silent for long");
+    assert!(!one.poll(false));
+    one.request_submitted();
+    assert!(!one.poll(false), "it had been silent for long");
 }
 
-/// What was there before is submitted as of then, but never before what was submitted already: a record of it
-/// could not be replayed.
+/// A request that was there before is submitted as of then, but never before an earlier submission: a record of
+/// it could not be replayed.
 #[test]
 fn submissions_stay_in_order() {
     let folder = tempfile::tempdir().unwrap();

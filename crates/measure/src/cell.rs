@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What was asked for. Cells of one run are told apart by it.
+/// The coordinates of a cell. They distinguish the cells of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellKey {
     /// Name within the run, such as `random-read`.
@@ -27,34 +27,34 @@ pub struct CellKey {
     pub offered_iops: Option<f64>,
     /// Seed of the streams.
     pub seed: u64,
-    /// Where in a method; None for a cell of no method.
+    /// Its position in a method; None for a cell of no method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Which repeat of the cell within its run it is; 0 is the first, and the only one where nothing
-    /// was repeated.
+    /// The number of the repeat of the cell within its run; 0 is the first, and the only one where nothing was
+    /// repeated.
     #[serde(default)]
     pub repeat: u32,
 }
 
-/// Where a cell stands in a method.
+/// The position of a cell in a method.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
-    /// Which of the method's subjects, where it is applied to each target alone; 0 otherwise.
+    /// The number of the method's subject, where it is applied to each target alone; 0 otherwise.
     pub subject: u32,
-    /// Which stage, from 0.
+    /// The number of the stage, from 0.
     pub stage: u32,
-    /// Which round, repeat or sample of it, from 0.
+    /// The number of its round, repeat or sample, from 0.
     pub round: u32,
-    /// Which point of its grid, from 0.
+    /// The number of the point of its grid, from 0.
     pub index: u32,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// The value on each axis, in words, the outermost first.
     pub at: Vec<(String, String)>,
 }
 
-/// What a step of a method is for.
+/// The purpose of a step of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -66,8 +66,8 @@ pub enum Role {
 }
 
 impl CellKey {
-    /// What a cell shares with its repeats and with its counterparts in other runs: all but the seed,
-    /// the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
+    /// The coordinates that a cell shares with its repeats and with its counterparts in other runs: all but the
+    /// seed, the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
     #[must_use]
     pub fn coordinates(&self) -> Self {
         let place = self.place.clone().map(|place| Place { round: 0, ..place });
@@ -99,23 +99,21 @@ pub enum Ended {
     /// In virtual time: what it measures was shown to be steady, and is known well enough;
     /// [`Evidence::settled`] says how well.
     Settled,
-    /// Somebody stopped it (Ctrl-C, SIGTERM).
+    /// The user or another process stopped it (Ctrl-C, SIGTERM).
     Interrupted,
     /// Too many operations failed, or a whole engine: then [`Evidence::failure`] says why.
     Errors,
     /// The target stopped answering: operations were in flight beyond the end, and none completed any more;
-    /// [`Evidence::hung`](crate::Evidence::hung) says how many.
+    /// [`Evidence::hung`](crate::Evidence::hung) holds their number.
     Hung,
-    /// The process died; what it had written to the notebook is here.
+    /// The process died; this is what it had written to the notebook.
     Crashed,
-    /// It has not ended: another process is still measuring it. Only a reader of the notebook
-    /// meets this.
+    /// It has not ended: another process is still measuring it. Only a reader of the notebook sees this.
     Running,
 }
 
-/// How coarse the completion stamps are. Completions that are reaped together share one stamp;
-/// each may have happened at any time since the engine last looked. One that is reaped alone is
-/// exact.
+/// How coarse the completion stamps are. Completions that are reaped together share one stamp; each may have
+/// happened at any time since the engine's previous poll. One that is reaped alone is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampQuality {
@@ -123,7 +121,7 @@ pub struct StampQuality {
     pub reaps: u64,
     /// Completions taken.
     pub completions: u64,
-    /// Sum over completions reaped together of the time since the engine last looked, ns.
+    /// Sum over completions reaped together of the time since the engine's previous poll, ns.
     pub span_sum_ns: u128,
     /// The longest such time, ns.
     pub span_max_ns: u64,
@@ -154,12 +152,12 @@ impl StampQuality {
     }
 }
 
-/// What the workers used during the measured window.
+/// Resources that the workers used during the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// CPU time of each worker in user mode, ns. With the time in the kernel it adds up to what the
-    /// scheduler counted; how that is divided, the kernel knows by ticks of some ms only.
+    /// CPU time of each worker in user mode, ns. With the time in the kernel it adds up to the scheduler's
+    /// count; the kernel divides that by ticks of some ms only.
     pub cpu_user_ns: Vec<u64>,
     /// CPU time of each worker in the kernel, ns. Kernel workers are not in it.
     pub cpu_system_ns: Vec<u64>,
@@ -192,7 +190,7 @@ impl Resources {
     }
 }
 
-/// The operations of a cell by the intervals in which they were recorded.
+/// The operations of a cell by recorded interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Length of an interval, ns. The last one may be shorter.
@@ -205,7 +203,7 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cell {
-    /// What was asked for.
+    /// Its coordinates.
     pub key: CellKey,
     /// Length of the measured window (after the ramp), ns.
     pub window_ns: u64,
@@ -213,11 +211,11 @@ pub struct Cell {
     pub interval_ns: u64,
     /// All that completed in the window, by interval; an empty interval is there, empty.
     pub series: Vec<Interval>,
-    /// Where neighbouring intervals of `series` were made one: what was done in those that were recorded, for
-    /// a short stall is not seen in a long interval. Known to who made them longer, and not kept.
+    /// Where neighbouring intervals of `series` were made one: the operations of the recorded ones, for a short
+    /// stall is not visible in a long interval. Known to the caller that merged them, and not kept.
     #[serde(skip)]
     pub recorded: Option<Recorded>,
-    /// What the workers used.
+    /// The workers' resources.
     pub resources: Resources,
     /// How coarse the completion stamps are.
     pub stamps: StampQuality,
@@ -227,7 +225,7 @@ pub struct Cell {
     pub backlog_ops: u64,
     /// Why it ended.
     pub ended: Ended,
-    /// What was seen beside the numbers.
+    /// Evidence beside the figures.
     pub evidence: Evidence,
     /// What took effect, for people only: engine flags, alignment, what the kernel refused. Code shows facts
     /// and decides nothing by their keys or texts; what it needs is [`Evidence`].
@@ -282,7 +280,7 @@ impl Cell {
         (length_ns, ops.iter().take(whole).map(rate).collect())
     }
 
-    /// All but what it did interval by interval.
+    /// All but its figures by interval.
     #[must_use]
     pub fn without_series(&self) -> Self {
         Self {
@@ -339,9 +337,9 @@ impl Cell {
         self.resources.outstanding_area_ns as f64 / self.window_ns as f64
     }
 
-    /// Adds another cell that ran at the same time: another worker's share, or another target's.
-    /// Keys, facts, evidence and verdicts of `self` are kept; the caller says what the sum is
-    /// called and judges it anew. Everything counted is associative and commutative.
+    /// Adds another cell that ran at the same time: another worker's share, or another target's. Keys, facts,
+    /// evidence and verdicts of `self` are kept; the caller names the sum and judges it anew. Everything
+    /// counted is associative and commutative.
     pub fn merge(&mut self, other: &Self) {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.interval_ns = self.interval_ns.max(other.interval_ns);

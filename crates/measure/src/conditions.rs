@@ -1,12 +1,12 @@
-//! The conditions around a cell: what the machine and the device were set to and how they fared while it ran, as
-//! far as the kernel tells it for the price of reading some small files before and after.
+//! The conditions around a cell: settings of the machine and the device, and their counters and sensors while
+//! it ran, as far as the kernel shows them in some small files before and after.
 //!
-//! They are raw: what they mean for the numbers is said by [`verdict`](crate::verdict). `None` and an empty list are
-//! "unknown" or "nothing", never "fine".
+//! They are raw: [`verdict`](crate::verdict) interprets them. `None` and an empty list are "unknown" or
+//! "nothing", never "fine".
 
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// The conditions; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
@@ -18,27 +18,27 @@ pub struct Conditions {
     pub processor_throttles: Option<u64>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
-    /// The processor says that it runs under a hypervisor.
+    /// The processor reports that it runs under a hypervisor.
     pub hypervisor: Option<bool>,
-    /// Processor flaws against which the kernel does something.
+    /// Processor flaws that the kernel mitigates.
     pub mitigations: Option<u32>,
     /// Pages that the machine swapped in and out, meanwhile.
     pub swapped_pages: Option<u64>,
     /// Page faults of this process that had to wait for storage, meanwhile.
     pub major_faults: Option<u64>,
-    /// What is set otherwise after the cell than before, in words: `scheduler of sda: none, then bfq`.
+    /// Settings that differ after the cell from before, in words: `scheduler of sda: none, then bfq`.
     pub changed: Vec<String>,
     /// RAID sets of the target that were checked or rebuilt meanwhile, in words: `md0: resync`.
     pub raid_at_work: Vec<String>,
-    /// I/Os that others had in flight on the device before the cell began.
+    /// I/Os of other programs in flight on the device before the cell began.
     pub in_flight_before: Option<u64>,
-    /// Bytes that the device was told to discard, meanwhile.
+    /// Bytes that were discarded on the device, meanwhile.
     pub discarded_bytes: Option<u64>,
     /// The hottest sensor of the device after the cell, °C.
     pub temperature_c: Option<f64>,
-    /// From where on it warns, °C.
+    /// The temperature at which it warns, °C.
     pub temperature_warning_c: Option<f64>,
-    /// The device's PCIe link where it is below what it can do, in words.
+    /// The device's PCIe link where it is below its capability, in words.
     pub link_below: Option<String>,
     /// The smallest write that the device does without reading first, bytes.
     pub physical_block_bytes: Option<u64>,

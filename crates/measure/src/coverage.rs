@@ -1,5 +1,5 @@
-//! Which blocks of a range were written, and how often: what proves that a range was filled. A fill that
-//! was meant to cover a range is not one that did; so it is counted what completed.
+//! Counts of writes by block of a range: the proof that the range was filled. A fill that was
+//! meant to cover a range may not have done so; so completed writes are counted.
 //!
 //! Two bits a block, which count to three and stay there. Each worker has a map of its own, made before it
 //! starts and merged with the others at the end; counting is a few instructions for each block of an
@@ -20,7 +20,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The most that is told apart.
+    /// The highest count.
     pub const TIMES_MAX: u8 = 3;
 
     /// Nothing written yet of the bytes from `start_bytes` up to `end_bytes`, which are counted in
@@ -118,8 +118,7 @@ impl Coverage {
         (block < self.blocks()).then(|| self.start_bytes + block * self.block_bytes)
     }
 
-    /// What it proves of a fill that was to write every block so many times, and wrote
-    /// `written_bytes` in all.
+    /// The proof of a fill that was to write every block this many times, and wrote `written_bytes` in all.
     pub fn proof(&self, times: u8, written_bytes: u64) -> FillProof {
         FillProof {
             times,
@@ -132,7 +131,7 @@ impl Coverage {
     }
 }
 
-/// What a fill wrote, by what completed.
+/// The bytes that a fill wrote, by completed writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillProof {
     /// How often every block was to be written.
@@ -143,7 +142,7 @@ pub struct FillProof {
     pub passes: f64,
     /// Share (0 to 1) of the active range that was written at least once.
     pub once_share: f64,
-    /// Share (0 to 1) of it that was written at least as often as it was to be.
+    /// Share (0 to 1) of it that was written at least as often as required.
     pub times_share: f64,
     /// The first address that was not.
     pub first_gap_bytes: Option<u64>,
@@ -153,12 +152,12 @@ impl FillProof {
     /// The share below which a fill is short.
     pub const SHARE_MIN: f64 = 0.999;
 
-    /// True when it left out more than may be.
+    /// True when it left out more than allowed.
     pub fn is_short(&self) -> bool {
         self.times_share < Self::SHARE_MIN
     }
 
-    /// Of several targets together: all that was written, and the least of what was proven.
+    /// Of several targets together: all that was written, and the least coverage.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let worst = if other.times_share < self.times_share { other } else { self };
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same with a counter a block.
+    /// The same with one counter for each block.
     struct Oracle(Vec<u32>);
 
     impl Oracle {
@@ -186,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Writes of any place and length, by several workers, against plain counters.
+        /// Writes of any offset and length, by several workers, against plain counters.
         #[test]
         fn counts_as_plain_counters_do(
             start in 0_u64..3000,
@@ -222,8 +221,8 @@ mod tests {
         }
     }
 
-    /// What four jobs leave that all start at the beginning and write half of the range each: twice
-    /// the range in bytes, and half of it never touched.
+    /// Four jobs that all start at the beginning and write half of the range each: twice the range in bytes,
+    /// and half of it never touched.
     #[test]
     fn bytes_enough_are_no_proof() {
         let range = 1000 * 4096;

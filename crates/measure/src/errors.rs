@@ -3,16 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong with one operation.
+/// The kind of an operation's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// EIO and its kin: the medium or the path to it failed.
+    /// EIO and similar errors: the medium or the path to it failed.
     Io,
-    /// ENOSPC, EDQUOT: no room on the file system or device.
+    /// ENOSPC, EDQUOT: no space on the file system or device.
     NoSpace,
-    /// Fewer bytes than asked: the end of a file that was truncated under the run, or a device
-    /// that shrank.
+    /// Fewer bytes than requested: the end of a file that was truncated under the run, or a device that shrank.
     Short,
     /// ENODEV, ENXIO, ENOMEDIUM, ESHUTDOWN: the device is gone.
     Gone,
@@ -20,7 +19,7 @@ pub enum ErrorKind {
     Unsupported,
     /// Verified content was not what had been written.
     Corrupt,
-    /// Anything else; [`ErrorCounts::other_errno`] tells what.
+    /// Anything else; [`ErrorCounts::other_errno`] holds the number.
     Other,
 }
 
@@ -49,7 +48,7 @@ impl ErrorKind {
         }
     }
 
-    /// A few words for people.
+    /// A short description.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Io => "I/O errors",
@@ -74,8 +73,8 @@ impl ErrorKind {
     }
 }
 
-/// A Linux error number as people look it up: `EINVAL (22)`, or `error 200` where it has no name
-/// here. Named are those that reads, writes, flushes and ring submissions are known to meet.
+/// A Linux error number in the form that users search for: `EINVAL (22)`, or `error 200` where it has no name
+/// here. Named are those that reads, writes, flushes and ring submissions are known to return.
 pub fn errno_text(errno: i32) -> String {
     match errno_name(errno) {
         Some(name) => format!("{name} ({errno})"),

@@ -41,15 +41,15 @@ impl Preparation {
 pub struct Evidence {
     /// The target is memory of this process (`ram:`, `null:`): no kernel, no device.
     pub in_process: bool,
-    /// The target is emulated and so is the time: what follows from this machine's processors,
-    /// memory and clock says nothing about the figures.
+    /// The target is emulated and so is the time: this machine's processors, memory and clock have no effect on
+    /// the figures.
     pub virtual_time: bool,
     /// The target is emulated, in real time.
     pub emulated_live: bool,
-    /// Share (0 to 1) of its completions that came more than 10 µs later than the model said.
+    /// Share (0 to 1) of its completions that came more than 10 µs later than in the model.
     pub late_share: Option<f64>,
-    /// Share (0 to 1) of its completions that were late while the thread that spun for them had no core;
-    /// None where nothing is emulated live, and in runs of before this was told apart.
+    /// Share (0 to 1) of its completions that were late while the thread that spun for them had no core; None
+    /// where nothing is emulated live, and in runs before this was recorded.
     pub late_away_share: Option<f64>,
     /// O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
@@ -84,7 +84,7 @@ pub struct Evidence {
     pub ram_bytes: Option<u64>,
     /// Share (0 to 1) of the active range whose blocks have ever been written.
     pub written_share: Option<f64>,
-    /// What a fill proved of the active range by its own completions; None for any other cell.
+    /// The proof of a fill of the active range by its own completions; None for any other cell.
     pub fill: Option<FillProof>,
     /// Blocks that were sampled after the cell, and how many of them held only zeroes.
     pub blocks_sampled: u32,
@@ -104,30 +104,30 @@ pub struct Evidence {
     pub generator_ceiling_iops: Option<f64>,
     /// Processors that the workers could run on.
     pub cpus: u32,
-    /// I/O of others on the same device during the cell, as a share of ours (0.1 = 10 %).
+    /// I/O of other programs on the same device during the cell, as a share of ours (0.1 = 10 %).
     pub foreign_share: Option<f64>,
     /// Processor time stolen by the hypervisor during the cell, as a share of the time of all
     /// processors.
     pub steal_share: Option<f64>,
     /// Difference of the fast clock from the system's over the cell, parts in 10^6.
     pub clock_error_ppm: Option<f64>,
-    /// What the machine and the device were set to, and how they fared; None where time is emulated.
+    /// Settings of the machine and the device, and their counters; None where time is emulated.
     pub conditions: Option<Conditions>,
-    /// Draws that asked for an address lately read or written before there was one.
+    /// Draws that needed a recently read or written address before there was one.
     pub recent_misses: u64,
     /// Operations not issued because an operation on the same block was in flight (verifiable
     /// content only).
     pub overlaps_skipped: u64,
-    /// What was in flight when the target was given up; None where it answered.
+    /// Operations in flight when the target was given up; None where it answered.
     pub hung: Option<Hung>,
-    /// What verification found wrong first, in words.
+    /// The first corruption that verification found, in words.
     pub first_corruption: Option<String>,
-    /// What verification found in the reads; None where the content is not verifiable, nothing was read, or
-    /// no bytes move.
+    /// The result of verifying the reads; None where the content is not verifiable, nothing was read, or no
+    /// bytes move.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Where the time of the I/Os went, phase by phase, in the order in which it does. In virtual time the
-    /// machine tells of all of it; in real time the workers' own stamps tell of a sample ([`SpentOf::Operation`]).
+    /// The time of the I/Os by phase, in order. In virtual time the machine reports all of it; in real time the
+    /// workers' own stamps give a sample ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// In virtual time: how busy the parts of the machine were, as far as they were at all.
     pub busy: Vec<Busy>,
@@ -139,7 +139,7 @@ impl Evidence {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }
 
-    /// Adds where the time of another target's I/Os went; of parts of one name the busiest counts.
+    /// Adds the phase times of another target's I/Os; of parts of one name the busiest counts.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);
         for theirs in &other.busy {
@@ -150,7 +150,7 @@ impl Evidence {
         }
     }
 
-    /// Adds where the time of more I/Os of the same cell went.
+    /// Adds the phase times of more I/Os of the same cell.
     pub fn add_spent(&mut self, spent: &[Spent]) {
         for theirs in spent {
             match self.spent.iter_mut().find(|s| s.phase == theirs.phase && s.of == theirs.of) {
@@ -169,11 +169,11 @@ impl Evidence {
 pub struct Hung {
     /// In flight when they were given up.
     pub ops: u64,
-    /// How long the oldest of them had been in flight, ns; at least so long where its worker is stuck in a
-    /// system call and can't tell.
+    /// How long the oldest of them had been in flight, ns; at least that long where its worker is stuck in a
+    /// system call and can't report it.
     pub oldest_ns: u64,
-    /// Workers that did not come back from a system call: what they counted last, less than an interval's
-    /// work, is missing in the figures.
+    /// Workers that did not return from a system call: their last counts, less than an interval's work, are
+    /// missing in the figures.
     pub stuck_workers: u32,
 }
 
@@ -186,20 +186,20 @@ impl Hung {
     }
 }
 
-/// Time that the I/Os of a cell spent in one phase of their way.
+/// Time that the I/Os of a cell spent in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// What happens in it, such as `page read in the cells`.
+    /// The phase, such as `page read in the cells`.
     pub phase: String,
-    /// What it is counted by.
+    /// The unit that it is counted by.
     pub of: SpentOf,
-    /// Together, ns.
+    /// Total time, ns.
     pub total_ns: u64,
-    /// Of how many.
+    /// Number of units.
     pub count: u64,
 }
 
-/// What the time of a phase is counted by.
+/// The unit by which the time of a phase is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {
@@ -211,14 +211,14 @@ pub enum SpentOf {
     /// Flash pages of reads, which several of one read may pass side by side.
     Page,
     /// Operations of any kind of a real target, of which a sample was stamped: `submission`, within the
-    /// latency, until the call that handed it over returned; `reaping`, after the latency, until it was counted.
+    /// latency, until the submitting call returned; `reaping`, after the latency, until it was counted.
     Operation,
 }
 
-/// How busy a part of an emulated machine was.
+/// The utilisation of a part of an emulated machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
-    /// Which, such as `flash channels`.
+    /// Its name, such as `flash channels`.
     pub resource: String,
     /// How many of them there are.
     pub count: u32,

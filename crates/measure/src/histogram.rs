@@ -1,4 +1,4 @@
-//! A log-linear histogram of nanoseconds: 128 buckets an octave, as HdrHistogram and SPDK have it.
+//! A log-linear histogram of nanoseconds: 128 buckets an octave, as in HdrHistogram and SPDK.
 //!
 //! Values under 256 ns are exact; above, a bucket's width is at most 1/128 of its lower bound, so
 //! the middle of a bucket is within 0.4 % of any value in it. Minimum, maximum, count and sum are
@@ -6,9 +6,9 @@
 //!
 //! Merging adds counts: it is associative and commutative, and loses nothing.
 //!
-//! A histogram that is recorded into holds all its buckets, so that recording never allocates. One
-//! that is kept (an interval of an hour-long series, a run read from the notebook) may hold only
-//! those from its first that is not empty to its last: see [`Histogram::trim`].
+//! A histogram that is recorded into holds all its buckets, so that recording never allocates. One that is kept
+//! (an interval of an hour-long series, a run read from the notebook) may hold only those from its first that
+//! is not empty to its last: see [`Histogram::trim`].
 
 mod compact;
 
@@ -23,8 +23,8 @@ const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 /// exceedances give the estimate a relative standard error of about a third).
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 
-/// Counts of nanosecond values in log-linear buckets. About 36 KiB, or as much as its buckets in
-/// use need once it is trimmed (some KiB).
+/// Counts of nanosecond values in log-linear buckets. About 36 KiB, or as much as its used buckets need once it
+/// is trimmed (some KiB).
 #[derive(Clone)]
 pub struct Histogram {
     /// Counts of the buckets from `first` on. Beyond either end they are 0.
@@ -104,8 +104,7 @@ impl Histogram {
         Self::with_buckets(0, vec![0; BUCKETS])
     }
 
-    /// An empty histogram without buckets, for what is added up and kept: each merge makes those that it
-    /// needs.
+    /// An empty histogram without buckets, for sums that are kept: each merge makes the buckets that it needs.
     pub fn trimmed() -> Self {
         Self::with_buckets(0, Vec::new())
     }
@@ -115,8 +114,8 @@ impl Histogram {
         Self { counts, first, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    /// Gives back the memory of the empty buckets at both ends. The counts stay as they are;
-    /// recording a value beyond the ends afterwards allocates all buckets again.
+    /// Frees the empty buckets at both ends. The counts stay as they are; recording a value beyond the ends
+    /// afterwards allocates all buckets again.
     pub fn trim(&mut self) {
         let used = |n: &u64| *n > 0;
         let low = self.counts.iter().position(used).unwrap_or(0);
@@ -204,7 +203,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears all counts, keeps the memory.
     pub fn clear(&mut self) {
         if self.count > 0 {
             self.counts.fill(0);
@@ -273,13 +272,13 @@ impl Histogram {
         })
     }
 
-    /// As [`Self::quantile_ns`], but None when fewer than [`EXCEEDANCES_MIN`] samples lie beyond
-    /// it: what the samples can't support is not printed.
+    /// As [`Self::quantile_ns`], but None when fewer than [`EXCEEDANCES_MIN`] samples lie beyond it:
+    /// unsupported percentiles are not printed.
     pub fn supported_quantile_ns(&self, q: f64) -> Option<u64> {
         if self.supports(q) { self.quantile_ns(q) } else { None }
     }
 
-    /// Whether there are samples enough behind quantile `q`, on both of its sides.
+    /// Whether there are enough samples beyond quantile `q`, on both of its sides.
     pub fn supports(&self, q: f64) -> bool {
         exceedances(q, self.count) >= EXCEEDANCES_MIN
     }
@@ -368,7 +367,7 @@ mod tests {
             prop_assert!(serde_json::from_str::<Histogram>(&json).unwrap() == whole);
         }
 
-        /// What a histogram does does not depend on how many buckets it holds.
+        /// Results do not depend on how many buckets a histogram holds.
         #[test]
         fn trimming_changes_nothing(
             before in prop::collection::vec(0_u64..1 << 45, 0..40),
@@ -395,7 +394,7 @@ mod tests {
             prop_assert!(Histogram::from_bytes(&left.to_bytes()).unwrap() == right);
         }
 
-        /// Any bytes are read or refused, never a panic.
+        /// Any bytes are parsed or refused, never a panic.
         #[test]
         fn foreign_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(h) = Histogram::from_bytes(&bytes) {

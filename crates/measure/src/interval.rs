@@ -1,11 +1,11 @@
-//! One interval of a series: what completed in it, by kind of operation. A cell is the sum of its
-//! intervals, so a run that is cut off keeps every interval that it had finished.
+//! One interval of a series: its completions, by kind of operation. A cell is the sum of its intervals, so a
+//! run that is cut off keeps every interval that it had finished.
 
 use crate::{ErrorCounts, Histogram};
 use iodyno_units::OpKind;
 use serde::{Deserialize, Serialize};
 
-/// What one kind of operation did.
+/// The figures of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassStats {
     /// Bytes moved by operations that completed without error.
@@ -27,7 +27,7 @@ impl ClassStats {
         self.service.count()
     }
 
-    /// The histogram that a user of the storage feels: response time where there is one.
+    /// The histogram of the latency that a user of the storage sees: response time where there is one.
     pub fn response_time(&self) -> &Histogram {
         self.response.as_ref().unwrap_or(&self.service)
     }
@@ -42,7 +42,7 @@ impl ClassStats {
         self.errors.merge(&other.errors);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears everything, keeps the memory.
     pub fn clear(&mut self) {
         self.bytes = 0;
         self.service.clear();
@@ -52,7 +52,7 @@ impl ClassStats {
         self.errors = ErrorCounts::default();
     }
 
-    /// Gives back the memory of empty buckets; see [`Histogram::trim`].
+    /// Frees the memory of empty buckets; see [`Histogram::trim`].
     pub fn trim(&mut self) {
         self.service.trim();
         if let Some(h) = &mut self.response {
@@ -66,7 +66,7 @@ impl ClassStats {
     }
 }
 
-/// What completed in one interval of the measured window. Kinds that did nothing are absent.
+/// The completions of one interval of the measured window. Kinds without any are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// By [`OpKind::index`].
@@ -74,17 +74,17 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Figures of one kind, where it did anything.
+    /// Figures of one kind, where it has any.
     pub fn class(&self, kind: OpKind) -> Option<&ClassStats> {
         self.classes[kind.index()].as_deref()
     }
 
-    /// Figures of one kind, made empty where there were none.
+    /// Figures of one kind, empty ones where there were none.
     pub fn class_mut(&mut self, kind: OpKind) -> &mut ClassStats {
         self.classes[kind.index()].get_or_insert_default()
     }
 
-    /// The kinds that did anything, in the order of [`OpKind::ALL`].
+    /// The kinds with figures, in the order of [`OpKind::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (OpKind, &ClassStats)> {
         OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
     }
@@ -96,12 +96,13 @@ impl Interval {
         }
     }
 
-    /// Gives back the memory of empty buckets; see [`Histogram::trim`].
+    /// Frees the memory of empty buckets; see [`Histogram::trim`].
     pub fn trim(&mut self) {
         self.classes.iter_mut().flatten().for_each(|c| c.trim());
     }
 
-    /// What a user of the storage feels, all kinds of operation together: whoever shows it says so.
+    /// The latency that a user of the storage sees, all kinds of operation together: its display must state
+    /// that.
     pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::trimmed();
         self.iter().for_each(|(_, stats)| all.merge(stats.response_time()));

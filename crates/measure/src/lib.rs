@@ -1,5 +1,5 @@
-//! What a measurement is: histograms by kind of operation, interval series, the cell that they
-//! make up, and the verdicts on it.
+//! The data of a measurement: histograms by kind of operation, interval series, the cell that they form, and
+//! the verdicts on it.
 //!
 //! A cell is a *value*: plain data, no handle and no percentile in it. Cells of parallel workers
 //! or of several targets merge, in any order and grouping, into the same cell. Percentiles are

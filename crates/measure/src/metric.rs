@@ -1,9 +1,9 @@
 //! A figure by its name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each of all kinds of
 //! operation or of one (`read.p99`), and its value for a cell, or for the repeats of a cell together.
 //!
-//! Thresholds ([`crate::threshold`]) and comparisons of runs name figures in this way. Rates add up
-//! over kinds; latencies are never mixed, so a latency without a kind stands for one figure of each
-//! kind that the cell did. What the samples can't support has no value, and says why.
+//! Thresholds ([`crate::threshold`]) and comparisons of runs name figures in this way. Rates add up over kinds;
+//! latencies are never mixed, so a latency without a kind stands for one figure of each kind in the cell. A
+//! figure that the samples can't support has no value, and a reason.
 
 use crate::histogram::EXCEEDANCES_MIN;
 use crate::statistics::compare::Better;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is read off a cell.
+/// The quantity of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantity {
     /// Completed operations a second.
@@ -35,7 +35,7 @@ impl Quantity {
         matches!(self, Self::Mean | Self::Quantile(_) | Self::Max)
     }
 
-    /// What a large value means.
+    /// Which direction is better.
     pub const fn better(self) -> Better {
         if self.is_latency() { Better::Lower } else { Better::Higher }
     }
@@ -137,7 +137,7 @@ impl FromStr for Quantity {
 pub struct Metric {
     /// The kind. None: of rates their sum, of latencies each kind's own.
     pub kind: Option<OpKind>,
-    /// What is read off.
+    /// The quantity.
     pub quantity: Quantity,
 }
 
@@ -194,9 +194,9 @@ impl TryFrom<String> for Metric {
     }
 }
 
-/// All that some cells counted, one after the other: a cell, or the repeats of one together.
-/// Histograms are merged and rates are over the sum of the windows, so a percentile of repeats is
-/// that of all their operations and never a mean of percentiles.
+/// The counts of several cells, one after the other: a cell, or the repeats of one together. Histograms are
+/// merged and rates are over the sum of the windows, so a percentile of repeats is that of all their operations
+/// and never a mean of percentiles.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     total: Interval,
@@ -204,7 +204,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What these cells counted.
+    /// The counts of these cells.
     pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         let mut sum = Self::default();
         for cell in cells {
@@ -214,8 +214,8 @@ impl Counted {
         sum
     }
 
-    /// The single figures that `metric` stands for here: of a latency without a kind one for each
-    /// kind that did anything. Empty where its kind did nothing.
+    /// The single figures that `metric` stands for here: of a latency without a kind one for each kind with
+    /// figures. Empty where its kind has none.
     pub fn figures(&self, metric: Metric) -> Vec<Metric> {
         let mut kinds = self.total.iter().filter(|(_, stats)| !stats.is_empty()).map(|k| k.0);
         match metric.kind {
@@ -227,8 +227,8 @@ impl Counted {
         }
     }
 
-    /// The value of a single figure, in the unit of its quantity. A latency must name its kind. The
-    /// error says why there is none.
+    /// The value of a single figure, in the unit of its quantity. A latency must name its kind. The error is
+    /// the reason why there is none.
     pub fn value(&self, metric: Metric) -> Result<f64, String> {
         let per_second = |n: f64| if self.seconds > 0.0 { n / self.seconds } else { 0.0 };
         let stats = metric.kind.and_then(|kind| self.total.class(kind));

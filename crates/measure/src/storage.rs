@@ -1,20 +1,20 @@
-//! What stores the bytes of a target, and how many of a cell's bytes reached it.
+//! The storage of a target's bytes, and how many of a cell's bytes reached it.
 //!
-//! Found by `target` and `run`; what it means for the numbers is said by [`verdict`](crate::verdict).
+//! Found by `target` and `run`; [`verdict`](crate::verdict) interprets it.
 
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// The storage of a target; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
     /// The layers, from the target's name down.
     pub layers: Vec<StorageLayer>,
-    /// What is at the bottom.
+    /// The kind of its bottom.
     pub end: StorageEnd,
     /// Kernel names of the devices at the bottom.
     pub lowest: Vec<String>,
-    /// Layers that go through the page cache whatever the run asked for, in words, with the way to mend it.
+    /// Layers that go through the page cache whatever the run requested, in words, with the remedy.
     pub page_cache: Vec<String>,
     /// How many bytes reached the bottom while the cell ran; None where that can't be counted.
     pub reached: Option<Reached>,
@@ -22,7 +22,7 @@ pub struct Storage {
     pub device_bytes: Option<u64>,
     /// Bytes that were written to them from the start of this machine to the beginning of the cell.
     pub device_written_bytes: Option<u64>,
-    /// Whether one of them turns; None where that is not known.
+    /// Whether one of them rotates; None where that is not known.
     pub rotational: Option<bool>,
 }
 
@@ -30,27 +30,26 @@ pub struct Storage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageLayer {
-    /// What kind it is, such as `loop`.
+    /// Its kind, such as `loop`.
     pub kind: String,
     /// Its own name, such as `loop0`.
     pub name: String,
 }
 
-/// What is at the bottom of a stack.
+/// The kind of the bottom of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageEnd {
-    /// Nothing is known of it.
+    /// Unknown.
     #[default]
     Unknown,
     /// Devices, as far as the machine can see.
     Device,
-    /// A process of this machine, or a layer that is not known: its bytes may come from any disk or over the
-    /// network.
+    /// A process of this machine, or an unknown layer: its bytes may come from any disk or over the network.
     Served,
     /// Another machine, or this one's host: nothing can be counted here.
     Remote,
-    /// A server that says that it emulates a device.
+    /// A server that reports that it emulates a device.
     Emulated,
     /// Memory of this machine.
     Memory,
@@ -77,8 +76,8 @@ impl Storage {
         self.end == StorageEnd::Memory
     }
 
-    /// Adds the storage of another target that was measured at the same time. Layers are those of the target that
-    /// says least about a device.
+    /// Adds the storage of another target that was measured at the same time. Layers are those of the target
+    /// that proves least about a device.
     pub fn add(&mut self, other: &Self) {
         if other.end > self.end {
             (self.end, self.layers) = (other.end, other.layers.clone());
@@ -98,13 +97,13 @@ impl Storage {
         } else {
             self.reached = None;
         }
-        // How full a device is, each target's cell tells of its own.
+        // Each target's own cell shows how full its device is.
         (self.device_bytes, self.device_written_bytes, self.rotational) = (None, None, None);
     }
 }
 
 impl Reached {
-    /// Adds what another target's cell issued and what its bottom moved.
+    /// Adds the bytes that another target's cell issued and that its bottom moved.
     pub fn add(&mut self, other: &Self) {
         self.issued_read_bytes += other.issued_read_bytes;
         self.device_read_bytes += other.device_read_bytes;

@@ -1,4 +1,4 @@
-//! A threshold: what somebody requires of a figure, and whether a finished run holds it.
+//! A threshold: a user's requirement on a figure, and whether a finished run meets it.
 //!
 //! ```text
 //! p99<500us                  every kind of operation, in every cell
@@ -7,10 +7,10 @@
 //! read: bandwidth>=1GB/s     the same as read.bandwidth>=1GB/s
 //! ```
 //!
-//! A threshold is judged on cells, not on operations: one outcome for each figure that it speaks of.
-//! Repeats of a cell are judged together, and of several targets the merged cell. It is held only if
-//! it was *shown* to hold: a percentile that the samples can't support, a cell that is INVALID, and a
-//! name that no cell has are not held, each with its reason.
+//! A threshold is judged on cells, not on operations: one outcome for each figure that it covers. Repeats of a
+//! cell are judged together, and of several targets the merged cell. It is held only if it was *shown* to hold:
+//! a percentile that the samples can't support, a cell that is INVALID, and a name that no cell has are not
+//! held, each with its reason.
 
 use crate::metric::{Counted, Metric, kind_named};
 use crate::{Cell, CellKey, Ended, Level};
@@ -58,9 +58,9 @@ impl Bound {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Threshold {
-    /// As somebody wrote it.
+    /// As the user wrote it.
     text: String,
-    /// Names of the cells that it speaks of, with `*` and `?`; None for all.
+    /// Names of the cells that it covers, with `*` and `?`; None for all.
     pub cells: Option<String>,
     /// The figure.
     pub metric: Metric,
@@ -71,13 +71,13 @@ pub struct Threshold {
     pub value: f64,
 }
 
-/// Why a text is no threshold, and which part of it is wrong.
+/// Why a text is not a threshold, and which part of it is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdError {
     text: String,
     /// The bytes of the text that are wrong.
     pub span: Range<usize>,
-    /// What would be right.
+    /// The correct form.
     pub why: String,
 }
 
@@ -119,7 +119,7 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, ThresholdError> {
         let wrong =
             |span: Range<usize>, why: String| ThresholdError { text: text.to_owned(), span, why };
-        // The trimmed part of a range, with its place.
+        // The trimmed part of a range, with its position.
         let part = |range: Range<usize>| {
             let whole = &text[range.clone()];
             let start = range.start + whole.len() - whole.trim_start().len();
@@ -182,7 +182,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// A value in the unit of the metric.
+/// Parses a value in the unit of the metric.
 fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     use crate::Quantity;
     match metric.quantity {
@@ -196,12 +196,12 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
-/// What came of a threshold, for one figure.
+/// The outcome of a threshold, for one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<'a> {
     /// The threshold.
     pub threshold: &'a Threshold,
-    /// The cell, and the first of its repeats; None where no cell is meant by the threshold.
+    /// The cell, and the first of its repeats; None where the threshold covers no cell.
     pub cell: Option<&'a CellKey>,
     /// How many repeats of the cell were judged together.
     pub repeats: usize,
@@ -299,7 +299,7 @@ pub fn with_repeats(cells: &[Cell]) -> Vec<Vec<&Cell>> {
     let mut groups: Vec<(CellKey, Vec<&Cell>)> = Vec::new();
     for cell in cells {
         let coordinates = cell.key.coordinates();
-        // A list may hold a cell twice; only what was asked for as a repeat is one.
+        // A list may hold a cell twice; only a requested repeat is one.
         let is_of = |(key, group): &(CellKey, Vec<&Cell>)| {
             *key == coordinates && group.iter().all(|c| c.key.repeat != cell.key.repeat)
         };
@@ -311,7 +311,7 @@ pub fn with_repeats(cells: &[Cell]) -> Vec<Vec<&Cell>> {
     groups.into_iter().map(|group| group.1).collect()
 }
 
-/// Whether `name` is like a pattern in which `*` stands for any text and `?` for any character.
+/// Whether `name` matches a pattern in which `*` stands for any text and `?` for any character.
 pub fn is_like(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
@@ -363,7 +363,7 @@ mod tests {
 
     /// Each error marks the part that is wrong.
     #[test]
-    fn errors_point_at_their_place() {
+    fn errors_mark_their_position() {
         for (text, part, says) in [
             ("p99", "p99", "in quotes"),
             ("p99=5ms", "p99=5ms", "never exactly"),
@@ -424,12 +424,12 @@ mod tests {
         assert_eq!(held, [("a read.p99", true), ("a write.p99", false), ("b read.p99", true)]);
         let of = outcomes("iops>1k", &cells);
         assert_eq!((of[1].1, of[1].2), (false, Some(550.0)), "the rate of both repeats");
-        // What the samples can't support is not held, whatever side it might be on.
+        // A figure that the samples can't support is not held, whatever side it might be on.
         for text in ["b: p99.9<500s", "b: p99.9>1ns"] {
             let of = outcomes(text, &cells);
             assert!(!of[0].1 && of[0].2.is_none() && of[0].3.contains("1100 read"), "{of:?}");
         }
-        // Where nothing is meant, nothing is held.
+        // Where no cell is covered, nothing is held.
         assert_eq!(outcomes("write.mean<1ms", &cells).len(), 1, "b does not write");
         assert!(outcomes("b: write.mean<1s", &cells)[0].3.contains("any write"));
         assert!(outcomes("c*: mean<1s", &cells)[0].3.contains("c*"));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_used_is_not_held() {
+    fn unusable_figures_are_not_held() {
         let mut bad = cell("a", 0, &[(OpKind::Read, 100_000, 2_000)]);
         let (code, text) = ("ERRORS".to_owned(), String::new());
         bad.verdicts.push(Verdict { code, level: Level::Invalid, text });
@@ -448,9 +448,9 @@ mod tests {
         assert!(!outcomes("iops>1", &[cut])[0].1);
     }
 
-    /// Of several targets the merged cell speaks.
+    /// Of several targets the merged cell is judged.
     #[test]
-    fn merged_cells_speak() {
+    fn merged_cells_are_judged() {
         let mut cells: Vec<Cell> =
             (0..3).map(|_| cell("a", 0, &[(OpKind::Read, 1_000, 1_000)])).collect();
         for (cell, target) in cells.iter_mut().zip(["x", "y", "all (2 targets)"]) {

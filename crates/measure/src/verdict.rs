@@ -1,11 +1,11 @@
-//! Verdicts: what a cell's own evidence says about its numbers, in plain words, each with the
-//! reason and the way to mend it. Judging is a pure function of the cell, so an old run can be
-//! judged again by newer rules.
+//! Verdicts: the evidence of a cell about its own figures, in plain words, each with the reason and the remedy.
+//! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
 //! Each question has a file: how the cell ended, whether anything real was measured, whether the numbers agree,
-//! whether the generator was the limit, whether the I/O reached the storage, whether that answered in the state that
-//! one thinks, whether it gave back what had been written, who else was there, under which conditions
-//! of machine and device, and whether the samples suffice. The codes are listed in `docs/verdicts.md`; they are part of the JSON output's contract.
+//! whether the generator was the limit, whether the I/O reached the storage, whether the storage was in the
+//! expected state, whether it gave back what had been written, whether other programs interfered, the
+//! conditions of machine and device, and whether the samples suffice. The codes are listed in
+//! `docs/verdicts.md`; they are part of the JSON output's contract.
 
 mod accounting;
 mod conditions;

@@ -1,15 +1,15 @@
-//! What the check of verifiable content found in the reads of a cell: counts by finding, with the places of
-//! the first, and whose content it was. Plain data that merges: sums, and the lowest of places.
+//! The findings of verifying the content of a cell's reads: counts by finding, with the first offsets, and the
+//! writers of the content. Plain data that merges: sums, and the lowest offsets.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Places that are kept of each finding, the lowest offsets.
+/// Offsets that are kept of each finding, the lowest ones.
 const PLACES_MAX: usize = 4;
 /// Writers that are counted apart; the reads of more are in [`Verification::other_writers`].
 const WRITERS_MAX: usize = 8;
 
-/// What is wrong with a unit of verifiable content, or may be.
+/// The flaw of a unit of verifiable content, or a possible one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
@@ -17,11 +17,11 @@ pub enum Finding {
     Stale,
     /// All zeroes where content had been written.
     Zeroed,
-    /// Something else than verifiable content where such had been written.
+    /// Something else than verifiable content where such content had been written.
     Foreign,
     /// The sectors are of several writes of this unit, or some are zeroes.
     Torn,
-    /// Content that was written for another place.
+    /// Content that was written for another address.
     Misdirected,
     /// Bytes differ from what was written.
     Damaged,
@@ -60,7 +60,7 @@ impl Finding {
     }
 }
 
-/// How often something was found, and where first.
+/// Count of a finding, and its first offsets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
@@ -85,49 +85,49 @@ pub struct Writer {
     pub layout: u8,
 }
 
-/// What was known before of the units that were read.
+/// Knowledge about the units before they were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptMap {
     /// No earlier run of this notebook left a map of the target.
     #[default]
     None,
-    /// That of a run that did not come to its end: what it wrote later is not in it.
+    /// The map of a run that did not reach its end: its later writes are not in it.
     Unfinished,
     /// The map of the latest run that wrote verifiable content.
     Whole,
 }
 
-/// What was verified of the reads of a cell. A read of several units counts as so many.
+/// The result of verifying the reads of a cell. A read of several units counts as that many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verification {
     /// Length of a unit, bytes.
     pub unit_bytes: u32,
-    /// Units whose content was looked at, counted at each read.
+    /// Units whose content was checked, counted at each read.
     pub checked: u64,
     /// Of these, whole, and of the latest write that is known.
     pub current: u64,
-    /// Of these, whole, where nothing tells whether they are of the latest write.
+    /// Of these, whole, where it is unknown whether they are of the latest write.
     pub whole: u64,
     /// Of these, without verifiable content, where none was known to have been written.
     pub unverified: u64,
     /// Of the unverified, all zeroes.
     pub unverified_zeroes: u64,
-    /// What was found wrong, or may be; those that occurred.
+    /// Units that are wrong, or may be, by finding; those that occurred.
     pub found: BTreeMap<Finding, Found>,
-    /// Whose the whole units were, by stamp; at most eight.
+    /// Writers of the whole units, by stamp; at most eight.
     pub writers: Vec<Writer>,
     /// Whole units of more writers than these.
     pub other_writers: u64,
-    /// What was known before; of several targets the least.
+    /// Knowledge before the read; of several targets the least.
     pub kept_map: KeptMap,
     /// The share (0 to 1) of the active range that a pass over all of it read; None for other cells.
     pub read_share: Option<f64>,
 }
 
 impl Verification {
-    /// Nothing checked yet, with the memory for all that it may count: counting allocates nothing.
+    /// Nothing checked yet, with the memory for all counts: counting allocates nothing.
     pub fn of_units(unit_bytes: u32) -> Self {
         Self {
             unit_bytes,
@@ -142,7 +142,7 @@ impl Verification {
         }
     }
 
-    /// Counts a whole unit by `stamp` in a version of the layout; `current` says that no later write of it is
+    /// Counts a whole unit by `stamp` in a version of the layout; `current` means that no later write of it is
     /// known, by a map.
     #[inline]
     pub fn add_whole(&mut self, (stamp, layout): (u64, u8), current: bool) {
@@ -182,7 +182,7 @@ impl Verification {
         found.add_place(offset_bytes);
     }
 
-    /// Leaves out what did not occur, and puts writers in order.
+    /// Leaves out findings that did not occur, and sorts writers.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         self.found.retain(|_, found| found.reads > 0);
@@ -190,12 +190,12 @@ impl Verification {
         self
     }
 
-    /// What was found of one kind.
+    /// The count of one finding.
     pub fn of(&self, finding: Finding) -> Option<&Found> {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }
 
-    /// Units read that storage which works can't leave so.
+    /// Reads of units in a state in which working storage can't leave them.
     pub fn wrong_reads(&self) -> u64 {
         self.found.iter().filter(|(of, _)| of.is_wrong()).map(|(_, found)| found.reads).sum()
     }
@@ -210,8 +210,8 @@ impl Verification {
         if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
     }
 
-    /// Adds what another worker found, or what was found of another target. Sums and lowest places: the
-    /// order does not matter, but for which writers are counted apart where there are over eight.
+    /// Adds another worker's findings, or those of another target. Sums and lowest offsets: the order does not
+    /// matter, but for which writers are counted apart where there are over eight.
     pub fn merge(&mut self, other: &Self) {
         if self.checked == 0 {
             self.kept_map = other.kept_map;
@@ -256,7 +256,8 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// However what was found is divided over workers, and in whatever order they are merged, it is the same.
+    /// However findings are divided over workers, and in whatever order they are merged, the result is the
+    /// same.
     #[test]
     fn the_order_of_merging_does_not_matter() {
         let part = |from: u64| {

@@ -35,12 +35,12 @@ fn codes(cell: &Cell) -> Vec<String> {
     judge(cell).into_iter().map(|v| v.code).collect()
 }
 
-/// What a verdict of a cell says.
+/// The text of a cell's verdict.
 fn said(cell: &Cell, code: &str) -> Option<String> {
     judge(cell).into_iter().find(|v| v.code == code).map(|v| v.text)
 }
 
-/// Failures of the ramp count, and what completed in it does not: no share is made of the two.
+/// Failures of the ramp count, and its completions do not: no share is computed from the two.
 #[test]
 fn a_share_of_failures_needs_both_counts() {
     let mut cell = sound();
@@ -83,9 +83,9 @@ fn a_sound_cell_is_valid_and_nothing_else() {
     assert_eq!(codes(&sound()), ["VALID"]);
 }
 
-/// Between the readings of two clocks an interrupt may fall: of a short cell a share says nothing.
+/// Between the readings of two clocks an interrupt may fall: for a short cell a share proves nothing.
 #[test]
-fn a_clock_is_off_by_a_time_and_by_a_share() {
+fn a_clock_is_off_by_a_time_and_a_share() {
     let mut cell = sound();
     for (window_ns, ppm, is_told) in [
         (5_000_000, -900.0, false),
@@ -99,7 +99,7 @@ fn a_clock_is_off_by_a_time_and_by_a_share() {
     }
 }
 
-/// The null engine may have been disturbed when it was measured: no share above all is told.
+/// The null engine may have been disturbed when it was measured: no share above all is reported.
 #[test]
 fn a_ceiling_that_was_passed_was_disturbed() {
     let mut cell = sound();
@@ -110,7 +110,7 @@ fn a_ceiling_that_was_passed_was_disturbed() {
 
 type Change = fn(&mut Cell);
 
-/// The conditions around a cell, which say nothing by themselves.
+/// The conditions around a cell, which cause no verdict by themselves.
 fn checked(cell: &mut Cell) -> &mut Verification {
     cell.evidence.verification.get_or_insert_with(|| Verification::of_units(4096))
 }
@@ -119,7 +119,7 @@ fn around(cell: &mut Cell) -> &mut Conditions {
     cell.evidence.conditions.get_or_insert_with(calm)
 }
 
-/// All that was looked at was as it should be.
+/// All conditions were as they should be.
 fn calm() -> Conditions {
     Conditions {
         governor: Some("performance".to_owned()),
@@ -150,9 +150,9 @@ fn write_one(cell: &mut Cell) {
     cell.resources.outstanding_area_ns += 2_000_000_000;
 }
 
-/// At the edge of every rule nothing is said; and of memory of the process no device is blamed.
+/// At the edge of every rule no verdict fires; and for memory of the process no device is blamed.
 #[test]
-fn calm_conditions_say_nothing() {
+fn calm_conditions_cause_no_verdict() {
     let mut cell = sound();
     cell.key.blocks = vec![(8192, 1.0)];
     write_one(&mut cell);
@@ -317,9 +317,9 @@ fn each_rule_fires_on_its_own_evidence() {
     }
 }
 
-/// A kind that says nothing by itself says what it was, whatever else failed later.
+/// An unknown kind is reported with its number, whatever else failed later.
 #[test]
-fn other_errors_are_told_by_name() {
+fn other_errors_are_reported_by_name() {
     let mut cell = sound();
     let errors = &mut cell.series[0].class_mut(OpKind::Read).errors;
     errors.add(ErrorKind::from_errno(22), 22);
@@ -332,9 +332,9 @@ fn other_errors_are_told_by_name() {
     assert!(text.contains("2 other errors, the last error 133"), "{text}");
 }
 
-/// More time is no help to operations that fail, nor to a run that somebody stopped.
+/// More time is no remedy for operations that fail, nor for a run that the user stopped.
 #[test]
-fn nothing_completed_says_how_to_mend_it_by_the_reason() {
+fn nothing_completed_names_the_remedy_by_the_reason() {
     let text = |ended: Ended, fails: bool| {
         let mut cell = sound();
         cell.series = vec![Interval::default()];
@@ -359,7 +359,7 @@ fn nothing_completed_says_how_to_mend_it_by_the_reason() {
     }
 }
 
-/// What no memory and no kernel was asked of is not blamed on the target.
+/// Checks of memory and kernel do not apply to memory of the process.
 #[test]
 fn memory_of_the_process_is_not_a_device() {
     let mut cell = sound();
@@ -370,9 +370,9 @@ fn memory_of_the_process_is_not_a_device() {
     assert_eq!(codes(&cell), ["VALID"]);
 }
 
-/// Emulated storage is told apart, and what only real hardware can suffer from is not looked for.
+/// Emulated storage is recognised, and checks that apply only to real hardware are skipped.
 #[test]
-fn what_is_emulated_is_judged_as_such() {
+fn emulated_cells_are_judged_as_such() {
     let mut cell = sound();
     cell.evidence.virtual_time = true;
     cell.evidence.active_bytes = 1 << 20;

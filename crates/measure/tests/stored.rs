@@ -1,4 +1,4 @@
-//! What a cell's bytes reached decides whether its figures are a device's.
+//! The bytes that reached the storage decide whether a cell's figures are a device's.
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
@@ -64,11 +64,11 @@ fn codes(cell: &Cell) -> Vec<String> {
     judge(cell).into_iter().map(|v| v.code).collect()
 }
 
-/// What reached a device, and more than that, is valid; 5 % less is the page cache.
+/// All bytes, or more, that reached a device are valid; 5 % less is the page cache.
 #[test]
 fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert_eq!(codes(&honest()), ["VALID"]);
-    // Mirrors write more, read-ahead reads more; 96 % is within what counters can tell.
+    // Mirrors write more, read-ahead reads more; 96 % is within the counters' error.
     for (read, written, what) in [
         (800, 40, None),
         (77, 20, None),
@@ -95,24 +95,24 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
             }
         }
     }
-    // Of a range that was never written there is nothing to read.
+    // A range that was never written has nothing to read.
     let mut cell = honest();
     cell.evidence.written_share = Some(0.5);
     reached(&mut cell).device_read_bytes = 40 * MIB;
     assert!(found(&cell, "PAGE_CACHE").is_none() && found(&cell, "NEVER_WRITTEN").is_some());
     reached(&mut cell).device_read_bytes = 30 * MIB;
     assert!(found(&cell, "PAGE_CACHE").is_some());
-    // What was written is in it.
+    // The written part is in it.
     let mut cell = honest();
     cell.evidence.written_share = Some(0.5);
     reached(&mut cell).device_written_bytes = 10 * MIB;
     assert!(found(&cell, "PAGE_CACHE").is_some());
-    // What is emulated moves nothing.
+    // An emulated target moves no bytes.
     let mut cell = honest();
     cell.evidence.virtual_time = true;
     reached(&mut cell).device_read_bytes = 0;
     assert!(found(&cell, "PAGE_CACHE").is_none());
-    // A few blocks, and what can't be counted, say nothing.
+    // A few blocks, and uncountable ones, cause no verdict.
     let mut cell = honest();
     *reached(&mut cell) = Reached { issued_read_bytes: MIB - 1, ..Reached::default() };
     assert_eq!(codes(&cell), ["VALID"]);
@@ -120,7 +120,7 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert_eq!(codes(&cell), ["VALID"]);
 }
 
-/// A layer that is known to buffer is named, with the way to mend it, however much reached the device.
+/// A layer that is known to buffer is named, with the remedy, however much reached the device.
 #[test]
 fn a_layer_that_buffers_is_the_page_cache_s() {
     let mut cell = honest();
@@ -146,7 +146,7 @@ fn a_layer_that_buffers_is_the_page_cache_s() {
 
 /// On memory that is the only verdict above a note, so that memory can still be compared.
 #[test]
-fn memory_is_called_that_and_nothing_else() {
+fn memory_is_reported_as_memory_only() {
     let mut cell = honest();
     storage(&mut cell).layers = vec![layer("memory_file_system", "tmpfs at /tmp")];
     storage(&mut cell).end = StorageEnd::Memory;
@@ -199,7 +199,7 @@ fn a_flash_device_is_written_over_before_it_is_steady() {
     }
 }
 
-/// Of several targets the one that says least about a device decides, and counts add up where all are known.
+/// Of several targets the one that proves least about a device decides, and counts add up where all are known.
 #[test]
 fn storage_of_several_targets_adds_up() {
     let mut disk = honest().evidence.storage.unwrap();

@@ -1,8 +1,8 @@
-//! A fuzzer that a stable compiler builds: it mutates captured exchanges and holds the results against
-//! the bodies that cargo-fuzz uses too. It does not look at coverage.
+//! A fuzzer for the stable compiler: it mutates captured exchanges and runs them through the bodies that
+//! cargo-fuzz uses too. It does not use coverage.
 //!
-//! `cargo run -p iodyno-nbd --example fuzz -- --seconds 60 --seed 1 [--live-every 64]`, without `--release`,
-//! for then overflow and the code's own assertions are checked.
+//! `cargo run -p iodyno-nbd --example fuzz -- --seconds 60 --seed 1 [--live-every 64]`, without `--release`, so
+//! that overflow and the code's own assertions are checked.
 //!
 //! A failure prints the case's number; `--only N` with the same seed plays it again.
 
@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             if plays_live {
                 live.play(&bytes);
                 if case % (1024 * live_every) == 0 {
-                    live.sings();
+                    live.still_serves();
                 }
             }
             bytes.insert(0, choice);
@@ -154,7 +154,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         case += 1;
     }
-    live.sings();
+    live.still_serves();
     println!("{case} cases, {lives} of them on a live server; seed {seed}");
     Ok(())
 }

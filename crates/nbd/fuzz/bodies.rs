@@ -1,5 +1,5 @@
-//! What is held against arbitrary bytes, for cargo-fuzz and for the fuzzer of `examples/fuzz.rs`. Each
-//! body panics when something does not hold.
+//! The fuzz bodies, which check invariants against arbitrary bytes: for cargo-fuzz and for the fuzzer of
+//! `examples/fuzz.rs`. Each body panics when an invariant does not hold.
 #![allow(dead_code, unreachable_pub, reason = "each target uses a part")]
 
 use iodyno_nbd::client::{Address, Blocking, Uri};
@@ -33,14 +33,14 @@ impl Directory for Shelf {
     }
 }
 
-/// What a conversation came to, to be compared between ways to cut it.
+/// The result of a conversation, to be compared between ways to cut it.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     said: Vec<u8>,
     events: Vec<String>,
 }
 
-/// Plays a client's bytes to the server's machines, cut into pieces of this many bytes.
+/// Feeds a client's bytes to the server's machines, cut into pieces of this many bytes.
 fn converse(data: &[u8], piece: usize, policy: TlsPolicy) -> Outcome {
     let mut machine = Handshake::new(policy);
     let mut outcome = Outcome::default();
@@ -106,11 +106,11 @@ fn converse(data: &[u8], piece: usize, policy: TlsPolicy) -> Outcome {
         if fed == data.len() {
             return outcome;
         }
-        assert!(window.len() < WINDOW_BYTES, "a full window, and more is wanted");
+        assert!(window.len() < WINDOW_BYTES, "a full window, and the server needs more");
     }
 }
 
-/// What is admitted lies within the export.
+/// An admitted command lies within the export.
 fn check(command: &Command) {
     let end = command.offset_bytes.checked_add(u64::from(command.len_bytes)).unwrap();
     assert!(end <= SIZE && (end | command.offset_bytes).is_multiple_of(512));
@@ -146,7 +146,7 @@ fn dial(choice: u8, mut data: &[u8]) {
     let mut secured = false;
     while let Ok((taken, step)) = machine.step(data, &mut out) {
         data = &data[taken..];
-        assert!(out.len() < 1024, "a client says little");
+        assert!(out.len() < 1024, "a client sends little");
         match step {
             DialStep::More if taken == 0 => return,
             DialStep::More => {}
@@ -185,7 +185,7 @@ fn replies(choice: u8, mut data: &[u8]) {
     let mut mark = |slot: u32, at: u32, len: u32| {
         assert!(kinds[slot as usize] == Kind::Read && at + len <= LEN);
         for byte in &mut came[slot as usize][at as usize..(at + len) as usize] {
-            assert!(!std::mem::replace(byte, true), "a byte told twice");
+            assert!(!std::mem::replace(byte, true), "a byte sent twice");
         }
     };
     let mut done = Vec::new();
@@ -244,31 +244,31 @@ impl Live {
         Self { _server: server, socket }
     }
 
-    /// Says these bytes, listens until the server ends the connection.
+    /// Sends these bytes, and reads until the server ends the connection.
     pub fn play(&self, data: &[u8]) {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        // The server may end it before all is said.
+        // The server may end the connection before all is sent.
         let _ = stream.write_all(data);
         let _ = stream.shutdown(Shutdown::Write);
-        let mut room = vec![0; 65_536];
-        let mut heard = 0u64;
+        let mut buffer = vec![0; 65_536];
+        let mut received = 0u64;
         loop {
-            match stream.read(&mut room) {
+            match stream.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(n) => heard += n as u64,
+                Ok(n) => received += n as u64,
                 Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => break,
                 // The fuzzer has an alarm.
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => panic!("the server does not end the connection: {e}"),
+                Err(e) => panic!("the server did not end the connection: {e}"),
             }
         }
-        // A read's answer is as long as it asks, 28 bytes ask for no more than the disk has.
-        assert!(heard <= 1024 + data.len() as u64 * (SIZE / 20), "{heard} bytes");
+        // A read's answer is as long as it requests; 28 bytes request no more than the disk has.
+        assert!(received <= 1024 + data.len() as u64 * (SIZE / 20), "{received} bytes");
     }
 
     /// A good client still gets what it wrote.
-    pub fn sings(&self) {
+    pub fn still_serves(&self) {
         let uri = Uri {
             address: Address::Unix(self.socket.clone()),
             tls: false,

@@ -1,63 +1,62 @@
-//! How long either end of a connection looks for what comes next before it sleeps.
+//! Adaptive busy polling: how long a thread of either end polls its socket before it sleeps.
 //!
-//! The other end answers within microseconds, and to be woken takes longer than that, on a virtual
-//! machine several times as long; the other end pays for it too, for it has to do the waking. With many
-//! requests in flight two ends that sleep take turns, while two that look work at the same time. So where
-//! the last waits were short, the thread looks for a while first. How long follows what it met, as the kernel's own halt polling does
-//! (`virt/kvm/kvm_main.c`): a wait that looking would have covered makes it longer, one far beyond makes
-//! it none. Threads that look are never more than half of the
-//! processors, and give way to others; one that may not look gives way once and looks once, for where
-//! processors are few the other end has more to say when it has had its turn.
+//! The other end answers within microseconds. Waking a thread takes longer than that, several times as long on
+//! a virtual machine, and the other end pays for it too, for it does the waking. With many requests in flight
+//! two ends that sleep take turns, while two that poll work at the same time. So a thread whose last waits were
+//! short polls first. The polling time adapts as the kernel's own halt polling does (`virt/kvm/kvm_main.c`): a
+//! wait that polling would have covered makes it longer, one far beyond sets it to zero. At most half of the
+//! processors poll at a time, and polling threads yield to others. A thread that may not poll yields once and
+//! polls once, for where processors are few the other end may send more once it has run.
 
 use std::io;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest look of a server, which serves others meanwhile.
-pub(crate) const LOOK_MAX_SERVER: Duration = Duration::from_micros(80);
-/// The longest look of a client, which is there to see when an answer comes: what flash takes.
-pub(crate) const LOOK_MAX_CLIENT: Duration = Duration::from_micros(250);
-/// The first look.
-const LOOK_FIRST: Duration = Duration::from_micros(20);
+/// The longest polling time of a server, which serves others meanwhile.
+pub(crate) const POLL_MAX_SERVER: Duration = Duration::from_micros(80);
+/// The longest polling time of a client, which exists to see when an answer comes: a flash read's time.
+pub(crate) const POLL_MAX_CLIENT: Duration = Duration::from_micros(250);
+/// The first polling time.
+const POLL_FIRST: Duration = Duration::from_micros(20);
 
-static LOOKING: AtomicUsize = AtomicUsize::new(0);
-static LOOKING_MAX: LazyLock<usize> =
+static POLLING: AtomicUsize = AtomicUsize::new(0);
+static POLLING_MAX: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) / 2);
 
-/// One of the threads that look.
-struct Place;
+/// One of the threads that poll.
+struct PollSlot;
 
-impl Place {
+impl PollSlot {
     fn take() -> Option<Self> {
-        let taken = LOOKING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looking| {
-            (looking < *LOOKING_MAX).then_some(looking + 1)
+        let taken = POLLING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |polling| {
+            (polling < *POLLING_MAX).then_some(polling + 1)
         });
         taken.is_ok().then(|| Self)
     }
 }
 
-impl Drop for Place {
+impl Drop for PollSlot {
     fn drop(&mut self) {
-        LOOKING.fetch_sub(1, Ordering::Relaxed);
+        POLLING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// See the module.
+/// The adaptive polling time of one thread; see the module.
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
-    look: Duration,
+    polling_time: Duration,
     max: Duration,
 }
 
 impl BusyPoll {
-    /// Looks for `max` at most.
+    /// Polls for `max` at most.
     pub(crate) fn new(max: Duration) -> Self {
-        Self { look: Duration::ZERO, max }
+        Self { polling_time: Duration::ZERO, max }
     }
 
-    /// Gets what `get` brings: by looking for it, then by waiting, which is `get(true)`. With `block`
-    /// false, what is there at once.
+    /// Gets what `get` brings: by polling, then by waiting, which is `get(true)`. With `block` false, it takes
+    /// only what is there at once.
     pub(crate) fn get(
         &mut self,
         block: bool,
@@ -67,10 +66,10 @@ impl BusyPoll {
             return get(false);
         }
         let since = Instant::now();
-        if !self.look.is_zero()
-            && let Some(_place) = Place::take()
+        if !self.polling_time.is_zero()
+            && let Some(_slot) = PollSlot::take()
         {
-            while since.elapsed() < self.look {
+            while since.elapsed() < self.polling_time {
                 if let Some(got) = get(false)? {
                     return Ok(Some(got));
                 }
@@ -87,10 +86,10 @@ impl BusyPoll {
     }
 
     fn waited(&mut self, time: Duration) {
-        self.look = if time > self.max {
+        self.polling_time = if time > self.max {
             Duration::ZERO
         } else {
-            (2 * self.look).clamp(LOOK_FIRST, self.max)
+            (2 * self.polling_time).clamp(POLL_FIRST, self.max)
         };
     }
 }
@@ -100,46 +99,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows_with_short_waits_and_ends_with_a_long_one() {
-        let mut patience = BusyPoll::new(LOOK_MAX_SERVER);
+    fn polling_time_grows_with_short_waits_and_ends_with_a_long_one() {
+        let mut busy_poll = BusyPoll::new(POLL_MAX_SERVER);
         let short = Duration::from_micros(30);
         for expected in [20, 40, 80, 80] {
-            patience.waited(short);
-            assert_eq!(patience.look, Duration::from_micros(expected));
+            busy_poll.waited(short);
+            assert_eq!(busy_poll.polling_time, Duration::from_micros(expected));
         }
-        patience.waited(2 * LOOK_MAX_SERVER);
-        assert_eq!(patience.look, Duration::ZERO);
+        busy_poll.waited(2 * POLL_MAX_SERVER);
+        assert_eq!(busy_poll.polling_time, Duration::ZERO);
     }
 
-    /// One test, for the places are the process's.
+    /// One test, for the count of polling threads is the process's.
     #[test]
-    fn what_comes_while_it_looks_is_taken_without_waiting() {
-        LOOKING.store(*LOOKING_MAX, Ordering::Relaxed);
-        assert!(Place::take().is_none());
+    fn input_that_arrives_while_polling_is_taken_without_waiting() {
+        POLLING.store(*POLLING_MAX, Ordering::Relaxed);
+        assert!(PollSlot::take().is_none());
         let mut asked = Vec::new();
-        let mut patience = BusyPoll { look: LOOK_MAX_SERVER, max: LOOK_MAX_SERVER };
+        let mut busy_poll = BusyPoll { polling_time: POLL_MAX_SERVER, max: POLL_MAX_SERVER };
         for (block, all) in [(true, &[false, true][..]), (false, &[false])] {
             asked.clear();
-            let got = patience.get(block, |wait| {
+            let got = busy_poll.get(block, |wait| {
                 asked.push(wait);
                 Ok(wait.then_some(1))
             });
             assert_eq!((got.unwrap(), &asked[..]), (block.then_some(1), all));
         }
-        // Who got no place gives none back.
-        assert_eq!(LOOKING.swap(0, Ordering::Relaxed), *LOOKING_MAX);
-        if *LOOKING_MAX == 0 {
+        // A thread that got no slot releases none.
+        assert_eq!(POLLING.swap(0, Ordering::Relaxed), *POLLING_MAX);
+        if *POLLING_MAX == 0 {
             return;
         }
         let long = Duration::from_secs(1000);
-        let mut patience = BusyPoll { look: long, max: long };
-        let mut looks = 0;
-        let got = patience.get(true, |wait| {
+        let mut busy_poll = BusyPoll { polling_time: long, max: long };
+        let mut polls = 0;
+        let got = busy_poll.get(true, |wait| {
             assert!(!wait);
-            looks += 1;
-            Ok((looks == 3).then_some(28))
+            polls += 1;
+            Ok((polls == 3).then_some(28))
         });
         assert_eq!(got.unwrap(), Some(28));
-        assert_eq!(LOOKING.load(Ordering::Relaxed), 0);
+        assert_eq!(POLLING.load(Ordering::Relaxed), 0);
     }
 }

@@ -4,7 +4,7 @@
 //! * [`server`]: serves anything that is an [`Export`]; [`ram`] is one;
 //! * [`client`]: many requests in flight on one connection, for a load generator.
 //!
-//! It imports nothing of this workspace, and knows nothing of measuring or emulating.
+//! It imports nothing of this workspace and contains nothing of measurement or emulation.
 //!
 //! **Unsafe code** is in three places: system calls on memory that others change (`syscalls`), the RAM
 //! disk's mapping (`ram`), and the promises between them and an export (`server::export`, `client`), each with

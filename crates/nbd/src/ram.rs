@@ -1,16 +1,16 @@
 //! A RAM disk to serve: sparse, and shared by all its connections.
 //!
-//! **What happens when clients touch the same bytes at the same time.** The protocol leaves the outcome
-//! open; the language must not. All memory is words that only relaxed atomic loads and stores of
-//! whole words touch (a write of part of a word merges it in), and system calls, which send from it and
-//! receive into it. So each byte is one of those written, in whatever mixture; there is no lock.
+//! **Concurrent access to the same bytes.** The protocol leaves the outcome open; the language must not. All
+//! memory is words that are touched only by relaxed atomic loads and stores of whole words (a write of part of
+//! a word merges it in), and by system calls, which send from it and receive into it. So each byte is one of
+//! those written, in any mixture; there is no lock.
 //!
-//! **What is allocated** is known by chunk of 64 KiB, one bit each. A bit is set after the data is in, and
-//! cleared before the memory is given back: whatever the order of concurrent requests, a chunk that
-//! says it is a hole reads as zeroes, today and after the next write to a part of it.
+//! **Allocation** is tracked by chunk of 64 KiB, one bit each. A bit is set after the data is in, and cleared
+//! before the memory is returned: whatever the order of concurrent requests, a chunk that is marked as a hole
+//! reads as zeroes, now and after the next write to a part of it.
 //!
-//! A write of more than 16 KiB that its client abandons half-sent may be in place in part, as on any
-//! disk whose power fails: it was never acknowledged.
+//! A write of more than 16 KiB that its client abandons half-sent may be applied in part, as on any disk whose
+//! power fails: it was never acknowledged.
 
 use crate::server::{Answer, Export, Io, Peer, Place, Session, Words};
 use crate::wire::{CmdFlags, Command, Errno, Info, Kind, STATE_HOLE, STATE_ZERO};
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The unit of allocation, bytes.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Extents that one block status tells at most; the client asks again for the rest.
+/// Extents in one block status reply at most; the client queries the rest again.
 const EXTENTS_MAX: usize = 4096;
 
 /// A RAM disk. Every copy of the export serves the same bytes.
@@ -70,22 +70,22 @@ impl Memory {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is that long, page-aligned, zeroed, and lives as long as self; nobody
-        // touches it but as atomic words.
+        // SAFETY: the mapping is that long, page-aligned, zeroed, and outlives self; it is touched as atomic
+        // words only.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len / 8) }
     }
 
-    /// Gives whole chunks back; they read as zeroes from then on.
+    /// Returns whole chunks to the system; they read as zeroes from then on.
     fn discard(&self, offset: usize, len: usize) {
         assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: the range is within the mapping. To anyone who reads it meanwhile the words change
-        // to zero, as if stored.
+        // SAFETY: the range is within the mapping. For a concurrent reader the words change to zero, as if
+        // stored.
         let done = unsafe {
             let at = self.start.as_ptr().cast::<u8>().add(offset);
             libc::madvise(at.cast(), len, libc::MADV_DONTNEED)
         };
         if done != 0 {
-            // Locked memory cannot be given back.
+            // Locked memory cannot be returned.
             Words::new(self.words(), offset, len).zero();
         }
     }
@@ -104,7 +104,7 @@ impl Ram {
         Self::with_info(Info::new(size_bytes))
     }
 
-    /// A disk that tells this about itself.
+    /// A disk with this description.
     pub fn with_info(info: Info) -> io::Result<Self> {
         info.check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let len =
@@ -162,7 +162,7 @@ impl Disk {
         chunks.all(|chunk| !self.is_allocated(chunk))
     }
 
-    /// Gives back the chunks that lie wholly within a range; which bytes that were.
+    /// Returns the chunks that lie wholly within a range to the system; gives the range of their bytes.
     fn punch(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
         let first = offset.next_multiple_of(CHUNK_BYTES);
         let end = (offset + len) / CHUNK_BYTES * CHUNK_BYTES;
@@ -179,7 +179,7 @@ impl Disk {
         first..end
     }
 
-    /// Zeroes a range; allocates nothing, unless told to.
+    /// Zeroes a range; allocates nothing, unless `keep_allocated`.
     fn zero(&self, offset: u64, len: u64, keep_allocated: bool) {
         let end = offset + len;
         if keep_allocated {
@@ -188,7 +188,7 @@ impl Disk {
         }
         let punched = self.punch(offset, len);
         for range in [offset..punched.start, punched.end..end] {
-            // Edges, by chunk: one that is a hole is zero already.
+            // Edges, by chunk: a chunk that is a hole is zero already.
             let mut at = range.start;
             while at < range.end {
                 let next = range.end.min((at / CHUNK_BYTES + 1) * CHUNK_BYTES);

@@ -1,6 +1,6 @@
-//! The system calls that no safe wrapper has in the form needed here: gathering sends and scattering
-//! receives on memory that other threads and clients change meanwhile. The kernel does not mind; a
-//! Rust slice over such memory would be a lie, so these take addresses.
+//! System calls that no safe wrapper offers in the form needed here: gathering sends and scattering receives on
+//! memory that other threads and clients change meanwhile. The kernel permits that; a Rust slice over such
+//! memory would be unsound, so these take addresses.
 //!
 //! No call here raises SIGPIPE or blocks, but for [`receive`], [`wait`] and [`wait_or_signal`].
 
@@ -35,7 +35,7 @@ impl Span {
     }
 }
 
-/// Leaves out the first `bytes` bytes of what `spans` hold; gives what is left.
+/// Skips the first `bytes` bytes of what `spans` hold; gives what is left.
 pub(crate) fn advance(mut spans: &mut [Span], mut bytes: usize) -> &mut [Span] {
     while let Some(first) = spans.first_mut() {
         if bytes < first.len() {
@@ -141,13 +141,13 @@ pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd
     Ok(socket)
 }
 
-/// Lets a unix socket hold more than it does by itself: with room for a few large payloads, neither end
-/// has to wait for the other all the time. The kernel cuts it to its own limit. TCP adapts by itself.
+/// Enlarges a Unix socket's buffer: when it holds a few large payloads, neither end has to wait for the other
+/// all the time. The kernel cuts it to its own limit. TCP adapts by itself.
 pub(crate) fn deepen(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, 1 << 20);
 }
 
-/// Bytes sent that the other end has not taken yet. `None` where that can't be told: over TCP a byte counts
+/// Bytes sent that the other end has not taken yet. `None` where that cannot be known: over TCP a byte counts
 /// as taken when the other end's kernel has it.
 pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
     let mut bytes: libc::c_int = 0;
@@ -161,15 +161,15 @@ pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_domain(fd).is_ok_and(|d| d == rustix::net::AddressFamily::UNIX)
 }
 
-/// What woke a waiter.
+/// The events that woke a waiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// There is something to read, or the peer is gone.
     pub(crate) readable: bool,
-    /// There is room to write, or the peer is gone.
+    /// There is space to write, or the peer is gone.
     pub(crate) writable: bool,
-    /// The bell was rung.
-    pub(crate) rung: bool,
+    /// The waker was signalled.
+    pub(crate) waker: bool,
 }
 
 impl Woken {
@@ -179,16 +179,16 @@ impl Woken {
     }
 }
 
-/// Waits for the socket (for reading, for writing) or the bell, until the deadline.
+/// Waits for the socket (for reading, for writing) or the waker, until the deadline.
 pub(crate) fn wait(
     fd: BorrowedFd<'_>,
     read: bool,
     write: bool,
-    bell: Option<&Waker>,
+    waker: Option<&Waker>,
     deadline: Option<Instant>,
 ) -> io::Result<Woken> {
     loop {
-        if let Some(woken) = wait_or_signal(fd, read, write, bell, deadline)? {
+        if let Some(woken) = wait_or_signal(fd, read, write, waker, deadline)? {
             return Ok(woken);
         }
     }
@@ -199,7 +199,7 @@ pub(crate) fn wait_or_signal(
     fd: BorrowedFd<'_>,
     read: bool,
     write: bool,
-    bell: Option<&Waker>,
+    waker: Option<&Waker>,
     deadline: Option<Instant>,
 ) -> io::Result<Option<Woken>> {
     let mut events = PollFlags::empty();
@@ -209,10 +209,10 @@ pub(crate) fn wait_or_signal(
     if write {
         events |= PollFlags::OUT;
     }
-    let bell_fd = bell.map_or(fd, |b| b.0.as_fd());
+    let waker_fd = waker.map_or(fd, |b| b.0.as_fd());
     let mut fds =
-        [PollFd::from_borrowed_fd(fd, events), PollFd::from_borrowed_fd(bell_fd, PollFlags::IN)];
-    let fds = if bell.is_some() { &mut fds[..] } else { &mut fds[..1] };
+        [PollFd::from_borrowed_fd(fd, events), PollFd::from_borrowed_fd(waker_fd, PollFlags::IN)];
+    let fds = if waker.is_some() { &mut fds[..] } else { &mut fds[..1] };
     let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
     match poll(fds, left.map(timespec).as_ref()) {
         Ok(_) => {}
@@ -224,7 +224,7 @@ pub(crate) fn wait_or_signal(
     Ok(Some(Woken {
         readable: gone || got.contains(PollFlags::IN),
         writable: gone || got.contains(PollFlags::OUT),
-        rung: fds.get(1).is_some_and(|f| !f.revents().is_empty()),
+        waker: fds.get(1).is_some_and(|f| !f.revents().is_empty()),
     }))
 }
 
@@ -241,12 +241,12 @@ impl Waker {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    pub(crate) fn ring(&self) {
-        // It can fail only by being rung 2^64 times already.
+    pub(crate) fn wake(&self) {
+        // It can fail only after 2^64 signals.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn silence(&self) {
+    pub(crate) fn reset(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
@@ -261,7 +261,7 @@ pub(crate) fn raise_file_limit(wanted: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|now| now < wanted) {
         let current = Some(maximum.map_or(wanted, |max| max.min(wanted)));
-        // Where it is refused, accepting says so when files run out.
+        // Where it is refused, accepting reports the error when files run out.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }

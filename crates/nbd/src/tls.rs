@@ -1,10 +1,11 @@
-//! TLS by rustls with ring: certificates from PEM files, and a stream that never waits unless told to.
+//! TLS by rustls with ring: certificates from PEM files, and a stream that blocks only where its caller asks
+//! for it.
 //!
 //! The server's and the client's files may lie in one folder under the names that libvirt, QEMU, libnbd
 //! and nbdkit use: `ca-cert.pem`, `server-cert.pem`, `server-key.pem`, `client-cert.pem`,
 //! `client-key.pem`.
 //!
-//! Built without the feature `tls`, the types are there and nothing makes them.
+//! Built without the feature `tls`, the types exist and cannot be constructed.
 
 #[cfg(not(feature = "tls"))]
 pub(crate) use absent::TlsStream;
@@ -15,7 +16,7 @@ pub(crate) use present::TlsStream;
 #[cfg(feature = "tls")]
 pub use present::{ClientTls, ServerTls};
 
-/// Why certificates could not be used.
+/// Reason why certificates could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is not PEM of the kind expected.
@@ -23,10 +24,10 @@ pub enum TlsError {
     File {
         /// Its path.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// Certificate and key do not belong together, or are of a kind that is not known.
+    /// Certificate and key do not belong together, or are of an unsupported kind.
     #[error("these certificates cannot be used: {0}")]
     Unusable(String),
     /// The server's name is neither a host name nor an address.
@@ -112,7 +113,7 @@ mod present {
             let mut config = builder
                 .with_single_cert(certificates(chain)?, key(private_key)?)
                 .map_err(|e| unusable(&e))?;
-            // NBD connections live long; tickets would only be work.
+            // NBD connections last long; session tickets would only cost time.
             config.send_tls13_tickets = 0;
             Ok(Self(Arc::new(config)))
         }
@@ -140,13 +141,13 @@ mod present {
         }
     }
 
-    /// A client's trust, and its certificate if it has one.
+    /// The authorities that a client trusts, and its certificate if it has one.
     #[derive(Clone, Debug)]
     pub struct ClientTls(Arc<ClientConfig>);
 
     impl ClientTls {
-        /// From PEM files: the authorities that may have signed the server's certificate, and the
-        /// client's own chain and key, where the server wants one.
+        /// From PEM files: the authorities that may have signed the server's certificate, and the client's own
+        /// chain and key, where the server requires one.
         pub fn new(
             server_authorities: &Path,
             own: Option<(&Path, &Path)>,
@@ -187,7 +188,7 @@ mod present {
         }
     }
 
-    /// The socket, as rustls wants it: it never waits.
+    /// The socket in the form that rustls needs: non-blocking.
     struct Socket<'a>(BorrowedFd<'a>);
 
     impl Read for Socket<'_> {
@@ -221,7 +222,7 @@ mod present {
     /// A connection under TLS.
     pub(crate) struct TlsStream {
         connection: Connection,
-        /// The peer said that it will send no more, or the socket is at its end.
+        /// The peer closed its side, or the socket is at its end.
         ended: bool,
     }
 
@@ -256,7 +257,7 @@ mod present {
 
         fn process(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
             if let Err(error) = self.connection.process_new_packets() {
-                // An alert tells the peer why, if it can be sent at once.
+                // An alert tells the peer the reason, if it can be sent at once.
                 let _ = self.connection.write_tls(&mut Socket(fd));
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -276,7 +277,7 @@ mod present {
             }
         }
 
-        /// Whether plain bytes are there without asking the socket.
+        /// Whether decrypted bytes are there without a read of the socket.
         pub(crate) fn has_more(&mut self) -> bool {
             self.connection.process_new_packets().is_ok_and(|s| s.plaintext_bytes_to_read() > 0)
         }
@@ -302,12 +303,12 @@ mod present {
             }
         }
 
-        /// Takes bytes to be sent, as many as it has room for; none when what it has is not sent yet.
+        /// Takes bytes to be sent, as many as its buffer holds; none while earlier ones are not sent yet.
         pub(crate) fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.connection.writer().write(bytes)
         }
 
-        /// Sends what it has. True when all of it is sent.
+        /// Sends buffered bytes. True when all of them are sent.
         pub(crate) fn push_some(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
             while self.connection.wants_write() {
                 match self.connection.write_tls(&mut Socket(fd)) {
@@ -328,7 +329,7 @@ mod present {
             Ok(())
         }
 
-        /// Sends all of it, waiting as long as it takes, or until the deadline.
+        /// Sends all buffered bytes, without a time limit or until the deadline.
         pub(crate) fn send_all(
             &mut self,
             fd: BorrowedFd<'_>,
@@ -343,7 +344,7 @@ mod present {
             Ok(())
         }
 
-        /// Tells the peer that nothing more comes, if that can be sent at once.
+        /// Sends the peer the end of the TLS stream, if that can be sent at once.
         pub(crate) fn close(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
             self.connection.send_close_notify();
             self.push_some(fd).map(drop)
@@ -360,22 +361,22 @@ mod absent {
     use std::path::Path;
     use std::time::Instant;
 
-    /// A server's certificates; none can be had.
+    /// A server's certificates; cannot be constructed.
     #[derive(Clone, Debug)]
     pub struct ServerTls(Infallible);
 
-    /// A client's trust; none can be had.
+    /// A client's certificates; cannot be constructed.
     #[derive(Clone, Debug)]
     pub struct ClientTls(Infallible);
 
     pub(crate) struct TlsStream(Infallible);
 
     impl ServerTls {
-        /// Says that there is no TLS.
+        /// Fails: there is no TLS.
         pub fn new(_: &Path, _: &Path, _: Option<&Path>) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }
-        /// Says that there is no TLS.
+        /// Fails: there is no TLS.
         pub fn from_folder(_: &Path) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }
@@ -390,11 +391,11 @@ mod absent {
     }
 
     impl ClientTls {
-        /// Says that there is no TLS.
+        /// Fails: there is no TLS.
         pub fn new(_: &Path, _: Option<(&Path, &Path)>) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }
-        /// Says that there is no TLS.
+        /// Fails: there is no TLS.
         pub fn from_folder(_: &Path) -> Result<Self, TlsError> {
             Err(TlsError::Absent)
         }

@@ -1,4 +1,4 @@
-//! Buffers of connections that have nothing to do. A process of its own, for it counts all that is allocated.
+//! Buffers of idle connections are freed. A process of its own, for it counts all allocated bytes.
 
 mod common;
 #[cfg(feature = "tls")]
@@ -41,7 +41,7 @@ fn allocated_bytes() -> u64 {
 
 /// One test, for the count is the process's.
 #[test]
-fn what_was_sent_is_given_back() {
+fn sent_replies_are_freed() {
     let export = Delayed::new(Manner::Held);
     let lab = Lab::new(export.clone());
     let mut clients: Vec<Raw> = (0..3).map(|_| lab.raw().agreed()).collect();
@@ -49,16 +49,16 @@ fn what_was_sent_is_given_back() {
     for client in &mut clients {
         (0..40).for_each(|cookie| client.request(Kind::Read as u16, cookie, MIB, MIB as u32));
     }
-    lab.eventually("all asked", |_| export.submitted.load(Ordering::SeqCst) == 120);
-    export.let_go();
+    lab.eventually("all requested", |_| export.submitted.load(Ordering::SeqCst) == 120);
+    export.release();
     lab.eventually("all queued", |_| allocated_bytes() > before + 100 * MIB);
     // All but a few MiB: what the socket took of these and what it did not.
     for client in &mut clients {
-        client.hear(36 * (16 + MIB as usize));
+        client.receive(36 * (16 + MIB as usize));
     }
     lab.eventually("most given back", |_| allocated_bytes() < before + 3 * 5 * MIB);
     for client in &mut clients {
-        client.hear(4 * (16 + MIB as usize));
+        client.receive(4 * (16 + MIB as usize));
     }
     lab.eventually("all given back", |_| allocated_bytes() < before + 3 * MIB);
     drop((clients, lab));

@@ -1,4 +1,4 @@
-//! Memory of all connections together is limited, by whatever clients; and the limit shuts no good client out.
+//! The memory limit of all connections together holds for any clients, and locks no good client out.
 
 mod common;
 
@@ -26,8 +26,8 @@ fn limited(stall: Duration) -> ServerConfig {
     ServerConfig { limits, ..ServerConfig::default() }
 }
 
-/// Clients that ask for much and read none of it.
-fn deaf(lab: &Lab) -> Vec<Raw> {
+/// Clients that request much and read none of it.
+fn clients_that_never_read(lab: &Lab) -> Vec<Raw> {
     let clients = (0..CLIENTS).map(|_| {
         let mut client = lab.raw().agreed();
         for cookie in 0..REQUESTS {
@@ -38,14 +38,14 @@ fn deaf(lab: &Lab) -> Vec<Raw> {
     clients.collect()
 }
 
-/// What twenty clients that never read may have in flight, what their sockets took included, is the limit of
-/// the server and not twenty times that of a connection. Small requests of others go on, and when the clients
-/// read at last, they get everything.
+/// The requests in flight of twenty clients that never read, including what their sockets took, reach the limit
+/// of the server and not twenty times that of a connection. Small requests of others go on, and when the
+/// clients read at last, they get everything.
 #[test]
 fn clients_that_never_read_share_one_limit() {
     let export = Delayed::new(Manner::Each);
     let lab = Lab::with(export.clone(), limited(Duration::from_secs(3600)));
-    let mut deaf = deaf(&lab);
+    let mut deaf = clients_that_never_read(&lab);
     let submitted = || export.submitted.load(Ordering::SeqCst);
     lab.eventually("the limit", |_| submitted() >= 4);
     let mut before = 0;
@@ -66,7 +66,7 @@ fn clients_that_never_read_share_one_limit() {
             scope.spawn(|| {
                 for _ in 0..REQUESTS {
                     assert_eq!(client.reply().0, 0);
-                    assert!(client.hear(MIB as usize) == pattern_at(MIB, MIB as usize));
+                    assert!(client.receive(MIB as usize) == pattern_at(MIB, MIB as usize));
                 }
             });
         }
@@ -74,20 +74,20 @@ fn clients_that_never_read_share_one_limit() {
     assert_eq!(submitted(), CLIENTS * REQUESTS + 50);
 }
 
-/// Where clients hold all the memory and take nothing, they are ended, so that a large request of a good one gets
-/// its turn. One that takes its answers slowly is not.
+/// Where clients hold all the memory and take nothing, the server ends them, so that a large request of a good
+/// client gets its turn. It does not end a client that takes its answers slowly.
 #[test]
-fn a_stalled_client_makes_room() {
+fn a_stalled_client_is_ended() {
     for lab in [
         Lab::with(Delayed::new(Manner::Together), limited(Duration::from_millis(300))),
         Lab::with(Ram::new(8 * MIB).unwrap(), limited(Duration::from_millis(300))),
     ] {
-        let deaf = deaf(&lab);
+        let deaf = clients_that_never_read(&lab);
         // Half of a write holds as much memory as a whole one.
         let mut halves: Vec<Raw> = (0..4).map(|_| lab.raw().agreed()).collect();
         for client in &mut halves {
             client.request(Kind::Write as u16, 1, 0, MIB as u32);
-            client.say(&[7; 1000]);
+            client.send(&[7; 1000]);
         }
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ fn a_stalled_client_makes_room() {
     }
 }
 
-/// A request that is larger than all the memory there is goes alone.
+/// A request that is larger than the whole budget goes alone.
 #[test]
 fn a_request_beyond_the_limit_is_served() {
     let lab = Lab::with(Ram::new(32 * MIB).unwrap(), limited(Duration::from_secs(3600)));
@@ -133,9 +133,9 @@ fn a_request_beyond_the_limit_is_served() {
     });
 }
 
-/// Clients that leave requests behind do not get new memory by coming again.
+/// Clients that leave requests behind do not get new memory by connecting again.
 #[test]
-fn what_was_left_behind_counts() {
+fn requests_left_behind_count() {
     let export = Delayed::new(Manner::Held);
     let lab = Lab::with(export.clone(), limited(Duration::from_secs(3600)));
     for _ in 0..200 {
@@ -147,8 +147,8 @@ fn what_was_left_behind_counts() {
             // Turned away.
             break;
         }
-        client.say(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat());
-        client.hear(10);
+        client.send(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat());
+        client.receive(10);
         let before = export.submitted.load(Ordering::SeqCst);
         client.request(Kind::Read as u16, 1, MIB, 60 << 10);
         lab.eventually("taken", |_| export.submitted.load(Ordering::SeqCst) > before);
@@ -157,12 +157,12 @@ fn what_was_left_behind_counts() {
     let left = export.submitted.load(Ordering::SeqCst) * (60 << 10);
     assert!(left <= 5 * MIB, "{left} bytes are held");
     assert!(lab.server().counters().turned_away > 0);
-    export.let_go();
-    lab.eventually("room again", |_| iodyno_nbd::client::Blocking::connect(&lab.uri()).is_ok());
+    export.release();
+    lab.eventually("free memory", |_| iodyno_nbd::client::Blocking::connect(&lab.uri()).is_ok());
     lab.serves();
 }
 
-/// Small requests are each within a connection's own share; together they are not.
+/// Small requests are each within a connection's own share; together they exceed it.
 #[test]
 fn small_requests_add_up() {
     let submitted = |limits: Limits, clients: u64, (kind, at, len): (Kind, u64, u32)| {
@@ -179,11 +179,11 @@ fn small_requests_add_up() {
             std::mem::replace(&mut before, submitted()) == submitted() && before > 0
         });
         let most = submitted();
-        export.let_go();
+        export.release();
         for client in &mut asking {
             for _ in 0..120 {
                 assert_eq!(client.reply().0, 0);
-                client.hear(len as usize);
+                client.receive(len as usize);
             }
         }
         most
@@ -196,7 +196,7 @@ fn small_requests_add_up() {
     assert!(submitted(limits, 1, (Kind::Flush, 0, 0)) < 20);
 }
 
-/// A client that waits for memory, of which there is none until somebody answers, does not keep the server.
+/// A server stops although a client waits for memory that no answer will free.
 #[test]
 fn stopping_does_not_wait_for_memory() {
     let export = Delayed::new(Manner::Held);
@@ -221,14 +221,14 @@ fn stopping_does_not_wait_for_memory() {
     stopper.join().unwrap();
     assert!(waits.is_closed());
     assert_eq!(export.submitted.load(Ordering::SeqCst), 3);
-    export.forget();
+    export.drop_deferred();
 }
 
-/// A client that waits for memory, and does not take what it is sent meanwhile, holds up nobody but itself.
+/// A client that waits for memory, and does not take what it is sent meanwhile, blocks no other client.
 #[test]
-fn a_client_that_waits_and_takes_nothing_shuts_nobody_out() {
+fn a_client_that_waits_and_takes_nothing_blocks_no_other() {
     let lab = Lab::with(Delayed::new(Manner::Each), limited(Duration::from_millis(300)));
-    let holders = deaf(&lab);
+    let holders = clients_that_never_read(&lab);
     // The first block is answered at once, by the connection's thread: it is held up where it sends that.
     let mut waits: Vec<Raw> = (0..3).map(|_| lab.raw().agreed()).collect();
     for client in &mut waits {
@@ -239,12 +239,12 @@ fn a_client_that_waits_and_takes_nothing_shuts_nobody_out() {
     for cookie in 0..3 {
         good.request(Kind::Read as u16, cookie, MIB, 2 * MIB as u32);
         assert_eq!(good.reply(), (0, cookie));
-        assert!(good.hear(2 * MIB as usize) == pattern_at(MIB, 2 * MIB as usize));
+        assert!(good.receive(2 * MIB as usize) == pattern_at(MIB, 2 * MIB as usize));
     }
     drop((holders, waits));
 }
 
-/// It refuses writes, from within the call and as if later.
+/// It refuses writes, both within the call and deferred.
 struct Refuses;
 
 impl Export for Refuses {
@@ -267,20 +267,20 @@ impl Session for Refuses {
     }
 }
 
-/// A client that has got its answer and says nothing more holds nothing.
+/// A client that has got its answer and sends nothing more holds no memory.
 #[test]
-fn what_was_refused_at_once_is_held_no_more() {
+fn requests_refused_at_once_hold_no_memory() {
     let lab = Lab::with(Refuses, limited(Duration::from_secs(3600)));
     let mut idle: Vec<Raw> = (0..8).map(|_| lab.raw().agreed()).collect();
     for client in &mut idle {
         client.request(Kind::Write as u16, 1, 0, MIB as u32);
-        client.say(&vec![7; MIB as usize]);
+        client.send(&vec![7; MIB as usize]);
         assert_eq!(client.reply(), (28, 1));
     }
     let mut good = lab.raw().agreed();
     good.request(Kind::Read as u16, 2, 0, 3 * MIB as u32);
     assert_eq!(good.reply(), (0, 2));
-    good.hear(3 * MIB as usize);
+    good.receive(3 * MIB as usize);
     drop(idle);
 }
 
@@ -320,8 +320,8 @@ impl Session for Paced {
     }
 }
 
-/// Clients whose bytes flow are not ended, however long they hold what others wait for: a slow upload, a slow
-/// download, and one that always has many small requests in flight and is in the midst of another.
+/// The server does not end clients whose bytes flow, however long they hold memory that others wait for: a slow
+/// upload, a slow download, and one that always has many small requests in flight and is sending another.
 #[test]
 fn slow_clients_are_not_stalled_clients() {
     const STALL: Duration = Duration::from_millis(1500);
@@ -341,7 +341,7 @@ fn slow_clients_are_not_stalled_clients() {
             let piece = vec![7; 64 << 10];
             up.request(Kind::Write as u16, 1, MIB, pieces * (64 << 10));
             for _ in 0..pieces {
-                up.say(&piece);
+                up.send(&piece);
                 thread::sleep(pace);
             }
             assert_eq!(up.reply(), (0, 1));
@@ -350,7 +350,7 @@ fn slow_clients_are_not_stalled_clients() {
             down.request(Kind::Read as u16, 2, 0, pieces * (64 << 10));
             assert_eq!(down.reply(), (0, 2));
             for _ in 0..pieces {
-                down.hear(64 << 10);
+                down.receive(64 << 10);
                 thread::sleep(pace);
             }
         });
@@ -359,12 +359,12 @@ fn slow_clients_are_not_stalled_clients() {
             let until = Instant::now() + 2 * STALL;
             for asked in 1.. {
                 steady.request(Kind::Write as u16, 3, 2 * MIB, 4096);
-                steady.say(&[7; 2048]);
+                steady.send(&[7; 2048]);
                 if asked > 40 {
                     assert_eq!(steady.reply(), (0, 3));
                     answers += 1;
                 }
-                steady.say(&[7; 2048]);
+                steady.send(&[7; 2048]);
                 if Instant::now() > until {
                     (answers..asked).for_each(|_| assert_eq!(steady.reply(), (0, 3)));
                     break;
@@ -375,7 +375,7 @@ fn slow_clients_are_not_stalled_clients() {
             thread::sleep(STALL / 10);
             large.request(Kind::Read as u16, 4, 0, 8 * MIB as u32);
             assert_eq!(large.reply(), (0, 4));
-            large.hear(8 * MIB as usize);
+            large.receive(8 * MIB as usize);
         });
     });
 }

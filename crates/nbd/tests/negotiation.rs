@@ -1,4 +1,4 @@
-//! Negotiation: our client against our server, byte by byte; and what hostile peers send.
+//! Negotiation: our client against our server, byte by byte; and hostile peers.
 
 use iodyno_nbd::wire::{
     Dial, DialConfig, DialError, DialStep, Directory, Found, Handshake, Info, NAME_MAX, Negotiated,
@@ -30,7 +30,7 @@ fn shelf() -> Shelf {
     Shelf(vec![(String::new(), Info::new(1 << 20)), ("disk".into(), disk)])
 }
 
-/// How a conversation with our server ended.
+/// The end of a conversation with our server.
 #[derive(Debug, PartialEq)]
 enum End {
     Hungry,
@@ -39,8 +39,8 @@ enum End {
     Dropped(Violation),
 }
 
-/// Plays `input` to a server in pieces of the given lengths (cycled), with a window of the size that
-/// the codec promises to do with. Gives all that it said and how it ended.
+/// Feeds `input` to a server in pieces of the given lengths (cycled), with a window of the size that the codec
+/// guarantees to be enough. Gives all that it sent and how it ended.
 fn serve(input: &[u8], pieces: &[usize], policy: TlsPolicy) -> (Vec<u8>, End) {
     let shelf = shelf();
     let mut machine = Handshake::new(policy);
@@ -113,7 +113,7 @@ fn script(parts: &[Vec<u8>]) -> Vec<u8> {
     [vec![0, 0, 0, 3], parts.concat()].concat()
 }
 
-/// Types of the option replies in a server's words.
+/// Types of the option replies in a server's output.
 fn replies(mut out: &[u8]) -> Vec<u32> {
     let mut types = Vec::new();
     while out.len() >= 20 && out[..8] == 0x0003_e889_0455_65a9_u64.to_be_bytes() {
@@ -140,14 +140,14 @@ fn an_export_is_chosen_by_name_alone_too() {
 }
 
 #[test]
-fn unknown_options_are_skipped_and_said_to_be_unknown() {
+fn unknown_options_are_skipped_and_refused() {
     let (out, end) = whole(&script(&[option(77, &[9; 3000]), option(11, &[]), go(b"")]));
     assert_eq!(replies(&out)[..2], [ERR + 1, ERR + 1]);
     assert!(matches!(end, End::Agreed { .. }));
 }
 
 #[test]
-fn an_unknown_export_is_no_reason_to_leave() {
+fn an_unknown_export_does_not_end_the_negotiation() {
     let (out, end) = whole(&script(&[go(b"nothing"), info(b"nothing"), go(b"disk")]));
     assert_eq!(replies(&out), [ERR + 6, ERR + 6, INFO, INFO, ACK]);
     assert_eq!(end, End::Agreed { name: "disk".into(), structured: false, meta: false });
@@ -189,17 +189,17 @@ fn required_tls_comes_before_everything() {
     assert_eq!((out.len(), end), (0, End::Dropped(Violation::ExportName)));
     let (_, end) = serve(&script(&[option(5, &[]), go(b"")]), &[100], TlsPolicy::Required);
     assert!(matches!(end, End::Agreed { .. }));
-    // Where there is none, none is promised.
+    // A server without TLS offers none.
     let (out, _) = whole(&script(&[option(5, &[])]));
     assert_eq!(replies(&out), [ERR + 2]);
-    // Twice is once too often, and it takes no data.
+    // A second STARTTLS is refused, and it takes no data.
     let twice = script(&[option(5, &[]), option(5, &[]), option(5, b"x")]);
     assert_eq!(replies(&serve(&twice, &[100], TlsPolicy::Required).0), [ACK, ERR + 3, ERR + 3]);
 }
 
-/// CVE-2021-3716: what a man in the middle says before TLS must not count after it.
+/// CVE-2021-3716: what a man in the middle sends before TLS must have no effect after it.
 #[test]
-fn nothing_said_before_tls_counts() {
+fn nothing_agreed_before_tls_is_valid_after_it() {
     let shelf = shelf();
     let mut out = Vec::new();
     // Even if the policy let it through, as it does after the first TLS: the state is reset.
@@ -220,9 +220,9 @@ fn nothing_said_before_tls_counts() {
     assert_eq!((agreed.structured, agreed.meta, agreed.secure), (false, false, true));
 }
 
-/// CVE-2022-26495 and 26496, qemu's long export name, and their like: lengths that lie.
+/// CVE-2022-26495 and 26496, qemu's long export name, and similar: false lengths.
 #[test]
-fn lengths_that_lie_are_refused_on_every_option() {
+fn false_lengths_are_refused_on_every_option() {
     let long = vec![b'n'; 5000];
     for number in [6, 7, 9, 10] {
         let tail = [0; 4];
@@ -245,7 +245,7 @@ fn lengths_that_lie_are_refused_on_every_option() {
     }
     let (_, end) = whole(&script(&[option(1, &long)]));
     assert_eq!(end, End::Dropped(Violation::ExportName));
-    // Longer than is looked at, then longer than is skipped.
+    // Longer than is parsed, then longer than is skipped.
     let (out, end) = whole(&script(&[option(3, &vec![0; OPTION_DATA_MAX + 1]), go(b"")]));
     assert_eq!((replies(&out)[0], matches!(end, End::Agreed { .. })), (ERR + 9, true));
     for number in [3, 7, 10, 77] {
@@ -274,7 +274,7 @@ fn wrong_flags_and_magic_end_the_connection() {
     }
 }
 
-/// Our client against our server; what goes over arrives in pieces of this many bytes.
+/// Our client against our server; the bytes arrive in pieces of this many.
 fn converse(config: &DialConfig, policy: TlsPolicy, piece: usize) -> Result<DialStep, DialError> {
     let shelf = shelf();
     let mut client = Dial::new(config.clone())?;
@@ -346,7 +346,7 @@ fn client_and_server_agree_on_everything() {
 }
 
 #[test]
-fn the_client_never_goes_on_without_what_it_came_for() {
+fn the_client_never_continues_without_its_requirements() {
     let refused = converse(&config("none"), TlsPolicy::Absent, 50);
     assert!(refused.unwrap_err().to_string().contains("no export of that name"));
     let tls = DialConfig { tls: true, ..config("") };
@@ -356,8 +356,8 @@ fn the_client_never_goes_on_without_what_it_came_for() {
     assert_eq!(Dial::new(config(&"n".repeat(5000))).unwrap_err(), DialError::Name);
 }
 
-/// What a server says, to our client: the greeting, then these bytes.
-fn told(bytes: &[u8]) -> Result<DialStep, DialError> {
+/// Feeds a server's bytes to our client: the greeting, then these bytes.
+fn fed(bytes: &[u8]) -> Result<DialStep, DialError> {
     let mut client = Dial::new(DialConfig { structured: false, ..config("") }).unwrap();
     let (mut input, mut out) = (Vec::new(), Vec::new());
     Handshake::greeting(&mut input);
@@ -393,12 +393,12 @@ fn block_info(min: u32, preferred: u32, max: u32) -> Vec<u8> {
     answer(7, 3, &data)
 }
 
-/// CVE-2023-5215 and its like: a server is not believed either.
+/// CVE-2023-5215 and similar: the client does not trust a server either.
 #[test]
 fn impossible_servers_are_refused() {
     let ack = answer(7, 1, &[]);
     let good = [export_info(4096, 1), ack.clone()].concat();
-    assert!(matches!(told(&good), Ok(DialStep::Ready(_))));
+    assert!(matches!(fed(&good), Ok(DialStep::Ready(_))));
     let cases = [
         [export_info(1 << 63, 1), ack.clone()].concat(),
         [export_info(u64::MAX, 1), ack.clone()].concat(),
@@ -417,11 +417,11 @@ fn impossible_servers_are_refused() {
         vec![0; 20],
     ];
     for (n, bytes) in cases.iter().enumerate() {
-        assert!(told(bytes).is_err(), "case {n}");
+        assert!(fed(bytes).is_err(), "case {n}");
     }
-    // More replies than any server has to give.
+    // More replies than any server has reason to send.
     let flood = answer(7, 3, &[0, 99]).repeat(10_001);
-    assert!(told(&flood).is_err());
+    assert!(fed(&flood).is_err());
     let mut out = Vec::new();
     let mut oldstyle = b"NBDMAGIC".to_vec();
     oldstyle.extend_from_slice(&0x0042_0281_8612_5300_u64.to_be_bytes());
@@ -435,7 +435,7 @@ fn impossible_servers_are_refused() {
 fn an_old_server_is_asked_by_name() {
     let unsup = answer(7, ERR + 1, b"what?");
     let by_name = [&4096u64.to_be_bytes()[..], &[0, 1]].concat();
-    let Ok(DialStep::Ready(found)) = told(&[unsup, by_name].concat()) else { panic!() };
+    let Ok(DialStep::Ready(found)) = fed(&[unsup, by_name].concat()) else { panic!() };
     assert_eq!((found.info.size_bytes, found.info.max_payload_bytes), (4096, PAYLOAD_MAX));
 }
 
@@ -456,7 +456,7 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// How the bytes are cut on their way changes nothing.
+    /// The way in which the bytes are cut changes nothing.
     #[test]
     fn any_split_gives_the_same_answers(
         messages in prop::collection::vec(any_message(), 0..8),
@@ -482,8 +482,8 @@ proptest! {
         let policy = if required { TlsPolicy::Required } else { TlsPolicy::Absent };
         let input = if start { script(std::slice::from_ref(&bytes)) } else { bytes.clone() };
         serve(&input, &[WINDOW_BYTES], policy);
-        let _ = told(&bytes);
-        // Nearly right is more dangerous than noise.
+        let _ = fed(&bytes);
+        // Nearly valid input is more dangerous than noise.
         let mut near = script(&[
             option(8, &[]), set_meta(b"disk", b"base:allocation"), info(b"disk"), go(b"disk"),
         ]);
@@ -495,6 +495,6 @@ proptest! {
             server[at % len] = value;
         }
         serve(&near, &[WINDOW_BYTES], policy);
-        let _ = told(&server);
+        let _ = fed(&server);
     }
 }

@@ -1,6 +1,6 @@
-//! Other people's NBD: libnbd (nbdinfo, nbdcopy, nbdsh), QEMU (qemu-img, qemu-io, qemu-nbd), fio and nbdkit,
-//! against our server and our client. They read the same document and wrote it down by themselves, so
-//! what they agree on with us is what it says.
+//! Interoperability with other implementations: libnbd (nbdinfo, nbdcopy, nbdsh), QEMU (qemu-img, qemu-io,
+//! qemu-nbd), fio and nbdkit, against our server and our client. They were written independently from the same
+//! document, so agreement with them confirms our reading of it.
 //!
 //! A program that is missing fails its tests: `./test` installs them where it may, or Debian's packages
 //! libnbd-bin, python3-libnbd, qemu-utils, nbdkit and fio have them.
@@ -26,8 +26,8 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 64 * MIB;
 
-/// Runs a program in a folder; what it said, and whether it was content. The system's own folders come
-/// first on its path: an interpreter from elsewhere would lack the module that the packages bring.
+/// Runs a program in a folder; gives its output, and whether it succeeded. The system's own folders come first
+/// on its path: an interpreter from elsewhere would lack the module that the packages bring.
 fn try_run(folder: &Path, program: &str, args: &[&str]) -> (bool, String) {
     let path =
         format!("/usr/bin:/bin:/usr/sbin:/sbin:{}", std::env::var("PATH").unwrap_or_default());
@@ -55,7 +55,7 @@ fn run(folder: &Path, program: &str, args: &[&str]) -> String {
     said
 }
 
-/// A RAM disk, writable as the default export and read-only as `ro`, and what asks it.
+/// A RAM disk, writable as the default export and read-only as `ro`, and its server.
 struct Bench {
     lab: Lab,
     uri: String,
@@ -185,7 +185,7 @@ fn qemu_io_finds_what_it_wrote() {
 }
 
 #[test]
-fn nbdsh_is_refused_what_it_may_not() {
+fn nbdsh_is_refused_forbidden_requests() {
     Bench::new().nbdsh(
         "
 h = connected(uri)
@@ -398,9 +398,9 @@ fn fio_verifies_what_is_answered_later() {
     run(lab.folder.path(), "qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &uri]);
 }
 
-/// A client that another program is may die at any time.
+/// A client process may be killed at any time.
 #[test]
-fn programs_may_be_killed() {
+fn client_processes_may_be_killed() {
     let export = Delayed::new(Manner::Held);
     let lab = Lab::new(export.clone());
     let uri = lab.uri().to_string();
@@ -415,14 +415,14 @@ fn programs_may_be_killed() {
     lab.eventually("it reads", |_| export.submitted.load(Ordering::SeqCst) >= 20);
     child.kill().unwrap();
     child.wait().unwrap();
-    export.let_go();
+    export.release();
     lab.eventually("it is gone", |s| s.counters().connections == 0);
     lab.serves();
 }
 
-// ---- Our client on others' servers.
+// ---- Our client on other servers.
 
-/// Another program's server; it ends with this.
+/// Another program's server, which is stopped when this is dropped.
 struct Other {
     child: Child,
     folder: tempfile::TempDir,
@@ -472,7 +472,7 @@ impl Other {
     }
 }
 
-/// All that our client does, on an export of 16 MiB of zeroes.
+/// Uses every call of our client, on an export of 16 MiB of zeroes.
 fn exercise(uri: &Uri) {
     for structured in [true, false] {
         let config = Config { structured, block_status: structured, ..Config::default() };
@@ -538,7 +538,7 @@ fn exercise(uri: &Uri) {
 fn our_client_on_nbdkit() {
     let other = Other::start("nbdkit", &["-f", "-U", "s", "memory", "16M"]);
     exercise(&other.uri(""));
-    // Old dialects and awkward answers, by its filters.
+    // Old dialects and unusual answers, by its filters.
     let plain = Other::start("nbdkit", &["-f", "-U", "s", "--no-sr", "memory", "16M"]);
     let mut client = Blocking::connect(&plain.uri("")).unwrap();
     assert!(!client.connection().found().structured);
@@ -586,9 +586,9 @@ fn our_client_on_nbdkit() {
     assert!(client.read(1, &mut [0; 512]).is_err());
 }
 
-/// nbdkit as a client of ours: what it finds it offers to others, who see and change what we hold.
+/// nbdkit as a client of ours: it offers what it finds to other clients, which see and change our export.
 #[test]
-fn nbdkit_passes_on_what_we_serve() {
+fn nbdkit_forwards_our_export() {
     let bench = Bench::new();
     let socket = format!("socket={}", bench.lab.uri().address);
     let between = |words: &[&str]| {
@@ -615,7 +615,7 @@ fn nbdkit_passes_on_what_we_serve() {
     let mut content = pattern_at(5, SIZE as usize);
     content[20 << 20..44 << 20].fill(0);
     fs::write(&a, &content).unwrap();
-    // In through it, and seen by us; with our holes, which are told.
+    // Written through it, and seen by us; with our holes, which it reports.
     bench.run("qemu-img", &["convert", "-n", "-W", "-f", "raw", "-O", "raw", &a, &other]);
     for uri in [&bench.uri, &other] {
         bench.run("qemu-img", &["compare", "-f", "raw", "-F", "raw", &a, uri]);
@@ -624,14 +624,14 @@ fn nbdkit_passes_on_what_we_serve() {
     let ours = map(&bench.uri);
     assert!(ours.contains("hole"), "{ours}");
     assert_eq!(map(&other), ours);
-    // Out through it, over several connections, each of which is one of ours.
+    // Read through it, over several connections, each of which is one of ours.
     let shared = between(&["shared=false"]);
     let many = ["--connections=4", "--requests=16"];
     bench.run("nbdcopy", &[&many[..], &[&shared.uri("").to_string(), &b]].concat());
     assert!(fs::read(&b).unwrap() == content);
     bench.run("qemu-io", &["-f", "raw", "-c", "write -f -P 9 4k 64k", "-c", "flush", &other]);
     bench.qemu_io(&["read -P 9 4k 64k"]);
-    // What is refused by us is refused by it.
+    // It refuses what we refuse.
     let read_only = between(&["export=ro"]);
     bench.run("nbdinfo", &["--is", "readonly", &read_only.uri("").to_string()]);
 }

@@ -1,5 +1,5 @@
-//! The fuzzers' seeds, which are exchanges captured between real programs, through the fuzzers' bodies:
-//! what they hold against mutations of them holds for them as they are, however they are cut.
+//! The fuzzers' seeds, which are exchanges captured between real programs, pass the fuzzers' bodies unmutated,
+//! however they are cut.
 
 #[path = "../fuzz/bodies.rs"]
 mod bodies;
@@ -18,7 +18,7 @@ fn each(kind: &str, mut play: impl FnMut(&[u8])) {
 }
 
 #[test]
-fn what_clients_said() {
+fn captured_clients() {
     let live = bodies::Live::new();
     each("server", |bytes| {
         for choice in 0..=u8::MAX {
@@ -26,11 +26,11 @@ fn what_clients_said() {
         }
         live.play(bytes);
     });
-    live.sings();
+    live.still_serves();
 }
 
 #[test]
-fn what_servers_said() {
+fn captured_servers() {
     each("client", |bytes| {
         for choice in 0..=u8::MAX {
             bodies::client(&[&[choice], bytes].concat());

@@ -1,5 +1,5 @@
-//! The server under good clients and bad ones. After each misdeed the question is the same: does a
-//! good client still get its bytes?
+//! The server under good clients and bad ones. After each fault of a client, a good client must still get its
+//! bytes.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn any_deed() -> impl Strategy<Value = Deed> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// The RAM disk over the wire is a vector of bytes. What was trimmed reads as it was or as zero.
+    /// The RAM disk over the wire equals a vector of bytes. A trimmed range reads as it was or as zero.
     #[test]
     fn a_ram_disk_is_a_vector(deeds in prop::collection::vec(any_deed(), 1..40), chunks in any::<bool>()) {
         let disk = Ram::new(SIZE).unwrap();
@@ -156,9 +156,9 @@ fn a_ram_disk_answers_many_at_once() {
     }
 }
 
-/// One thread answers for all: a client that reads nothing must not hold it up.
+/// One thread answers for all: a client that reads nothing must not block it.
 #[test]
-fn a_slow_client_holds_up_nobody() {
+fn a_slow_client_blocks_no_other() {
     let export = Delayed::new(Manner::Each);
     let limits = Limits { in_flight_bytes: 4 << 20, requests: 64, ..Limits::default() };
     let lab = Lab::with(export.clone(), ServerConfig { limits, ..ServerConfig::default() });
@@ -166,20 +166,20 @@ fn a_slow_client_holds_up_nobody() {
     for cookie in 0..200 {
         slow.request(Kind::Read as u16, cookie, 1 << 20, 1 << 20);
     }
-    // It is read as far as the limits go, and no further.
+    // It is read as far as the limits allow, and no further.
     lab.eventually("five requests", |_| export.submitted.load(Ordering::SeqCst) >= 4);
     pipelined(&lab, true, 20, 100);
     let submitted = export.submitted.load(Ordering::SeqCst) - 100;
     assert!(submitted <= 10, "{submitted} requests of 1 MiB at a limit of 4 MiB");
     // When it reads at last, it gets everything.
-    let mut heard = std::collections::BTreeSet::new();
+    let mut cookies = std::collections::BTreeSet::new();
     for _ in 0..200 {
         let (code, cookie) = slow.reply();
         assert_eq!(code, 0);
-        assert!(slow.hear(1 << 20) == pattern_at(1 << 20, 1 << 20));
-        heard.insert(cookie);
+        assert!(slow.receive(1 << 20) == pattern_at(1 << 20, 1 << 20));
+        cookies.insert(cookie);
     }
-    assert_eq!(heard.len(), 200);
+    assert_eq!(cookies.len(), 200);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn requests_in_flight_are_limited() {
     lab.eventually("the limit", |_| export.submitted.load(Ordering::SeqCst) == 10);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(export.submitted.load(Ordering::SeqCst), 10);
-    export.let_go();
+    export.release();
     let mut cookies: Vec<u64> = (0..30).map(|_| client.reply().1).collect();
     cookies.sort_unstable();
     assert_eq!(cookies, (0..30).collect::<Vec<_>>());
@@ -223,14 +223,14 @@ fn a_write_that_its_client_abandons_is_not_applied() {
     for (len, sent) in [(4096, 4095), (4096, 0), (16_000, 1)] {
         let mut client = lab.raw().agreed();
         client.request(Kind::Write as u16, 1, 0, len);
-        client.say(&vec![7; sent]);
+        client.send(&vec![7; sent]);
         drop(client);
     }
     // One so large that it is received straight to its place may be applied in part; it must not
     // harm anything else.
     let mut client = lab.raw().agreed();
     client.request(Kind::Write as u16, 1, 65_536, 200_000);
-    client.say(&vec![7; 100_000]);
+    client.send(&vec![7; 100_000]);
     drop(client);
     lab.eventually("all gone", |s| s.counters().connections == 0);
     let mut client = lab.client();
@@ -239,7 +239,7 @@ fn a_write_that_its_client_abandons_is_not_applied() {
     assert!(bytes[..65_536].iter().all(|b| *b == 0));
     assert!(bytes[65_536..].iter().all(|b| *b == 0 || *b == 7));
     assert!(bytes[65_536 + 100_000..].iter().all(|b| *b == 0));
-    // What is in place is allocated, so that no later write can bring it back from a hole.
+    // The applied part is allocated, so that no later write can bring it back from a hole.
     let first = client.block_status(65_536, 65_536, CmdFlags::NONE).unwrap()[0];
     assert_eq!(first.state == 0, bytes[65_536..131_072].contains(&7));
 }
@@ -270,7 +270,7 @@ fn refused_requests_leave_the_connection_in_step() {
     ] {
         client.request(command, 77, offset, len);
         if command == write {
-            client.say(&vec![9; len as usize]);
+            client.send(&vec![9; len as usize]);
         }
         assert_eq!(client.reply(), (code, 77), "command {command} at {offset} for {len}");
     }
@@ -283,26 +283,26 @@ fn refused_requests_leave_the_connection_in_step() {
 }
 
 #[test]
-fn what_cannot_be_kept_in_step_ends_the_connection() {
+fn a_stream_out_of_step_ends_the_connection() {
     let lab = Lab::new(Ram::new(1 << 20).unwrap());
     let mut magic = lab.raw().agreed();
-    magic.say(&[0; 28]);
+    magic.send(&[0; 28]);
     assert!(magic.is_closed());
     let mut monster = lab.raw().agreed();
     monster.request(1, 0, 0, 0xffff_fff0);
     assert!(monster.is_closed());
     let mut flags = lab.raw();
-    flags.say(&[0xff; 4]);
+    flags.send(&[0xff; 4]);
     assert!(flags.is_closed());
     let mut option = lab.raw();
-    option.say(&[0, 0, 0, 3]);
-    option.say(b"GET / HTTP/1.1\r\n\r\n");
+    option.send(&[0, 0, 0, 3]);
+    option.send(b"GET / HTTP/1.1\r\n\r\n");
     assert!(option.is_closed());
     lab.serves();
     lab.eventually("four violations", |s| s.counters().violations == 4);
-    // A connection that ends in the midst of anything is no violation.
+    // A connection that ends in the middle of a request is no violation.
     for bytes in [&[0, 0][..], &[0, 0, 0, 3], b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x09abc"] {
-        lab.raw().say(bytes);
+        lab.raw().send(bytes);
     }
     lab.eventually("all gone", |s| s.counters().connections == 0);
     assert_eq!(lab.server().counters().violations, 4);
@@ -310,18 +310,18 @@ fn what_cannot_be_kept_in_step_ends_the_connection() {
 }
 
 #[test]
-fn half_open_connections_shut_nobody_out() {
+fn half_open_connections_lock_no_client_out() {
     let limits = Limits { connections: 100, ..Limits::default() };
     let config = || ServerConfig { limits, ..ServerConfig::default() };
     let lab = Lab::with(Ram::new(1 << 20).unwrap(), config());
-    // As many as are allowed; the oldest makes room.
+    // As many as are allowed; the server ends the oldest.
     let half_open: Vec<_> = (0..100).map(|_| lab.raw()).collect();
     lab.eventually("all there", |s| s.counters().connections == 100);
     for _ in 0..5 {
         lab.serves();
     }
     drop(half_open);
-    // Connections that have an export are never turned out for another.
+    // The server never ends a connection that has an export to admit another.
     let lab = Lab::with(Ram::new(1 << 20).unwrap(), config());
     let mut good: Vec<_> = (0..100).map(|_| lab.client()).collect();
     assert!(client::Blocking::connect(&lab.uri()).is_err());
@@ -338,20 +338,20 @@ fn negotiation_has_a_deadline() {
         Lab::with(Ram::new(1 << 20).unwrap(), ServerConfig { limits, ..ServerConfig::default() });
     let mut silent = lab.raw();
     assert!(silent.is_closed());
-    // One that is never silent, and never comes to the point, is no better.
+    // A client that keeps sending and never finishes is treated the same.
     let mut chatty = lab.raw();
-    let mut talk = chatty.0.try_clone().unwrap();
+    let mut writer = chatty.0.try_clone().unwrap();
     let talker = std::thread::spawn(move || {
-        // The server may hang up before the first word.
-        let _ = io::Write::write_all(&mut talk, &[0, 0, 0, 3]);
+        // The server may close the connection before the first byte.
+        let _ = io::Write::write_all(&mut writer, &[0, 0, 0, 3]);
         let list = [&b"IHAVEOPT"[..], &[0, 0, 0, 3, 0, 0, 0, 0]].concat();
-        while io::Write::write_all(&mut talk, &list).is_ok() {
+        while io::Write::write_all(&mut writer, &list).is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
     assert!(chatty.is_closed());
     talker.join().unwrap();
-    // Once agreed, there is none. (A machine that stands still for as long is turned out too.)
+    // Once agreed, there is none. (A client on a machine that stands still for as long is ended too.)
     let agreed = |_| client::Blocking::connect(&lab.uri()).ok();
     let mut client = (0..20).find_map(agreed).expect("one of twenty agrees in time");
     std::thread::sleep(Duration::from_millis(200));
@@ -359,7 +359,7 @@ fn negotiation_has_a_deadline() {
 }
 
 #[test]
-fn a_thousand_connections_are_no_trouble() {
+fn a_thousand_connections_are_served() {
     let lab = Lab::new(Ram::new(1 << 20).unwrap());
     let config = Config { depth: 4, ..Config::default() };
     // Both ends of a thousand connections are in this process.
@@ -416,7 +416,7 @@ impl Session for Bad {
 }
 
 #[test]
-fn a_bad_export_harms_nobody_but_its_clients() {
+fn a_bad_export_affects_only_its_clients() {
     let lab = Lab::new(Ram::new(1 << 20).unwrap());
     let connect = |name: &'static str| {
         lab.server().exports().insert(name, Arc::new(Bad(name)));
@@ -451,14 +451,14 @@ fn exports_are_opened_when_they_are_chosen() {
     let lab = Lab::new(export.clone());
     assert_eq!(client::list(&lab.uri(), &Config::default()).unwrap().len(), 1);
     let mut raw = lab.raw();
-    raw.say(&[&[0, 0, 0, 3][..], b"IHAVEOPT\0\0\0\x06\0\0\0\x06\0\0\0\0\0\0"].concat());
-    raw.hear(18 + 20 + 12 + 20);
+    raw.send(&[&[0, 0, 0, 3][..], b"IHAVEOPT\0\0\0\x06\0\0\0\x06\0\0\0\0\0\0"].concat());
+    raw.receive(18 + 20 + 12 + 20);
     assert_eq!(export.opened.load(Ordering::SeqCst), 0);
     lab.serves();
     assert_eq!(export.opened.load(Ordering::SeqCst), 1);
 }
 
-/// CVE-2024-7409: a server that stops while clients hold on to it, in every phase.
+/// CVE-2024-7409: a server that stops while clients keep their connections, in every phase.
 #[test]
 fn stopping_with_live_clients() {
     let export = Delayed::new(Manner::Held);
@@ -472,13 +472,13 @@ fn stopping_with_live_clients() {
     waits.request(Kind::Flush as u16, 5, 0, 0);
     let mut half = lab.raw().agreed();
     half.request(Kind::Write as u16, 0, 0, 100_000);
-    half.say(&[1; 1000]);
+    half.send(&[1; 1000]);
     // One that takes no replies, of which there are more than a socket holds.
     let uri = client::Uri { export: "ram".into(), ..lab.uri() };
     let mut deaf = Connection::connect(&uri, &Config::default()).unwrap();
     let mut memory = vec![0u8; 1 << 20];
     for slot in 0..64 {
-        // SAFETY: these reads share a buffer that nobody looks at, and that outlives the connection.
+        // SAFETY: these reads share a buffer that nothing reads, and that outlives the connection.
         unsafe {
             let to = memory.as_mut_ptr();
             deaf.queue(slot, Kind::Read, CmdFlags::DF, 0, 1 << 20, to);
@@ -489,9 +489,9 @@ fn stopping_with_live_clients() {
     lab.eventually("a request waits", |_| export.submitted.load(Ordering::SeqCst) == 1);
     let server = lab.server.take().unwrap();
     let stopper = std::thread::spawn(move || server.stop());
-    // What was asked before is answered still.
+    // Earlier requests are still answered.
     std::thread::sleep(Duration::from_millis(50));
-    export.let_go();
+    export.release();
     assert_eq!(waits.reply(), (0, 5));
     stopper.join().unwrap();
     for mut raw in [silent, idle, waits, half] {
@@ -499,7 +499,7 @@ fn stopping_with_live_clients() {
     }
     assert!(UnixStream::connect(&lab.socket).is_err());
     drop(deaf);
-    // Answers that come after the end go nowhere.
+    // Answers that come after the end are discarded.
     let export = Delayed::new(Manner::Held);
     let limits = Limits { farewell: Duration::from_millis(1), ..Limits::default() };
     let mut lab = Lab::with(export.clone(), ServerConfig { limits, ..ServerConfig::default() });
@@ -508,7 +508,7 @@ fn stopping_with_live_clients() {
     lab.eventually("a request waits", |_| export.submitted.load(Ordering::SeqCst) == 1);
     lab.stop();
     assert!(client.is_closed());
-    export.forget();
+    export.drop_deferred();
 }
 
 #[test]
@@ -518,10 +518,10 @@ fn a_client_that_says_goodbye_gets_its_answers() {
     let mut client = lab.raw().agreed();
     client.request(Kind::Flush as u16, 1, 0, 0);
     client.request(Kind::Write as u16, 2, 0, 5);
-    client.say(b"bytes");
+    client.send(b"bytes");
     client.request(Kind::Disc as u16, 3, 0, 0);
     lab.eventually("both wait", |_| export.submitted.load(Ordering::SeqCst) == 2);
-    export.let_go();
+    export.release();
     let mut replies = [client.reply(), client.reply()];
     replies.sort_unstable();
     assert_eq!(replies, [(0, 1), (0, 2)]);
@@ -529,7 +529,8 @@ fn a_client_that_says_goodbye_gets_its_answers() {
     assert_eq!(*export.written.lock().unwrap(), b"bytes");
 }
 
-/// The last answer may be under way, by another thread, when the connection's own finds nothing left to wait for.
+/// The last answer may be being sent, by another thread, when the connection's own finds nothing left to wait
+/// for.
 #[test]
 fn a_client_that_says_goodbye_gets_what_is_being_sent() {
     const LEN: usize = 200 << 10;
@@ -539,7 +540,7 @@ fn a_client_that_says_goodbye_gets_what_is_being_sent() {
         client.request(Kind::Read as u16, round, 1 << 20, LEN as u32);
         client.request(Kind::Disc as u16, 0, 0, 0);
         assert_eq!(client.reply(), (0, round));
-        assert!(client.hear(LEN) == pattern_at(1 << 20, LEN));
+        assert!(client.receive(LEN) == pattern_at(1 << 20, LEN));
         assert!(client.is_closed());
     }
 }
@@ -570,38 +571,38 @@ fn a_signal_does_not_end_a_write() {
     let mut client = lab.raw().agreed();
     client.request(Kind::Write as u16, 1, 0, bytes.len() as u32);
     for piece in bytes.chunks(64 << 10) {
-        client.say(piece);
+        client.send(piece);
         std::thread::sleep(Duration::from_millis(5));
         interrupt();
     }
     assert_eq!(client.reply(), (0, 1));
     client.request(Kind::Read as u16, 2, 0, bytes.len() as u32);
     assert_eq!(client.reply(), (0, 2));
-    assert!(client.hear(bytes.len()) == bytes);
+    assert!(client.receive(bytes.len()) == bytes);
 }
 
 #[test]
-fn socket_files_are_looked_after() {
+fn socket_files_are_removed_only_when_stale_or_ours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let start = || {
         let endpoint = Endpoint::Unix(path.clone());
         Server::start(Arc::new(Exports::default()), &[endpoint], ServerConfig::default())
     };
-    // One that is left over is removed.
+    // A socket file that is left over is removed.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let server = start().unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
-    // One that answers is not, nor is a file that is none.
+    // One that answers is not, nor is a file that is no socket.
     assert!(start().err().unwrap().to_string().contains("a server listens"));
     server.stop();
     assert!(!path.exists());
     std::fs::write(&path, b"precious").unwrap();
     assert!(start().err().unwrap().to_string().contains("no socket"));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-    // One that took our name meanwhile is not ours to remove.
+    // A socket that took our path meanwhile is not removed.
     std::fs::remove_file(&path).unwrap();
     let server = start().unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -612,7 +613,7 @@ fn socket_files_are_looked_after() {
 }
 
 #[test]
-fn tcp_is_for_this_machine_unless_insisted_upon() {
+fn plain_tcp_listens_on_loopback_unless_allowed() {
     let start = |address: &str, insist_on_plain| {
         let exports = Arc::new(Exports::default());
         exports.insert("", Arc::new(Ram::new(1 << 20).unwrap()));
@@ -633,7 +634,7 @@ fn tcp_is_for_this_machine_unless_insisted_upon() {
 }
 
 #[test]
-fn it_is_counted() {
+fn requests_and_connections_are_counted() {
     let lab = Lab::new(Ram::new(1 << 20).unwrap());
     let mut client = lab.client();
     client.write(0, &[1; 1000], CmdFlags::NONE).unwrap();
@@ -648,77 +649,82 @@ fn it_is_counted() {
     assert_eq!(c.requests, [1, 1, 1, 1, 0, 0, 0, 0]);
 }
 
-/// An export whose connections' threads look for the next request: they answer when so many are there, and are
-/// told how long the client took.
+/// An export whose connections' threads poll for the next request: they answer when this many are there, and
+/// record how long the client took.
 #[derive(Clone, Default)]
-struct Looking {
+struct Polling {
     together: Arc<AtomicUsize>,
-    told: Arc<Mutex<Vec<Duration>>>,
-    /// How often a thread that slept was woken, and rested.
+    reported: Arc<Mutex<Vec<Duration>>>,
+    /// How often a thread that slept was woken, and how often it was about to block.
     woken: Arc<AtomicUsize>,
     rested: Arc<AtomicUsize>,
 }
 
 struct Looks {
-    of: Looking,
+    of: Polling,
     queue: Vec<DeferredReply>,
-    /// It has looked since the last request came.
-    looked: bool,
+    /// It has polled since the last request came.
+    has_polled: bool,
     answering: bool,
 }
 
-impl Export for Looking {
+impl Export for Polling {
     fn info(&self) -> Info {
         Info { block_status: false, ..Info::new(1 << 20) }
     }
 
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
-        Ok(Box::new(Looks { of: self.clone(), queue: Vec::new(), looked: false, answering: false }))
+        Ok(Box::new(Looks {
+            of: self.clone(),
+            queue: Vec::new(),
+            has_polled: false,
+            answering: false,
+        }))
     }
 }
 
 impl Session for Looks {
     fn submit(&mut self, io: Io<'_>) {
         self.queue.push(io.later());
-        self.looked = false;
+        self.has_polled = false;
     }
 
-    fn look(&mut self, _: bool) -> bool {
+    fn poll(&mut self, _: bool) -> bool {
         let together = self.of.together.load(Ordering::SeqCst);
-        let looked = std::mem::replace(&mut self.looked, true) || together == 0;
-        self.answering |= looked && self.queue.len() >= together.max(1);
-        // One at a look.
+        let has_polled = std::mem::replace(&mut self.has_polled, true) || together == 0;
+        self.answering |= has_polled && self.queue.len() >= together.max(1);
+        // One answer at a poll.
         if self.answering
             && let Some(later) = self.queue.pop()
         {
             later.answer(&Answer::Data(&[7; 4096]));
         }
         self.answering &= !self.queue.is_empty();
-        // It sleeps when nobody is told to come.
+        // It sleeps when no client is announced.
         together > 0
     }
 
     fn taken(&mut self, after: Duration) {
-        self.of.told.lock().unwrap().push(after);
+        self.of.reported.lock().unwrap().push(after);
     }
 
     fn woken(&mut self) {
         self.of.woken.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn rest(&mut self) {
+    fn may_block(&mut self) {
         self.of.rested.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[test]
-fn a_thread_that_looks_sees_when_its_answers_are_taken() {
+fn a_polling_thread_sees_when_its_answers_are_taken() {
     const READ: u16 = Kind::Read as u16;
     const LATE: Duration = Duration::from_millis(20);
-    let export = Looking::default();
+    let export = Polling::default();
     export.together.store(1, Ordering::SeqCst);
     let lab = Lab::new(export.clone());
-    let told = || export.told.lock().unwrap().clone();
+    let reported = || export.reported.lock().unwrap().clone();
     let mut client = lab.raw().agreed();
     let lie_there = |client: &Raw, answers: usize| {
         let mut there = vec![0; answers * (16 + 4096)];
@@ -728,13 +734,13 @@ fn a_thread_that_looks_sees_when_its_answers_are_taken() {
     let late = |client: &mut Raw, answers: usize| {
         lie_there(client, answers);
         std::thread::sleep(LATE);
-        client.hear(answers * (16 + 4096));
+        client.receive(answers * (16 + 4096));
     };
     client.request(READ, 1, 8192, 4096);
     late(&mut client, 1);
-    lab.eventually("told", |_| told().len() == 1);
-    assert!(told()[0] >= LATE, "{:?}", told());
-    // Of two that lie there nothing can be said.
+    lab.eventually("reported", |_| reported().len() == 1);
+    assert!(reported()[0] >= LATE, "{:?}", reported());
+    // Of two answers in the socket nothing can be concluded.
     export.together.store(2, Ordering::SeqCst);
     client.request(READ, 2, 8192, 4096);
     client.request(READ, 3, 8192, 4096);
@@ -748,18 +754,18 @@ fn a_thread_that_looks_sees_when_its_answers_are_taken() {
     }
     late(&mut client, 3);
     std::thread::sleep(LATE);
-    assert_eq!(told().len(), 1);
+    assert_eq!(reported().len(), 1);
     client.request(READ, 4, 8192, 4096);
     late(&mut client, 1);
-    lab.eventually("told", |_| told().len() == 2);
-    assert!(told()[1] >= LATE, "{:?}", told());
-    // A thread that has fallen asleep is woken by the next request, and has said that it may be held up.
+    lab.eventually("reported", |_| reported().len() == 2);
+    assert!(reported()[1] >= LATE, "{:?}", reported());
+    // A thread that has fallen asleep is woken by the next request, and has announced that it may block.
     let before = export.woken.load(Ordering::SeqCst);
     let rested = export.rested.load(Ordering::SeqCst);
     export.together.store(0, Ordering::SeqCst);
     lab.eventually("asleep", |_| export.rested.load(Ordering::SeqCst) > rested);
     std::thread::sleep(LATE);
     client.request(READ, 5, 8192, 4096);
-    client.hear(16 + 4096);
+    client.receive(16 + 4096);
     assert!(export.woken.load(Ordering::SeqCst) > before);
 }

@@ -1,4 +1,4 @@
-//! TLS: required or absent, and certificates held against each other on both sides.
+//! TLS: required or absent, and certificates checked on both sides.
 
 mod common;
 #[path = "common/pki.rs"]
@@ -102,7 +102,7 @@ fn wrong_certificates_are_refused_on_both_sides() {
     attempt(&secure.uri("good")).unwrap();
     for client in ["no certificate", "signed by another", "trusts another"] {
         let said = attempt(&secure.uri(client)).unwrap_err();
-        // By the server's alert, by its end, or by the client's own doubt.
+        // By the server's alert, by its end, or by the client's own check.
         let reasons = ["alert", "closed", "certificate"];
         assert!(reasons.iter().any(|r| said.contains(r)), "{client}: {said}");
     }
@@ -116,31 +116,31 @@ fn wrong_certificates_are_refused_on_both_sides() {
 }
 
 #[test]
-fn nothing_is_to_be_had_in_the_clear() {
+fn nothing_is_served_in_the_clear() {
     let secure = Secure::new(Ram::new(1 << 20).unwrap());
     let plain = Uri { tls: false, ..secure.uri("good") };
     let said = Blocking::connect(&plain).unwrap_err().to_string();
     assert!(said.contains("requires TLS"), "{said}");
     assert!(client::list(&plain, &Config::default()).is_err());
-    // And a client that wants TLS does not do without.
+    // And a client that requires TLS does not continue without.
     let lab = Lab::new(Ram::new(1 << 20).unwrap());
     let wants = Uri { address: lab.uri().address, ..secure.uri("good") };
     let said = Blocking::connect(&wants).unwrap_err().to_string();
     assert!(said.contains("no TLS"), "{said}");
 }
 
-/// CVE-2021-3716: options sent in the clear right behind STARTTLS, to be found inside.
+/// CVE-2021-3716: options sent in the clear directly behind STARTTLS, to be read as protected.
 #[test]
-fn what_is_smuggled_in_behind_starttls_ends_the_connection() {
+fn options_behind_starttls_end_the_connection() {
     let secure = Secure::new(Ram::new(1 << 20).unwrap());
     let mut raw = secure.lab.raw();
     let start = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 5, 0, 0, 0, 0]].concat();
     let smuggled = [b"IHAVEOPT", &[0, 0, 0, 8, 0, 0, 0, 0][..]].concat();
-    raw.say(&[start.clone(), smuggled].concat());
+    raw.send(&[start.clone(), smuggled].concat());
     assert!(raw.is_closed());
-    // Half a handshake, then nothing, then gone.
+    // Half a handshake, then a disconnect.
     let mut raw = secure.lab.raw();
-    raw.say(&[start, vec![0x16, 3, 1, 2, 0, 1]].concat());
+    raw.send(&[start, vec![0x16, 3, 1, 2, 0, 1]].concat());
     drop(raw);
     Blocking::connect(&secure.uri("good")).unwrap();
 }

@@ -1,5 +1,5 @@
-//! Requests and replies: what is admitted, held against an oracle; our replies against our client's
-//! parser; and what hostile servers send.
+//! Requests and replies: admission checked against an oracle; our replies against our client's parser; and
+//! hostile servers.
 
 use iodyno_nbd::wire::{
     Admission, CallEvent, Calls, CmdFlags, Command, Errno, Extent, Info, Kind, PAYLOAD_MAX,
@@ -36,7 +36,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     )
 }
 
-/// The document's rules, written once more, the long way round.
+/// The document's rules, written independently and at length.
 fn oracle(info: &Info, structured: bool, meta: bool, r: &Request) -> Admission {
     let Some(kind) = Kind::ALL.into_iter().find(|k| *k as u16 == r.command) else {
         return Admission::Refuse(Errno::Inval);
@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn what_is_admitted_is_what_the_document_says(
+    fn admission_follows_the_document(
         info in any_info(), structured in any::<bool>(), meta in any::<bool>(), r in any_request(),
     ) {
         let rules = Rules::new(&info, structured, meta);
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// One of the things that a server does with a read.
+/// One of a server's actions on a read.
 #[derive(Clone, Debug)]
 enum Deed {
     Read { at: u64, len: u32, df: bool, hole: bool },
@@ -172,7 +172,7 @@ fn any_deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// How a request ended, its bytes, its extents.
+/// The end of a request: result, bytes, extents.
 type Outcome = (Result<(), Errno>, Vec<u8>, Vec<Extent>);
 
 fn byte_at(offset: u64) -> u8 {
@@ -182,7 +182,7 @@ fn byte_at(offset: u64) -> u8 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// What our server writes, our client reads: in any order of replies, however cut.
+    /// Our client parses what our server writes: in any order of replies, however cut.
     #[test]
     fn replies_come_back_as_they_went(
         deeds in prop::collection::vec(any_deed(), 1..12),
@@ -289,23 +289,23 @@ proptest! {
             prop_assert!(ended[i]);
             prop_assert_eq!(got[i].0, *result);
             prop_assert_eq!(&got[i].1, data);
-            let told: Vec<u32> = got[i].2.iter()
+            let states_got: Vec<u32> = got[i].2.iter()
                 .flat_map(|e| std::iter::repeat_n(e.state, e.len_bytes as usize)).collect();
             if result.is_ok() && let Deed::Status(len, one, _) = &deeds[i] {
-                prop_assert!(!told.is_empty());
-                prop_assert!(!one || told.len() <= *len as usize);
-                for (a, b) in told.iter().zip(states) {
+                prop_assert!(!states_got.is_empty());
+                prop_assert!(!one || states_got.len() <= *len as usize);
+                for (a, b) in states_got.iter().zip(states) {
                     prop_assert_eq!(*a, b.state);
                 }
                 if !one {
-                    prop_assert!(told.len() >= states.len().min(*len as usize));
+                    prop_assert!(states_got.len() >= states.len().min(*len as usize));
                 }
                 prop_assert!(got[i].2.windows(2).all(|w| w[0].state != w[1].state));
             }
         }
     }
 
-    /// No bytes make the client's parser panic, and what it says is within what was asked.
+    /// No bytes make the client's parser panic, and its events lie within the requests.
     #[test]
     fn arbitrary_replies_are_survived(
         noise in prop::collection::vec(any::<u8>(), 0..300),
@@ -383,8 +383,8 @@ fn block_status_of_the_longest_range() {
     }
 }
 
-/// A stream of replies that a hostile server may send to one read of 40 bytes at 4096 (slot 0), a write
-/// (slot 1) and a block status (slot 2).
+/// The fault that the client finds in a stream of replies that a hostile server may send to one read of 40
+/// bytes at 4096 (slot 0), a write (slot 1) and a block status (slot 2).
 fn fault(parts: &[&[u8]]) -> String {
     let mut calls = Calls::new(3, true, Some(1));
     calls.start(0, Kind::Read, CmdFlags::DF, 4096, 40);
@@ -425,10 +425,10 @@ fn simple(slot: u64, code: u32) -> Vec<u8> {
 }
 
 #[test]
-fn hostile_servers_are_found_out() {
+fn faults_of_hostile_servers_are_found() {
     let status =
         |parts: &[u32]| -> Vec<u8> { parts.iter().flat_map(|n| n.to_be_bytes()).collect() };
-    // A good answer to all three, to know that the faults below are what is found.
+    // A good answer to all three, to know that the faults below are the ones found.
     let good = [
         chunk(false, 1, 0, &data(4096, 40)),
         chunk(true, 0, 0, &[]),
@@ -443,9 +443,9 @@ fn hostile_servers_are_found_out() {
     assert_eq!(fault(&[&chunk(true, 0x8077, 0, &message(b"", 0))]), "");
     for (what, bytes) in [
         ("magic", vec![1, 2, 3, 4]),
-        ("not asked", simple(3, 0)),
-        ("not asked", simple(7 << 32, 0)),
-        ("not asked", [simple(1, 0), simple(1, 0)].concat()),
+        ("not in flight", simple(3, 0)),
+        ("not in flight", simple(7 << 32, 0)),
+        ("not in flight", [simple(1, 0), simple(1, 0)].concat()),
         ("simple reply to a read", simple(0, 0)),
         ("all of its bytes", chunk(true, 0, 0, &[])),
         ("all of its bytes", chunk(true, 1, 0, &data(4096, 39))),
@@ -454,7 +454,7 @@ fn hostile_servers_are_found_out() {
         ("outside", chunk(true, 1, 0, &data(4097, 40))),
         ("outside", chunk(true, 1, 0, &data(u64::MAX, 40))),
         (
-            "one was asked",
+            "one was requested",
             [chunk(false, 1, 0, &data(4096, 8)), chunk(true, 1, 0, &data(4104, 32))].concat(),
         ),
         ("12 bytes", chunk(true, 2, 0, &[0; 8])),
@@ -468,9 +468,9 @@ fn hostile_servers_are_found_out() {
         ("empty chunk", chunk(true, 0, 1, &[1])),
         ("impossible length", chunk(true, 5, 2, &status(&[1]))),
         ("impossible length", chunk(true, 5, 2, &status(&[1, 512]))),
-        ("not asked for", chunk(true, 5, 2, &status(&[2, 512, 0]))),
+        ("not requested", chunk(true, 5, 2, &status(&[2, 512, 0]))),
         (
-            "not asked for",
+            "not requested",
             [chunk(false, 5, 2, &status(&[1, 512, 0])), chunk(true, 5, 2, &status(&[1, 512, 0]))]
                 .concat(),
         ),
@@ -482,7 +482,7 @@ fn hostile_servers_are_found_out() {
         ("impossible length", chunk(true, 0x8001, 0, &message(b"short", 6))),
         ("impossible length", chunk(true, 0x8002, 0, &message(b"12345678", 1))),
         ("impossible length", chunk(true, 0x8001, 0, &vec![1; 5000])),
-        ("that is none", chunk(true, 0x8001, 0, &[0; 6])),
+        ("without an error", chunk(true, 0x8001, 0, &[0; 6])),
         ("error outside", chunk(true, 0x8002, 0, &message(&[0; 8], 0))),
     ] {
         let said = fault(&[&bytes]);
@@ -490,9 +490,9 @@ fn hostile_servers_are_found_out() {
     }
 }
 
-/// CVE-2022-0485's lesson, and the reason why chunks are accounted for byte by byte.
+/// The lesson of CVE-2022-0485, and the reason why chunks are accounted for byte by byte.
 #[test]
-fn bytes_told_twice_do_not_make_up_for_bytes_not_told() {
+fn bytes_sent_twice_do_not_replace_missing_ones() {
     let play = |parts: &[(u64, usize)]| {
         let mut calls = Calls::new(1, true, None);
         calls.start(0, Kind::Read, CmdFlags::NONE, 0, 40);

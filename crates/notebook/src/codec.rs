@@ -1,10 +1,9 @@
-//! Cells and intervals to rows and back.
+//! Conversion of cells and intervals to rows and back.
 //!
-//! A cell's row holds it as JSON without its series and its lateness histogram. The series is one
-//! row for each interval and kind of operation; an interval in which nothing happened has no row,
-//! and `cells.intervals` says how many there are in all.
+//! A cell's row holds it as JSON without its series and its lateness histogram. The series is one row for each
+//! interval and kind of operation; an empty interval has no row, and `cells.intervals` holds their number.
 
-use crate::fault::{Damage, Fault, Room};
+use crate::fault::{Damage, Fault, MemoryLeft};
 use crate::untrusted::QUOTE_CHARS;
 use crate::value_ranges;
 use iodyno_measure::{Cell, ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, Level};
@@ -18,10 +17,10 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// Reads a column of JSON text; what it takes of memory is taken of `room`.
-pub(crate) fn parse(text: &str, what: &str, room: &Room) -> Result<Value, Fault> {
+/// Parses a column of JSON text; the memory that it takes is taken from `memory_left`.
+pub(crate) fn parse(text: &str, what: &str, memory_left: &MemoryLeft) -> Result<Value, Fault> {
     let not = |e| format!("{what} is not JSON: {e}");
-    room.take(value_ranges::Look::at(text).map_err(not)?.value_bytes)?;
+    memory_left.take(value_ranges::JsonScan::at(text).map_err(not)?.value_bytes)?;
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
@@ -31,8 +30,8 @@ pub(crate) fn level_of(name: &str) -> Option<Level> {
     all.into_iter().find(|&l| l.name() == name)
 }
 
-/// Puts a cell in place of any that has its position, and gives its row number. A cell that is not
-/// finished comes without intervals.
+/// Replaces the cell at its position, if any, and gives its row number. A cell that is not finished comes
+/// without intervals.
 pub(crate) fn put_cell(
     tx: &Transaction,
     run: i64,
@@ -73,7 +72,7 @@ pub(crate) fn put_cell(
     Ok(tx.last_insert_rowid())
 }
 
-/// Adds what completed in one interval to what is already there of it.
+/// Adds the completions of one interval to those already stored of it.
 pub(crate) fn add_interval(
     tx: &Transaction,
     cell: i64,
@@ -159,8 +158,7 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
 }
 
-/// Which interval and kind of operation a row is about. Columns: position, kind, bytes, errors, service,
-/// response.
+/// The interval and the kind of operation of a row. Columns: position, kind, bytes, errors, service, response.
 fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     let position = match value_ranges::number(row, "intervals", "position", u32::MAX.into())? {
         Ok(position) => position as usize,
@@ -218,7 +216,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
     Ok(add())
 }
 
-/// Figures of an interval that nothing was added to, without room for more than is.
+/// Empty figures of an interval, without spare capacity.
 fn nothing() -> Box<ClassStats> {
     Box::new(ClassStats {
         bytes: 0,
@@ -228,25 +226,25 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
-/// What is kept of a cell interval by interval.
+/// The stored series of a cell.
 pub(crate) struct Series {
-    /// Neighbours made one, as many as asked for.
+    /// Intervals, merged with neighbours as requested.
     pub(crate) intervals: Vec<Interval>,
     /// Operations in each interval that was recorded.
     pub(crate) ops: Vec<u64>,
 }
 
-/// The series of a cell that has `count` intervals, `merge` neighbours made one. What the intervals take of
-/// memory is taken of `room`; the caller has room for [`Series::ops`].
+/// The series of a cell that has `count` intervals, `merge` neighbours made one. The intervals' memory is taken
+/// from `memory_left`; the caller has memory for [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
     count: usize,
     merge: usize,
-    room: &Room,
+    memory_left: &MemoryLeft,
 ) -> Result<Series, Fault> {
     let merged = count.div_ceil(merge);
-    room.take((merged * size_of::<Interval>()) as u64)?;
+    memory_left.take((merged * size_of::<Interval>()) as u64)?;
     let mut ops = vec![0_u64; count];
     let mut intervals: Vec<Interval> = Vec::new();
     intervals.resize_with(merged, Interval::default);
@@ -269,7 +267,7 @@ pub(crate) fn read_series(
         let (before, size_before) = (stats.ops(), size(stats));
         add_class(row, stats)??;
         let grown = size(stats) - size_before;
-        room.take((grown + if is_new { size_of::<ClassStats>() } else { 0 }) as u64)?;
+        memory_left.take((grown + if is_new { size_of::<ClassStats>() } else { 0 }) as u64)?;
         ops[position] = ops[position].saturating_add(stats.ops() - before);
     }
     Ok(Series { intervals, ops })

@@ -1,12 +1,12 @@
-//! What verified runs left on their targets, as maps that the next run checks against: one row a target.
-//! The notebook does not look into a map; it packs and unpacks it.
+//! Maps of the content that verified runs left on their targets, against which the next run checks: one row a
+//! target. The notebook does not interpret a map; it packs and unpacks it.
 //!
-//! A value of a row has a limit, and a map of a large target has not: one of more than [`PART_BYTES`] lies in the
-//! rows of a second table, each part packed by itself, and its row in the first table holds an empty blob. An
-//! iodyno that does not know the second table finds no map there, and what it writes to the first table stands
-//! in place of the parts.
+//! A value of a row has a limit, and a map of a large target has not: one of more than [`PART_BYTES`] lies in
+//! the rows of a second table, each part packed by itself, and its row in the first table holds an empty blob.
+//! An iodyno without the second table finds no map there, and a map that it writes to the first table takes
+//! precedence over the parts.
 //!
-//! Each table is made with the first map that needs it. A notebook without them holds none.
+//! Each table is created with the first map that needs it. A notebook without them holds none.
 
 use crate::{Error, Notebook, schema};
 use miniz_oxide::deflate::compress_to_vec_zlib;
@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 /// Compression: 1 of 9. Maps are large and made while a run ends, and most of their bytes are zero.
 const COMPRESSION: u8 = 1;
 
-/// Bytes of a map in one row, before they are packed. Bytes that can't be packed still fit a row.
+/// Bytes of a map in one row, before they are packed. Incompressible bytes still fit a row.
 const PART_BYTES: usize = 4 << 20;
 
 const TABLE: &str = "
@@ -34,19 +34,19 @@ CREATE TABLE IF NOT EXISTS written_parts (
 )";
 
 impl Notebook {
-    /// Keeps the map of a target in place of the one before.
+    /// Stores the map of a target in place of the one before.
     pub fn keep_written(&self, target: &str, map: &[u8]) -> Result<(), Error> {
         let failed = |e| schema::explain_writing(self.path(), "keeping what was written", e);
         keep(self.db(), target, map).map_err(failed)
     }
 
-    /// The map of a target; None where none is kept, and where it is damaged or has over `bytes_max` bytes.
+    /// The map of a target; None where none is stored, and where it is damaged or has over `bytes_max` bytes.
     pub fn written(&self, target: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let failed = |e| schema::explain(self.path(), "reading what was written", e);
         read(self.db(), target, bytes_max).map_err(failed)
     }
 
-    /// Forgets the map of a target: something else was written there.
+    /// Removes the map of a target: another program wrote there.
     pub fn forget_written(&self, target: &str) -> Result<(), Error> {
         let failed = |e| schema::explain(self.path(), "forgetting what was written", e);
         let forget = || -> rusqlite::Result<()> {
@@ -86,7 +86,7 @@ fn read(db: &Connection, target: &str, bytes_max: usize) -> rusqlite::Result<Opt
     if !has_table(&tx, "written")? {
         return Ok(None);
     }
-    // Longer than deflate makes of random bytes, it is no map of this length.
+    // A text longer than deflate makes of random bytes is no map of this length.
     let packed_max = |bytes: usize| (bytes + bytes / 512 + 1024) as i64;
     let packed: Option<Vec<u8>> = tx
         .query_row(
@@ -131,8 +131,8 @@ fn forget(tx: &Transaction, target: &str) -> rusqlite::Result<()> {
 }
 
 fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
-    let look = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-    db.query_row(look, [name], |r| r.get::<_, i64>(0)).map(|n| n > 0)
+    let query = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    db.query_row(query, [name], |r| r.get::<_, i64>(0)).map(|n| n > 0)
 }
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
         notebook.keep_written("a", &[7; 100]).unwrap();
         notebook.keep_written("b", &[8; 10]).unwrap();
         assert_eq!(notebook.written("a", 100).unwrap(), Some(vec![7; 100]));
-        assert_eq!(notebook.written("a", 99).unwrap(), None, "more than was asked for");
+        assert_eq!(notebook.written("a", 99).unwrap(), None, "more than the limit");
         notebook.keep_written("a", &[9; 10]).unwrap();
         let again = Notebook::open_existing(&path).unwrap();
         assert_eq!(again.written("a", 100).unwrap(), Some(vec![9; 10]));
@@ -177,19 +177,19 @@ mod tests {
         notebook.keep_written("a", &map).unwrap();
         let again = Notebook::open_existing(&path).unwrap();
         assert!(again.written("a", map.len()).unwrap().as_ref() == Some(&map));
-        assert_eq!(again.written("a", map.len() - 1).unwrap(), None, "more than was asked for");
+        assert_eq!(again.written("a", map.len() - 1).unwrap(), None, "more than the limit");
         let count = |sql: &str| again.db().query_row(sql, [], |r| r.get::<_, i64>(0)).unwrap();
         let packed = count("SELECT sum(length(part)) FROM written_parts");
         assert!(packed > 12 << 20, "{packed}");
 
-        // What an iodyno without the second table keeps or forgets stands in place of the parts.
+        // A map that an iodyno without the second table stores or removes takes precedence over the parts.
         let old = compress_to_vec_zlib(&[5; 100], COMPRESSION);
         notebook.db().execute("REPLACE INTO written VALUES ('a', ?1)", [old]).unwrap();
         assert_eq!(again.written("a", 100).unwrap(), Some(vec![5; 100]));
         notebook.db().execute("DELETE FROM written", []).unwrap();
         assert_eq!(again.written("a", map.len()).unwrap(), None);
 
-        // Bytes that can't be packed fit their rows; a shorter map leaves no part behind.
+        // Incompressible bytes fit their rows; a shorter map leaves no part behind.
         let noise = &mut map[..=PART_BYTES];
         for byte in noise.iter_mut() {
             *byte = rng::below(&mut random, 256) as u8;

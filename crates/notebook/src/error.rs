@@ -1,4 +1,4 @@
-//! What can go wrong with a notebook, each with the way to mend it.
+//! Errors of a notebook, each with the remedy.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub enum Error {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// Its type.
         what: &'static str,
     },
     /// It, or the folder that it would be in, can't be written.
@@ -83,7 +83,7 @@ pub enum Error {
          id, the beginning of its id, `last` or `last~1`, and for `compare` by its name", path.display()
     )]
     UnknownRun {
-        /// What was asked for.
+        /// The run's name as given.
         selector: String,
         /// The file.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum Error {
     /// Several runs begin like this.
     #[error("`{prefix}` is the beginning of several runs: {}; write one more character", candidates.join(", "))]
     AmbiguousRun {
-        /// What was asked for.
+        /// The run's name as given.
         prefix: String,
         /// Ids of the runs that begin like it, oldest first; at most ten.
         candidates: Vec<String>,
@@ -109,10 +109,10 @@ pub enum Error {
         path: PathBuf,
         /// The run's id.
         run: String,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
-    /// It says that it is a notebook, but something in it is not as this program makes notebooks.
+    /// It is marked as a notebook, but its content is not as this program writes notebooks.
     #[error(
         "`{}` is not as iodyno makes notebooks: {what}; it was not read: take it from a backup, or from the \
          iodyno that measured", path.display()
@@ -120,10 +120,10 @@ pub enum Error {
     Altered {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// What was to be written has a value that no row takes.
+    /// A value that is too large for a row.
     #[error(
         "the notebook `{}` takes no value of more than {most}, and {doing} needs a larger one: nothing of it was \
          written", path.display()
@@ -131,12 +131,12 @@ pub enum Error {
     TooBig {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The action.
         doing: &'static str,
         /// The most that a row takes, in words.
         most: String,
     },
-    /// A run takes more memory than a reader gives it.
+    /// A run takes more memory than a reader may use.
     #[error(
         "run {run} in the notebook `{}` was not read: it takes more memory than iodyno gives to a run (a run of \
          up to {cells} cells has enough)", path.display(), cells = crate::CELLS_PLANNED_MAX
@@ -152,9 +152,9 @@ pub enum Error {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The action.
         doing: &'static str,
-        /// What SQLite says.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
 }

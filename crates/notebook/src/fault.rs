@@ -1,5 +1,5 @@
-//! Why a run could not be read, before it is known of which file and run that is said; and the memory that
-//! reading may take.
+//! Why a run could not be read, before the file and run of the error are known; and the limit on memory for
+//! reading.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,10 +11,10 @@ pub(crate) type Damage = String;
 pub(crate) enum Fault {
     /// SQLite's reason.
     Sqlite(rusqlite::Error),
-    /// What is wrong with the content.
+    /// The damage.
     Damage(Damage),
-    /// It takes more memory than there is room for.
-    NoRoom,
+    /// It takes more memory than is left.
+    OutOfMemory,
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -29,21 +29,21 @@ impl From<Damage> for Fault {
     }
 }
 
-/// Memory that what is read may take, bytes; shared by all who read parts of it.
+/// Memory that is left for reading, bytes; shared by all threads that read parts of a run.
 #[derive(Debug)]
-pub(crate) struct Room(AtomicU64);
+pub(crate) struct MemoryLeft(AtomicU64);
 
-impl Room {
+impl MemoryLeft {
     pub(crate) const fn new(bytes: u64) -> Self {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Takes so many bytes, or says that there are none left.
+    /// Takes this many bytes, or fails if fewer are left.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), Fault> {
         let taken = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        taken.map(|_| ()).map_err(|_| Fault::NoRoom)
+        taken.map(|_| ()).map_err(|_| Fault::OutOfMemory)
     }
 
     /// How many bytes are left.

@@ -1,8 +1,8 @@
-//! Names of runs: how they are made and how they are asked for.
+//! Ids of runs: how they are made and how a user selects a run.
 //!
-//! An id is ten characters of Crockford's base 32 in lower case: digits and letters without `i`,
-//! `l`, `o` and `u`, so that none can be mistaken for another when it is read out or typed off a
-//! screen. 50 random bits; the file's UNIQUE constraint catches the collision that nobody will see.
+//! An id is ten characters of Crockford's base 32 in lower case: digits and letters without `i`, `l`, `o` and
+//! `u`, so that none can be mistaken for another when it is read out or typed off a screen. 50 random bits; the
+//! file's UNIQUE constraint catches the improbable collision.
 
 /// The characters of an id.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -10,7 +10,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Characters in an id.
 pub(crate) const LENGTH: usize = 10;
 
-/// The id that `random` bits stand for.
+/// The id made of `random` bits.
 pub(crate) fn from_random(random: u64) -> String {
     (0..LENGTH).map(|i| char::from(ALPHABET[(random >> (5 * i)) as usize % 32])).collect()
 }
@@ -20,10 +20,10 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == LENGTH && text.bytes().all(|b| ALPHABET.contains(&b))
 }
 
-/// How a person names a run.
+/// A user's selection of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// The run that began last, or so many before it.
+    /// The run that began last, or this many before it.
     Last(u32),
     /// An id or the beginning of one, in lower case.
     Prefix(String),
@@ -31,7 +31,7 @@ pub(crate) enum Selector {
     Nonsense,
 }
 
-/// Reads what a person typed. `last` can't be the beginning of an id, which has no `l`.
+/// Parses a user's input. `last` can't be the beginning of an id, which has no `l`.
 pub(crate) fn select(text: &str) -> Selector {
     let text = text.trim().to_ascii_lowercase();
     if let Some(back) = text.strip_prefix("last") {

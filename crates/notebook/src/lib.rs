@@ -1,13 +1,13 @@
 //! The notebook: every run, in one SQLite file.
 //!
-//! A run is written while it happens. [`Notebook::begin`] makes its row, [`RunWriter`] adds each
-//! interval in a transaction of its own, and whatever was committed is there after the process was
-//! killed at any instant. Nothing has to be repaired then: a run whose writer is gone *is* a
-//! crashed run, and [`Notebook::load`] makes whole cells of the intervals that it left.
+//! A run is written while it happens. [`Notebook::begin`] makes its row, [`RunWriter`] adds each interval in a
+//! transaction of its own, and committed intervals survive a kill of the process at any instant. Nothing has to
+//! be repaired then: a run whose writer is gone *is* a crashed run, and [`Notebook::load`] makes whole cells of
+//! its intervals.
 //!
-//! What people filter on is in columns, histograms are blobs in the compact form of `measure`, and
-//! the rest is JSON. `docs/formats/notebook.md` is the format's specification; the file carries
-//! its version, and each later version opens the files of all earlier ones.
+//! Fields that users filter on are in columns, histograms are blobs in the compact form of `measure`, and the
+//! rest is JSON. `docs/formats/notebook.md` is the format's specification; the file carries its version, and
+//! each later version opens the files of all earlier ones.
 //!
 //! A notebook may come from a stranger: no view, trigger or generated column in it is evaluated
 //! (`untrusted.rs`), every number that is read has a range (`value_ranges.rs`), and reading has limits in steps
@@ -35,7 +35,7 @@ mod value_ranges;
 mod writer;
 
 /// The most cells of a run that a reader has memory for whatever they are: cells that read and write, with
-/// latencies over 14 octaves. Runs of more are not planned; those that there are, are read where they fit.
+/// latencies over 14 octaves. Longer runs are not planned; existing ones are read where they fit.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;

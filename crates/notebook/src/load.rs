@@ -1,18 +1,18 @@
-//! Reading runs back, and making sense of those that never ended.
+//! Reading runs back, including those that never ended.
 //!
-//! Nothing is repaired in the file: that a run crashed follows from its writer being gone, each
-//! time that it is read, and its unfinished cell is judged by what was committed of it.
+//! Nothing is repaired in the file: a reader finds each time that a run crashed, from its writer being gone,
+//! and its unfinished cell is judged by its committed intervals.
 //!
-//! The file may be a stranger's. Every number is held against its range, every text that an error quotes
-//! is cleaned, and what is read has a limit in memory.
+//! The file may be untrusted. Every number is checked against its range, every text that an error quotes is
+//! cleaned, and reading has a limit in memory.
 
 use crate::codec::{self, Series};
 use crate::facts;
-use crate::fault::{Fault, Room};
+use crate::fault::{Fault, MemoryLeft};
 use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
 use crate::untrusted::QUOTE_CHARS;
-use crate::value_ranges::{self, Look, Totals};
+use crate::value_ranges::{self, JsonScan, Totals};
 use crate::{Error, Timestamp, id, schema};
 use iodyno_measure::{Cell, Ended, Histogram, Recorded, verdict};
 use iodyno_units::text::quoted;
@@ -22,21 +22,21 @@ use std::path::Path;
 
 /// Memory that the runs of a list may take, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
-/// Memory that what belongs to no cell of a run may take, bytes.
+/// Memory of a run outside of its cells, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Memory that the cells of a run may take, their series included, bytes.
 pub(crate) const CELLS_BYTES_MAX: u64 = 352 << 20;
 /// The same of a run that is read together with others, bytes.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
 /// Memory that series may take, bytes. Longer ones are read with neighbours merged; where that leaves each cell
-/// one interval, they may take all that the cells leave.
+/// one interval, they may take all the memory that the cells leave.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
 /// Intervals that a run has when it is read, all its cells together. Neighbours of more are merged.
 const INTERVALS_MAX: u64 = 1_000_000;
 /// How many times as many neighbours are merged where a series was too long.
 const MERGE_MORE: u64 = 4;
 
-/// The columns that say how a run stands, for [`standing`].
+/// The columns of a run's status, for [`standing`].
 const STANDING: &str = "id, started, ended, status, reason,
     writer_boot, writer_namespace, writer_pid, writer_start_ticks";
 
@@ -100,13 +100,13 @@ fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     match fault {
         Fault::Sqlite(e) => schema::explain(&path, doing, e),
         Fault::Damage(what) => Error::Damaged { path, run, what },
-        Fault::NoRoom => Error::TooLarge { path, run },
+        Fault::OutOfMemory => Error::TooLarge { path, run },
     }
 }
 
 /// Every run, in the order in which they began.
 pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>, Error> {
-    let room = Room::new(LIST_BYTES_MAX);
+    let memory = MemoryLeft::new(LIST_BYTES_MAX);
     let all = |fault: Fault| ("?".to_owned(), fault);
     let read = || -> Result<Vec<RunSummary>, OfRun> {
         let whole = |e: rusqlite::Error| all(e.into());
@@ -139,7 +139,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 let mut rows = targets.query([number])?;
                 while let Some(row) = rows.next()? {
                     let name: String = row.get(0)?;
-                    room.take(32 + name.len() as u64)?;
+                    memory.take(32 + name.len() as u64)?;
                     names.push(name);
                     at_most(names.len(), value_ranges::PARTS_MAX, "targets")?;
                 }
@@ -147,12 +147,12 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 let mut rows = cells.query([number])?;
                 while let Some(row) = rows.next()? {
                     let cell = cell_summary(row)?;
-                    room.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
+                    memory.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
                     summaries.push(cell);
                     at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
                 }
                 let name: String = row.get("name")?;
-                room.take(256 + name.len() as u64)?;
+                memory.take(256 + name.len() as u64)?;
                 Ok(RunSummary {
                     id: standing.id.clone(),
                     started: standing.started,
@@ -204,8 +204,8 @@ fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
     })
 }
 
-/// The run of this row number. Where it has more intervals than `intervals_max`, or takes more memory than
-/// a run may, neighbours are merged, as many as it takes; the cells' `interval_ns` says so.
+/// The run of this row number. Where it has more intervals than `intervals_max`, or takes more memory than a
+/// run may, as many neighbours as necessary are merged; the cells' `interval_ns` gives the result.
 pub(crate) fn run(
     db: &Connection,
     path: &Path,
@@ -226,20 +226,20 @@ pub(crate) fn run(
         let row = row.ok_or_else(|| whole(rusqlite::Error::QueryReturnedNoRows))?;
         let standing = standing(row)?;
         let of = |fault| (standing.id.clone(), fault);
-        let room = Room::new(HEAD_BYTES_MAX);
-        let mut head = head(row, &room).map_err(of)?;
-        head.targets = targets(&tx, number, &room).map_err(of)?;
-        head.workloads = workloads(&tx, number, &room).map_err(of)?;
-        let room = Room::new(cells_bytes_max);
-        let rows = cell_rows(&tx, number, &room).map_err(of)?;
+        let memory = MemoryLeft::new(HEAD_BYTES_MAX);
+        let mut head = head(row, &memory).map_err(of)?;
+        head.targets = targets(&tx, number, &memory).map_err(of)?;
+        head.workloads = workloads(&tx, number, &memory).map_err(of)?;
+        let memory = MemoryLeft::new(cells_bytes_max);
+        let rows = cell_rows(&tx, number, &memory).map_err(of)?;
         let mut merge = merged(&rows, intervals_max);
         // With one interval a cell, merging more makes nothing smaller.
         let longest = rows.iter().map(|row| row.intervals as u64).max().unwrap_or(0);
         let cells = loop {
             let most = if merge < longest { SERIES_BYTES_MAX } else { u64::MAX };
-            let room = Room::new(room.left().min(most));
-            match cells(&tx, path, &rows, &standing.status, merge, &room) {
-                Err(Fault::NoRoom) if merge < longest => merge *= MERGE_MORE,
+            let memory = MemoryLeft::new(memory.left().min(most));
+            match cells(&tx, path, &rows, &standing.status, merge, &memory) {
+                Err(Fault::OutOfMemory) if merge < longest => merge *= MERGE_MORE,
                 done => break done.map_err(of)?,
             }
         };
@@ -258,14 +258,14 @@ pub(crate) fn run(
     read().map_err(|of| error(path, "reading a run", of))
 }
 
-fn head(row: &Row, room: &Room) -> Result<RunHead, Fault> {
+fn head(row: &Row, memory: &MemoryLeft) -> Result<RunHead, Fault> {
     let text = |column| -> Result<String, Fault> {
         let text: String = row.get(column)?;
-        room.take(text.len() as u64)?;
+        memory.take(text.len() as u64)?;
         Ok(text)
     };
     let seed = text("seed")?;
-    let command = codec::parse(&text("command")?, "its command", room)?;
+    let command = codec::parse(&text("command")?, "its command", memory)?;
     let command = serde_json::from_value(command)
         .map_err(|_| "its command is no list of words".to_owned())?;
     Ok(RunHead {
@@ -275,14 +275,14 @@ fn head(row: &Row, room: &Room) -> Result<RunHead, Fault> {
         seed: seed.parse().map_err(|_| {
             format!("its seed is `{}`, and must be a whole number", quoted(&seed, QUOTE_CHARS))
         })?,
-        machine: codec::parse(&text("machine")?, "its machine", room)?,
+        machine: codec::parse(&text("machine")?, "its machine", memory)?,
         targets: Vec::new(),
         workloads: Vec::new(),
-        plan: codec::parse(&text("plan")?, "its plan", room)?,
+        plan: codec::parse(&text("plan")?, "its plan", memory)?,
     })
 }
 
-fn targets(db: &Connection, run: i64, room: &Room) -> Result<Vec<TargetRecord>, Fault> {
+fn targets(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<TargetRecord>, Fault> {
     let mut query = db.prepare(
         "SELECT name, facts, health_before, health_after FROM targets WHERE run = ?1
          ORDER BY position",
@@ -292,13 +292,13 @@ fn targets(db: &Connection, run: i64, room: &Room) -> Result<Vec<TargetRecord>, 
     while let Some(row) = rows.next()? {
         let health = |column| -> Result<Option<Value>, Fault> {
             let text: Option<String> = row.get(column)?;
-            text.map(|t| codec::parse(&t, "a health log", room)).transpose()
+            text.map(|t| codec::parse(&t, "a health log", memory)).transpose()
         };
         let (name, facts): (String, String) = (row.get(0)?, row.get(1)?);
-        room.take(name.len() as u64)?;
+        memory.take(name.len() as u64)?;
         list.push(TargetRecord {
             name,
-            facts: codec::parse(&facts, "the facts of a target", room)?,
+            facts: codec::parse(&facts, "the facts of a target", memory)?,
             health_before: health(2)?,
             health_after: health(3)?,
         });
@@ -307,15 +307,15 @@ fn targets(db: &Connection, run: i64, room: &Room) -> Result<Vec<TargetRecord>, 
     Ok(list)
 }
 
-fn workloads(db: &Connection, run: i64, room: &Room) -> Result<Vec<WorkloadRecord>, Fault> {
+fn workloads(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<WorkloadRecord>, Fault> {
     let mut query =
         db.prepare("SELECT name, spec FROM workloads WHERE run = ?1 ORDER BY position")?;
     let mut rows = query.query([run])?;
     let mut list = Vec::new();
     while let Some(row) = rows.next()? {
         let (name, spec): (String, String) = (row.get(0)?, row.get(1)?);
-        room.take(name.len() as u64)?;
-        list.push(WorkloadRecord { name, spec: codec::parse(&spec, "a workload", room)? });
+        memory.take(name.len() as u64)?;
+        list.push(WorkloadRecord { name, spec: codec::parse(&spec, "a workload", memory)? });
         at_most(list.len(), value_ranges::PARTS_MAX, "workloads")?;
     }
     Ok(list)
@@ -335,9 +335,9 @@ struct CellRow {
     intervals: usize,
 }
 
-/// The rows of a run's cells. What the cells take of memory is taken of `room`, but for what depends on how
+/// The rows of a run's cells. Their memory is taken from `memory`, but for what depends on how
 /// many neighbouring intervals are merged.
-fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fault> {
+fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
          ORDER BY position",
@@ -346,15 +346,15 @@ fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fau
     let mut list = Vec::new();
     while let Some(row) = rows.next()? {
         let (text, lateness): (String, Option<Vec<u8>>) = (row.get(3)?, row.get(4)?);
-        let look = Look::at(&text).map_err(|e| format!("a cell: {e}"))?;
-        if let Some(what) = look.wrong {
+        let scan = JsonScan::at(&text).map_err(|e| format!("a cell: {e}"))?;
+        if let Some(what) = scan.wrong {
             return Err(format!("a cell: {what}").into());
         }
         let intervals = value_ranges::number(row, "cells", "intervals", u32::MAX.into())??;
         let lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         let lateness_bytes = lateness.as_ref().map_or(0, Histogram::heap_bytes) as u64;
         let ops_bytes = intervals * size_of::<u64>() as u64;
-        room.take(value_ranges::CELL_BYTES + look.cell_bytes + lateness_bytes + ops_bytes)?;
+        memory.take(value_ranges::CELL_BYTES + scan.cell_bytes + lateness_bytes + ops_bytes)?;
         list.push(CellRow {
             number: row.get(0)?,
             finished: value_ranges::number(row, "cells", "finished", 1)?? == 1,
@@ -365,14 +365,14 @@ fn cell_rows(db: &Connection, run: i64, room: &Room) -> Result<Vec<CellRow>, Fau
     Ok(list)
 }
 
-/// The cells of these rows. What their series take of memory is taken of `room`.
+/// The cells of these rows. The memory of their series is taken from `memory`.
 fn cells(
     db: &Connection,
     path: &Path,
     rows: &[CellRow],
     status: &Status,
     merge: u64,
-    room: &Room,
+    memory: &MemoryLeft,
 ) -> Result<Vec<Cell>, Fault> {
     let read = &|db: &Connection, row: &CellRow| -> Result<Cell, Fault> {
         // One text at a time: those of all cells take as much memory as the cells.
@@ -383,11 +383,11 @@ fn cells(
             .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
         drop(text);
         let Series { intervals, ops } =
-            codec::read_series(db, row.number, row.intervals, merge as usize, room)?;
+            codec::read_series(db, row.number, row.intervals, merge as usize, memory)?;
         cell.series = intervals;
         cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         value_ranges::cell(&cell)?;
-        room.take(facts::evidence_of_older(&mut cell))?;
+        memory.take(facts::evidence_of_older(&mut cell))?;
         let interval_ns = cell.interval_ns;
         if merge > 1 {
             cell.recorded = Some(Recorded { interval_ns, ops });
@@ -399,8 +399,8 @@ fn cells(
         }
         Ok(cell)
     };
-    // What is merged is large, and mostly a matter of unpacking: each processor takes a part. A run that
-    // still grows is read in one transaction, and what is in memory has no file that could be opened again.
+    // Merging is large, and mostly spent on unpacking: each processor takes a part. A run that still grows is
+    // read in one transaction, and an in-memory database has no file that could be opened again.
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     if merge == 1
         || threads == 1

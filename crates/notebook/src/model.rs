@@ -1,4 +1,4 @@
-//! What the notebook takes and gives: a run's head, its outcome, the run as it was stored, and the
+//! Values that the notebook stores and returns: a run's head, its outcome, the run as it was stored, and the
 //! few figures of it that a list shows.
 //!
 //! Descriptions of targets, workloads and machines are JSON values made by other crates. The
@@ -9,10 +9,10 @@ use iodyno_measure::{Cell, Level};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// What is known of a run when it begins.
+/// The facts about a run when it begins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunHead {
-    /// What was asked for, such as `four-corners`.
+    /// The name as given, such as `four-corners`.
     pub name: String,
     /// The command line, word by word.
     pub command: Vec<String>,
@@ -26,7 +26,7 @@ pub struct RunHead {
     pub targets: Vec<TargetRecord>,
     /// The workloads, in the order in which they ran.
     pub workloads: Vec<WorkloadRecord>,
-    /// What was announced before the start: time, bytes to write, share of the rated endurance.
+    /// The plan printed before the start: time, bytes to write, share of the rated endurance.
     pub plan: Value,
 }
 
@@ -53,29 +53,29 @@ pub struct WorkloadRecord {
     pub spec: Value,
 }
 
-/// How a run ended, as its writer says it.
+/// How a run ended, as its writer reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It ran to its end.
     Finished,
-    /// Somebody stopped it (Ctrl-C, SIGTERM).
+    /// The user or another process stopped it (Ctrl-C, SIGTERM).
     Interrupted,
-    /// It could not go on; the reason, for people.
+    /// It could not go on; the reason, in words.
     Failed(String),
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Its writer is alive and at work, or is where it can't be looked at (a container).
+    /// Its writer is alive and at work, or can't be inspected (in a container).
     Running,
     /// It ran to its end.
     Finished,
-    /// Somebody stopped it.
+    /// The user or another process stopped it.
     Interrupted,
-    /// Its writer is gone and said nothing.
+    /// Its writer is gone without reporting an end.
     Crashed,
-    /// It could not go on; the reason, for people.
+    /// It could not go on; the reason, in words.
     Failed(String),
 }
 
@@ -101,12 +101,12 @@ pub struct Run {
     pub started: Timestamp,
     /// When it ended; None while it runs, and when it crashed.
     pub ended: Option<Timestamp>,
-    /// How it stands.
+    /// Its status.
     pub status: Status,
-    /// What was known when it began, and the targets' health after it.
+    /// The facts when it began, and the targets' health after it.
     pub head: RunHead,
-    /// Its cells, in the order of their index. A cell that was never finished holds what had been
-    /// written of it, says so in `ended`, and is judged by that.
+    /// Its cells, in the order of their index. A cell that was never finished holds the intervals that had been
+    /// written, its `ended` reports that, and it is judged by that.
     pub cells: Vec<Cell>,
     /// The file that it was read from.
     pub notebook: PathBuf,
@@ -121,11 +121,11 @@ pub struct RunSummary {
     pub started: Timestamp,
     /// When it ended; None while it runs, and when it crashed.
     pub ended: Option<Timestamp>,
-    /// How it stands.
+    /// Its status.
     pub status: Status,
-    /// What was asked for.
+    /// The name as given.
     pub name: String,
-    /// It carried out a method; what that came to takes the whole run to say.
+    /// It carried out a method; only the whole run shows the result.
     pub has_method: bool,
     /// Canonical names of its targets.
     pub targets: Vec<String>,

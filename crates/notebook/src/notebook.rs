@@ -1,4 +1,4 @@
-//! The notebook as people use it: open it, begin a run, list the runs, load one.
+//! The notebook's interface: open it, begin a run, list the runs, load one.
 
 use crate::id::Selector;
 use crate::{Error, Run, RunHead, RunSummary, RunWriter, id, load, portable, schema};
@@ -16,9 +16,9 @@ pub struct Notebook {
 }
 
 impl Notebook {
-    /// Opens the notebook at `path`, to write to it; makes it, with the folders above it, where
-    /// there is none. An empty file becomes a notebook; a file that is anything else is left as it
-    /// is. Several processes may have it open and write at once.
+    /// Opens the notebook at `path`, to write to it; creates it, with the folders above it, where there is
+    /// none. An empty file becomes a notebook; any other file is left unchanged. Several processes may have it
+    /// open and write at once.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Ok(Self { db: schema::open_for_writing(path)?, path: path.to_owned() })
     }
@@ -43,8 +43,8 @@ impl Notebook {
         RunWriter::begin(&self.path, head)
     }
 
-    /// Takes up run `id`, which was cut short: its first `keep` cells stay, what else there is of it is
-    /// measured again. The caller has seen that no living process writes it.
+    /// Resumes run `id`, which was cut short: its first `keep` cells stay, the others are measured again. The
+    /// caller has checked that no living process writes it.
     pub fn resume(&self, id: &str, keep: usize) -> Result<RunWriter, Error> {
         RunWriter::resume(&self.path, id, keep)
     }
@@ -54,16 +54,16 @@ impl Notebook {
         load::summaries(&self.db, &self.path)
     }
 
-    /// Several runs: a list, with commas, of what [`Self::load`] takes and of names of runs, each of
-    /// which stands for all runs of that name. A name goes before an id that it might begin. Each run
-    /// comes once, in the order in which they began.
+    /// Several runs: a list, with commas, of selectors of [`Self::load`] and of names of runs, each of which
+    /// stands for all runs of that name. A name takes precedence over an id that it might begin. Each run comes
+    /// once, in the order in which they began.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
         self.load_several_merged(list, None, false)
     }
 
-    /// As [`Self::load_several`], but where a run has more intervals than `intervals_max`, as many
-    /// neighbours are merged as it takes; its cells' `interval_ns` says so. `alone` says that the caller
-    /// holds no other runs: then a single one may take as much memory as [`Self::load`] gives it.
+    /// As [`Self::load_several`], but where a run has more intervals than `intervals_max`, as many neighbours
+    /// as necessary are merged; its cells' `interval_ns` gives the result. `alone` means that the caller holds
+    /// no other runs: then a single one may take as much memory as for [`Self::load`].
     pub fn load_several_merged(
         &self,
         list: &str,
@@ -99,8 +99,8 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
-    /// Takes in a run that was written elsewhere, under its own id. False where this notebook has a
-    /// run of that id already; then nothing is changed.
+    /// Imports a run that was written elsewhere, under its own id. False where this notebook has a run of that
+    /// id already; then nothing is changed.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
         let failed = |e| schema::explain(&self.path, "taking in a run", e);
         let there = self
@@ -121,7 +121,7 @@ impl Notebook {
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
     }
 
-    /// The row number of the run that a person named.
+    /// The row number of the run that a user selected.
     fn find(&self, selector: &str) -> Result<i64, Error> {
         let failed = |e| schema::explain(&self.path, "looking for a run", e);
         let path = self.path.clone();

@@ -1,5 +1,4 @@
-//! Where the notebook is when nobody says: the data folder of the XDG base directory
-//! specification.
+//! The default path of the notebook: the data folder of the XDG base directory specification.
 
 use crate::Error;
 use std::ffi::OsString;

@@ -1,11 +1,11 @@
-//! A run as one text: what a report carries within it, so that it can be read back.
+//! A run as one text, which a report carries within it, so that it can be read back.
 //!
-//! The text is a JSON object that says what it is, around a notebook of one run: the same tables in the
-//! same version, so that what opens old notebooks opens old reports. It is compressed (zlib) and
-//! written in base64.
+//! The text is a JSON object with a format name, around a notebook of one run: the same tables in the same
+//! version, so that the reader of old notebooks reads old reports. It is compressed (zlib) and written in
+//! base64.
 //!
-//! What comes from a file of unknown origin is not trusted: its size is limited, no view or trigger of
-//! its schema is executed, and everything in it is parsed as a notebook's content always is.
+//! A file of unknown origin is not trusted: its size is limited, no view or trigger of its schema is executed,
+//! and everything in it is parsed as a notebook's content always is.
 
 use crate::{Error, Run, Status, codec, load, schema, tables, untrusted, writer};
 use base64::Engine as _;
@@ -17,17 +17,17 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::path::Path;
 
-/// What the text calls itself.
+/// The text's format name.
 pub const FORMAT: &str = "iodyno-run";
 
 /// Compression: 6 of 9, where more costs time and saves little.
 const COMPRESSION: u8 = 6;
 /// Largest notebook that is read out of a text, bytes.
 const BYTES_MAX: usize = 96 << 20;
-/// Where errors say that a run is.
+/// The location of a run in errors.
 const PLACE: &str = "the embedded run";
 
-/// The run as a text that [`from_text`] reads. What runs now is written as it stands.
+/// The run as a text that [`from_text`] reads. A run in progress is written as it is now.
 pub fn to_text(run: &Run) -> Result<String, Error> {
     let place = Path::new(PLACE);
     let failed = |e| schema::explain_writing(place, "writing a run out", e);
@@ -49,7 +49,7 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
     Ok(text.to_string())
 }
 
-/// What a text says of itself, as far as it is read.
+/// The text's outer object, as far as it is read.
 #[derive(serde::Deserialize)]
 struct Outer<'a> {
     #[serde(borrow, default)]
@@ -59,7 +59,7 @@ struct Outer<'a> {
     data: Cow<'a, str>,
 }
 
-/// Reads what [`to_text`] wrote; `origin` is the file that it was found in.
+/// Reads the text of [`to_text`]; `origin` is the file that it was found in.
 pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
     let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
@@ -106,7 +106,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
 /// Puts a run into a notebook, as it is.
 pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // A reader on another machine can't ask whether its writer is alive.
+    // A reader on another machine can't check whether its writer is alive.
     let (status, reason) = match &run.status {
         Status::Running | Status::Crashed => ("crashed", None),
         Status::Failed(reason) => ("failed", Some(reason)),

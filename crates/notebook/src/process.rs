@@ -1,13 +1,13 @@
-//! Is the writer of a run still alive?
+//! Whether the writer of a run is still alive.
 //!
-//! A process number alone would not do: numbers are used again, and all of them after a reboot. So
-//! a writer is known by four things: the boot that it ran in, its PID namespace, its number, and
-//! its start time in clock ticks since that boot. What can't be looked at (another container, a
-//! machine without `/proc`) is unknown, and unknown is never taken for dead.
+//! A process number alone is not enough: numbers are reused, and all of them after a reboot. So a writer is
+//! identified by four things: the boot that it ran in, its PID namespace, its number, and its start time in
+//! clock ticks since that boot. A process that can't be inspected (another container, a machine without
+//! `/proc`) is unknown, and unknown is never taken for dead.
 
 use std::fs;
 
-/// Who is writing a run. Empty texts and zeroes stand for what could not be found out.
+/// The writer of a run. Empty texts and zeroes stand for unknown values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
     /// `/proc/sys/kernel/random/boot_id`.

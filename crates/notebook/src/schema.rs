@@ -1,8 +1,8 @@
 //! The file: how it is opened, and whether it is a notebook.
 //!
-//! `application_id` says that it is a notebook, `user_version` which one. A file that is neither
-//! empty nor a notebook is left alone. `docs/formats/notebook.md` describes every column; change
-//! both together, and never a version that was released.
+//! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a
+//! notebook is left alone. `docs/formats/notebook.md` describes every column; change both together, and never a
+//! version that was released.
 
 use crate::tables::{self, APPLICATION_ID, VERSION, create_tables};
 use crate::{Error, untrusted};
@@ -61,7 +61,7 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     }
 }
 
-/// As [`explain`], of what this process writes: a value that is too large is its own.
+/// As [`explain`], for writing: a value that is too large is this program's own.
 pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     match source.sqlite_error_code() {
         Some(ErrorCode::TooBig) => Error::TooBig {
@@ -73,7 +73,7 @@ pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite
     }
 }
 
-/// What is said of a value that is not of the type that its column has.
+/// The message about a value that is not of its column's type.
 fn odd_value(source: &rusqlite::Error) -> Option<String> {
     use rusqlite::Error as E;
     match source {
@@ -93,7 +93,7 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
     }
 }
 
-/// Why the system has the file not be written, if it does: SQLite only says that it can't open it.
+/// Why the system refuses to write the file, if it does: SQLite only reports that it can't open it.
 fn reason(path: &Path) -> Option<String> {
     std::fs::OpenOptions::new().append(true).open(path).err().map(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "a file can't be made in this folder".to_owned(),
@@ -101,12 +101,11 @@ fn reason(path: &Path) -> Option<String> {
     })
 }
 
-/// Looks at what is there, before SQLite opens it: nothing, an empty file, or what may be a notebook.
-/// SQLite takes a device for an empty file, waits for whatever writes to a pipe, and brings the log of
-/// another program's file home.
-fn look(path: &Path) -> Result<(), Error> {
+/// Checks the file before SQLite opens it: nothing, an empty file, or a possible notebook. SQLite takes a
+/// device for an empty file, waits for a pipe's writer, and merges the log of another program's file into it.
+fn check_file(path: &Path) -> Result<(), Error> {
     let foreign = |what| Err(Error::Foreign { path: path.to_owned(), what });
-    // What can't be looked at, opening it explains.
+    // A path that can't be read is explained by opening it.
     let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
     if found.is_dir() {
         return Ok(());
@@ -131,16 +130,16 @@ fn look(path: &Path) -> Result<(), Error> {
     };
     match number(APPLICATION_ID_AT).map(i64::from) {
         Some(APPLICATION_ID) => Ok(()),
-        // A notebook that is being made has one page; its tables are in the log at first.
+        // A notebook that is being created has one page; its tables are in the log at first.
         Some(0) if found.len() <= page_bytes || has_log(path) => Ok(()),
         Some(_) => foreign("an SQLite file of another program"),
         None => foreign("the beginning of an SQLite file"),
     }
 }
 
-/// Opens the notebook for writing; makes it, and the folders above it, where there is none.
+/// Opens the notebook for writing; creates it, and the folders above it, where there is none.
 pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
-    look(path)?;
+    check_file(path)?;
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::NotWritable { path: path.to_owned(), why: e.to_string() })?;
@@ -161,8 +160,8 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
     if new {
         create(&mut db, path)?;
     }
-    // The write-ahead log needs no fsync at a commit: what was committed survives the end of the
-    // process at any instant, and a power cut may cost the last seconds but never the file.
+    // The write-ahead log needs no fsync at a commit: committed data survives the end of the process at any
+    // instant, and a power cut may cost the last seconds but never the file.
     db.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
     db.pragma_update(None, "foreign_keys", true).map_err(failed)?;
     Ok(db)
@@ -173,7 +172,7 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     if !path.exists() {
         return Err(Error::Missing { path: path.to_owned() });
     }
-    look(path)?;
+    check_file(path)?;
     let failed = |e| match explain(path, "opening it", e) {
         Error::NotWritable { path, why } => {
             let why = std::fs::File::open(&path).err().map_or(why, |e| e.to_string());
@@ -189,15 +188,16 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// As [`open_for_reading`], of a file that was looked at already.
+/// As [`open_for_reading`], of a file that was checked already.
 pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
     let open = |flags| -> Result<Connection, rusqlite::Error> {
         let mut db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         guard(&mut db, path)?;
         db.busy_timeout(Duration::from_secs(BUSY_SECONDS))?;
-        // Opening is lazy: only a first read finds out whether it can work.
+        // Opening is lazy: only a first read shows whether it works.
         db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        // The first part of a long series is read without a copy of each page; what is mapped counts as ours.
+        // The first part of a long series is read without a copy of each page; mapped pages count as this
+        // process's memory.
         db.pragma_update(None, "mmap_size", MAPPED_BYTES_MAX)?;
         Ok(db)
     };
@@ -241,23 +241,23 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(db)
 }
 
-/// Makes a reader's connection safe against what the file holds.
+/// Makes a reader's connection safe against the file's content.
 fn guard(db: &mut Connection, path: &Path) -> rusqlite::Result<()> {
     untrusted::harden(db)?;
     untrusted::limit_steps(db, std::fs::metadata(path).map_or(0, |m| m.len()))
 }
 
-/// Whether the file is a notebook that this program knows (true) or empty (false). Anything else
-/// is an error.
+/// Whether the file is a notebook that this program can read (true) or empty (false). Anything else is an
+/// error.
 pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
-    let failed = |e| explain(path, "looking what it is", e);
+    let failed = |e| explain(path, "identifying it", e);
     let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
     let application = number("PRAGMA application_id")?;
     let is_empty = application == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0;
     if is_empty {
         return Ok(false);
     }
-    // A process that makes the tables sets the id in the same transaction, and may do so between the two
+    // A process that creates the tables sets the id in the same transaction, and may do so between the two
     // queries above: tables that the second one saw have their id by now.
     if number("PRAGMA application_id")? == APPLICATION_ID {
         let found = number("PRAGMA user_version")?;
@@ -278,8 +278,8 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     Err(Error::Foreign { path, what: "an SQLite file of another program" })
 }
 
-/// Has changes go to a write-ahead log. Where the file system can't share memory between processes
-/// SQLite stays with its rollback journal, which is as safe and slower.
+/// Switches to a write-ahead log. Where the file system can't share memory between processes SQLite stays with
+/// its rollback journal, which is as safe and slower.
 fn use_log(db: &Connection) -> rusqlite::Result<()> {
     // Changing the journal mode needs the file alone, and SQLite does not always wait for that.
     let deadline = Instant::now() + Duration::from_secs(BUSY_SECONDS);
@@ -297,8 +297,8 @@ fn use_log(db: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Makes the tables. Of several processes that find the file empty one makes them, the others
-/// wait and see that it was done.
+/// Creates the tables. Of several processes that find the file empty one creates them, the others wait and see
+/// that it was done.
 fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
     let failed = |e| explain(path, "making its tables", e);
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;

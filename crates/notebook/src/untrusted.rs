@@ -1,10 +1,10 @@
 //! What keeps a notebook that a stranger made from acting on its reader: SQLite's own defences, and a limit on
 //! the work of a connection; that its tables are ours is checked in `tables`.
 //!
-//! A file may name a view or a virtual table like one of our tables, carry triggers, declare generated
-//! columns, or share its pages so that a scan never ends. Views and triggers are switched off on every
-//! connection; a table that is not exactly ours is refused; and a reader stops after as many steps as no
-//! notebook of the file's size needs.
+//! A file may name a view or a virtual table like one of our tables, carry triggers, declare generated columns,
+//! or share its pages so that a scan never ends. Views and triggers are switched off on every connection; a
+//! table that is not exactly ours is refused; and a reader stops after more steps than any notebook of the
+//! file's size needs.
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -16,14 +16,14 @@ pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
 const STEPS_MIN: u64 = 100_000_000;
 /// And more of them for each byte of the file. Reading a row takes some tens, and no row is shorter.
 const STEPS_PER_BYTE: u64 = 50;
-/// A file counts as no larger than this for that: a sparse file can claim any size.
+/// A file counts as no larger than this for that: a sparse file can have any size.
 const SIZED_BYTES_MAX: u64 = 16 << 30;
-/// Steps between two looks.
-const STEPS_OF_A_LOOK: u64 = 10_000;
+/// Steps between two checks.
+const STEPS_PER_CHECK: u64 = 10_000;
 /// Characters of a foreign text that an error quotes.
 pub(crate) const QUOTE_CHARS: usize = 60;
 
-/// Switches off what a schema could do on its own.
+/// Disables everything that a schema could execute.
 pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
@@ -48,13 +48,13 @@ pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Has the connection end with an error ([`rusqlite::ErrorCode::OperationInterrupted`]) once it took
-/// more steps than a notebook of `bytes` can need.
+/// Makes the connection end with an error ([`rusqlite::ErrorCode::OperationInterrupted`]) once it took more
+/// steps than a notebook of `bytes` can need.
 pub(crate) fn limit_steps(db: &mut Connection, bytes: u64) -> rusqlite::Result<()> {
     let mut left = STEPS_MIN + STEPS_PER_BYTE * bytes.min(SIZED_BYTES_MAX);
-    let look = move || {
-        left = left.saturating_sub(STEPS_OF_A_LOOK);
+    let check = move || {
+        left = left.saturating_sub(STEPS_PER_CHECK);
         left == 0
     };
-    db.progress_handler(STEPS_OF_A_LOOK as i32, Some(look))
+    db.progress_handler(STEPS_PER_CHECK as i32, Some(check))
 }

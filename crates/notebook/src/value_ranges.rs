@@ -1,5 +1,5 @@
-//! What a notebook's numbers and texts may be. A column of 64 bits can hold a count below 0 or an interval
-//! of no length; everything above this crate may rely on neither being there.
+//! Permitted ranges of a notebook's numbers and texts. A column of 64 bits can hold a count below 0 or an
+//! interval of no length; everything above this crate may rely on neither being there.
 
 use crate::fault::Damage;
 use crate::untrusted::QUOTE_CHARS;
@@ -17,7 +17,7 @@ pub(crate) const BYTES_MAX: u64 = 1 << 60;
 pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
 /// The longest time that operations in flight at an edge of the window add up to, ns.
 const CARRIED_NS_MAX: u128 = 1 << 100;
-/// The most cells of a run that a reader looks at.
+/// The most cells of a run that a reader accepts.
 pub(crate) const CELLS_MAX: usize = 100_000;
 /// The most targets, and the most workloads, of a run.
 pub(crate) const PARTS_MAX: usize = 10_000;
@@ -41,7 +41,7 @@ pub(crate) fn number(
     })
 }
 
-/// What is said of a value of another type than its column has.
+/// The message about a value of another type than its column's.
 pub(crate) fn not_a(
     table: &str,
     column: &str,
@@ -57,19 +57,19 @@ pub(crate) fn is_of_a_run(time: crate::Timestamp) -> bool {
     (0..i64::MAX / 1_000_000).contains(&time.as_millisecond())
 }
 
-/// What a text of JSON holds, found without building it: nothing is allocated but keys with escapes.
+/// The contents of a JSON text, found without building it: nothing is allocated but keys with escapes.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct JsonScan {
     /// Memory that the text takes as a [`serde_json::Value`], bytes; about.
     pub(crate) value_bytes: u64,
     /// Memory that the text takes on the heap as a [`Cell`], bytes; at most, about.
     pub(crate) cell_bytes: u64,
-    /// What is wrong with the first number that can't be added up.
+    /// The first number that can't be added up.
     pub(crate) wrong: Option<Damage>,
 }
 
-/// Memory of a cell without what its texts and lists hold, bytes. The second part is for the few maps whose
-/// keys are known.
+/// Memory of a cell without its texts and lists, bytes. The second part is for the few maps whose keys are
+/// known.
 pub(crate) const CELL_BYTES: u64 = size_of::<Cell>() as u64 + 512;
 
 /// The key of the cell's one map with free keys.
@@ -81,15 +81,15 @@ const ANY_64_BITS: [&str; 2] = ["seed", "stamp"];
 /// Keys of sums of 128 bits. The reader does not add them up; [`cell`] limits those that are subtracted.
 const SUMS: [&str; 4] = ["outstanding_area_ns", "carried_in_ns", "carried_out_ns", "span_sum_ns"];
 
-impl Look {
-    /// Looks at a text of JSON.
+impl JsonScan {
+    /// Scans a text of JSON.
     pub(crate) fn at(text: &str) -> serde_json::Result<Self> {
-        let mut look = Self::default();
+        let mut scan = Self::default();
         let mut json = serde_json::Deserializer::from_str(text);
-        let part = Part { look: &mut look, key: "", place: Place::Field };
+        let part = Part { scan: &mut scan, key: "", place: Place::Field };
         part.deserialize(&mut json)?;
         json.end()?;
-        Ok(look)
+        Ok(scan)
     }
 
     fn number(&mut self, key: &str, n: i128) {
@@ -104,20 +104,20 @@ impl Look {
     }
 }
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A field of a structure, or the whole text.
     Field,
     /// A field of a map with free keys.
     Free,
-    /// An item of a list. A list that grows has room for up to twice its items.
+    /// An item of a list. A list that grows has capacity for up to twice its items.
     Item,
 }
 
-/// One value within a text, with the key that it stands under.
+/// One value within a text, with its key.
 struct Part<'a> {
-    look: &'a mut Look,
+    scan: &'a mut JsonScan,
     key: &'a str,
     place: Place,
 }
@@ -129,11 +129,11 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 impl Part<'_> {
     /// Counts the value itself: as a `Value`, and as an item of a cell's list.
     fn count(&mut self, value_bytes: u64, item_bytes: u64) {
-        self.look.value_bytes += 32 + value_bytes;
+        self.scan.value_bytes += 32 + value_bytes;
         if self.place == Place::Item {
-            self.look.cell_bytes += item_bytes;
+            self.scan.cell_bytes += item_bytes;
             if self.key == SERIES {
-                self.look.found("its text has a series within".to_owned());
+                self.scan.found("its text has a series within".to_owned());
             }
         }
     }
@@ -166,13 +166,13 @@ impl<'de> Visitor<'de> for Part<'_> {
 
     fn visit_u64<E>(mut self, n: u64) -> Result<(), E> {
         self.count(0, 16);
-        self.look.number(self.key, n.into());
+        self.scan.number(self.key, n.into());
         Ok(())
     }
 
     fn visit_i64<E>(mut self, n: i64) -> Result<(), E> {
         self.count(0, 16);
-        self.look.number(self.key, n.into());
+        self.scan.number(self.key, n.into());
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Part<'_> {
     fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
         let bytes = 32 + text.len() as u64;
         self.count(bytes, 48);
-        self.look.cell_bytes += bytes;
+        self.scan.cell_bytes += bytes;
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for Part<'_> {
         self.count(0, 48);
         let key = self.key;
         loop {
-            let item = Part { look: &mut *self.look, key, place: Place::Item };
+            let item = Part { scan: &mut *self.scan, key, place: Place::Item };
             if items.next_element_seed(item)?.is_none() {
                 return Ok(());
             }
@@ -200,23 +200,24 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<(), A::Error> {
-        // A map's node has room for eleven fields, however few there are; each text is an allocation of its own.
+        // A map's node has space for eleven fields, however few there are; each text is an allocation of its
+        // own.
         self.count(640, 192);
         let is_free = self.key == FREE_KEYS;
         while let Some(Key(key)) = fields.next_key::<Key>()? {
             let text_bytes = 32 + key.len() as u64;
-            self.look.value_bytes += 32 + text_bytes;
+            self.scan.value_bytes += 32 + text_bytes;
             if is_free {
-                self.look.cell_bytes += 96 + text_bytes;
+                self.scan.cell_bytes += 96 + text_bytes;
             }
             let place = if is_free { Place::Free } else { Place::Field };
-            fields.next_value_seed(Part { look: &mut *self.look, key: &key, place })?;
+            fields.next_value_seed(Part { scan: &mut *self.scan, key: &key, place })?;
         }
         Ok(())
     }
 }
 
-/// Whether a cell that was read is one that could have been measured.
+/// Whether a cell that was read could have been measured.
 pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     let key = &cell.key;
     let times = [("window_ns", cell.window_ns), ("interval_ns", cell.interval_ns)];
@@ -239,7 +240,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     if cpu.map(|&ns| u128::from(ns)).sum::<u128>() > u128::from(TIME_NS_MAX) {
         return Err("a cell's CPU times add up to more than its workers can have used".to_owned());
     }
-    // Their difference is taken.
+    // Their difference is used.
     if [used.carried_in_ns, used.carried_out_ns].iter().any(|ns| ns.unsigned_abs() > CARRIED_NS_MAX)
     {
         return Err("a cell carries more time in or out than its operations can take".to_owned());
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn numbers_that_can_not_be_are_found_wherever_they_stand() {
-        let of = |text: &str| Look::at(text).unwrap().wrong;
+        let of = |text: &str| JsonScan::at(text).unwrap().wrong;
         let sound =
             r#"{"seed":18446744073709551615,"a":[1,-22,0.5,1e25],"b":{"c":1152921504606846976}}"#;
         assert_eq!(of(sound), None);
@@ -301,30 +302,30 @@ mod tests {
         }
     }
 
-    /// 32,768 operations outstanding for ten hours, and what is beyond 64 bits.
+    /// 32,768 operations outstanding for ten hours, and more than 64 bits hold.
     #[test]
     fn sums_of_128_bits_have_no_limit_of_64() {
         let long: u128 = 32_768 * 36_000 * 1_000_000_000;
         for sum in [u128::from(TIME_NS_MAX), long, 1 << 64, u128::MAX] {
             for key in SUMS {
                 let text = format!("{{\"resources\":{{\"{key}\":{sum}}}}}");
-                assert_eq!(Look::at(&text).unwrap().wrong, None, "{text}");
+                assert_eq!(JsonScan::at(&text).unwrap().wrong, None, "{text}");
             }
         }
         let text = format!("{{\"moved_bytes\":{long}}}");
-        assert!(Look::at(&text).unwrap().wrong.unwrap().contains("moved_bytes"));
+        assert!(JsonScan::at(&text).unwrap().wrong.unwrap().contains("moved_bytes"));
     }
 
     #[test]
     fn a_text_weighs_what_it_takes() {
-        let of = |text: &str| Look::at(text).unwrap();
+        let of = |text: &str| JsonScan::at(text).unwrap();
         let (few, many) = (of(r#"{"a":1}"#), of(r#"{"a":[1,1,1]}"#));
         assert_eq!((few.cell_bytes, many.cell_bytes), (0, 48));
         assert!(many.value_bytes > few.value_bytes);
         assert!(of(r#"{"facts":{"a":"b"}}"#).cell_bytes > 160);
         assert!(of(r#"{"verdicts":[{}]}"#).cell_bytes > 150);
         assert!(of(r#"{"series":[0]}"#).wrong.is_some());
-        assert!(Look::at("{").is_err() && Look::at("1 2").is_err());
-        assert!(Look::at(&"[".repeat(1000)).is_err(), "not that deep");
+        assert!(JsonScan::at("{").is_err() && JsonScan::at("1 2").is_err());
+        assert!(JsonScan::at(&"[".repeat(1000)).is_err(), "not that deep");
     }
 }

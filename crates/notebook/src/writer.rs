@@ -1,10 +1,9 @@
 //! Writing a run while it happens.
 //!
-//! Each call is one transaction; when it returns, what it was given survives the process. An
-//! interval costs some tens of microseconds and no fsync, so it may be written while the cell that
-//! it belongs to goes on. The log is folded into the file when a cell is finished, not during it,
-//! unless it grows beyond 64 MiB: that costs an fsync, and the storage that holds the notebook may
-//! be the storage that is being measured.
+//! Each call is one transaction; when it returns, its data survives the process. An interval costs some tens of
+//! microseconds and no fsync, so it may be written while its cell goes on. The log is checkpointed into the
+//! file when a cell is finished, not during it, unless it grows beyond 64 MiB: that costs an fsync, and the
+//! storage that holds the notebook may be the storage that is being measured.
 
 use crate::{Error, Outcome, RunHead, Timestamp, codec, id, process::Writer, schema};
 use iodyno_measure::{Cell, Interval};
@@ -13,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Pages of 4 KiB that the write-ahead log may hold before it is folded into the file.
+/// Pages of 4 KiB that the write-ahead log may hold before it is checkpointed into the file.
 const LOG_PAGES_MAX: i64 = 16_384;
 
 /// Writes one run. Dropping it before [`Self::finish`] leaves a crashed run.
@@ -48,7 +47,7 @@ impl RunWriter {
         Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
     }
 
-    /// Takes up a run that was cut short: its first `keep` cells stay, what else there is of it goes.
+    /// Resumes a run that was cut short: its first `keep` cells stay, the rest of it is removed.
     pub(crate) fn resume(path: &Path, id: &str, keep: usize) -> Result<Self, Error> {
         let mut db = schema::open_for_writing(path)?;
         let failed = |e| schema::explain_writing(path, "taking up a run", e);
@@ -63,9 +62,8 @@ impl RunWriter {
         &self.id
     }
 
-    /// Announces cell `index`, before it is measured: its key, its interval length and what is
-    /// known of its target. Its series, if it has one, is left out. A cell that was begun or
-    /// finished before under this index is forgotten.
+    /// Announces cell `index`, before it is measured: its key, its interval length and the facts about its
+    /// target. Its series, if it has one, is left out. An earlier cell with this index is removed.
     pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self
@@ -74,8 +72,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Adds what completed in interval `interval_index` of a cell that was begun. Adding to the
-    /// same interval again merges, so workers may deliver their shares late and apart.
+    /// Adds the completions of interval `interval_index` of a cell that was begun. Adding to the same interval
+    /// again merges, so workers may deliver their shares late and apart.
     ///
     /// # Panics
     /// When the cell was never begun.
@@ -88,8 +86,8 @@ impl RunWriter {
         self.add_intervals(&[(cell_index, interval_index, interval)])
     }
 
-    /// Adds several intervals, `(cell index, interval index, what completed)`, in one transaction:
-    /// all of them are kept, or none.
+    /// Adds several intervals, `(cell index, interval index, completions)`, in one transaction: all of them are
+    /// kept, or none.
     ///
     /// # Panics
     /// When one of the cells was never begun.
@@ -106,8 +104,8 @@ impl RunWriter {
         })
     }
 
-    /// Puts the finished cell, series and verdicts included, in place of all that was written of
-    /// it before. It need not have been begun: the merged cell of several targets never is.
+    /// Replaces all that was written of a cell by the finished cell, series and verdicts included. It need not
+    /// have been begun: the merged cell of several targets never is.
     pub fn finish_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self.transaction("finishing a cell", |tx| {
@@ -118,14 +116,14 @@ impl RunWriter {
             Ok(number)
         })?;
         self.cells.insert(index, number);
-        // Between cells an fsync disturbs no measurement. While another connection reads, SQLite folds less,
-        // and the next checkpoint folds the rest.
+        // Between cells an fsync disturbs no measurement. While another connection reads, SQLite checkpoints
+        // less, and the next checkpoint does the rest.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         Ok(())
     }
 
-    /// Ends the run. `health_after` belongs to the targets in their order; a shorter list leaves
-    /// the others unknown.
+    /// Ends the run. `health_after` belongs to the targets in their order; a shorter list leaves the others
+    /// unknown.
     pub fn finish(
         mut self,
         outcome: &Outcome,
@@ -171,7 +169,7 @@ impl RunWriter {
 }
 
 impl Drop for RunWriter {
-    /// A panic or an error on the way: this process may live on, but the run does not.
+    /// A panic or an error on the way: this process may go on, but the run does not.
     fn drop(&mut self) {
         if !self.ended {
             let _ = self
@@ -242,7 +240,7 @@ pub(crate) fn insert_run(
     Ok(run)
 }
 
-/// Makes the run this process's own; gives its row number.
+/// Makes this process the run's writer; gives its row number.
 fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> {
     let writer = Writer::this();
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -1,7 +1,7 @@
-//! The promise of the notebook: whatever was committed survives SIGKILL at any instant.
+//! The notebook's guarantee: committed data survives SIGKILL at any instant.
 //!
-//! The test starts itself as a child that writes a run for ever and says what it has committed,
-//! kills it at a moment drawn at random, and looks what is there.
+//! The test starts itself as a child that writes a run for ever and prints what it has committed, kills it at a
+//! moment drawn at random, and checks the file.
 
 use iodyno_measure::{Cell, CellKey, Ended, Interval, verdict};
 use iodyno_notebook::{Notebook, Outcome, RunHead, Status};
@@ -17,7 +17,7 @@ const INTERVAL_NS: u64 = 250_000_000;
 /// Set for the child: the notebook that it writes to.
 const PATH_VARIABLE: &str = "IODYNO_TEST_KILLED_NOTEBOOK";
 
-/// What cell `index` is told of before it runs.
+/// The announcement of cell `index`.
 fn begun(index: usize) -> Cell {
     Cell {
         key: CellKey { name: format!("cell {index}"), depth: 4, ..CellKey::default() },
@@ -26,7 +26,7 @@ fn begun(index: usize) -> Cell {
     }
 }
 
-/// What completes in an interval; interval 2 is empty.
+/// The completions of an interval; interval 2 is empty.
 fn interval(cell: usize, index: usize) -> Interval {
     let mut interval = Interval::default();
     if index != 2 {
@@ -48,7 +48,7 @@ fn finished(index: usize) -> Cell {
     cell
 }
 
-/// The child. Run by [`what_was_committed_survives_a_kill`], never on its own.
+/// The child. Run by [`committed_data_survives_a_kill`], never on its own.
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_writes_for_ever() {
@@ -75,7 +75,7 @@ fn child_that_writes_for_ever() {
 }
 
 #[test]
-fn what_was_committed_survives_a_kill() {
+fn committed_data_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notebook.sqlite");
     let mut random = rng::stream(1, "kill", 0);
@@ -96,10 +96,10 @@ fn what_was_committed_survives_a_kill() {
         std::thread::sleep(Duration::from_micros(rng::below(&mut random, 40_000)));
         child.kill().unwrap();
 
-        // Reading on to the end of the pipe gives all that had been said.
+        // Reading to the end of the pipe gives all output.
         let said: Vec<String> = said.collect();
         let count = |word: &str| said.iter().filter(|l| l.starts_with(word)).count();
-        // Nobody has waited for the child: it is a zombie, with an entry in /proc, and is dead.
+        // Its parent has not waited for the child: it is a zombie, with an entry in /proc, and is dead.
         let deadline = Instant::now() + Duration::from_secs(10);
         let run = loop {
             let run = notebook.load(id).unwrap();
@@ -112,7 +112,7 @@ fn what_was_committed_survives_a_kill() {
         child.wait().unwrap();
         assert_eq!(notebook.load(id).unwrap(), run, "the same after the zombie is gone");
 
-        // One step may have been committed whose word was not said.
+        // One step may have been committed and not been printed.
         let (cells, ended) = (count("begun "), count("finished "));
         assert!((cells..=cells + 1).contains(&run.cells.len()), "{cells} {run:?}");
         let whole = run.cells.iter().filter(|c| c.ended == Ended::Time).count();
@@ -124,8 +124,8 @@ fn what_was_committed_survives_a_kill() {
             }
             assert_eq!(i + 1, run.cells.len(), "only the last cell is not finished");
             cut_short += 1;
-            let told = count(&format!("interval {i} "));
-            assert!((told..=told + 1).contains(&cell.series.len()), "{told} {cell:?}");
+            let printed = count(&format!("interval {i} "));
+            assert!((printed..=printed + 1).contains(&cell.series.len()), "{printed} {cell:?}");
             for (j, found) in cell.series.iter().enumerate() {
                 assert_eq!(found, &interval(i, j));
             }
@@ -139,13 +139,13 @@ fn what_was_committed_survives_a_kill() {
         assert_eq!((list[kill as usize - 1].id.as_str(), &list[0].status), (id, &Status::Crashed));
     }
     assert!(cut_short > 0, "no kill met a cell at work: the delays are wrong");
-    // And the notebook goes on.
+    // And the notebook stays usable.
     let notebook = Notebook::open(&path).unwrap();
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
     assert_eq!(notebook.load("last").unwrap().status, Status::Finished);
 }
 
-/// Several processes write runs of their own into a notebook that none of them finds made.
+/// Several processes write runs of their own into a notebook that does not exist yet.
 #[test]
 fn several_processes_write_at_once() {
     let dir = tempfile::tempdir().unwrap();

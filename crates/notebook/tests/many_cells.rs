@@ -1,4 +1,4 @@
-//! A run of as many cells as may be planned is read back, in the memory that a reader may take.
+//! A run of as many cells as may be planned is read back within a reader's memory limit.
 
 use iodyno_measure::{
     Cell, CellKey, Conditions, Evidence, Interval, Level, Storage, StorageLayer, Verdict,
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a reader may hold at once: a run, and beside it what belongs to no cell.
+/// Memory that a reader may hold at once: a run's cells, and its other parts.
 const HEAP_BYTES_MAX: usize = 416 << 20;
 
 /// Counts what is allocated.
@@ -84,7 +84,7 @@ fn measured(intervals: usize) -> Cell {
     }
 }
 
-/// A notebook with a run of so many cells, each as this one.
+/// A notebook with a run of this many cells, each as this one.
 fn with_cells(path: &Path, cell: &Cell, count: usize) -> Notebook {
     let notebook = Notebook::open(path).unwrap();
     let mut writer = notebook.begin(&RunHead::default()).unwrap();
@@ -131,7 +131,7 @@ fn as_many_cells_as_may_be_planned_are_read() {
     assert!(most < HEAP_BYTES_MAX, "{} MiB", most >> 20);
 }
 
-/// Where even one interval a cell is too much, the reader says so, and took no more memory to find out.
+/// Where even one interval a cell is too much, the reader reports it, and took no more memory to find out.
 #[test]
 fn more_cells_than_fit_are_not_read() {
     let _alone = ALONE.lock().unwrap();

@@ -1,5 +1,5 @@
-//! Files that are no notebooks, notebooks that can't be written, runs that do not exist: each is
-//! refused with what is wrong and the way to mend it, and nothing is damaged.
+//! Files that are no notebooks, notebooks that can't be written, runs that do not exist: each is refused with
+//! the problem and the remedy, and nothing is damaged.
 
 use iodyno_measure::{Cell, Ended, Interval};
 use iodyno_notebook::{Error, Notebook, Outcome, Run, RunHead, Status, VERSION, portable};
@@ -15,7 +15,7 @@ fn foreign_files_are_left_as_they_are() {
     fs::write(
         &text,
         "not a database, and longer than the header of one, which has 100 bytes; so \
-                      that SQLite has something to look at before it says no",
+                      that SQLite reads some of it before it refuses",
     )
     .unwrap();
     let other = dir.path().join("other.sqlite");
@@ -37,7 +37,7 @@ fn foreign_files_are_left_as_they_are() {
             assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
         }
     }
-    // A log that another program left beside its file is not brought home.
+    // A log that another program left beside its file is not merged into it.
     let logged = dir.path().join("logged.sqlite");
     fs::copy(&other, &logged).unwrap();
     let log = dir.path().join("logged.sqlite-wal");
@@ -70,7 +70,7 @@ fn reading_makes_no_file_and_an_empty_file_becomes_a_notebook() {
     assert!(Notebook::open_existing(&path).unwrap().list().unwrap().is_empty());
 }
 
-/// Folders that nobody can write to, root included.
+/// Folders that no user can write to, root included.
 #[test]
 fn unwritable_places_are_named() {
     for path in ["/proc/notebook.sqlite", "/proc/none/notebook.sqlite", "/dev/null/n.sqlite"] {
@@ -117,7 +117,7 @@ fn runs_are_named_by_id_prefix_or_last() {
     assert_eq!(seeds, ["aaaa000000", "aaab000000", "b000000000"], "oldest first");
 }
 
-/// A panic or an error between begin and finish, in a process that lives on.
+/// A panic or an error between begin and finish, in a process that goes on.
 #[test]
 fn a_dropped_writer_leaves_a_crashed_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,9 +133,9 @@ fn a_dropped_writer_leaves_a_crashed_run() {
     assert_eq!((run.cells[0].ended, run.cells[0].window_ns), (Ended::Crashed, 2000));
 }
 
-/// What was damaged from outside is named, and is no panic.
+/// Damage from outside is named, and causes no panic.
 #[test]
-fn a_damaged_run_says_so() {
+fn damage_in_a_run_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     for (i, damage) in [
         "UPDATE intervals SET service = x'07'",
@@ -174,10 +174,10 @@ fn a_damaged_run_says_so() {
     }
 }
 
-/// A table that is not the one that iodyno makes, in a file that says that it is a notebook: nothing in it
-/// is evaluated, and the error names the table.
+/// A table that is not the one that iodyno creates, in a file that is marked as a notebook: nothing in it is
+/// evaluated, and the error names the table.
 #[test]
-fn a_schema_of_somebody_else_is_refused() {
+fn a_foreign_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)";
     for (i, (change, words)) in [
@@ -206,7 +206,7 @@ fn a_schema_of_somebody_else_is_refused() {
     }
 }
 
-/// A trigger of somebody else's file does not run when a run is written to it.
+/// A trigger of a foreign file does not run when a run is written to it.
 #[test]
 fn a_trigger_does_not_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ fn a_series_that_unfolds_is_merged() {
     assert_eq!(read.total(), cell.total());
 }
 
-/// A value that no row takes is refused when it is written, and the file is not called altered.
+/// A value that is too large for a row is refused when it is written, and the file is not called altered.
 #[test]
 fn a_value_that_is_too_large_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -257,16 +257,16 @@ fn a_value_that_is_too_large_is_not_written() {
     assert!(matches!(error, Error::TooBig { .. }), "{error:?}");
     assert!(error.to_string().contains("no value of more than 8 MiB, and beginning a run"));
     assert!(notebook.list().unwrap().is_empty());
-    // The same value in a file is not as this program makes notebooks.
+    // The same value in a file differs from what this program writes.
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
     let change = "UPDATE runs SET command = ?1";
     Connection::open(&path).unwrap().execute(change, ["x".repeat(9 << 20)]).unwrap();
     assert!(matches!(notebook.load("last").unwrap_err(), Error::Altered { .. }));
 }
 
-/// What a report carries may have been made by anybody.
+/// The content of a report is untrusted.
 #[test]
-fn a_text_that_holds_no_run_is_told() {
+fn a_text_without_a_run_is_reported() {
     let origin = Path::new("report.html");
     let run = Run {
         id: "a0a0a0a0a0".to_owned(),

@@ -1,4 +1,4 @@
-//! What goes in comes out: any run, bit for bit, however its intervals were delivered.
+//! Any run is read back bit for bit, however its intervals were delivered.
 
 use iodyno_measure::cell::StampQuality;
 use iodyno_measure::{
@@ -12,7 +12,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Short texts with all that could hurt SQL, JSON or UTF-8.
+/// Short texts with all characters that could break SQL, JSON or UTF-8.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just("'; DROP TABLE runs; --".to_owned()), "\\PC{0,12}", "[\0-\x7f]{0,6}"]
 }
@@ -291,7 +291,7 @@ proptest! {
         let ops: u64 = expected.iter().map(Interval::ops).sum();
         prop_assert!((summary.iops - run.cells[0].per_second(ops as f64)).abs() < 1e-6);
 
-        // Measured anew: what was there before is forgotten.
+        // Measured anew: the former content is removed.
         writer.begin_cell(3, &begun).unwrap();
         prop_assert!(notebook.load("last").unwrap().cells[0].series.is_empty());
     }

@@ -1,5 +1,5 @@
-//! Writes the gallery of figures to a folder, to be looked at: `gallery FOLDER`. Each figure as a picture
-//! of its own, and all of them in a page, light and dark.
+//! Writes the gallery of figures to a folder, for inspection: `gallery FOLDER`. Each figure as a picture of its
+//! own, and all of them in a page, light and dark.
 
 use std::path::PathBuf;
 

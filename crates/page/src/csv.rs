@@ -1,8 +1,8 @@
-//! Tables as CSV (RFC 4180, UTF-8, lines end with LF): numbers as they are stored, in the unit that
-//! the head of their column names, and never as people read them.
+//! Tables as CSV (RFC 4180, UTF-8, lines end with LF): numbers as they are stored, in the unit that the head of
+//! their column names, and never rounded for display.
 //!
-//! [`files`] gives a file for each figure and table, which is what spreadsheets and data frames want.
-//! [`text`] gives the whole document as one file in long form, a cell a line, for a pipe.
+//! [`files`] gives a file for each figure and table, for spreadsheets and data frames. [`text`] gives the whole
+//! document as one file in long form, a cell a line, for a pipe.
 //!
 //! Names come from outside (targets, jobs, hosts), and spreadsheets take a cell that begins with
 //! `=`, `+`, `-` or `@` for a formula. Such a cell that is no number gets a leading `'`. The script of
@@ -34,8 +34,8 @@ pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
 }
 
-/// The whole document, a cell a line: section, figure or table, number of the row from 1, column,
-/// unit, what people read, and the value where it is a number.
+/// The whole document, a cell a line: section, figure or table, number of the row from 1, column, unit, the
+/// displayed text, and the value where it is a number.
 pub fn text(document: &Document) -> String {
     let mut out = "section,of,row,column,unit,text,value\n".to_owned();
     for (section, name, table) in tables(document) {

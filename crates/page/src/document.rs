@@ -7,15 +7,15 @@ use crate::{Figure, Table, Tone};
 pub struct Document {
     /// Its title.
     pub title: String,
-    /// Lines below the title: what, on what, when; each of a few words.
+    /// Lines below the title: test, target, time; each of a few words.
     pub about: Vec<String>,
     /// A stamp that must not be overlooked, on every page and figure: `NON-CONFORMANT`; may be empty.
     pub stamp: String,
-    /// Its sections. The first is the first screen: a reader who stops there has the truth.
+    /// Its sections. The first is the first screen: it alone must not mislead.
     pub sections: Vec<Section>,
-    /// What can be read back out of it.
+    /// Data that can be read back out of it.
     pub embedded: Vec<Embedded>,
-    /// Who made it, for its foot: program and version.
+    /// The program that made it, for its foot: name and version.
     pub made_by: String,
 }
 
@@ -26,9 +26,9 @@ pub struct Section {
     pub id: String,
     /// Its heading.
     pub title: String,
-    /// What it holds.
+    /// Its content.
     pub blocks: Vec<Block>,
-    /// It is folded until somebody opens it: much data that few need. In print it is open.
+    /// It is folded until the reader opens it: much data that few need. In print it is open.
     pub folded: bool,
 }
 
@@ -50,9 +50,9 @@ pub enum Block {
     Table(Table),
     /// Facts by topic: topic, then name and value.
     Facts(Vec<(String, Vec<(String, String)>)>),
-    /// Something to be typed or kept as it is: a command, a file.
+    /// Text to be typed or stored unchanged: a command, a file.
     Code {
-        /// What it is.
+        /// Its caption.
         caption: String,
         /// The text.
         text: String,
@@ -62,28 +62,28 @@ pub enum Block {
 /// A number that comes first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
-    /// What it is of: the cell's name.
+    /// Its subject: the cell's name.
     pub name: String,
     /// The number with its unit.
     pub value: String,
-    /// Its interval, or how sure it is; may be empty.
+    /// Its interval, or its certainty; may be empty.
     pub interval: String,
-    /// What else belongs to it: p99, n, conditions; each of a few words.
+    /// Further facts: p99, n, conditions; each of a few words.
     pub beside: Vec<String>,
-    /// How it is to be taken.
+    /// Its tone.
     pub tone: Tone,
 }
 
-/// A finding on the numbers.
+/// A verdict on the numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// Its code, `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// How grave.
+    /// Its gravity.
     pub tone: Tone,
-    /// In plain words: what, why, how to mend it.
+    /// In plain words: problem, reason, remedy.
     pub text: String,
-    /// Of which cells; may be empty.
+    /// Its cells; may be empty.
     pub of: Vec<String>,
 }
 
@@ -94,6 +94,6 @@ pub struct Embedded {
     pub id: String,
     /// Its media type, which is that of a data block and never of a script.
     pub media_type: String,
-    /// The text. What would end the element is escaped by who writes the page: it must be JSON.
+    /// The text. The writer of the page escapes what would end the element: it must be JSON.
     pub text: String,
 }

@@ -1,6 +1,6 @@
-//! Figures as data: axes, series, marks. How they are drawn is in `chart/`.
+//! Figures as data: axes, series, marks. `chart/` draws them.
 //!
-//! Each figure carries what it needs to stand alone in somebody's slides: a title, its conditions in one
+//! Each figure carries all that it needs to be shown alone, such as on a slide: a title, its conditions in one
 //! line, units on its axes, and the data behind it.
 
 use crate::{Quantity, Tone};
@@ -10,19 +10,19 @@ use crate::{Quantity, Tone};
 pub struct Figure {
     /// A name for links and files, unique in its document: lower-case letters, digits and dashes.
     pub id: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What is to be seen in it, in a sentence or two: the first thing that a screen reader says.
+    /// Its content in a sentence or two: the first text that a screen reader reads.
     pub summary: String,
-    /// What it was measured on and how, in one line; carries the run's id, n and the verdict.
+    /// Target and method of the measurement, in one line; carries the run's id, n and the verdict.
     pub conditions: String,
-    /// What is drawn.
+    /// Its shape.
     pub shape: Shape,
-    /// What must be known to read it.
+    /// Remarks needed to read it.
     pub notes: Vec<String>,
 }
 
-/// What is drawn.
+/// The shape of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// Marks between two axes; several panels share the horizontal one.
@@ -49,7 +49,7 @@ pub struct Plot {
 pub struct Panel {
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the first below.
+    /// Its series, the first below.
     pub series: Vec<Series>,
     /// Lines across: a ceiling, a limit, a mean.
     pub rules: Vec<Rule>,
@@ -57,26 +57,26 @@ pub struct Panel {
     pub heat: Option<HeatMap>,
     /// Its height as a share of a usual panel; 1 is usual.
     pub height: f64,
-    /// What the signs of points with [`Tone::Warning`] and [`Tone::Bad`] mean here, for the legend. None for
-    /// values that warnings are about and values that are invalid. Of several panels the first that says it
-    /// speaks for all.
+    /// The meaning of the signs of points with [`Tone::Warning`] and [`Tone::Bad`] here, for the legend. None
+    /// for values with warnings and values that are invalid. Of several panels the first that gives it applies
+    /// to all.
     pub signs: Option<[String; 2]>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows, without the unit: `latency`. A scale that is not linear is added by the drawing.
+    /// Its quantity, without the unit: `latency`. A scale that is not linear is added by the drawing.
     pub label: String,
-    /// What its numbers count.
+    /// The quantity of its numbers.
     pub quantity: Quantity,
-    /// How values become places.
+    /// The mapping of values to positions.
     pub scale: Scale,
-    /// Ends of the axis where they are not to follow the data: compared panels have the same.
+    /// Ends of the axis where they do not follow the data: compared panels have the same.
     pub range: Option<(f64, f64)>,
 }
 
-/// How values become places on an axis.
+/// The mapping of values to positions on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// Even steps. With `zero` the axis begins at 0, as bars must.
@@ -84,11 +84,11 @@ pub enum Scale {
         /// Begins at 0.
         zero: bool,
     },
-    /// Even factors. Values that are not above 0 have no place.
+    /// Even factors. Values that are not above 0 have no position.
     Log,
     /// Quantiles 0 to 1 by their nines: 0, 0.9, 0.99, 0.999 are evenly spaced.
     Nines,
-    /// Named places, one a category: the value is its number, from 0. A vertical axis has the first on top.
+    /// Named positions, one a category: the value is its number, from 0. A vertical axis has the first on top.
     Categories(Vec<String>),
 }
 
@@ -97,7 +97,7 @@ pub enum Scale {
 pub struct Series {
     /// Its name in the legend. Series of one name (over several panels, or the tail of one) are one entry.
     pub name: String,
-    /// How they are drawn.
+    /// Its mark.
     pub mark: Mark,
     /// Which colour and dash, from 0; series of one subject have the same in all panels.
     pub color: usize,
@@ -105,7 +105,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// How points are drawn.
+/// The mark of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line through them, with a dot at each where there are few.
@@ -135,39 +135,39 @@ pub struct Point {
     pub y: f64,
     /// Ends of its interval, where it has one: vertical, but for [`Mark::Interval`].
     pub interval: Option<(f64, f64)>,
-    /// What stands beside it: its depth, its rate; may be empty.
+    /// Its label: its depth, its rate; may be empty.
     pub label: String,
-    /// It is to be taken so; Warning and Bad get a sign.
+    /// Its tone; Warning and Bad get a sign.
     pub tone: Tone,
 }
 
 /// A stretch of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Where it begins.
+    /// Its start.
     pub from: f64,
-    /// Where it ends.
+    /// Its end.
     pub to: f64,
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How it is to be taken.
+    /// Its tone.
     pub tone: Tone,
 }
 
 /// A line across a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Where, on the vertical axis, or the horizontal one if it stands.
+    /// Its position on the vertical axis, or the horizontal one if it is upright.
     pub at: f64,
-    /// It stands upright.
+    /// It is upright.
     pub upright: bool,
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How it is to be taken.
+    /// Its tone.
     pub tone: Tone,
 }
 
-/// Counts by place on both axes. The colour is by rank among the counts, so that rare ones are seen.
+/// Counts by position on both axes. The colour is by rank among the counts, so that rare ones are visible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
     /// Edges of the columns on the horizontal axis, one more than there are columns.
@@ -176,28 +176,28 @@ pub struct HeatMap {
     pub y_edges: Vec<f64>,
     /// By column, then by row.
     pub counts: Vec<Vec<u64>>,
-    /// What is counted: `I/Os`.
+    /// The unit of the counts: `I/Os`.
     pub of: String,
 }
 
 /// Values by column and row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// What the columns are: `share of reads`.
+    /// The quantity of the columns: `share of reads`.
     pub columns_label: String,
     /// Their names.
     pub columns: Vec<String>,
-    /// What the rows are: `block size`.
+    /// The quantity of the rows: `block size`.
     pub rows_label: String,
     /// Their names.
     pub rows: Vec<String>,
-    /// What the values count.
+    /// The quantity of the values.
     pub quantity: Quantity,
     /// By row, then by column; None where there is none.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Ends of the colours where they are not to follow the values: compared tables have the same.
+    /// Ends of the colours where they do not follow the values: compared tables have the same.
     pub range: Option<(f64, f64)>,
-    /// More words on a value, shown when it is pointed at: its interval. As `values`, or empty.
+    /// Further words on a value, shown under the pointer: its interval. As `values`, or empty.
     pub notes: Vec<Vec<String>>,
 }
 
@@ -213,7 +213,7 @@ impl Axis {
         Self { label: label.into(), quantity, scale: Scale::Log, range: None }
     }
 
-    /// An axis of named places.
+    /// An axis of named positions.
     pub fn categories(label: impl Into<String>, names: Vec<String>) -> Self {
         let scale = Scale::Categories(names);
         Self { label: label.into(), quantity: Quantity::Count, scale, range: None }

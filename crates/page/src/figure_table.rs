@@ -1,16 +1,16 @@
-//! The table behind a figure: its numbers as people read them, with the raw values beside them.
+//! The table behind a figure: its numbers as displayed, with the raw values beside them.
 //!
-//! Every figure can be read as a table by those who don't see it, and copied from by those who do.
+//! Every figure can be read as a table by readers who can't see it, and copied from by those who can.
 
 use crate::{Axis, Cell, Column, Figure, Mark, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};
 
-/// A table has at most so many rows; of more points every so many-th is shown.
+/// The most rows of a table; of more points every n-th is shown.
 const ROWS: usize = 600;
 
 impl Figure {
-    /// The data behind the figure as a table of at most 600 rows. Where there are more points they are
-    /// taken evenly, the last one always, and a note says so.
+    /// The data behind the figure as a table of at most 600 rows. Where there are more points they are taken
+    /// evenly, the last one always, and a note reports it.
     pub fn table(&self) -> Table {
         let mut table = self.data();
         thin(&mut table);
@@ -110,7 +110,7 @@ fn of_plot(plot: &Plot) -> Table {
     Table { columns, rows, notes, ..Table::default() }
 }
 
-/// Along which axis the intervals of a series lie.
+/// The axis along which the intervals of a series lie.
 fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a Axis {
     if series.mark == Mark::Interval { &plot.x } else { &panel.y }
 }

@@ -1,8 +1,8 @@
 //! A document as Markdown of GitHub's flavour, for issues, pull requests and wikis; with figures as SVG
 //! files beside it.
 //!
-//! Everything that came from outside is escaped, so that it reads as it was written; control characters
-//! and those that turn the direction of text are shown as `�`.
+//! All foreign text is escaped, so that it reads as it was written; control characters and those that reverse
+//! the direction of text are shown as `�`.
 
 use iodyno_units::text::is_hidden;
 use std::fmt::Write;
@@ -111,8 +111,8 @@ fn block(out: &mut String, block: &Block, stamp: &str) {
     }
 }
 
-/// Lines that are read as they stand: between fences, or, where they could be taken for markup by a reader
-/// that knows no fences, as an element in which markup is escaped.
+/// Lines that are read literally: between fences, or, where a reader without support for fences could take them
+/// for markup, as an element in which markup is escaped.
 fn code(text: &str) -> String {
     let text = text.trim_end_matches('\n');
     if text.contains('<') {
@@ -202,7 +202,7 @@ fn sign(tone: Tone) -> String {
     if sign.is_empty() || sign == "i" { String::new() } else { format!("{sign} ") }
 }
 
-/// Text with what is hidden, or turns the direction of what follows, replaced.
+/// Text in which characters that are hidden, or reverse the direction of text, are replaced.
 fn shown(text: &str) -> String {
     let show = |c: char| match c {
         '\n' | '\t' => c,
@@ -212,7 +212,7 @@ fn shown(text: &str) -> String {
     text.chars().map(show).collect()
 }
 
-/// Text in one line that is read as it stands: what would be taken for markup is escaped.
+/// Text in one line that is read literally: markup characters are escaped.
 fn plain(text: &str) -> String {
     let text = shown(text).replace(['\n', '\t'], " ");
     let text = text.trim();

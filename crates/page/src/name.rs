@@ -1,4 +1,4 @@
-//! Names that are safe as the id of an element and as the name of a file, whatever they were made of.
+//! Names that are safe as the id of an element and as the name of a file, from any text.
 
 /// ASCII letters, digits, `-` and `_` as they are, everything else as `-`; never empty, at most 100 long.
 pub(crate) fn safe(name: &str) -> String {

@@ -1,8 +1,8 @@
-//! What a number of a figure counts, which decides how it is written.
+//! The quantity of a figure's numbers, which determines their format.
 
 use iodyno_units::human;
 
-/// What a number counts.
+/// The quantity of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Operations a second.
@@ -45,7 +45,7 @@ impl Quantity {
         Self::Celsius,
     ];
 
-    /// A value with its unit, in few digits, for people.
+    /// A value with its unit, in few digits, for display.
     pub fn words(self, value: f64) -> String {
         // Beyond this a change of the unit would not be finite.
         if !value.is_finite() || value.abs() > 1e290 {
@@ -63,7 +63,7 @@ impl Quantity {
             Self::Share => format!("{} %", human::three_digits(value * 100.0)),
             Self::Change => {
                 let percent = human::three_digits(value.abs() * 100.0);
-                // What rounds to zero has no sign.
+                // A value that rounds to zero has no sign.
                 let is_zero = percent.bytes().all(|b| matches!(b, b'0' | b'.'));
                 let sign = match value > 0.0 {
                     _ if is_zero => "",

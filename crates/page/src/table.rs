@@ -1,15 +1,15 @@
-//! A table: what stands behind a figure, and what is a table by itself.
+//! A table: the data behind a figure, or a table by itself.
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows, in a line.
+    /// Its content, in a line.
     pub caption: String,
     /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows; each has as many cells as there are columns.
     pub rows: Vec<Row>,
-    /// What must be known to read it, each in a sentence.
+    /// Remarks needed to read it, each in a sentence.
     pub notes: Vec<String>,
 }
 
@@ -36,33 +36,33 @@ pub struct Row {
 /// A cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// As people read it.
+    /// Its displayed text.
     pub text: String,
     /// Its value in the column's unit, where it is a number.
     pub value: Option<f64>,
-    /// How it is to be taken.
+    /// Its tone.
     pub tone: Tone,
-    /// Colours its ground: its place between the least (0) and the most (1) of its table.
+    /// Colours its ground: its position between the least (0) and the most (1) of its table.
     pub heat: Option<f64>,
-    /// What is shown when it is pointed at, or read aloud; may be empty.
+    /// Text under the pointer, or read aloud; may be empty.
     pub note: String,
 }
 
-/// How something is to be taken. Never told by colour alone: a sign or a word goes with it.
+/// The tone of an item. Never shown by colour alone: a sign or a word goes with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing is to be said of it.
+    /// Neutral.
     #[default]
     Plain,
     /// Of less weight.
     Dim,
-    /// It is well.
+    /// A good result.
     Good,
-    /// To be known.
+    /// Information.
     Note,
-    /// It limits what the numbers are worth.
+    /// It limits the value of the numbers.
     Warning,
-    /// The numbers are worth nothing, or something failed.
+    /// The numbers must not be used, or something failed.
     Bad,
 }
 
@@ -84,17 +84,17 @@ impl Cell {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number, as people read it and as it is.
+    /// A number, as displayed and as it is.
     pub fn number(text: impl Into<String>, value: f64) -> Self {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }
 
-    /// Nothing is known.
+    /// Unknown.
     pub fn none() -> Self {
         Self { text: "–".to_owned(), tone: Tone::Dim, ..Self::default() }
     }
 
-    /// The same, to be taken so.
+    /// The same, with this tone.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }

@@ -1,8 +1,8 @@
-//! Signs and words for tones, the same in HTML and in Markdown, so that none is told by colour alone.
+//! Signs and words for tones, the same in HTML and in Markdown, so that none is shown by colour alone.
 
 use crate::Tone;
 
-/// A sign of one character; empty where nothing is to be said.
+/// A sign of one character; empty for a neutral tone.
 pub(crate) const fn sign(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim => "",
@@ -13,7 +13,7 @@ pub(crate) const fn sign(tone: Tone) -> &'static str {
     }
 }
 
-/// A word; empty where nothing is to be said.
+/// A word; empty for a neutral tone.
 pub(crate) const fn word(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim => "",

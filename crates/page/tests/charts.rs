@@ -1,5 +1,5 @@
-//! What every chart keeps to, whatever its data: it is well-formed, lies within its panels, tells
-//! nothing that was not in the figure, and is the same at every call.
+//! Rules that every chart obeys, whatever its data: it is well-formed, lies within its panels, contains nothing
+//! that was not in the figure, and is the same at every call.
 
 mod drawn;
 mod gallery;
@@ -72,7 +72,7 @@ fn the_gallery_is_well_formed_and_keeps_the_contract() {
 
 #[test]
 fn scales_lead_from_values_to_the_places_drawn() {
-    // The dots of the hockey stick are where the formulas that the page's script has put them.
+    // The dots of the hockey stick are where the formulas of the page's script put them.
     let figure = &gallery::figures()[0];
     let scales = scales(figure);
     let picture = svg(figure, Look::Embedded);
@@ -181,7 +181,7 @@ fn heat_covers_the_cells_that_have_counts_and_no_others() {
 }
 
 #[test]
-fn an_axis_holds_its_spans_and_a_name_is_one_entry() {
+fn an_axis_contains_its_spans_and_a_name_is_one_entry() {
     let mut figure = gallery::usual();
     let Shape::Plot(plot) = &mut figure.shape else { panic!() };
     plot.spans.push(Span { from: -30.0, to: 90.0, name: "run".into(), tone: Tone::Plain });
@@ -215,7 +215,7 @@ fn a_spike_of_one_point_in_thousands_is_seen() {
     let least = ys.iter().copied().fold(f64::MAX, f64::min);
     let most = ys.iter().copied().fold(f64::MIN, f64::max);
     assert!((least - place(900.0)).abs() < 0.11 && (most - place(3.0)).abs() < 0.11);
-    // What is not drawn is still there to be read.
+    // Points that are not drawn are still in the table.
     let scales = scales(&figure);
     assert_eq!(scales["panels"][0]["series"][0]["points"].as_array().unwrap().len(), 40_000);
     let table = figure.table();
@@ -260,7 +260,7 @@ fn tables_hold_the_values_of_the_figure() {
 }
 
 #[test]
-fn no_data_is_said() {
+fn missing_data_is_reported() {
     let figures = gallery::figures();
     let nothing = figures.iter().find(|f| f.id == "empty").unwrap();
     let matrix = Matrix {
@@ -370,10 +370,10 @@ fn hostile_names_never_become_elements_or_attributes() {
     }
 }
 
-/// The legend says of a sign what it means in this figure: a cross is an invalid value, unless the figure says
-/// what else.
+/// The legend gives the meaning of a sign in this figure: a cross is an invalid value, unless the figure gives
+/// another meaning.
 #[test]
-fn the_legend_says_what_a_sign_means_here() {
+fn the_legend_gives_the_meaning_of_signs() {
     let drawn = |signs: Option<[&str; 2]>| {
         let point = Point { tone: Tone::Bad, ..Point::at(1.0, 2.0) };
         let series =

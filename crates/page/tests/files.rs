@@ -74,13 +74,13 @@ echo ```
 #[test]
 fn markdown_of_hostile_text_has_no_markup_of_its_own() {
     let text = markdown::text(&sample::hostile());
-    // What a browser would take for an element is escaped, in code only where it stands between fences, and there are none around a `<`.
+    // Text that a browser would take for an element is escaped, in code only where it stands between fences, and there are none around a `<`.
     let mut is_code = false;
     for line in text.lines() {
         if line.starts_with("```") {
             is_code = !is_code;
         }
-        // Ours, around what a reader without fences could take for markup.
+        // Our own, around text that a reader without fences could take for markup.
         let line = line.strip_prefix("<pre><code>").unwrap_or(line);
         if !is_code && line != "</code></pre>" {
             for (at, _) in line.match_indices('<') {

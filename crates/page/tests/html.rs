@@ -1,7 +1,7 @@
-//! The page, as its readers have it: in a real browser, with and without scripts, on screen and on paper.
+//! The page as readers see it: in a real browser, with and without scripts, on screen and on paper.
 //!
-//! What needs Chromium is in `in_a_browser` and is ignored where nobody asks for it; `./test` does where
-//! Chromium is installed.
+//! Tests that need Chromium are in `in_a_browser` and are ignored by default; `./test` runs them where Chromium
+//! is installed.
 
 mod browser;
 #[path = "browser/sample.rs"]
@@ -12,7 +12,7 @@ use iodyno_page::{Block, Document, Section, Tone, csv, html};
 use sha2::{Digest as _, Sha256};
 
 #[test]
-fn pages_are_small_and_ask_nobody() {
+fn pages_are_small_and_load_nothing() {
     let empty = html::page(&Document::default());
     let typical = html::page(&sample::typical());
     println!("empty {} bytes, typical {} bytes", empty.len(), typical.len());
@@ -43,7 +43,7 @@ fn a_stamp_is_at_the_head_at_every_figure_and_on_every_sheet() {
     assert!(!page.contains("class=\"stamp\"") && !page.contains("@page{@top"));
 }
 
-/// Nothing grave is ever folded, and a single note is not folded alone.
+/// Warnings and errors are never folded, and a single note is not folded alone.
 #[test]
 fn many_notes_are_folded_and_warnings_are_not() {
     use Tone::{Bad, Good, Note, Warning};
@@ -84,8 +84,8 @@ fn hostile_text_stays_text() {
     assert!(ends <= 2 * 3 + 2, "{ends}");
 }
 
-/// What is vendored is what was released: the library as `npm pack uplot@1.6.32` gives it, and the
-/// checker of accessibility that the tests use.
+/// Vendored files equal the released ones: the library as `npm pack uplot@1.6.32` gives it, and the
+/// accessibility checker that the tests use.
 #[test]
 fn vendored_files_are_those_of_their_manifests() {
     for folder in ["web/uplot-1.6.32", "tests/vendor/axe-core-4.14.1"] {
@@ -101,7 +101,7 @@ fn vendored_files_are_those_of_their_manifests() {
     }
 }
 
-/// Everything below asks a browser.
+/// Everything below uses a browser.
 mod in_a_browser {
     use std::fmt::Write as _;
 
@@ -111,7 +111,7 @@ mod in_a_browser {
     use super::browser::{Key, Tab};
     use super::*;
 
-    /// The middle of a panel's box of a figure, or another place of it by shares, in the window.
+    /// The middle of a panel's box of a figure, or another point of it by shares, in the window.
     fn place(tab: &mut Tab, figure: &str, panel: usize, (x, y): (f64, f64)) -> (f64, f64) {
         let script = format!(
             "(() => {{ const figure = document.getElementById('figure-{figure}'); figure.scrollIntoView({{ block: 'center' }});\
@@ -138,7 +138,7 @@ mod in_a_browser {
 
     #[test]
     #[ignore = "needs chromium"]
-    fn nothing_is_asked_for_and_nothing_is_complained_about() {
+    fn a_page_makes_no_request_and_no_complaint() {
         for document in
             [Document::default(), sample::report(), sample::dense(8000), sample::hostile()]
         {
@@ -236,7 +236,7 @@ mod in_a_browser {
         assert_eq!(ticks(&mut tab, "first-time"), before.0, "another section");
         // A quarter of 5 min from 1 min 15 s on: ticks are marks in seconds.
         assert!(zoomed.contains("100 s") && zoomed.contains("140 s"), "{zoomed}");
-        // What is under the pointer is still what is told.
+        // The value under the pointer is still the one that is shown.
         let at = place(&mut tab, "time-a", 0, (0.4, 0.5));
         tab.point_at(at);
         let shown = tab.text("document.querySelector('.tip .at').textContent");
@@ -344,7 +344,7 @@ mod in_a_browser {
         assert!(press(Key::Named("ArrowLeft")).contains(&words(10, 1.0)));
         assert!(press(Key::Named("Home")).contains("point 1 of 12"));
         assert!(press(Key::Char('+')).starts_with("From"));
-        // What the zoom hides is brought in sight.
+        // A point that the zoom hides is brought in sight.
         assert!(press(Key::Named("End")).contains(&words(11, 1.0)));
         assert_eq!(press(Key::Char('0')), "The whole axis");
         press(Key::Named("Escape"));
@@ -392,7 +392,7 @@ mod in_a_browser {
         }
         assert_eq!(tab.count("document.querySelectorAll('button, [tabindex]:not(.scroll), input, [role=application]').length"), 0);
         assert!(tab.number("document.querySelectorAll('svg.chart .tick').length") > 50.0);
-        // What is folded opens by the browser's own means, also from the list of sections.
+        // Folded sections open by the browser's own means, also from the list of sections.
         tab.eval("location.hash = 'raw'");
         tab.wait_for("document.querySelector('details.section').open");
     }
@@ -589,7 +589,7 @@ mod in_a_browser {
         assert_eq!(tab.text(hidden), "visible");
         tab.media("light", "");
         assert!(!unpacked(&tab.pdf()).contains("/Subtype /Image"));
-        // The test's own reading of pixels is complained about.
+        // The browser complains about the test's own reading of pixels.
         let complaints: Vec<String> =
             tab.complaints().into_iter().filter(|it| !it.contains("getImageData")).collect();
         assert!(complaints.is_empty(), "{complaints:#?}");

@@ -1,15 +1,15 @@
-//! Whether a target holds anything that would be missed: anything but blank space and content that
-//! iodyno itself wrote and can prove.
+//! Blank check: whether a target holds anything but blank space and content that iodyno itself wrote and can
+//! prove.
 //!
-//! Space is blank where a sector is all zeroes, or all ones as erased flash is. A sector is iodyno's
-//! where it begins with the mark of its random content ([`iodyno_units::mark`]), with the header of
-//! verifiable content for this very offset, or with the pattern of a purge's proof; these two stand for
-//! 4 KiB. Whatever else there is, is data, whether or not a signature names it.
+//! Space is blank where a sector is all zeroes, or all ones as erased flash is. A sector is iodyno's where it
+//! begins with the mark of its random content ([`iodyno_units::mark`]), with the header of verifiable content
+//! for this very offset, or with the pattern of a purge's proof; the latter two stand for 4 KiB. All other
+//! content is data, whether or not a signature names it.
 //!
-//! What is small is read whole. Of the rest are read: both ends, places where backups of damaged file
-//! systems are known to lie, and 64 KiB at random in each of equal parts of the range, in one pass or
-//! several as time allows. Data in a run of at least two parts is found for certain. Of data in a
-//! share *f* of all 64 KiB windows, *n* windows miss everything with a probability of (1 − f)ⁿ.
+//! A small target is read whole. Of a larger one are read: both ends, offsets where backups of damaged file
+//! systems are known to lie, and 64 KiB at random in each of equal parts of the range, in one pass or several
+//! as time allows. Data in a run of at least two parts is found for certain. Of data in a share *f* of all
+//! 64 KiB windows, *n* windows miss everything with a probability of (1 − f)ⁿ.
 
 use std::fmt::Write as _;
 use std::io;
@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::aligned::AlignedBuf;
 
-/// How verifiable content begins; its version follows as a digit, then the offset.
+/// The first bytes of verifiable content; its version follows as a digit, then the offset.
 const VERIFIABLE: &[u8; 7] = b"iodynoV";
-/// How a block begins that a purge wrote as its proof.
+/// The first bytes of a block of a purge's proof.
 pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 
 /// The smallest piece that is judged by itself.
@@ -33,11 +33,11 @@ const SECTOR_BYTES: usize = MARKED_BYTES;
 const HEADED_BYTES: usize = 4096;
 /// One window at random. Windows begin at multiples of it: a multiple of every logical block.
 const WINDOW_BYTES: u64 = 64 << 10;
-/// What is read at once where all is read.
+/// The length of one read where all is read.
 const STRIDE_BYTES: u64 = 1 << 20;
 /// A target of at most this size is read whole.
 const WHOLE_BYTES: u64 = 64 << 20;
-/// What is read at either end.
+/// The length that is read at either end.
 const END_BYTES: u64 = 4 << 20;
 /// How many characters of the first bytes of data are shown.
 const SHOWN_BYTES: usize = 16;
@@ -63,41 +63,41 @@ const BACKUPS: [u64; 15] = [
     256 << 30,
 ];
 
-/// How thoroughly to look.
+/// How thorough the sampling is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
     /// Equal parts of the range, from each of which a pass reads one window.
     pub(crate) parts: u64,
     /// Most passes.
     pub(crate) passes: u64,
-    /// No further pass begins after this.
+    /// No further pass begins after this time.
     pub(crate) enough: Duration,
-    /// The longest that either end, and the windows at random, may take. A target that answers more
-    /// slowly can't be looked at.
+    /// Time limit of either end, and of the windows at random. A target that answers more slowly can't be
+    /// sampled.
     pub(crate) at_most: Duration,
 }
 
 impl Depth {
-    /// A look before anything is decided. On a hard disk it takes 1 to 2 s.
+    /// The sampling before anything is decided. On a hard disk it takes 1 to 2 s.
     pub(crate) const FULL: Self = Self {
         parts: 256,
         passes: 4,
         enough: Duration::from_millis(400),
         at_most: Duration::from_secs(8),
     };
-    /// A look through a network.
+    /// The sampling of an export, through a network.
     pub(crate) const REMOTE: Self = Self {
         parts: 64,
         passes: 4,
         enough: Duration::from_millis(200),
         at_most: Duration::from_secs(10),
     };
-    /// A second look, through the descriptor that will be written.
+    /// The second sampling, through the descriptor that will be written.
     pub(crate) const AGAIN: Self =
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// What a look found.
+/// The result of sampling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
     /// Bytes that were read.
@@ -124,7 +124,7 @@ pub struct Foreign {
 }
 
 impl Sampled {
-    /// What was looked at, for a sentence.
+    /// The extent of the sampling, for a sentence.
     pub fn scope(&self) -> String {
         if self.whole {
             "all of it was read".to_owned()
@@ -133,11 +133,11 @@ impl Sampled {
         }
     }
 
-    /// What was found that is not iodyno's, as a sentence without its full stop. None: nothing.
+    /// The content found that is not iodyno's, as a sentence without its full stop. None: nothing.
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
-            "{} of {} places that were looked at hold data that iodyno did not write, the first at \
+            "{} of {} places that were read hold data that iodyno did not write, the first at \
              byte {} (it begins with {}",
             self.foreign, self.places, first.offset_bytes, first.hex
         );
@@ -166,7 +166,7 @@ enum Sector {
     Foreign,
 }
 
-/// How many bytes from the beginning of a sector at this offset on are iodyno's, by that beginning.
+/// How many bytes from the beginning of a sector at this offset on are iodyno's, judged by that beginning.
 fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
     let is_verifiable = sector.starts_with(VERIFIABLE)
         && sector.get(7).is_some_and(u8::is_ascii_digit)
@@ -181,7 +181,7 @@ fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
 }
 
 fn is_blank(sector: &[u8]) -> bool {
-    // Comparing slices is one call for each; the first byte says which.
+    // Comparing slices is one call for each; the first byte tells them apart.
     match sector.first() {
         Some(0) => sector == &[0; SECTOR_BYTES][..sector.len()],
         Some(0xFF) => sector == &[0xFF; SECTOR_BYTES][..sector.len()],
@@ -189,8 +189,8 @@ fn is_blank(sector: &[u8]) -> bool {
     }
 }
 
-/// What the bytes from `from` on hold, and where data of another origin begin in them. What lies before
-/// tells which pieces of iodyno's reach into them.
+/// The content of the bytes from `from` on, and where data of another origin begin in them. The bytes before it
+/// show which pieces of iodyno's reach into them.
 fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     let mut verdict = Sector::Blank;
     let mut own_until = 0;
@@ -212,14 +212,14 @@ fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
 }
 
 /// Reads windows and counts what they hold.
-struct Look<'a> {
+struct Sampler<'a> {
     read: &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
-    /// Room for what lies before a window, and for the window.
+    /// Buffer for the bytes before a window, and for the window.
     buffer: AlignedBuf,
     found: Sampled,
 }
 
-impl Look<'_> {
+impl Sampler<'_> {
     fn window(&mut self, at_bytes: u64, len_bytes: u64) -> io::Result<()> {
         let lead = WINDOW_BYTES as usize;
         let len = lead + len_bytes as usize;
@@ -265,12 +265,12 @@ impl Look<'_> {
     }
 }
 
-/// Looks at `ranges` (start and length, ascending, of a target of `size_bytes`; all of it where the
-/// caller knows no better). `read` fills a buffer from an offset; both are multiples of 64 KiB but at
-/// the target's end. `seed` chooses the places.
+/// Samples `ranges` (start and length, ascending, of a target of `size_bytes`; all of it where the caller has
+/// no list). `read` fills a buffer from an offset; both are multiples of 64 KiB but at the target's end. `seed`
+/// chooses the offsets.
 ///
 /// # Errors
-/// Whatever `read` fails with, and [`io::ErrorKind::TimedOut`] when not even one pass was possible.
+/// The error of `read`, and [`io::ErrorKind::TimedOut`] when not even one pass was possible.
 pub(crate) fn sample(
     size_bytes: u64,
     ranges: &[(u64, u64)],
@@ -278,21 +278,22 @@ pub(crate) fn sample(
     seed: u64,
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Sampled> {
-    let mut look = Look {
+    let mut sampler = Sampler {
         read,
         buffer: AlignedBuf::zeroed((WINDOW_BYTES + STRIDE_BYTES.min(size_bytes)) as usize),
         found: Sampled::default(),
     };
-    if size_bytes <= WHOLE_BYTES && look.stretch(0, size_bytes, Instant::now() + depth.at_most)? {
-        look.found.whole = true;
-        return Ok(look.found);
+    if size_bytes <= WHOLE_BYTES
+        && sampler.stretch(0, size_bytes, Instant::now() + depth.at_most)?
+    {
+        sampler.found.whole = true;
+        return Ok(sampler.found);
     }
     let tail = size_bytes.saturating_sub(END_BYTES) / WINDOW_BYTES * WINDOW_BYTES;
-    // What could not be looked at in time may hold anything.
-    let too_slow =
-        || io::Error::new(io::ErrorKind::TimedOut, "it answers too slowly to be looked at");
+    // A part that could not be read in time may hold anything.
+    let too_slow = || io::Error::new(io::ErrorKind::TimedOut, "it answers too slowly to be read");
     for (from, to) in [(0, END_BYTES.min(size_bytes)), (tail, size_bytes)] {
-        if !look.stretch(from, to, Instant::now() + depth.at_most)? {
+        if !sampler.stretch(from, to, Instant::now() + depth.at_most)? {
             return Err(too_slow());
         }
     }
@@ -308,12 +309,12 @@ pub(crate) fn sample(
         if started.elapsed() > depth.at_most {
             return Err(too_slow());
         }
-        look.window(start, len)?;
+        sampler.window(start, len)?;
     }
     let total: u64 = ranges.iter().map(|(_, len)| len).sum();
     let mut random = stream(seed, "blank", 0);
     'passes: for pass in 0..depth.passes {
-        if pass > 0 && (look.found.foreign > 0 || started.elapsed() > depth.enough) {
+        if pass > 0 && (sampler.found.foreign > 0 || started.elapsed() > depth.enough) {
             break;
         }
         let edge = |i: u64| (u128::from(total) * u128::from(i) / u128::from(depth.parts)) as u64;
@@ -332,13 +333,13 @@ pub(crate) fn sample(
             }
             let Some(&(start, _)) = ranges.get(range) else { break };
             let (start, len) = window_at((start + place - before).min(size_bytes - 1));
-            look.window(start, len)?;
+            sampler.window(start, len)?;
         }
     }
-    Ok(look.found)
+    Ok(sampler.found)
 }
 
-/// A random seed: each look takes other places.
+/// A random seed: each sampling reads other offsets.
 pub(crate) fn any_seed() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish()

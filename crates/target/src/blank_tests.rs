@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 const GIB: u64 = 1 << 30;
 
-/// Looks at a target of zeroes with these bytes in it.
-fn look(size_bytes: u64, content: &[(u64, Vec<u8>)], seed: u64) -> Sampled {
+/// Samples a target of zeroes with these bytes in it.
+fn sampled(size_bytes: u64, content: &[(u64, Vec<u8>)], seed: u64) -> Sampled {
     let mut read = |at: u64, to: &mut [u8]| {
         assert!(at.is_multiple_of(WINDOW_BYTES) && at + to.len() as u64 <= size_bytes);
         to.fill(0);
@@ -29,7 +29,7 @@ fn random(len: usize, seed: u64) -> Vec<u8> {
     some.into_iter().cycle().take(len).collect()
 }
 
-/// What iodyno writes: sectors, each with its mark.
+/// Content that iodyno writes: sectors, each with its mark.
 fn own(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = random(len, seed);
     for (i, piece) in bytes.chunks_mut(MARKED_BYTES).enumerate() {
@@ -45,23 +45,23 @@ fn splitmix(x: u64) -> u64 {
 #[test]
 fn blank_space_and_own_content_are_no_data() {
     for size in [512, 4096, 3 << 20, WHOLE_BYTES, WHOLE_BYTES + 512, 10 * GIB] {
-        let found = look(size, &[], 1);
+        let found = sampled(size, &[], 1);
         assert_eq!((found.own, found.foreign), (0, 0), "{size}");
         assert_eq!(found.whole, size <= WHOLE_BYTES);
         assert!(found.places < 1100 && found.findings().is_none());
     }
-    let erased = look(GIB, &[(0, vec![0xFF; 8 << 20])], 1);
+    let erased = sampled(GIB, &[(0, vec![0xFF; 8 << 20])], 1);
     assert_eq!((erased.own, erased.foreign), (0, 0));
-    // Writes of any length and place of whole sectors: their pieces are counted from their start.
+    // Writes of any length and offset of whole sectors: their pieces are counted from their start.
     for (at, len) in [(0, 4 << 20), (512, 1 << 20), (3 << 20, 6144), (2048, 4096 * 40)] {
-        let found = look(32 << 20, &[(at, own(len, 7))], 1);
+        let found = sampled(32 << 20, &[(at, own(len, 7))], 1);
         assert_eq!((found.own > 0, found.foreign), (true, 0), "{len} at {at}");
     }
     // A write of 512 bytes within a piece of 4 KiB, and the rest of that piece after it.
     let mut over = own(1 << 20, 9);
     over[2048..2560].copy_from_slice(&own(512, 10));
-    assert_eq!(look(1 << 20, &[(0, over)], 1).foreign, 0);
-    // So does a piece that reaches into a window at random from what lies before, be it the first window.
+    assert_eq!(sampled(1 << 20, &[(0, over)], 1).foreign, 0);
+    // So does a piece that reaches into a window at random from before it, even into the first window.
     let mut headed = random(4096, 4);
     headed[..16].copy_from_slice(PURGE_PROOF);
     for start in [WINDOW_BYTES, 9 * WINDOW_BYTES] {
@@ -78,12 +78,12 @@ fn blank_space_and_own_content_are_no_data() {
         let found = sample(GIB, &[(start, WINDOW_BYTES)], Depth::AGAIN, 1, &mut read).unwrap();
         assert_eq!((found.own, found.foreign), (32, 0), "{start}");
     }
-    // Verifiable content proves its place; elsewhere it is data that was copied.
+    // Verifiable content proves its offset; elsewhere it is data that was copied.
     let mut unit = random(512, 3);
     unit[..8].copy_from_slice(b"iodynoV1");
     unit[8..16].copy_from_slice(&(1_u64 << 20).to_le_bytes());
-    assert_eq!(look(32 << 20, &[(1 << 20, unit.clone())], 1).own, 1);
-    assert_eq!(look(32 << 20, &[(2 << 20, unit)], 1).foreign, 1);
+    assert_eq!(sampled(32 << 20, &[(1 << 20, unit.clone())], 1).own, 1);
+    assert_eq!(sampled(32 << 20, &[(2 << 20, unit)], 1).foreign, 1);
 }
 
 #[test]
@@ -98,37 +98,37 @@ fn data_is_found_wherever_it_lies() {
         (64 << 20, 4096),
         (8193 << 10, 1024),
         (200 << 20, 512),
-        // Two of 256 parts, at worst places.
+        // Two of 256 parts, at the worst offsets.
         (150 << 20, (size >> 7) as usize + 65_536),
     ] {
-        let found = look(size, &[(at, random(len, 1))], at);
+        let found = sampled(size, &[(at, random(len, 1))], at);
         let first = found.first_foreign.clone().unwrap_or_else(|| panic!("{len} at {at}"));
         assert!((at..at + len as u64).contains(&first.offset_bytes), "{found:?}");
     }
     // One foreign sector after iodyno's own.
     let mixed = [(0, own(1 << 20, 5)), (1 << 20, random(512, 6))];
-    assert_eq!(look(32 << 20, &mixed, 1).first_foreign.unwrap().offset_bytes, 1 << 20);
+    assert_eq!(sampled(32 << 20, &mixed, 1).first_foreign.unwrap().offset_bytes, 1 << 20);
     // A mark in a foreign window excuses nothing before it.
     let late = [(4 << 20, random(60 << 10, 5)), ((4 << 20) + (60 << 10), own(4096, 6))];
-    assert_eq!(look(32 << 20, &late, 1).foreign, 1);
+    assert_eq!(sampled(32 << 20, &late, 1).foreign, 1);
 }
 
 #[test]
-fn what_was_found_is_said_in_clean_words() {
-    let found = look(16 << 20, &[(4096, b"SQLite format 3\0".to_vec())], 1);
+fn findings_are_printed_as_clean_text() {
+    let found = sampled(16 << 20, &[(4096, b"SQLite format 3\0".to_vec())], 1);
     assert_eq!(
         found.findings().unwrap(),
-        "1 of 16 places that were looked at hold data that iodyno did not write, the first at byte \
+        "1 of 16 places that were read hold data that iodyno did not write, the first at byte \
          4096 (it begins with 53 51 4c 69 74 65 20 66 6f 72 6d 61 74 20 33 00, \"SQLite format 3\")"
     );
-    let escape = look(16 << 20, &[(0, b"abcd\x1b[31m".to_vec())], 1).findings().unwrap();
+    let escape = sampled(16 << 20, &[(0, b"abcd\x1b[31m".to_vec())], 1).findings().unwrap();
     assert!(escape.ends_with("\"abcd\")") && !escape.contains('\x1b'), "{escape}");
     let mut fails = |_: u64, _: &mut [u8]| Err(io::Error::other("medium"));
     assert!(sample(GIB, &[(0, GIB)], Depth::FULL, 1, &mut fails).is_err());
 }
 
-/// What can't be looked at in time may hold anything: neither a small target nor the windows of a large one
-/// pass for blank.
+/// A part that can't be read in time may hold anything: neither a small target nor the windows of a large one
+/// count as blank.
 #[test]
 fn a_target_that_is_too_slow_to_be_looked_at_is_not_blank() {
     let timed_out = |found: io::Result<Sampled>| {
@@ -143,7 +143,7 @@ fn a_target_that_is_too_slow_to_be_looked_at_is_not_blank() {
         };
         timed_out(sample(size, &[(0, size)], at_once, 1, &mut slow));
     }
-    // The ends and the places of backups answer; the first place at random takes all the time there is.
+    // The ends and the offsets of backups answer; the first random window takes all the time there is.
     let depth = Depth { at_most: Duration::from_millis(400), passes: 1, ..Depth::FULL };
     let mut windows = 0;
     let mut stalls = |_: u64, to: &mut [u8]| {
@@ -160,7 +160,7 @@ fn a_target_that_is_too_slow_to_be_looked_at_is_not_blank() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Windows at random keep to the ranges that hold data, and find what fills them.
+    /// Windows at random stay within the ranges that hold data, and find what fills them.
     #[test]
     fn ranges_are_kept_to(starts in prop::collection::btree_set(100_u64..16_000, 1..20), seed: u64) {
         // In units of 1 MiB, each range one unit long.
@@ -174,7 +174,7 @@ proptest! {
         sample(16_384 << 20, &ranges, Depth::FULL, seed, &mut read).unwrap();
         prop_assert!(starts.iter().all(|start| seen.contains(start)));
         let beside = seen.iter().filter(|at| !starts.contains(at)).count();
-        // The two ends and the places of backups.
+        // The two ends and the offsets of backups.
         prop_assert!(beside <= 8 + BACKUPS.len() + 3, "{beside}");
     }
 

@@ -1,7 +1,7 @@
-//! What may change while something is measured: settings, counters and sensors of the machine and of a device, read
-//! before a cell and after it. Two readings tell what happened between.
+//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a
+//! device, read before a cell and after it. Two readings give the difference.
 //!
-//! Only what costs some reads of `/proc` and `/sys`; what takes commands to a device is in
+//! Only what costs some reads of `/proc` and `/sys`; values that need commands to a device are in
 //! [`health`](crate::health()).
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl MachineState {
         }
     }
 
-    /// What is set otherwise than before, in words.
+    /// Settings that differ from before, in words.
     pub fn changed_since(&self, before: &Self) -> Vec<String> {
         let word = |turbo: Option<bool>| turbo.map(|on| if on { "on" } else { "off" }.to_owned());
         let settings = [
@@ -54,7 +54,7 @@ impl MachineState {
     }
 }
 
-/// Known before and after, and not the same.
+/// Known before and after, and different.
 fn changed(what: &str, before: Option<String>, after: Option<String>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| format!("{what}: {before}, then {after}"))
@@ -93,7 +93,7 @@ fn major_faults(root: &SysRoot) -> Option<u64> {
 /// A device at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceState {
-    /// What sysfs tells of it.
+    /// The device's attributes in sysfs.
     pub device: BlockDevice,
     /// Interrupts that it caused since the machine was started, by processor; empty where none is known.
     pub interrupts: Vec<u64>,
@@ -113,7 +113,7 @@ impl DeviceState {
         Some(Self { interrupts: interrupts_of(&interrupts, &names), device })
     }
 
-    /// What is set otherwise than before, in words.
+    /// Settings that differ from before, in words.
     pub fn changed_since(&self, before: &Self) -> Vec<String> {
         let (now, then) = (settings(&self.device), settings(&before.device));
         let name = &self.device.kernel_name;
@@ -136,7 +136,7 @@ impl DeviceState {
     }
 }
 
-/// What somebody may set, by name.
+/// Settings that a user may change, by name.
 fn settings(device: &BlockDevice) -> Vec<(&'static str, Option<String>)> {
     let number = |n: Option<u64>| n.map(|n| n.to_string());
     vec![
@@ -180,8 +180,8 @@ fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     sums
 }
 
-/// RAID sets that check or rebuild themselves now, of those that a target is or is built on, or that are built on
-/// its device; in words.
+/// RAID sets that check or rebuild themselves now, of those that the target is or is built on, or that are
+/// built on its device; in words.
 pub fn raid_at_work(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let devices = inspection.device.iter().chain(&inspection.physical);
     let names: Vec<&str> = devices
@@ -242,7 +242,7 @@ mod tests {
         tree.file(&at("queue/scheduler"), "none [mq-deadline]\n");
         tree.file(&at("queue/write_cache"), "write back\n");
         let after = disk(&tree);
-        // What was not known before did not change.
+        // A change from unknown is no change.
         assert_eq!(after.changed_since(&before), ["scheduler of nvme0n1: none, then mq-deadline"]);
     }
 
@@ -265,7 +265,7 @@ mod tests {
         tree.disk(NVME, "259:0", 8192);
         let mut before = disk(&tree);
         let mut after = before.clone();
-        assert_eq!(after.interrupts_since(&before), None, "nobody counts");
+        assert_eq!(after.interrupts_since(&before), None, "no processor counts");
         (before.interrupts, after.interrupts) = (count(100, 200), count(110, 290));
         assert_eq!(after.interrupts_since(&before), Some((100, 0.9)));
     }

@@ -1,9 +1,8 @@
-//! What can go wrong between a target's name and its open descriptor, by kind, so that the command
-//! can choose an exit code without reading prose.
+//! Errors between a target's name and its open descriptor, by kind, so that the command can choose an exit code
+//! without parsing messages.
 //!
-//! Every message says what is wrong, with what, and how to mend it. A [`Refusal`] is one reason
-//! not to write; a target can have several, and the message lists all. Deciding which refusals hold
-//! is the `guard`'s work, not this file's.
+//! Every message names the problem, the object and the remedy. A [`Refusal`] is one reason not to write; a
+//! target can have several, and the message lists all. The `guard` decides which refusals apply, not this file.
 
 use core::fmt;
 use std::path::Path;
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// The running system lives on it; no confirmation lifts this.
+    /// The running system is on it; no confirmation lifts this.
     SystemDisk,
     /// It, a partition of it or a device built on it is mounted; no confirmation lifts this.
     Mounted,
@@ -28,11 +27,11 @@ pub enum RefusalCode {
     PartitionTable,
     /// It carries the signature of a file system, RAID set, volume manager or the like.
     Signature,
-    /// Somebody else has it open.
+    /// Another process has it open.
     OpenElsewhere,
     /// It can't be written at all; no confirmation lifts this.
     ReadOnly,
-    /// It is a file that iodyno did not make.
+    /// It is a file that iodyno did not create.
     ForeignFile,
     /// It is a character device other than the harmless ones; no confirmation lifts this.
     CharDevice,
@@ -40,15 +39,15 @@ pub enum RefusalCode {
     NotStorage,
     /// It could not be read, so what it holds is unknown.
     UnknownContent,
-    /// It holds data that iodyno did not write, whether or not they are recognised; an export also where
-    /// it holds iodyno's own, for who uses an export can't be seen from here.
+    /// It holds data that iodyno did not write, whether or not they are recognised; an export also where it
+    /// holds iodyno's own, for its other clients can't be seen from here.
     HoldsData,
     /// A purge erases all of it, so it must be named even where it seems empty.
     Purge,
 }
 
 impl RefusalCode {
-    /// False for what no `--destroy` can make sensible or possible.
+    /// False for refusals that no `--destroy` can make sensible or possible.
     pub const fn can_be_lifted(self) -> bool {
         !matches!(
             self,
@@ -62,14 +61,14 @@ impl RefusalCode {
     }
 }
 
-/// One reason not to write to a target.
+/// A reason not to write to a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The kind of reason.
     pub code: RefusalCode,
-    /// What was found, as a full sentence.
+    /// The finding, as a full sentence.
     pub found: String,
-    /// How to proceed, as a full sentence.
+    /// The remedy, as a full sentence.
     pub mend: String,
 }
 
@@ -79,14 +78,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A target that was refused: all the reasons, and what would have lifted them.
+/// A refused target: all the reasons, and the names that would have lifted them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
     /// The target's name.
     pub target: String,
     /// Every reason, the gravest first.
     pub refusals: Vec<Refusal>,
-    /// What `--destroy` would have to name: kernel name, path, serial number. Empty when at least
+    /// Names that `--destroy` would have to give: kernel name, path, serial number. Empty when at least
     /// one of the refusals can't be lifted.
     pub confirmed_by: Vec<String>,
     /// The names that `--destroy` gave; none of them is this target's.
@@ -95,7 +94,7 @@ pub struct RefusedTarget {
 
 impl fmt::Display for RefusedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is no storage, and most character devices, can't be read either.
+        // A target that is no storage, and most character devices, can't be read either.
         let no_use = [RefusalCode::NotStorage, RefusalCode::CharDevice];
         let refused = if self.refusals.iter().any(|r| no_use.contains(&r.code)) {
             "can't be measured"
@@ -116,7 +115,10 @@ impl fmt::Display for RefusedTarget {
                 self.given.join("`, `--destroy ")
             )?;
         }
-        write!(f, "\n  If its content may be lost, say so by its own name: `--destroy {first}`")?;
+        write!(
+            f,
+            "\n  If its content may be lost, confirm it by its own name: `--destroy {first}`"
+        )?;
         for other in others {
             write!(f, " or `--destroy {other}`")?;
         }
@@ -127,25 +129,25 @@ impl fmt::Display for RefusedTarget {
 /// Why a target could not be named, inspected, opened or laid out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The name does not say what to measure.
+    /// The name is not valid.
     #[error("`{name}` is not a target: {problem}\n  help: {help}")]
     BadName {
         /// The text as given.
         name: String,
-        /// What is wrong with it.
+        /// The mistake.
         problem: String,
-        /// What to write instead.
+        /// The correct form.
         help: String,
     },
-    /// There is nothing at that path.
+    /// No file or device has that path.
     #[error("{path}: not found\n  help: {help}")]
     NotFound {
-        /// Where it was looked for.
+        /// The path.
         path: String,
-        /// How to go on.
+        /// The remedy.
         help: String,
     },
-    /// Writing to it would destroy something, or can't work.
+    /// Writing to it would destroy data, or can't work.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
     /// No server answers there, or it does not answer as a server should.
@@ -153,22 +155,22 @@ pub enum TargetError {
     Unreachable {
         /// The target.
         target: String,
-        /// What went wrong.
+        /// The problem.
         problem: String,
-        /// How to go on.
+        /// The remedy.
         help: String,
     },
     /// The operating system does not allow it.
     #[error("{path}: no permission to {op}\n  help: {help}")]
     Permission {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         op: String,
         /// On what.
         path: String,
         /// Which right is missing, as far as known.
         help: String,
     },
-    /// There is less room than the target needs.
+    /// There is less space than the target needs.
     #[error(
         "{path}: {} wanted, {} free\n  help: {help}",
         human::size(*.wanted_bytes),
@@ -181,37 +183,37 @@ pub enum TargetError {
         wanted_bytes: u64,
         /// Bytes that could be had.
         free_bytes: u64,
-        /// How to go on.
+        /// The remedy.
         help: String,
     },
     /// A system call failed for a reason that has no kind of its own.
     #[error("{path}: could not {op}: {}", std::io::Error::from_raw_os_error(*.errno))]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         op: String,
         /// On what.
         path: String,
         /// The system's error number.
         errno: i32,
     },
-    /// The target can't do what was asked of it.
+    /// The target does not support the request.
     #[error("{path}: {problem}\n  help: {help}")]
     Unsupported {
         /// The target.
         path: String,
-        /// What it can't do.
+        /// The unsupported request.
         problem: String,
-        /// What it can do instead.
+        /// A supported alternative.
         help: String,
     },
     /// A file beside the targets, such as a report, can't or must not be written there.
     #[error("{path}: {problem}\n  help: {help}")]
     BadOutput {
-        /// Where it was to be written.
+        /// The path.
         path: String,
-        /// What is wrong with that.
+        /// The problem.
         problem: String,
-        /// What to name instead.
+        /// The remedy.
         help: String,
     },
     /// It has too few bytes to be measured.
@@ -221,7 +223,7 @@ pub enum TargetError {
         path: String,
         /// Bytes that it has.
         have_bytes: u64,
-        /// How to go on.
+        /// The remedy.
         help: String,
     },
     /// Between inspection and opening, another file or device took the name.
@@ -232,7 +234,7 @@ pub enum TargetError {
     Changed {
         /// The target.
         path: String,
-        /// What changed.
+        /// The change.
         problem: String,
     },
     /// The caller stopped the lay-out; a file that was being made is gone.
@@ -297,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_tells_every_reason_and_what_would_lift_it() {
+    fn a_refusal_lists_every_reason_and_what_would_lift_it() {
         let refused = RefusedTarget {
             target: "/dev/sdb".to_owned(),
             refusals: vec![
@@ -323,13 +325,13 @@ mod tests {
              - Its partition sdb1 is mounted at /srv. Unmount it.\n  \
              - It has a GPT. Choose another device.\n  \
              `--destroy sda` names something else.\n  \
-             If its content may be lost, say so by its own name: `--destroy sdb` or `--destroy S3R14L`."
+             If its content may be lost, confirm it by its own name: `--destroy sdb` or `--destroy S3R14L`."
         );
     }
 
-    /// What can't be read either is not said to be refused for writing.
+    /// A target that can't be read either is not reported as refused for writing.
     #[test]
-    fn what_is_no_target_is_not_said_to_be_written_to() {
+    fn non_targets_are_not_reported_as_writes() {
         for (code, words) in [
             (RefusalCode::CharDevice, "can't be measured"),
             (RefusalCode::NotStorage, "can't be measured"),
@@ -352,8 +354,8 @@ mod tests {
             path: "/mnt/x".to_owned(),
             wanted_bytes: 8 << 30,
             free_bytes: 3 << 20,
-            help: "make room.".to_owned(),
+            help: "free some space.".to_owned(),
         };
-        assert_eq!(error.to_string(), "/mnt/x: 8 GiB wanted, 3 MiB free\n  help: make room.");
+        assert_eq!(error.to_string(), "/mnt/x: 8 GiB wanted, 3 MiB free\n  help: free some space.");
     }
 }

@@ -1,16 +1,16 @@
-//! Decides whether a target may be written, and says every reason why not.
+//! Decides whether a target may be written, and gives every reason why not.
 //!
-//! Nothing is destroyed by surprise. A block device is refused when it, a
-//! partition of it, the disk around it, or anything built on any of these is in use or holds
-//! something; a file when iodyno did not make it. A refusal is lifted only by the target's own
-//! name ([`Confirm`]), and a few never are: the disk that the system runs from, what is mounted or in
-//! use as swap space, and what can't be written at all.
+//! Nothing is destroyed by surprise. A block device is refused when it, a partition of it, the disk around it,
+//! or anything built on any of these is in use or holds data; a file when iodyno did not create it. A refusal
+//! is lifted only by the target's own name ([`Confirm`]), and a few never are: the disk that the system runs
+//! from, mounted file systems and swap space in use, and targets that can't be written at all.
 //!
-//! What a device or a file of iodyno's holds is judged by its signatures and by samples of all of it
-//! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may go.
+//! The content of a device or of a file of iodyno's is judged by its signatures and by samples of all of it
+//! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.
 //!
-//! Who uses an NBD export can't be seen from its clients: this machine has no mount of it, and an
-//! exclusive opening does not keep other clients out. So an export that holds anything at all is refused, recognised or not.
+//! The other clients of an NBD export can't be seen from here: this machine has no mount of it, and an
+//! exclusive opening does not keep other clients out. So an export that holds anything at all is refused,
+//! recognised or not.
 //!
 //! Relations come from sysfs and device numbers, never from comparing names, so that links,
 //! mapper aliases and partitions can't hide a mount. Exclusive opening by the kernel catches what
@@ -34,8 +34,8 @@ use crate::sysroot::{DevNo, SysRoot};
 
 pub(crate) use erase::allow_purge;
 
-/// Where the running system lives. Overwriting the device below any of these ends the system, and
-/// the measurement with it.
+/// Mount points of the running system. Overwriting the device below any of these ends the system, and the
+/// measurement with it.
 const SYSTEM_MOUNTS: [&str; 6] = ["/", "/usr", "/etc", "/var", "/boot", "/boot/efi"];
 
 /// The names given by `--destroy`.
@@ -52,7 +52,7 @@ pub(crate) fn check_through_descriptor(inspection: &Inspection, root: &SysRoot) 
     check(inspection, root, false)
 }
 
-fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<Refusal> {
+fn check(inspection: &Inspection, root: &SysRoot, check_elsewhere: bool) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     match inspection.kind {
         Kind::Null | Kind::Ram | Kind::Model => {}
@@ -72,19 +72,19 @@ fn check(inspection: &Inspection, root: &SysRoot, look_elsewhere: bool) -> Vec<R
                     RefusalCode::Member | RefusalCode::Mounted | RefusalCode::Swap
                 )
             });
-            if look_elsewhere && root.is_real() && inspection.exists && !is_member {
+            if check_elsewhere && root.is_real() && inspection.exists && !is_member {
                 elsewhere::check_file(inspection, &mut refusals);
             }
         }
-        Kind::Block => check_block(inspection, root, look_elsewhere, &mut refusals),
+        Kind::Block => check_block(inspection, root, check_elsewhere, &mut refusals),
     }
     // The gravest first; the codes are declared in that order.
     refusals.sort_by_key(|refusal| refusal.code as u8);
     refusals
 }
 
-/// Lifts refusals where one of the given names is the target's own. Gives back what was lifted,
-/// for the record.
+/// Lifts refusals where one of the given names is the target's own. Returns the lifted refusals, for the
+/// record.
 ///
 /// # Errors
 /// [`TargetError::Refused`] with all refusals when no name fits, or when one can't be lifted.
@@ -108,7 +108,7 @@ pub fn confirm(
     })))
 }
 
-/// Fails when a name that `--destroy` gave is none of these targets': it was misspelt, or is meant for
+/// Fails when a name that `--destroy` gave is none of these targets': it was misspelt, or belongs to
 /// another run.
 ///
 /// # Errors
@@ -211,7 +211,7 @@ fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusa
     check_loops_on_file(root, &is_it, &BTreeSet::new(), refusals);
 }
 
-/// A file may be written when its mark says that iodyno made it, and its length still fits.
+/// A file may be written when its mark shows that iodyno created it, and its length still fits.
 fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let len_bytes = inspection.whole_bytes.unwrap_or(0);
     let found = match inspection.marker {
@@ -256,7 +256,7 @@ fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// An export may be written when it is empty, as far as its block status or samples of it tell.
+/// An export may be written when it is empty, according to its block status or to samples of it.
 fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     if inspection.nbd.as_ref().is_some_and(|export| export.read_only) {
         refusals.push(Refusal {
@@ -273,8 +273,7 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         Some(_) if holds_data == Some(false) => {}
         Some(_) if holds_data == Some(true) => refusals.push(Refusal {
             code: RefusalCode::HoldsData,
-            found: "It holds data, and who uses an export can't be seen from its clients."
-                .to_owned(),
+            found: "It holds data, and an export's other users can't be seen from here.".to_owned(),
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),
         }),
@@ -282,7 +281,7 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// What can't be read may hold anything.
+/// A target that can't be read may hold anything.
 fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     refusals.push(Refusal {
         code: RefusalCode::UnknownContent,
@@ -300,7 +299,7 @@ fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
 fn check_block(
     inspection: &Inspection,
     root: &SysRoot,
-    look_elsewhere: bool,
+    check_elsewhere: bool,
     refusals: &mut Vec<Refusal>,
 ) {
     match (&inspection.content, &inspection.sampled) {
@@ -330,7 +329,7 @@ fn check_block(
     check_use(root, &relatives, &BTreeSet::new(), refusals);
     let mut known = relatives.iter().map(|relative| relative.node.dev).collect();
     check_beneath(root, &target, &mut known, refusals);
-    if look_elsewhere && root.is_real() {
+    if check_elsewhere && root.is_real() {
         let already_explained = refusals.iter().any(|refusal| {
             matches!(
                 refusal.code,
@@ -344,7 +343,7 @@ fn check_block(
     }
 }
 
-/// How a relative is called in a sentence that begins with it.
+/// The name of a relative at the beginning of a sentence.
 fn subject(relative: &Relative) -> String {
     let name = &relative.node.name;
     match relative.relation {
@@ -352,14 +351,14 @@ fn subject(relative: &Relative) -> String {
         Relation::Partition => format!("Its partition {name}"),
         Relation::WholeDisk => format!("The disk that it is a part of, {name},"),
         Relation::Holder => match &relative.on {
-            Some(on) => format!("What is built on it, {} (on {on}),", relative.node.describe()),
-            None => format!("What is built on it, {},", relative.node.describe()),
+            Some(on) => format!("The device built on it, {} (on {on}),", relative.node.describe()),
+            None => format!("The device built on it, {},", relative.node.describe()),
         },
     }
 }
 
-/// Mounts, swap and layers, on the target and everything that shares data with it. Layers that are
-/// known already are left out.
+/// Mounts, swap and layers, on the target and everything that shares data with it. Layers that are known
+/// already are left out.
 fn check_use(
     root: &SysRoot,
     relatives: &[Relative],
@@ -391,7 +390,7 @@ fn check_use(
         if let Some(system) = points.iter().find(|point| SYSTEM_MOUNTS.contains(point)) {
             refusals.push(Refusal {
                 code: RefusalCode::SystemDisk,
-                found: format!("{who} is mounted at {system}: the running system lives on it."),
+                found: format!("{who} is mounted at {system}: the running system is on it."),
                 mend: "Choose another device.".to_owned(),
             });
         } else if !points.is_empty() {
@@ -422,7 +421,7 @@ fn check_use(
     }
 }
 
-/// A refusal for something that another device is built on. What that one carries is a refusal of its own.
+/// A refusal for a device that another one is built on. The use of that one is a refusal of its own.
 fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
     let points: Vec<String> = mounts::mounts(root)
         .iter()
@@ -448,7 +447,7 @@ fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
     }
 }
 
-/// True when `path` is the inspected file or device, under whatever name.
+/// True when `path` is the inspected file or device, under any name.
 fn is_same(root: &SysRoot, inspection: &Inspection, path: &str) -> bool {
     let Some(relative) = path.strip_prefix('/') else { return false };
     let (Some(identity), Ok(meta)) = (inspection.identity, fs::metadata(root.path(relative)))
@@ -459,7 +458,7 @@ fn is_same(root: &SysRoot, inspection: &Inspection, path: &str) -> bool {
     if identity.device.is_some() { identity.device == other.device } else { identity == other }
 }
 
-/// The loop devices on a file, and the use of all that is built on them. `is_it` knows the file by a path.
+/// The loop devices on a file, and the use of all that is built on them. `is_it` recognises the file by a path.
 fn check_loops_on_file(
     root: &SysRoot,
     is_it: &dyn Fn(&str) -> bool,
@@ -475,8 +474,8 @@ fn check_loops_on_file(
     check_use(root, &topology::relatives_on_file(root, loops, known), known, refusals);
 }
 
-/// A device that lies on others writes into the file or device below each loop device among these:
-/// what else uses that file or device would be hit. `known` are the devices that were looked at.
+/// A device that lies on others writes into the file or device below each loop device among these: everything
+/// else that uses that file or device would be overwritten. `known` are the devices that were checked.
 fn check_beneath(
     root: &SysRoot,
     node: &BlockNode,

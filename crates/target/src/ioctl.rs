@@ -1,8 +1,8 @@
-//! The system calls that no safe wrapper exists for: FIEMAP, NVMe admin commands, SCSI generic,
-//! discards and their kin on block devices.
+//! System calls without a safe wrapper: FIEMAP, NVMe admin commands, SCSI generic, discards and similar calls
+//! on block devices.
 //!
-//! All of this crate's `unsafe` is in this file. Each function takes plain data and gives plain
-//! data back; what the bytes mean is for the callers.
+//! All of this crate's `unsafe` is in this file. Each function takes plain data and gives plain data back;
+//! callers interpret the bytes.
 
 #![allow(unsafe_code)]
 
@@ -24,12 +24,12 @@ const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
 const SG_IO: libc::c_ulong = 0x2285;
 /// `_IO(0x12, 119)`, linux/fs.h: discard a byte range of a block device.
 const BLKDISCARD: libc::c_ulong = 0x1277;
-/// `_IO(0x12, 97)`, linux/fs.h: write back and drop what the page cache has of a block device.
+/// `_IO(0x12, 97)`, linux/fs.h: write back and drop a block device's pages in the page cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 /// `_IO(0x12, 95)`, linux/fs.h: read the partition table again.
 const BLKRRPART: libc::c_ulong = 0x125F;
 
-/// asm-generic/fcntl.h: which signal tells of a lease that is broken.
+/// asm-generic/fcntl.h: the signal that reports a broken lease.
 const F_SETSIG: libc::c_int = 10;
 
 /// `struct fiemap_extent` of linux/fiemap.h.
@@ -44,7 +44,7 @@ pub(crate) struct FiemapExtent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap` with room for one batch.
+/// `struct fiemap` with space for one batch.
 #[repr(C)]
 struct Fiemap {
     start: u64,
@@ -71,7 +71,7 @@ pub(crate) fn fiemap(
         reserved: 0,
         extents: [FiemapExtent::default(); FIEMAP_BATCH],
     });
-    // SAFETY: the structure has the kernel's layout, its extent_count tells the true length of the
+    // SAFETY: the structure has the kernel's layout, its extent_count gives the true length of the
     // array behind the header, and the box outlives the call.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut *map) };
     if rc < 0 {
@@ -80,12 +80,12 @@ pub(crate) fn fiemap(
     Ok(map.extents[..(map.mapped_extents as usize).min(FIEMAP_BATCH)].to_vec())
 }
 
-/// Whether any other process has a regular file open for writing, or mapped so. Asked of a descriptor
-/// for reading: the kernel grants a read lease only while nothing can write.
+/// Whether any other process has a regular file open for writing, or mapped so. Called on a descriptor for
+/// reading: the kernel grants a read lease only while no process can write.
 pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
     let fd = file.as_fd().as_raw_fd();
-    // A process that opens the file just then breaks the lease, which is signalled: by a signal that is
-    // ignored unless asked for, not by SIGIO, which ends the program.
+    // A process that opens the file just then breaks the lease, which is signalled: by a signal that is ignored
+    // by default, not by SIGIO, which ends the program.
     // SAFETY: the descriptor is open, and the arguments are plain numbers.
     let granted = unsafe {
         if libc::fcntl(fd, F_SETSIG, libc::SIGURG) < 0 {
@@ -147,8 +147,8 @@ pub(crate) enum NvmeFailure {
     Status(u16),
 }
 
-/// Sends an admin command. `data` is what the controller sends or fills; its length is a multiple
-/// of 4, and empty where the command has none.
+/// Sends an admin command. `data` is what the controller sends or fills; its length is a multiple of 4, and
+/// empty where the command has none.
 pub(crate) fn nvme_admin(
     fd: impl AsFd,
     command: &NvmeAdmin,
@@ -211,7 +211,7 @@ pub(crate) fn block_discard(fd: impl AsFd, offset_bytes: u64, length_bytes: u64)
     if rc < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
-/// Drops what the page cache has of a block device, after writing back what is dirty.
+/// Drops a block device's pages in the page cache, after writing back dirty ones.
 pub(crate) fn block_flush_buffers(fd: impl AsFd) -> Result<()> {
     // SAFETY: the call takes no argument that it reads.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKFLSBUF as _, 0) };
@@ -252,14 +252,14 @@ struct SgIo {
     info: libc::c_uint,
 }
 
-/// What a SCSI command moves.
+/// The data of a SCSI command.
 pub(crate) enum ScsiData<'a> {
     Nothing,
     ToHost(&'a mut [u8]),
     ToDevice(&'a [u8]),
 }
 
-/// How long a command that only reads may take.
+/// Time limit of a command that only reads.
 const READ_TIMEOUT_MS: u32 = 5_000;
 
 /// Sends one SCSI command that reads into `data`.

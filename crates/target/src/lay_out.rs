@@ -20,14 +20,14 @@ use crate::open::{LayOut, Opened, Undo};
 /// One write. Large enough that its own cost vanishes, small enough for progress.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// What stopped the writing.
+/// Why the writing stopped.
 enum Stop {
     Failed(&'static str, Errno),
     ByCaller(u64),
 }
 
-/// Writes what [`Opened::lay_out`] says is needed. `fill` makes the content of a piece from its
-/// offset; `progress` is told bytes done and in all after each piece, and may stop the work.
+/// Writes the range of [`Opened::lay_out`]. `fill` makes the content of a piece from its offset; `progress`
+/// receives bytes done and in all after each piece, and may stop the work.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when
@@ -107,7 +107,7 @@ fn write(
     Ok(())
 }
 
-/// A foreign file that was confirmed stays unmarked, so that the next run asks again.
+/// A foreign file that was confirmed stays unmarked, so that the next run refuses it again.
 fn is_ours(opened: &Opened) -> bool {
     let restored = match &opened.undo {
         Undo::Restore { marker, .. } => marker.is_some(),
@@ -123,13 +123,13 @@ fn finish(opened: &mut Opened, to_bytes: u64) -> Result<(), Stop> {
         marker::write(&opened.fd, &opened.path(), Marker::LaidOut(to_bytes))
             .map_err(|errno| Stop::Failed("mark it", errno))?;
         opened.inspection.marker = Some(Marker::LaidOut(to_bytes));
-        // The mark must not come to the disk after a power cut that lost the data.
+        // The mark must not reach the disk if a power cut loses the data.
         fsync(&opened.fd).map_err(|errno| Stop::Failed("make it durable", errno))?;
     }
     Ok(())
 }
 
-/// Bytes that the file takes on its file system.
+/// Bytes that the file occupies on its file system.
 fn taken_bytes(opened: &Opened) -> u64 {
     fstat(&opened.fd).map_or(0, |stat| stat.st_blocks as u64 * 512)
 }
@@ -162,7 +162,7 @@ fn explain(
                 wanted_bytes,
                 free_bytes,
                 help: format!(
-                    "{why}; nothing was left behind. Make room, name a smaller size, or choose \
+                    "{why}; nothing was left behind. Free some space, name a smaller size, or choose \
                      another place."
                 ),
             }

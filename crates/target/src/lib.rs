@@ -1,12 +1,12 @@
 //! Names, inspects and guards real targets. No other crate of the workspace opens a target for writing.
 //!
-//! A target goes one way through here: [`TargetName::parse`], [`inspect`](inspect()),
-//! [`check_writable`], [`open`](open()), [`lay_out`](lay_out()). Each step takes plain data from
-//! the one before, so that a command can stop at any of them (`iodyno check` stops at the third),
-//! and what was found goes into the notebook as it is.
+//! The steps for a target, in order: [`TargetName::parse`], [`inspect`](inspect()), [`check_writable`],
+//! [`open`](open()), [`lay_out`](lay_out()). Each step takes plain data from the one before, so that a command
+//! can stop at any of them (`iodyno check` stops at the third), and the findings go into the notebook as they
+//! are.
 //!
-//! A target can be purged on the way ([`purge`]), and what had ever been written to it can be
-//! remembered ([`writes_seen`]), so that a later run knows whether another program wrote since.
+//! A target can be purged on the way ([`purge`]), and a fingerprint of all earlier writes to it can be kept
+//! ([`writes_seen`]), so that a later run knows whether another program wrote since.
 //!
 //! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. A refusal to
 //! write is lifted only by the target's own name; one to purge what is in use, by nothing. Unsafe code is in `ioctl` alone. `/proc` and

@@ -1,8 +1,8 @@
-//! What the machine is that measures: kernel, processors, memory, limits. Facts for the report, so
-//! that a figure can be compared with one from another machine or another day.
+//! Facts about the measuring machine: kernel, processors, memory, limits. For the report, so that a figure can
+//! be compared with one from another machine or another day.
 //!
-//! The host's name is left out: it says who, not what. Everything comes from `/proc`, `/sys` and
-//! `/etc` below a [`SysRoot`]; unknown is `None`.
+//! The host's name is left out: it identifies the owner, not the machine. Everything comes from `/proc`, `/sys`
+//! and `/etc` below a [`SysRoot`]; unknown is `None`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ pub struct CgroupLimits {
     pub memory_bytes: Option<u64>,
 }
 
-/// What the machine is.
+/// The facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Kernel release, such as `6.18.0`.
     pub kernel: Option<String>,
-    /// Kernel build, as `uname -v` has it.
+    /// Kernel build, as printed by `uname -v`.
     pub kernel_build: Option<String>,
     /// Distribution.
     pub distribution: Option<String>,
@@ -39,7 +39,7 @@ pub struct MachineFacts {
     pub cpu_model: Option<String>,
     /// Microcode revision.
     pub microcode: Option<String>,
-    /// Processors that run.
+    /// Processors that are online.
     pub cores_online: Option<u64>,
     /// Processors that this process may use.
     pub cores_usable: Option<u64>,
@@ -51,7 +51,7 @@ pub struct MachineFacts {
     pub numa_nodes: Option<u64>,
     /// Memory in all.
     pub ram_bytes: Option<u64>,
-    /// Memory that could be had when the facts were gathered.
+    /// Memory that was available when the facts were gathered.
     pub ram_available_bytes: Option<u64>,
     /// Swap in all.
     pub swap_bytes: Option<u64>,
@@ -65,13 +65,13 @@ pub struct MachineFacts {
     pub clocksource: Option<String>,
     /// The processor's time stamp counter runs at one rate and never stops.
     pub tsc_stable: Option<bool>,
-    /// The processor says that it runs under a hypervisor.
+    /// The processor reports that it runs under a hypervisor.
     pub hypervisor: Option<bool>,
-    /// Vendor and product of the machine, as its firmware tells.
+    /// Vendor and product of the machine, as its firmware reports them.
     pub product: Option<String>,
     /// Transparent huge pages: always, madvise or never.
     pub transparent_huge_pages: Option<String>,
-    /// 0: io_uring is allowed, 1: to some, 2: to nobody.
+    /// 0: io_uring is allowed, 1: to some, 2: to no process.
     pub io_uring_disabled: Option<u64>,
     /// `libaio` requests that the whole system may have open.
     pub aio_max: Option<u64>,
@@ -79,11 +79,11 @@ pub struct MachineFacts {
     pub memlock_bytes: Option<u64>,
     /// Descriptors that this process may have open.
     pub open_files_max: Option<u64>,
-    /// Processor flaws and what is done about each.
+    /// Processor flaws and the mitigation of each.
     pub mitigations: BTreeMap<String, String>,
     /// Limits by control groups.
     pub cgroup: CgroupLimits,
-    /// What hints at a container: `docker`, `podman`, …
+    /// The kind of container detected: `docker`, `podman`, …
     pub container: Option<String>,
 }
 
@@ -167,8 +167,8 @@ fn cgroup_limits(root: &SysRoot) -> CgroupLimits {
     }
 }
 
-/// Bytes of memory that this process could still take: what the kernel calls available, and no
-/// more than its control groups leave. `None` when `/proc/meminfo` can't be read.
+/// Bytes of memory that this process could still take: the kernel's available memory, and no more than its
+/// control groups leave. `None` when `/proc/meminfo` can't be read.
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
     let mut available = meminfo(root, "MemAvailable").or_else(|| meminfo(root, "MemFree"))?;
     let files = [

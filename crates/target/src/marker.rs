@@ -1,10 +1,9 @@
-//! How a file says that iodyno made it, so that a later run may write to it unasked.
+//! The mark on a file that iodyno created, so that a later run may write to it without confirmation.
 //!
-//! The mark is the extended attribute `user.iodyno`; where the file system has none, a small file
-//! `PATH.iodyno` beside it. The second names the inode and its birth, so that it does not count
-//! for another file that took the name. The mark also holds the length: a file that was
-//! replaced in place (`cp image.img ours`) keeps its attributes, and is no longer ours once its
-//! length differs.
+//! The mark is the extended attribute `user.iodyno`; where the file system has none, a small file `PATH.iodyno`
+//! beside it. The second names the inode and its birth, so that it does not count for another file that took
+//! the name. The mark also holds the length: a file that was replaced in place (`cp image.img ours`) keeps its
+//! attributes, and is no longer ours once its length differs.
 //!
 //! ```text
 //! iodyno 1 making 1073741824        being written, up to this length
@@ -29,7 +28,7 @@ const PREFIX: &str = "iodyno 1";
 /// A sidecar has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
-/// What a file's mark says.
+/// The state in a file's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
 pub enum Marker {
@@ -73,7 +72,7 @@ pub(crate) fn sidecar(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What tells this file from a later one of the same name.
+/// Identity of this file against a later one of the same name.
 fn identity(fd: impl AsFd) -> Result<String, Errno> {
     let st = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
     Ok(format!("inode {} born {}.{:09}", st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec))
@@ -115,8 +114,8 @@ fn write_sidecar(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno
     })
 }
 
-/// Removes a file that iodyno made, and what vouches for it. Another file that took the name meanwhile
-/// stays, and so does a sidecar that is not this file's.
+/// Removes a file that iodyno created, and its sidecar. Another file that took the name meanwhile stays, and so
+/// does a sidecar that is not this file's.
 pub(crate) fn remove(fd: impl AsFd, path: &Path) {
     let beside = sidecar(path);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -154,7 +153,7 @@ mod tests {
         fs::rename(&path, dir.path().join("old")).unwrap();
         let other = File::create(&path).unwrap();
         assert_eq!(read(&other, &path), None);
-        // It is the first one's, and that one has another name by now: both stay.
+        // It belongs to the first one, and that one has another name by now: both stay.
         remove(&other, &path);
         assert_eq!(crate::sysroot::list(dir.path()), ["old", "t.iodyno"]);
         remove(&file, &path);

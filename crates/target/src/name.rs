@@ -1,4 +1,4 @@
-//! How a target is named on the command line, and nothing about whether it exists.
+//! Parser and printer of target names on the command line, independent of whether the target exists.
 //!
 //! ```text
 //! null:[SIZE]                          completes at once, moves no bytes
@@ -36,7 +36,7 @@ pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 /// Every size must be a multiple of this, the smallest sector that storage has.
 pub const SIZE_STEP_BYTES: u64 = 512;
 
-/// Names that later issues give a meaning to, so that no file takes them by accident.
+/// Names reserved for later versions, so that no file takes them by accident.
 const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
 /// The schemes of NBD, whose names are URIs as libnbd and QEMU have them.
 const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
@@ -49,7 +49,7 @@ const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix://
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
-    /// Bypass it where the target allows that, and say so where not.
+    /// Bypass it where the target allows that, and report it where not.
     #[default]
     Auto,
     /// Bypass it or fail.
@@ -58,7 +58,7 @@ pub enum Direct {
     Off,
 }
 
-/// What to measure, as named by the user.
+/// A target, as named by the user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TargetName {
@@ -74,18 +74,18 @@ pub enum TargetName {
     },
     /// A file, a block device or a character device.
     Path {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
-        /// How much of it to use; the size of a file to make; all of it where absent.
+        /// How much of it to use; the size of a file to create; all of it where absent.
         size_bytes: Option<u64>,
         /// Whether to bypass the page cache.
         direct: Direct,
     },
-    /// A file that iodyno makes for one run and removes.
+    /// A file that iodyno creates for one run and removes.
     Scratch {
         /// How large; chosen by the free space where absent.
         size_bytes: Option<u64>,
-        /// In which directory; the current one where absent.
+        /// The directory; the current one where absent.
         dir: Option<PathBuf>,
         /// Whether to bypass the page cache.
         direct: Direct,
@@ -96,7 +96,7 @@ pub enum TargetName {
     Nbd(Uri),
 }
 
-/// What follows the `?` of a name.
+/// The options after the `?` of a name.
 #[derive(Default)]
 struct Options {
     size_bytes: Option<u64>,
@@ -182,11 +182,11 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
 }
 
 impl TargetName {
-    /// Reads a target's name.
+    /// Parses a target's name.
     ///
     /// # Errors
-    /// [`TargetError::BadName`] for an unknown scheme, option or size, and for the schemes that
-    /// later versions will have.
+    /// [`TargetError::BadName`] for an unknown scheme, option or size, and for the schemes reserved for later
+    /// versions.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         match split_scheme(text) {
             Some((scheme @ ("null" | "ram"), rest)) if rest.contains('?') => {
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_means_what_it_says() {
+    fn each_form_is_parsed() {
         let path = |path: &str, size_bytes, direct| TargetName::Path {
             path: path.into(),
             size_bytes,
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_way_to_mend_it() {
+    fn errors_name_the_remedy() {
         for (text, word) in [
             ("", "names no path"),
             ("?size=4KiB", "names no path"),
@@ -465,7 +465,7 @@ mod tests {
         }
     }
 
-    /// A volume's name is its target's, but for which of the many it is.
+    /// A volume's name is its target's, plus its number where there are several.
     #[test]
     fn volumes_of_one_name_are_numbered() {
         let TargetName::Model(model) = TargetName::parse("model:a*4@b?state=fresh").unwrap() else {

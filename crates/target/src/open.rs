@@ -1,10 +1,9 @@
-//! Opens a target: the only place from which anything is opened for writing, and only after the
-//! guard agreed.
+//! Opens a target: nothing is opened for writing elsewhere, and here only after the guard agreed.
 //!
-//! Between inspection and opening another file can take the name, so after opening the descriptor
-//! is compared with what was inspected, and the guard looks again through the descriptor itself.
-//! Block devices are claimed with `O_EXCL`, files with a lock. Files that are to be made or grown
-//! are opened here and written by [`lay_out`](crate::lay_out).
+//! Between inspection and opening another file can take the name, so after opening the descriptor is compared
+//! with the inspection, and the guard checks again through the descriptor itself. Block devices are claimed
+//! with `O_EXCL`, files with a lock. Files that are to be created or grown are opened here and written by
+//! [`lay_out`](crate::lay_out).
 
 mod direct;
 mod file;
@@ -26,7 +25,7 @@ use crate::scratch;
 use crate::sysroot::SysRoot;
 use direct::PageCache;
 
-/// What a target is opened for.
+/// The access to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading; the descriptor can't write.
@@ -35,12 +34,12 @@ pub enum Access {
     ReadWrite,
 }
 
-/// How a target is to be opened.
+/// Options of opening a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// For reading only, or for writing too.
     pub access: Access,
-    /// Whether to bypass the page cache. What the target's own name says goes first.
+    /// Whether to bypass the page cache. The setting in the target's own name goes first.
     pub direct: Direct,
     /// Names given by `--destroy`.
     pub confirm: Confirm,
@@ -74,7 +73,7 @@ pub enum LayOut {
     },
 }
 
-/// What is undone when the target is dropped before its lay-out is complete.
+/// The action when the target is dropped before its lay-out is complete.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
     Nothing,
@@ -93,13 +92,13 @@ pub(crate) enum Undo {
 pub struct Opened {
     /// The descriptor. All engines and threads may share it.
     pub fd: OwnedFd,
-    /// What it was opened for.
+    /// The access that it was opened for.
     pub access: Access,
     /// Bytes that may be used, from offset 0: a multiple of `align_bytes`.
     pub capacity_bytes: u64,
-    /// What offsets and lengths must be multiples of; 1 where anything goes.
+    /// Multiple of offsets and lengths; 1 where there is no restriction.
     pub align_bytes: u64,
-    /// What buffers' addresses must be multiples of; 1 where anything goes.
+    /// Multiple of buffers' addresses; 1 where there is no restriction.
     pub mem_align_bytes: u64,
     /// The page cache is bypassed.
     pub direct: bool,
@@ -109,11 +108,11 @@ pub struct Opened {
     pub page_cache: bool,
     /// The file was made by this opening.
     pub made_here: bool,
-    /// What must be written first.
+    /// The range to be written first.
     pub lay_out: LayOut,
     /// Refusals that `--destroy` lifted, for the record.
     pub lifted: Vec<Refusal>,
-    /// What is known of the target, with what opening it added.
+    /// The inspection, with the facts that opening it added.
     pub inspection: Inspection,
     pub(crate) undo: Undo,
 }
@@ -132,7 +131,7 @@ impl Opened {
         inspect::open_path(&self.inspection)
     }
 
-    /// Takes back what was begun: removes a new file, if it still has its name, gives an old one its length and mark.
+    /// Undoes the opening: removes a new file, if it still has its name, gives an old one its length and mark.
     pub(crate) fn take_back(&mut self) {
         match core::mem::replace(&mut self.undo, Undo::Nothing) {
             Undo::Nothing => {}
@@ -174,11 +173,9 @@ pub fn open(name: &TargetName, options: &OpenOptions) -> Result<Opened, TargetEr
 
 /// Guards and opens a target that was inspected before.
 ///
-/// # Errors
-/// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another
-/// file or device has its name by now, [`TargetError::Unsupported`] when it can't be opened as
-/// asked (`null:`, `ram:`, emulated targets and NBD exports have no
-/// descriptor; a device without direct I/O that was required),
+/// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another file or device
+/// has its name by now, [`TargetError::Unsupported`] when it can't be opened as requested (`null:`, `ram:`,
+/// emulated targets and NBD exports have no descriptor; a device without direct I/O that was required),
 /// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
 pub fn open_inspected(
     inspection: Inspection,
@@ -214,8 +211,8 @@ fn allowed(
     guard::confirm(inspection, guard::check_writable(inspection, root), &options.confirm)
 }
 
-/// Reading destroys nothing, but a terminal or a directory is no target either way, and a file
-/// that is not there can't be read.
+/// Reading destroys nothing, but a terminal or a directory is no target either way, and a file that is not
+/// there can't be read.
 fn check_readable(inspection: &Inspection, root: &SysRoot) -> Result<(), TargetError> {
     if matches!(inspection.kind, Kind::Char | Kind::Other) {
         let refusals = guard::check_writable(inspection, root);
@@ -246,7 +243,7 @@ fn verb(options: &OpenOptions) -> &'static str {
     }
 }
 
-/// Fails when the descriptor is not what was inspected.
+/// Fails when the descriptor is not the inspected file or device.
 fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     // Through `File` for its metadata; the duplicate is closed again at once.
     let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
@@ -302,7 +299,7 @@ fn open_char(inspection: Inspection, options: &OpenOptions) -> Result<Opened, Ta
     let fd = rustix::fs::open(&path, flags(options), Mode::empty())
         .map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
     check_identity(&fd, &inspection, &path)?;
-    if direct::wish(&inspection, options) == Direct::Require {
+    if direct::requested(&inspection, options) == Direct::Require {
         return Err(direct::refused(&path, "a character device has no page cache to bypass."));
     }
     let cache = PageCache {
@@ -333,7 +330,7 @@ fn open_block(
     let for_writing = options.access == Access::ReadWrite;
     let exclusive = if for_writing { OFlags::EXCL } else { OFlags::empty() };
     let fd = match rustix::fs::open(&path, flags(options) | exclusive, Mode::empty()) {
-        // Taken since the guard looked, or known and confirmed.
+        // Taken since the guard's check, or known and confirmed.
         Err(Errno::BUSY) if for_writing => {
             if lifted.is_empty() {
                 let refusal = Refusal {
@@ -351,9 +348,9 @@ fn open_block(
     let fd = fd.map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
     check_identity(&fd, &inspection, &path)?;
     if for_writing {
-        look_again(&mut inspection, &fd)?;
+        inspect_again(&mut inspection, &fd)?;
         let refusals = guard::check_through_descriptor(&inspection, root);
-        // Who else has it open can't be asked any more: by now it is this process.
+        // Other holders can no longer be queried: by now this process holds it.
         lifted.retain(|refusal| refusal.code == RefusalCode::OpenElsewhere);
         lifted.splice(0..0, guard::confirm(&inspection, refusals, &options.confirm)?);
     }
@@ -379,15 +376,15 @@ fn open_block(
 }
 
 /// Reads mark, length and content again, through the descriptor that will be written.
-fn look_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetError> {
+fn inspect_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetError> {
     let path = inspect::open_path(inspection);
-    let at = |errno| TargetError::from_errno("look at it again", &path, errno);
+    let at = |errno| TargetError::from_errno("inspect it again", &path, errno);
     let size = inspect::capacity_bytes(fd).map_err(at)?;
     inspection.whole_bytes = Some(size);
     if inspection.kind == Kind::File {
         inspection.marker = marker::read(fd, &path);
     }
-    // What the first look found stands: the second one, which looks at less, only adds to it.
+    // The findings of the first check stand: the second one, which checks less, only adds to them.
     let first = inspection.sampled.take();
     inspect::path::read_through(inspection, fd, size, Depth::AGAIN);
     if let (Some(first), Some(again)) = (first, &inspection.sampled)

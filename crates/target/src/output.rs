@@ -1,18 +1,17 @@
 //! Files that iodyno writes beside targets: reports, pictures, records, manual pages.
 //!
-//! An [`Output`] is checked before the work that it is for begins, and written after it. What is
-//! written is a regular file: never a device, and never a file of another kind that has the name. The
-//! bytes go to a temporary file in the same folder, which takes the name once it is whole: a failure
-//! leaves no file and keeps the former one. The folder is held open, so that the check holds for the
-//! place that is written. A file that is there is replaced only if it is text, as all outputs are: an
-//! image, a notebook or an archive under that name is kept. Symbolic links are followed to the file
-//! that they name, which is checked.
+//! An [`Output`] is checked before the work that it is for begins, and written after it. The output is a
+//! regular file: never a device, and never a file of another kind that has the name. The bytes go to a
+//! temporary file in the same folder, which takes the name once it is whole: a failure leaves no file and keeps
+//! the former one. The folder is held open, so that the check applies to the folder that is written. An
+//! existing file is replaced only if it is text, as all outputs are: an image, a notebook or an archive under
+//! that name is kept. Symbolic links are followed to the file that they name, which is checked.
 //!
 //! Pipes, terminals and `/dev/null` have nothing to lose and are written as they are; a pipe that
 //! nothing reads is an error, not a wait.
 //!
-//! What was made by a descriptor ([`NewFile`]) is removed by it: only while the name still leads to
-//! that very file.
+//! A file that was created through a descriptor ([`NewFile`]) is removed through it: only while the name still
+//! leads to that very file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,12 +28,12 @@ use rustix::io::Errno;
 use crate::error::TargetError;
 use crate::error::errno_of;
 
-/// How much of a file that is there is read to see whether it is text.
+/// How much of an existing file is read to see whether it is text.
 const TEXT_BYTES: u64 = 64 << 10;
 /// How many names are tried for a temporary file.
 const TRIES: u32 = 100;
 
-/// A folder that files can be made in, held open.
+/// A folder that files can be created in, held open.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
@@ -55,7 +54,7 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// As [`Self::open`]; makes the folder, and those above it, where there is none.
+    /// As [`Self::open`]; creates the folder, and those above it, where there is none.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -78,7 +77,7 @@ impl Folder {
     }
 }
 
-/// Where an output goes, checked.
+/// The checked destination of an output.
 #[derive(Debug)]
 pub struct Output {
     shown: PathBuf,
@@ -94,12 +93,12 @@ enum Place {
 }
 
 impl Output {
-    /// Checks that a file can be written at a path. Nothing is made or changed.
+    /// Checks that a file can be written at a path. Nothing is created or changed.
     ///
     /// # Errors
-    /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe that nothing reads, and a
-    /// file that is there and holds something else than text; [`TargetError::NotFound`] where there is
-    /// no such folder, [`TargetError::Permission`], [`TargetError::Io`].
+    /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe that nothing reads, and an existing
+    /// file that holds something else than text; [`TargetError::NotFound`] where there is no such folder,
+    /// [`TargetError::Permission`], [`TargetError::Io`].
     pub fn at(path: &Path) -> Result<Self, TargetError> {
         let failed = |errno| TargetError::from_errno("write to it", path, errno);
         match rustix::fs::stat(path) {
@@ -143,7 +142,7 @@ impl Output {
         Ok(Self { shown, place: Place::Name(folder, name) })
     }
 
-    /// What is no regular file, but can be written without harm.
+    /// An output that is no regular file, but can be written without harm.
     fn stream(path: &Path, kind: FileType) -> Result<Self, TargetError> {
         let what = match kind {
             FileType::Directory => "it is a directory",
@@ -159,7 +158,7 @@ impl Output {
             Err(Errno::NXIO) => return Err(bad(path, "it is a pipe that nothing reads")),
             result => result.map_err(|e| TargetError::from_errno("write to it", path, e))?,
         };
-        let failed = |errno| TargetError::from_errno("look at it", path, errno);
+        let failed = |errno| TargetError::from_errno("inspect it", path, errno);
         // By the descriptor: the name may lead to something else by now.
         let stat = fstat(&fd).map_err(failed)?;
         let is_null = rustix::fs::major(stat.st_rdev) == 1 && rustix::fs::minor(stat.st_rdev) == 3;
@@ -168,7 +167,7 @@ impl Output {
             FileType::CharacterDevice if is_null || fd.is_terminal() => {}
             _ => return Err(bad(path, "it is a device, and only files and pipes are written to")),
         }
-        // A reader that is slow is waited for.
+        // A slow reader is waited for.
         let now = rustix::fs::fcntl_getfl(&fd).map_err(failed)?;
         rustix::fs::fcntl_setfl(&fd, now - OFlags::NONBLOCK).map_err(failed)?;
         Ok(Self { shown: path.to_owned(), place: Place::Stream(File::from(fd)) })
@@ -191,14 +190,14 @@ impl Output {
         let (folder, name) = match self.place {
             Place::Stream(mut file) => {
                 return match file.write_all(bytes) {
-                    // What reads it may have seen enough.
+                    // The reader may have seen enough.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                     result => result.map_err(|e| failed(&e)),
                 };
             }
             Place::Name(folder, name) => (folder, name),
         };
-        // Again, now that the time has come.
+        // The check again, at the time of writing.
         Self::within(
             Folder {
                 fd: folder.fd.try_clone().map_err(|e| failed(&e))?,
@@ -212,7 +211,7 @@ impl Output {
         let wrote = (|| {
             (&temporary.file).write_all(bytes)?;
             if let Some(former) = former {
-                // The rights of the file that it replaces. They are not worth a failure.
+                // The mode of the file that it replaces. A failure to set it is ignored.
                 let _ = fchmod(&temporary.file, Mode::from_raw_mode(former.st_mode));
             }
             fsync(&temporary.file)?;
@@ -255,7 +254,7 @@ fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// A file that was just made under a name that nothing had.
+/// A file that was just created under a name that nothing had.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -265,8 +264,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Makes a file, readable and writable as the umask says. Until [`Self::keep`] it is removed when
-    /// it is dropped.
+    /// Creates a file, readable and writable according to the umask. Until [`Self::keep`] it is removed when it
+    /// is dropped.
     ///
     /// # Errors
     /// [`TargetError::BadOutput`] where something has the name, and those of [`Folder::open`].
@@ -295,7 +294,7 @@ impl NewFile {
         let mut tried = 0;
         loop {
             let mut temporary = OsString::from(".");
-            // Room for what is added, within the 255 bytes that a name may have.
+            // Space for the suffix, within the 255 bytes that a name may have.
             let short: String = name.to_string_lossy().chars().take(50).collect();
             temporary.push(format!("{short}.{}-{tried}.iodyno", std::process::id()));
             let fd = folder.fd.try_clone().map_err(|error| errno_of(&error))?;
@@ -333,11 +332,11 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes a name from a folder if it leads to this very file, and leaves whatever else has the name.
-/// False: something else has it, or nothing.
+/// Removes a name from a folder if it leads to this very file, and leaves any other file that has the name.
+/// False: another one has it, or none.
 ///
-/// Between looking and removing another program could put its file there. So the name is first moved
-/// aside, looked at again, and put back if it is not the file.
+/// Between check and removal another program could put its file there. So the name is first moved aside,
+/// checked again, and put back if it is not the file.
 pub(crate) fn remove_same(
     folder: impl AsFd,
     name: impl rustix::path::Arg + Copy,
@@ -357,7 +356,7 @@ pub(crate) fn remove_same(
     match renameat_with(&folder, name, &folder, &aside, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Ok(false),
-        // Some file systems can't; there, nothing is between the look and this.
+        // Some file systems can't; there, nothing is between the check and this.
         Err(_) => return unlinkat(&folder, name, AtFlags::empty()).map(|()| true),
     }
     if leads_to_it(&aside) {
@@ -375,8 +374,7 @@ pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Err
     remove_same(&folder, path.file_name().ok_or(Errno::INVAL)?, file)
 }
 
-/// Removes a file that this process made under a path, if what is there is still a regular file that
-/// begins so.
+/// Removes a file that this process created under a path, if a regular file is still there that begins so.
 pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return };
@@ -384,15 +382,14 @@ pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let mut found = Vec::new();
     let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
     let read = (&file).take(beginning.len() as u64).read_to_end(&mut found);
-    // An empty one was made and could not be written.
+    // An empty one was created and could not be written.
     if is_file && read.is_ok() && (found.is_empty() || found == beginning) {
         let _ = remove_same_path(path, &file);
     }
 }
 
-/// Checks that a notebook can be at a path, before SQLite opens it: nothing is there yet, or a regular
-/// file, perhaps through a symbolic link. Gives the path without links. What the file's bytes say, the
-/// notebook looks at.
+/// Checks that a notebook can be at a path, before SQLite opens it: nothing is there yet, or a regular file,
+/// perhaps through a symbolic link. Gives the path without links. The notebook checks the file's bytes.
 ///
 /// # Errors
 /// [`TargetError::BadOutput`] for everything else.
@@ -404,7 +401,7 @@ pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
             help: "name another file with --notebook.".to_owned(),
         })
     };
-    let failed = |errno| TargetError::from_errno("look at it", path, errno);
+    let failed = |errno| TargetError::from_errno("inspect it", path, errno);
     match rustix::fs::stat(path) {
         Err(Errno::NOENT) if path.symlink_metadata().is_ok() => {
             refuse("a symbolic link to a file that is not there")

@@ -41,7 +41,7 @@ fn an_output_is_whole_or_not_there() {
 }
 
 #[test]
-fn what_is_no_text_file_is_kept() {
+fn non_text_files_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     assert!(problem(&at("none/x.html")).contains("not found"));
@@ -104,7 +104,7 @@ fn only_the_very_file_is_removed() {
 }
 
 #[test]
-fn what_was_begun_is_removed_and_nothing_else() {
+fn only_begun_files_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("record");
     for (content, stays) in

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 /// The system's, when neither way works.
 pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
-    // O_EXCL: nobody can give it a name later.
+    // O_EXCL: it can be given no name later.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::EXCL;
     match rustix::fs::open(dir, flags, mode) {
-        // What file systems and kernels without O_TMPFILE answer.
+        // Errors of file systems and kernels without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => create_unlinked(dir),
         result => result,
     }

@@ -1,9 +1,8 @@
-//! Where `/proc` and `/sys` are read from. Everything that inspects goes through a [`SysRoot`], so
-//! that a test can build the tree of a machine that nobody here has (NVMe, RAID, LVM, multipath)
-//! in a temporary folder.
+//! The root of `/proc` and `/sys`. All inspection goes through a [`SysRoot`], so that a test can build the tree
+//! of a machine with other hardware (NVMe, RAID, LVM, multipath) in a temporary folder.
 //!
-//! A missing or unreadable attribute is `None`, never an error: kernels, containers and devices
-//! differ in what they show, and "unknown" is a fact worth keeping. Nothing here writes.
+//! A missing or unreadable attribute is `None`, never an error: kernels, containers and devices differ in what
+//! they show, and "unknown" is a fact worth keeping. Nothing here writes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -79,9 +78,9 @@ pub(crate) fn list(path: &Path) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DevNo {
-    /// Which driver.
+    /// The driver.
     pub major: u32,
-    /// Which of its devices.
+    /// The device within the driver.
     pub minor: u32,
 }
 

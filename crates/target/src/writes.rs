@@ -1,17 +1,14 @@
-//! How much had ever been written to a target: a fingerprint, taken after our last write, by which a
-//! later run knows whether another program wrote since. Preconditioning takes hours, and is good only
-//! as long as none did.
+//! Fingerprint of all writes to a target so far, taken after our last write, by which a later run knows whether
+//! another program wrote since. Preconditioning takes hours, and is valid only as long as none did.
 //!
-//! A device is judged by the kernel's counter of sectors written and discarded, which is exact but
-//! begins anew at each start of the machine, and by the device's own counter, which outlives that but
-//! is coarse. A file is judged by its inode, size and times. Below a file, and below a device that is
-//! built on others, a little is always written by file systems and volume managers: there a small
-//! share of the target's size is let pass. A partition shares its flash with the rest of its disk, so it
-//! is judged by its disk.
+//! A device is judged by the kernel's counter of sectors written and discarded, which is exact but starts anew
+//! at each start of the machine, and by the device's own counter, which survives that but is coarse. A file is
+//! judged by its inode, size and times. Below a file, and below a device that is built on others, a little is
+//! always written by file systems and volume managers: there a small share of the target's size is tolerated. A
+//! partition shares its flash with the rest of its disk, so it is judged by its disk.
 //!
-//! What can't be known is never taken for "unwritten". Not seen are writes to a file within the
-//! few milliseconds of its clock's step, and on a device whose counter was read after a restart, less
-//! than two of that counter's units.
+//! Unknown is never taken for "unwritten". Not seen are writes to a file within the few milliseconds of its
+//! clock's step, and on a device whose counter was read after a restart, less than two of that counter's units.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,12 +22,12 @@ use crate::inspect::topology::BlockNode;
 use crate::inspect::{BlockDevice, DiskStats, Identity, Inspection, Kind};
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// Below the target, others may write this share of its size.
+/// Below the target, other programs may write this share of its size.
 const BELOW_SHARE_MAX: f64 = 0.01;
 /// Devices count in units of up to 1000 blocks of 512 bytes, and round.
 const DEVICE_UNIT_BYTES: u64 = 512_000;
 
-/// What had been written to one device.
+/// The writes to one device so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
     /// The kernel's name of the whole disk.
@@ -50,16 +47,16 @@ pub struct DeviceWrites {
     pub device_bytes: Option<u64>,
 }
 
-/// What tells whether a file was written.
+/// The state of a file that shows whether it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
-    /// Which file.
+    /// The file.
     pub identity: Identity,
     /// Its length.
     pub size_bytes: u64,
     /// When its content was changed last, ns since 1970.
     pub modified_ns: i64,
-    /// When it or what is known of it was changed last, ns since 1970.
+    /// When it or its metadata was changed last, ns since 1970.
     pub changed_ns: i64,
 }
 
@@ -87,11 +84,11 @@ pub enum WrittenSince {
     /// Another program wrote.
     #[error("{who}: {} were written or discarded since, by {by}", human::size(*.bytes))]
     Written {
-        /// Which device.
+        /// The device.
         who: String,
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
-        /// Whose count it is.
+        /// The counter.
         by: &'static str,
     },
     /// The file's times are later.
@@ -100,15 +97,15 @@ pub enum WrittenSince {
     /// There is no count to judge by.
     #[error("{who}: whether it was written to since is not known: {why}")]
     Unknown {
-        /// Which device.
+        /// The device.
         who: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// Takes the fingerprint of a target of this system, as it is now; `None` for what has no count
-/// of its writes: memory, scratch files, character devices, emulated storage, exports of a server.
+/// Takes the fingerprint of a target of this system, as it is now; `None` for targets without a count of
+/// writes: memory, scratch files, character devices, emulated storage, exports of a server.
 pub fn writes_seen(inspection: &Inspection) -> Option<WritesSeen> {
     writes_seen_in(inspection, &SysRoot::real())
 }
@@ -165,8 +162,8 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
     let device = BlockDevice::of(root, node);
     let counts = node.attr("queue/iostats").is_none_or(|flag| flag != "0");
     let stats = DiskStats::read(root, node.dev).filter(|_| counts);
-    // A counter that did not even see our own writes counts nothing: bio-based drivers of older
-    // kernels have such.
+    // A counter that did not even see our own writes counts nothing: bio-based drivers of older kernels have
+    // such counters.
     let kernel = stats.map(|stats| stats.written_bytes + stats.discarded_bytes);
     let log = if root.is_real() { health(&device).ok() } else { None };
     DeviceWrites {
@@ -183,7 +180,7 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
 /// Checks that nothing was written to a target between two fingerprints of it.
 ///
 /// # Errors
-/// Why that can't be said.
+/// Why that is not certain.
 pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), WrittenSince> {
     if before.size_bytes != now.size_bytes {
         return Err(WrittenSince::Other(format!(
@@ -217,7 +214,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
     Ok(())
 }
 
-/// Compares two readings of one device, of which `spare_bytes` may have been written by others.
+/// Compares two readings of one device, of which other programs may have written `spare_bytes`.
 fn same(
     before: &DeviceWrites,
     now: &DeviceWrites,
@@ -355,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_target_a_little_is_let_pass() {
+    fn below_the_target_a_little_is_tolerated() {
         let of = |kernel_bytes| {
             let mut seen = disk("one", 80, 5);
             let mut device = seen.device.take().unwrap();
@@ -376,30 +373,30 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
         fs::write(&path, vec![1; 1 << 16]).unwrap();
-        let look = || {
+        let seen = || {
             let name = TargetName::parse(path.to_str().unwrap()).unwrap();
             let mut seen = writes_seen(&inspect(&name).unwrap()).unwrap();
             // Others write to the device of this folder meanwhile.
             seen.below.clear();
             seen
         };
-        let before = look();
-        assert_eq!(unwritten_since(&before, &look()), Ok(()));
+        let before = seen();
+        assert_eq!(unwritten_since(&before, &seen()), Ok(()));
         fs::read(&path).unwrap();
         drop(File::options().write(true).open(&path).unwrap());
-        assert_eq!(unwritten_since(&before, &look()), Ok(()), "read and opened, not written");
+        assert_eq!(unwritten_since(&before, &seen()), Ok(()), "read and opened, not written");
         // One byte, of the same value, past the file's own clock's step.
         std::thread::sleep(std::time::Duration::from_millis(20));
         File::options().write(true).open(&path).unwrap().write_all_at(&[1], 7).unwrap();
-        assert_eq!(unwritten_since(&before, &look()), Err(WrittenSince::FileChanged));
-        let before = look();
+        assert_eq!(unwritten_since(&before, &seen()), Err(WrittenSince::FileChanged));
+        let before = seen();
         fs::rename(&path, dir.path().join("old")).unwrap();
         fs::copy(dir.path().join("old"), &path).unwrap();
-        assert!(matches!(unwritten_since(&before, &look()), Err(WrittenSince::Other(_))));
+        assert!(matches!(unwritten_since(&before, &seen()), Err(WrittenSince::Other(_))));
     }
 
     #[test]
-    fn of_what_is_not_counted_there_is_no_fingerprint() {
+    fn uncounted_targets_have_no_fingerprint() {
         for name in ["ram:1MiB", "null:", "scratch:64MiB", "/dev/zero?size=1MiB"] {
             let inspection = inspect(&TargetName::parse(name).unwrap()).unwrap();
             assert_eq!(writes_seen(&inspection), None, "{name}");

@@ -1,5 +1,5 @@
-//! What a run leaves behind when it is killed with no chance to clean up. Each test starts itself
-//! again as a child, waits until the child is in the middle of it, and kills it.
+//! State after a run that is killed without any cleanup. Each test starts itself again as a child, waits until
+//! the child is in the middle of it, and kills it.
 
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use iodyno_target::{LayOut, Marker, OpenOptions, TargetName, inspect, lay_out, o
 const CHILD_TARGET: &str = "IODYNO_TEST_CHILD_TARGET";
 const READY: &str = "the child is in the middle of it";
 
-/// Starts the named test again as a child that works on `target`, and waits for its word.
+/// Starts the named test again as a child that works on `target`, and waits for its first line.
 fn start(test: &str, target: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -65,7 +65,7 @@ fn scratch_space_vanishes() {
         .collect();
     assert_eq!(links.len(), 1, "{links:?}");
     assert!(links[0].to_string_lossy().ends_with("(deleted)"), "{links:?}");
-    // ... so that nobody has to remove it.
+    // ... so nothing has to remove it.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(names(dir.path()), [""; 0]);

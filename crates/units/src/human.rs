@@ -1,8 +1,8 @@
-//! How numbers are written for people: three significant digits, the unit chosen by magnitude.
-//! Storage sizes are in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as data
-//! sheets and fio's `BW` in parentheses have them.
+//! Formatting of numbers for readers: three significant digits, the unit chosen by magnitude. Storage sizes are
+//! in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as in data sheets and in fio's `BW` in
+//! parentheses.
 
-/// What stands for a number that there is none of: not a number, or infinite.
+/// Stands for a missing number: not a number, or infinite.
 pub const NONE: &str = "–";
 
 /// `x` with three significant digits, without exponent: `0.123`, `1.23`, `12.3`, `123`, `1230`; [`NONE`]
@@ -42,7 +42,7 @@ pub fn time_ns(ns: f64) -> String {
     si(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")])
 }
 
-/// A share in per cent with so many decimals: `12.5 %`; [`NONE`] where it is not finite.
+/// A share in per cent with this many decimals: `12.5 %`; [`NONE`] where it is not finite.
 pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { NONE.to_owned() }
 }

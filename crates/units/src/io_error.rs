@@ -1,14 +1,14 @@
-//! Why an operation failed: the same for the emulator, for what serves it, and for a cell in virtual time. Each
-//! protocol has numbers of its own for it.
+//! The error of an operation: one type for the emulator, its frontends, and a cell in virtual time. Each protocol
+//! has numbers of its own for it.
 
-/// See the module.
+/// The error of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoError {
     /// The medium could not give the data back, or the power failed.
     Io,
     /// Beyond the end of the device.
     OutOfRange,
-    /// There is no room for the data: the backing file, or the memory that holds the bytes, is full.
+    /// There is no space for the data: the backing file, or the memory that holds the bytes, is full.
     NoSpace,
     /// The device is gone.
     Gone,

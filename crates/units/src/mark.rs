@@ -1,9 +1,8 @@
-//! The mark that iodyno's random content carries, so that a later run can prove that a sector holds
-//! what iodyno wrote.
+//! The mark in iodyno's random content, by which a later run can prove that iodyno wrote a sector.
 //!
-//! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector,
-//! and 8 bytes that follow from them. To a compressor they are as random as the rest. Bytes of
-//! another origin are taken for a mark with a probability of 2⁻⁶⁴ for each place that is looked at.
+//! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector, and
+//! 8 bytes that follow from them. To a compressor they are as random as the rest. Bytes of another origin are
+//! taken for a mark with a probability of 2⁻⁶⁴ for each sector that is checked.
 
 use crate::rng::splitmix64;
 
@@ -11,7 +10,7 @@ use crate::rng::splitmix64;
 pub const MARK_BYTES: usize = 16;
 /// Bytes that one mark stands for, itself included: the least that a device writes as a whole.
 pub const MARKED_BYTES: usize = 512;
-/// `iodyno 1` in ASCII. It is part of the format of what lies on devices: it never changes.
+/// `iodyno 1` in ASCII. It is part of the format of content on devices: it never changes.
 const KEY: u64 = 0x696F_6479_6E6F_2031;
 
 /// The mark that begins with these 8 bytes, read as a little-endian number.
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
     use crate::rng::{RngCore as _, stream};
 
-    /// The value is written down: content of an earlier version must stay provable.
+    /// The value is fixed: content of an earlier version must stay provable.
     #[test]
     fn a_mark_is_known_again_and_nothing_else_is_taken_for_one() {
         assert_eq!(mark(1), [1, 0, 0, 0, 0, 0, 0, 0, 77, 238, 89, 210, 147, 85, 43, 23]);

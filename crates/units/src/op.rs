@@ -1,4 +1,4 @@
-//! One operation on block storage, as a workload asks for it and an engine carries it out.
+//! One operation on block storage, as a workload issues it and an engine carries it out.
 
 /// The kinds of operation. Each is measured apart: they are never mixed in one histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// How many kinds there are; arrays by kind have this length.
+    /// Number of kinds; arrays by kind have this length.
     pub const COUNT: usize = 5;
     /// Every kind, in the order of its index.
     pub const ALL: [Self; Self::COUNT] =
@@ -53,7 +53,7 @@ pub struct Op {
     pub offset_bytes: u64,
     /// Length in bytes. 0 for a flush.
     pub len_bytes: u32,
-    /// What to do.
+    /// Its kind.
     pub kind: OpKind,
     /// Force unit access: the write is durable when it is acknowledged.
     pub fua: bool,

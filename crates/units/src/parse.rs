@@ -1,12 +1,12 @@
-//! How sizes, durations, rates and shares are read. Each parser takes the whole text or fails with
-//! a sentence that says what would have been right; callers add the place (file, line, flag).
+//! Parsers of sizes, durations, rates and shares. Each parser takes the whole text or fails with a sentence
+//! that gives the correct form; callers add the position (file, line, flag).
 //!
 //! Sizes follow the field: `KiB` is 1024 bytes, `kB` is 1000, and the bare letters of fio, dd and
 //! sysbench (`4k`, `1M`, `8G`) are powers of 1024.
 
 use core::fmt;
 
-/// Why a text with a unit was refused. The message says what would have been right.
+/// Why a text with a unit was refused. The message gives the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError(String);
 
@@ -45,7 +45,7 @@ fn scaled(number: &str, factor: u64) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// Reads a size in bytes: `4096`, `4KiB`, `4k` (1024), `1MB` (10^6), `1.5GiB`.
+/// Parses a size in bytes: `4096`, `4KiB`, `4k` (1024), `1MB` (10^6), `1.5GiB`.
 pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     let (number, unit) = split_number(text.trim());
     let factor = match unit {
@@ -77,8 +77,8 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
 /// The longest duration, in whole days: 64 bits of nanoseconds.
 const DURATION_DAYS_MAX: u64 = u64::MAX / 86_400_000_000_000;
 
-/// Reads a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`.
-/// A bare number is refused: nobody agrees on its unit.
+/// Parses a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`. A bare number
+/// is refused: its unit is ambiguous.
 pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
     let help = "write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`";
     let mut rest = text.trim();
@@ -119,7 +119,7 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
     Ok(total_ns)
 }
 
-/// Reads a rate in operations a second: `50000`, `50k`, `1.5M/s`, `200 IOPS` (powers of 1000).
+/// Parses a rate in operations a second: `50000`, `50k`, `1.5M/s`, `200 IOPS` (powers of 1000).
 pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
     let t = text.trim();
     let t = t.strip_suffix("IOPS").or_else(|| t.strip_suffix("/s")).unwrap_or(t).trim_end();
@@ -139,8 +139,8 @@ pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
     }
 }
 
-/// Reads a bandwidth in bytes a second, above 0: `405 MB/s`, `1.08GB/s`, `512MiB/s`. Both the `B` and
-/// the `/s` are required: `6 Gb/s` are bits, and `50k/s` are operations.
+/// Parses a bandwidth in bytes a second, above 0: `405 MB/s`, `1.08GB/s`, `512MiB/s`. Both the `B` and the `/s`
+/// are required: `6 Gb/s` are bits, and `50k/s` are operations.
 pub fn parse_bandwidth_bytes_per_s(text: &str) -> Result<f64, ParseUnitError> {
     let size = text.trim().strip_suffix("/s").map_or("", str::trim_end);
     let (number, unit) = split_number(size);
@@ -164,8 +164,8 @@ pub fn parse_bandwidth_bytes_per_s(text: &str) -> Result<f64, ParseUnitError> {
     }
 }
 
-/// Reads a share into a fraction from 0 to 1: `20%`, `0.5%`, `100%`. The sign is required, so that
-/// `0.5` can't be taken for one half by one reader and for half a per cent by another.
+/// Parses a share into a fraction from 0 to 1: `20%`, `0.5%`, `100%`. The sign is required, so that `0.5` can't
+/// be taken for one half by one reader and for half a per cent by another.
 pub fn parse_percent(text: &str) -> Result<f64, ParseUnitError> {
     let number = text.trim().strip_suffix('%').map(|n| n.trim_end().parse::<f64>());
     match number {

@@ -1,8 +1,8 @@
-//! Named random streams: every random decision in iodyno is drawn from a stream that is known by
-//! seed, name and number, so that adding a consumer never shifts what another one draws.
+//! Named random streams: every random decision in iodyno is drawn from a stream that is identified by seed,
+//! name and number, so that adding a consumer never shifts another one's draws.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, 2019), by name and for ever: a run must
-//! replay from its seed years later, so "whatever the library's default is" will not do.
+//! The generator is xoshiro256++ (Blackman and Vigna, 2019), fixed by name: a run must replay from its seed
+//! years later, so a library's default is not enough.
 
 pub use rand_core::Rng as RngCore;
 use rand_core::SeedableRng;
@@ -29,13 +29,13 @@ const fn fnv1a(name: &str) -> u64 {
     hash
 }
 
-/// A 64-bit key for `(seed, name, number)`; use it where a key is wanted rather than a stream.
+/// A 64-bit key for `(seed, name, number)`; for consumers that need a key rather than a stream.
 pub const fn key(seed: u64, name: &str, number: u64) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ fnv1a(name)) ^ number)
 }
 
-/// Fills `bytes` (whole words of 8) with what `key` stands for: random to any compressor. The
-/// generator is wyrand's, whose words need no predecessor and so are made several at a time.
+/// Fills `bytes` (whole words of 8) with the random words of `key`: random to any compressor. The generator is
+/// wyrand's, whose words need no predecessor and so are made several at a time.
 #[inline]
 pub fn random_words(bytes: &mut [u8], key: u64) {
     let mut state = key;

@@ -1,8 +1,8 @@
-//! Text that other programs, devices and people wrote, made harmless: what moves a cursor, reorders its
-//! surroundings or can't be seen is written as an escape (`\u{1b}`).
+//! Cleaning of text that other programs, devices and people wrote: characters that move a cursor, reorder their
+//! surroundings or can't be seen are written as an escape (`\u{1b}`).
 //!
 //! Everything that iodyno prints or writes goes through [`is_hidden`]: the terminal, error messages, CSV,
-//! Markdown and pictures differ only in what they put in its place.
+//! Markdown and pictures differ only in the replacement.
 
 use std::borrow::Cow;
 

@@ -1,9 +1,9 @@
-//! Verifiable content: units of bytes that say where they belong, who wrote them, which write of their
-//! place they are of, and that they are whole. `docs/formats/verifiable.md` is the layout's specification.
+//! Verifiable content: units of bytes that hold their address, their writer, the generation of the write, and a
+//! checksum. `docs/formats/verifiable.md` is the layout's specification.
 //!
-//! It lies in this crate because those who write it (`workload`, `drive`) and those who must only recognise
-//! it on a device (`target`) may not import each other. A check reads the unit alone: whether it is the
-//! *latest* that was written there is known only to a caller who counts the writes.
+//! It lies in this crate because the crates that write it (`workload`, `drive`) and the one that must only
+//! recognise it on a device (`target`) may not import each other. A check reads the unit alone: whether it is
+//! the *latest* write there is known only to a caller that counts the writes.
 
 mod check;
 
@@ -11,34 +11,34 @@ pub use check::{Flaw, Part, check};
 
 use crate::rng::{random_words, splitmix64};
 
-/// The least that a device writes as a whole, in bytes: where a torn unit breaks.
+/// The least that a device writes as a whole, in bytes: a torn unit breaks at a multiple of it.
 pub const SECTOR_BYTES: usize = 512;
-/// How a unit of version 2 begins.
+/// The first bytes of a unit of version 2.
 const MAGIC_2: [u8; 8] = *b"iodynoV2";
-/// How a unit of version 1 begins. Version 1 is read and no longer written.
+/// The first bytes of a unit of version 1. Version 1 is read and no longer written.
 const MAGIC_1: [u8; 8] = *b"iodynoV1";
 const HEADER_BYTES: usize = 32;
 
-/// What a unit says of itself.
+/// A unit's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Version of the layout, 1 or 2.
     pub version: u8,
-    /// Where it was written, in bytes from the target's start.
+    /// Its address, in bytes from the target's start.
     pub offset_bytes: u64,
-    /// Who wrote it. In version 2 the run's stamp: when it began, in ns since 1970, and one more for each
-    /// target after the first, so that no two runs and no two targets of a run share one. In version 1 the
-    /// seed of the run.
+    /// Its writer. In version 2 the run's stamp: when it began, in ns since 1970, and one more for each target
+    /// after the first, so that no two runs and no two targets of a run share one. In version 1 the seed of the
+    /// run.
     pub writer: u64,
-    /// Which write of this unit by this writer it is of, from 1.
+    /// The generation: the number of this write of this unit by this writer, from 1.
     pub generation: u32,
     /// Length of the unit, bytes.
     pub len_bytes: u32,
 }
 
 impl Mark {
-    /// Reads what the header at the start of `bytes` says. None where no header is. It proves nothing yet:
-    /// [`check`] does.
+    /// Parses the header at the start of `bytes`. None where there is none. It proves nothing yet: [`check`]
+    /// does.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < HEADER_BYTES {
             return None;
@@ -122,7 +122,7 @@ fn u64_at(unit: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// CRC-32C (Castagnoli), as iSCSI has it.
+/// CRC-32C (Castagnoli), as in iSCSI.
 fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }

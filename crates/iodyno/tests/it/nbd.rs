@@ -223,7 +223,7 @@ fn a_read_only_export_is_read() {
     for flags in ["", &format!("--destroy {uri}")] {
         let told = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
         told.fails(3, &["exports it read-only", "--read-only"]);
-        assert!(!told.stderr.contains("say so by its own name"), "no name helps: {told:?}");
+        assert!(!told.stderr.contains("confirm it by its own name"), "no name helps: {told:?}");
     }
     assert!(!place.notebook().exists(), "a run that was refused is none");
     let document = place.document(&format!("run random-read --read-only --on {uri} {SHORT}"));

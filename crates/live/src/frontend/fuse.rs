@@ -1,12 +1,12 @@
-//! The FUSE frontend: a folder in which each volume is a file of the volume's size, and `status.json` tells
-//! how the machine is. `losetup --direct-io=on` makes a block device of such a file, on any kernel.
+//! The FUSE frontend: a folder in which each volume is a file of the volume's size, and `status.json` reports
+//! the machine's state. `losetup --direct-io=on` makes a block device of such a file, on any kernel.
 //!
-//! A file here is a device and behaves as one: its size can't change (opening it with truncation
-//! changes nothing), an fsync is a flush, a hole punched is a trim, and the page cache stays out of the
-//! way. Requests are answered by whoever advances the machine, so that any number are in flight.
+//! A file here is a device and behaves as one: its size can't change (opening it with truncation changes
+//! nothing), an fsync is a flush, a hole punched is a trim, and the page cache is bypassed. The thread that
+//! advances the machine answers the requests, so any number can be in flight.
 //!
-//! Who asks is the emulated host's worker: one thread of a client is one worker, as far as there are
-//! workers.
+//! The client's thread determines the emulated host's worker: one thread of a client is one worker, as far as
+//! there are workers.
 
 use super::nbd::WORKERS;
 use super::{Served, Waiter};
@@ -27,7 +27,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Sizes and names never change; what the kernel knows it may keep.
+/// Sizes and names never change; the kernel may cache them.
 const FOREVER: Duration = Duration::from_secs(86_400);
 const STATUS_NAME: &str = "status.json";
 /// The inodes: the folder, the status, then volumes.
@@ -36,26 +36,26 @@ const FIRST: u64 = 3;
 /// The largest request that the kernel may send, and how many at a time.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUESTS_MAX: u16 = 1024;
-/// One operation zeroes or trims at most so much.
+/// Limit of one zeroing or trimming operation.
 const PIECE_BYTES: u64 = 1 << 30;
-/// Extents that are looked at at a time for the next data or hole.
+/// Extents that are read at a time to find the next data or hole.
 const EXTENTS_MAX: usize = 64;
 
-/// What the kernel waits for.
+/// The reply that the kernel waits for.
 #[derive(Debug)]
 pub enum Reply {
     /// The bytes of a read.
     Read(ReplyData, Vec<u8>),
-    /// So many bytes written.
+    /// The number of bytes written.
     Written(ReplyWrite, u32),
-    /// That a flush is done.
+    /// A flush is done.
     Done(ReplyEmpty),
     /// One of several pieces of a request.
     Piece(Arc<Pieces>),
 }
 
-/// A request that became several operations. It is answered when the last of them is done and all who
-/// hold this have let go.
+/// A request that became several operations. It is answered when the last of them is done and every holder has
+/// dropped this.
 #[derive(Debug)]
 pub struct Pieces {
     reply: Mutex<Option<ReplyEmpty>>,
@@ -103,7 +103,7 @@ impl Sink for Reply {
     }
 }
 
-/// A mounted folder; unmounted when it is dropped. Whoever has a file of it open then gets errors.
+/// A mounted folder; unmounted when it is dropped. Processes that have a file of it open then get errors.
 #[derive(Debug)]
 pub struct Mounted {
     session: Option<BackgroundSession>,
@@ -114,7 +114,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         if session.umount_and_join().is_err() {
-            // A file of it is open: the name goes now, the rest when it is closed.
+            // A file of it is open: the mount point goes now, the rest when it is closed.
             let folder = self.folder.as_os_str();
             let lazily = |program: &str, flags: &[&str]| {
                 let done = Command::new(program).args(flags).arg(folder).output();
@@ -128,8 +128,8 @@ impl Drop for Mounted {
 /// Mounts a folder with a file for each volume, called as `names` says.
 ///
 /// # Errors
-/// It can't be mounted: there is no such folder, no FUSE in the kernel, or no `fusermount3` for who is
-/// not root.
+/// It can't be mounted: there is no such folder, no FUSE in the kernel, or no `fusermount3` for a user other
+/// than root.
 pub fn mount(
     live: &Arc<Served>,
     names: &[String],
@@ -155,7 +155,7 @@ pub fn mount(
     Ok(Mounted { session: Some(session), folder: folder.to_owned() })
 }
 
-/// The folder.
+/// The folder's file system.
 struct Files {
     live: Arc<Served>,
     names: Vec<String>,
@@ -201,7 +201,7 @@ impl Files {
         })
     }
 
-    /// Volumes stay as they are; the status is new each time.
+    /// Attributes of volumes never change; those of the status are read each time.
     fn lifetime(&self, ino: INodeNo) -> Duration {
         if self.volume(ino).is_some() { FOREVER } else { Duration::ZERO }
     }
@@ -218,7 +218,7 @@ impl Files {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What an older kernel can't do it says, and does without.
+        // An older kernel reports what it does not support, and works without it.
         let wanted = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_PARALLEL_DIROPS;
         let _ = config.add_capabilities(wanted & config.capabilities());
         if let Err(most) = config.set_max_write(REQUEST_BYTES_MAX) {
@@ -333,7 +333,7 @@ impl Filesystem for Files {
         let len_bytes = (data.len() as u64).min(left) as u32;
         match len_bytes {
             0 if data.is_empty() => reply.written(0),
-            // As devices say it.
+            // As devices report it.
             0 => reply.error(Code::ENOSPC),
             _ => {
                 let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Write, fua: false };

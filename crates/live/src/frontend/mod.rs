@@ -1,4 +1,4 @@
-//! The frontends through which a served machine is reached, and who waits behind them.
+//! The frontends of a served machine, and the replies that wait behind them.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -18,7 +18,7 @@ use iodyno_units::IoError;
 /// A machine that is served through frontends.
 pub type Served = Live<Waiter>;
 
-/// Who waits for an operation that came through a frontend.
+/// The reply that waits for an operation of a frontend.
 #[derive(Debug)]
 pub enum Waiter {
     /// A client over NBD.
@@ -42,10 +42,10 @@ impl Sink for Waiter {
         }
     }
 
-    /// Answers of one connection go in one piece.
-    fn all_done(told: Vec<(Self, Result<(), IoError>)>) {
+    /// Answers of one connection are sent together.
+    fn all_done(completed: Vec<(Self, Result<(), IoError>)>) {
         let mut batch = iodyno_nbd::Batch::new();
-        for (waiter, result) in told {
+        for (waiter, result) in completed {
             match waiter {
                 Self::Nbd(reply) => reply.done_with(result, &mut batch),
                 #[cfg(any(feature = "fuse", feature = "ublk"))]

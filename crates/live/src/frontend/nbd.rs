@@ -1,7 +1,7 @@
 //! The NBD frontend: each volume is an export.
 //!
-//! A flush covers everything that was acknowledged on the volume, by whichever connection,
-//! so clients may use several.
+//! A flush covers everything that was acknowledged on the volume, on any connection, so clients may use
+//! several.
 
 use super::{Served, Waiter};
 use crate::counts::Looks;
@@ -17,21 +17,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Connections share so many workers of the machine.
+/// Connections share this many workers of the machine.
 pub const WORKERS: u32 = 16;
-/// The longest range that a block status tells about, and its most extents.
+/// The longest range of a block status, and its most extents.
 const STATUS_BYTES_MAX: u32 = 1 << 30;
 const EXTENTS_MAX: usize = 4096;
 
-/// What a client waits for.
+/// The reply that a client waits for.
 pub enum Reply {
     /// The bytes of a read.
     Read(DeferredReply, Vec<u8>),
-    /// That it is done.
+    /// Completion without data.
     Done(DeferredReply),
 }
 
-/// The protocol's answer to an error. It calls a device that is gone a server that shuts down.
+/// The NBD answer to an error. A device that is gone is reported as a server that shuts down.
 pub fn failed(error: IoError) -> Answer<'static> {
     Answer::Failed(match error {
         IoError::Io => Errno::Io,
@@ -78,7 +78,7 @@ impl Sink for Reply {
     }
 }
 
-/// What is told about a volume.
+/// The export's description of a volume.
 fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     let (description, rotational) = live.look(|machine, _, _| {
         let system = machine.system();
@@ -89,7 +89,7 @@ fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-/// What is told about a volume of so many bytes.
+/// The export's description of a volume of this size.
 pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,
@@ -150,13 +150,13 @@ struct Client {
     volume: u32,
     worker: u32,
     lead: Lead<Waiter>,
-    /// What is submitted now found the thread asleep.
+    /// The request that is submitted next found the thread asleep.
     woken: bool,
 }
 
 impl Client {
     fn start(&self, op: &Op, payload: Payload<'_>, reply: Reply) {
-        // What the thread had to be woken for was there before.
+        // The request that woke the thread was there before.
         let before_ns = if self.woken { self.live.waking_ns() } else { 0 };
         let waiter = Waiter::Nbd(reply);
         self.live.submit_since(before_ns, self.worker, self.volume, op, payload, waiter);
@@ -164,10 +164,10 @@ impl Client {
 }
 
 impl Session for Client {
-    /// What is done by now, or will be before an answer can get there, is answered by who asked.
+    /// The requesting thread itself answers what is done by now, or will be before an answer can get there.
     fn submitted(&mut self) {
         self.live.try_poll(Looks::default());
-        self.lead.heard();
+        self.lead.request_submitted();
         self.woken = false;
     }
 
@@ -179,11 +179,11 @@ impl Session for Client {
         self.live.taken(after.as_nanos() as u64);
     }
 
-    fn look(&mut self, owed: bool) -> bool {
-        self.lead.look(owed)
+    fn poll(&mut self, owed: bool) -> bool {
+        self.lead.poll(owed)
     }
 
-    fn rest(&mut self) {
+    fn may_block(&mut self) {
         self.lead.leave();
     }
 

@@ -1,19 +1,19 @@
-//! The ublk frontend: each volume is a block device of this kernel, `/dev/ublkbN`, for Linux 6.5 and newer
-//! with the module `ublk_drv` and for who may open `/dev/ublk-control`.
+//! The ublk frontend: each volume is a block device of this kernel, `/dev/ublkbN`, for Linux 6.5 and newer with
+//! the module `ublk_drv` and for users that may open `/dev/ublk-control`.
 //!
-//! A volume has one thread, which takes requests from the kernel's queue and submits them to the
-//! machine; whoever advances the machine puts what is done into the thread's mailbox and rings it, for
-//! the kernel takes answers from that thread alone. Bytes go by `pread` and `pwrite` on the character
-//! device (`UBLK_F_USER_COPY`), so that no memory is shared with the kernel but the table of requests.
+//! A volume has one thread, which takes requests from the kernel's queue and submits them to the machine; the
+//! thread that advances the machine puts completions into the volume thread's mailbox and signals its eventfd,
+//! for the kernel takes answers from that thread alone. Bytes go by `pread` and `pwrite` on the character
+//! device (`UBLK_F_USER_COPY`), so no memory is shared with the kernel but the table of requests.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `abi` | the kernel's structures and numbers (`linux/ublk_cmd.h`) |
-//! | `control` | devices are added, started, stopped and deleted |
+//! | `control` | adds, starts, stops and deletes devices |
 //! | `queue` | the thread of a volume |
 //!
-//! The library for this, `libublk`, needs libclang at build time and brings an executor of its own; of
-//! the kernel's interface only seven commands are needed here.
+//! The library for this, `libublk`, needs libclang at build time and brings an executor of its own; only seven
+//! commands of the kernel's interface are needed here.
 
 mod abi;
 mod control;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// What the kernel waits for.
+/// The reply that the kernel waits for.
 #[derive(Debug)]
 pub struct Reply {
     to: Arc<Mailbox>,
@@ -54,7 +54,7 @@ impl Sink for Reply {
     }
 }
 
-/// What the kernel is told about a volume.
+/// A volume's properties as the kernel gets them.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
     /// It is a disk.
@@ -63,7 +63,8 @@ pub struct Told {
     pub read_only: bool,
 }
 
-/// A block device of this kernel; it goes when this is dropped. Whoever has it open then gets errors.
+/// A block device of this kernel; it is removed when this is dropped. Processes that have it open then get
+/// errors.
 #[derive(Debug)]
 pub struct Block {
     device: Option<Device>,
@@ -72,13 +73,13 @@ pub struct Block {
 }
 
 impl Block {
-    /// Makes a block device of a volume.
+    /// Creates a block device for a volume.
     ///
     /// # Errors
-    /// The kernel has no ublk, or one older than 6.5, or refuses who asks.
-    pub fn of(live: &Arc<Served>, volume: u32, told: Told) -> io::Result<Self> {
+    /// The kernel has no ublk, or one older than 6.5, or refuses this user.
+    pub fn of(live: &Arc<Served>, volume: u32, properties: Told) -> io::Result<Self> {
         let mut device = Device::add()?;
-        device.set_size(live.capacity_bytes(volume), told)?;
+        device.set_size(live.capacity_bytes(volume), properties)?;
         let queue = queue::Queue::open(&device, Arc::clone(live), volume, volume * WORKERS)?;
         let thread = std::thread::Builder::new()
             .name(format!("ublk {volume}"))
@@ -89,7 +90,7 @@ impl Block {
         started.map(|()| block)
     }
 
-    /// Where it is.
+    /// Its device node.
     pub fn node(&self) -> &std::path::Path {
         &self.node
     }
@@ -98,8 +99,8 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(mut device) = self.device.take() else { return };
-        // The kernel waits for what is in flight, and the poller still runs; then the queue's thread
-        // gets back every request that it waits for, and ends.
+        // The kernel waits for what is in flight, and the poller still runs; then the queue's thread gets back
+        // every request that it waits for, and ends.
         let _ = device.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,6 +1,6 @@
-//! What a volume refuses before the machine hears of it: what lies beyond its present size, and, while it is
-//! full, what needs new room. Neither is a matter of the device: a volume is resized, and the pool below a
-//! thin one runs out, without it.
+//! Operations that a volume refuses before they reach the machine: those beyond its present size, and, while it
+//! is full, those that need new space. Neither is a property of the device: a volume is resized, and the pool
+//! below a thin one runs out, without it.
 
 use super::operations::Inner;
 use super::{Live, Sink};
@@ -8,7 +8,7 @@ use crate::store::Store;
 use iodyno_units::{IoError, Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Of one volume.
+/// The limits of one volume.
 #[derive(Debug)]
 pub(super) struct Limits {
     size_bytes: AtomicU64,
@@ -22,12 +22,12 @@ impl Limits {
 }
 
 impl<S: Sink> Live<S> {
-    /// Bytes of a volume as it is announced now: at most its capacity.
+    /// Present size of a volume, bytes: at most its capacity.
     pub fn size_bytes(&self, volume: u32) -> u64 {
         self.limits[volume as usize].size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Announces another size from now on. What is refused then is still there when the volume grows again.
+    /// Sets another size from now on. Content beyond it is still there when the volume grows again.
     ///
     /// # Panics
     /// Beyond the volume's capacity.
@@ -36,26 +36,26 @@ impl<S: Sink> Live<S> {
         self.limits[volume as usize].size_bytes.store(size_bytes, Ordering::Relaxed);
     }
 
-    /// Whether a volume has no room for data where there is none yet.
+    /// Whether a volume has no space for data where there is none yet.
     pub fn is_full(&self, volume: u32) -> bool {
         self.limits[volume as usize].full.load(Ordering::Relaxed)
     }
 
-    /// From now on it has none, or has room again. Needs the bytes to be kept.
+    /// From now on it has none, or has space again. Needs the bytes to be kept.
     pub fn set_full(&self, volume: u32, full: bool) {
         self.limits[volume as usize].full.store(full, Ordering::Relaxed);
     }
 
-    /// Why an operation is refused.
+    /// Why an operation is refused; None: it is not.
     pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<IoError> {
         let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
         if end_bytes > self.size_bytes(volume) {
-            // As NBD has it: a write beyond the end found no space there.
+            // NBD's rule: a write beyond the end found no space there.
             let writes = matches!(op.kind, OpKind::Write | OpKind::WriteZeroes);
             return Some(if writes { IoError::NoSpace } else { IoError::OutOfRange });
         }
-        let needs_room = op.kind == OpKind::Write && self.is_full(volume);
-        let store = needs_room.then(|| inner.stores.get(volume as usize)).flatten()?;
+        let needs_space = op.kind == OpKind::Write && self.is_full(volume);
+        let store = needs_space.then(|| inner.stores.get(volume as usize)).flatten()?;
         (!has_data(store, op.offset_bytes, op.len_bytes)).then_some(IoError::NoSpace)
     }
 }

@@ -1,5 +1,5 @@
-//! The operations in the machine, and what becomes of their bytes: taken in when they are submitted, moved as
-//! the machine moves what they stand for, and told of at the end. Knows the machine's time and no other.
+//! The operations in the machine and their bytes: taken in when they are submitted, moved with the machine's
+//! content events, and completed at the end. Uses the machine's time and no other.
 
 use super::{Payload, Sink};
 use crate::counts::{Counts, Late};
@@ -8,12 +8,12 @@ use crate::store::{ReadError, Store, UNIT_BYTES};
 use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long
-/// ago), over the number of its place.
+/// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long ago),
+/// over its slot's number.
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// A volume without a cache that is known may hold as much of what the host refuses, bytes.
+/// Limit on stranded bytes of a volume without a known cache, bytes.
 const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
 /// An operation in the machine.
@@ -25,13 +25,13 @@ struct Waiting<S> {
     kind: OpKind,
     offset_bytes: u64,
     len_bytes: u32,
-    /// It may be acknowledged when a power cut can't take it any more.
+    /// It may be acknowledged when no power cut can lose it any more.
     forced: bool,
     /// Machine time at which it was submitted.
     submitted_ns: u64,
     /// The payload is in the store, until the end.
     holds: bool,
-    /// What its bytes met.
+    /// The error that its bytes met.
     failed: Option<IoError>,
 }
 
@@ -50,18 +50,18 @@ pub(super) struct Inner<S> {
     rebuilds: Vec<bool>,
     /// By volume: stranded bytes that it may hold and still take writes, bytes.
     stranded_bytes_max: Vec<u64>,
-    /// What the bytes met first.
+    /// The first failure of the bytes.
     pub(super) trouble: Option<String>,
     changes: Vec<ContentEvent>,
     pub(super) counts: Vec<Counts>,
     pub(super) recorder: Option<Recorder>,
 }
 
-/// Done, and not told yet.
-pub(super) type Told<S> = Vec<(S, Result<(), IoError>)>;
+/// Done, and not reported yet.
+pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// None yet. Panics with stores of another number than the machine has volumes, but none.
+    /// No operations yet. Panics with stores of another number than the machine has volumes, but none.
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
         assert!(stores.is_empty() || stores.len() == volumes as usize);
@@ -88,7 +88,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Takes an operation in; gives the machine's time at which it was handed over.
+    /// Takes an operation in; gives the machine's time at which it was issued.
     pub(super) fn submit(
         &mut self,
         at_ns: u64,
@@ -146,8 +146,8 @@ impl<S: Sink> Inner<S> {
         self.machine.submit(at_ns, worker, volume, op, token)
     }
 
-    /// The bytes of a read, as they are now. What the sums find wrong is what the device's own code
-    /// finds: a read error there, which it recovers from its stripe or reports.
+    /// The bytes of a read, as they are now. A unit whose sum is wrong is what the device's own code finds: a
+    /// read error there, which it recovers from its stripe or reports.
     fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<IoError> {
         let mut healed = None;
         loop {
@@ -171,7 +171,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Moves bytes as the machine has moved what they stand for.
+    /// Moves bytes as the machine has moved the content that they stand for.
     pub(super) fn settle(&mut self) {
         self.machine.changes(&mut self.changes);
         // Each volume is one device here, whose number is the volume's.
@@ -184,7 +184,7 @@ impl<S: Sink> Inner<S> {
         self.changes.clear();
     }
 
-    /// Why an operation can't be taken: the host refuses what the volume holds already.
+    /// Why an operation can't be taken: the host refuses bytes that the volume holds already.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let volume = volume as usize;
         let store = self.stores.get_mut(volume)?;
@@ -193,7 +193,12 @@ impl<S: Sink> Inner<S> {
         refused.map(|why| IoError::from(&why))
     }
 
-    pub(super) fn completed(&mut self, done: &Completion, late: Late, told: &mut Told<S>) {
+    pub(super) fn completed(
+        &mut self,
+        done: &Completion,
+        late: Late,
+        completed: &mut Completed<S>,
+    ) {
         let number = (done.token & NUMBER_MASK) as u32;
         let Some(waiting) = self.waiting[number as usize].take() else { return };
         self.free.push(number);
@@ -214,7 +219,7 @@ impl<S: Sink> Inner<S> {
                         ended
                     }
                 }
-                // What had landed and could not be written.
+                // Bytes that had landed and could not be written.
                 (false, None, OpKind::Flush) => store.settle(),
                 _ => Ok(()),
             };
@@ -232,11 +237,11 @@ impl<S: Sink> Inner<S> {
             late,
             failed.is_some(),
         );
-        told.push((waiting.sink, failed.map_or(Ok(()), Err)));
+        completed.push((waiting.sink, failed.map_or(Ok(()), Err)));
     }
 
-    /// What is in flight will not be completed.
-    pub(super) fn fail_all(&mut self, error: IoError, told: &mut Told<S>) {
+    /// Fails all operations in flight: they will not be completed.
+    pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };
             self.free.push(number);
@@ -245,12 +250,12 @@ impl<S: Sink> Inner<S> {
                 self.stores[volume].cancel_write(waiting.token);
             }
             self.counts[volume].errors[waiting.kind.index()] += 1;
-            told.push((waiting.sink, Err(error)));
+            completed.push((waiting.sink, Err(error)));
         }
     }
 }
 
-/// Counts what the host has refused.
+/// Counts the host's refusals.
 #[inline]
 fn note_refusals(store: &mut Store, counts: &mut Counts, trouble: &mut Option<String>) {
     let refusals = store.take_refusals();

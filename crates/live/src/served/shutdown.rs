@@ -1,7 +1,7 @@
-//! The end of a served machine, in order: as a computer that is shut down flushes its disks and cuts the
-//! power then. (One that is killed is a power cut.)
+//! The orderly end of a served machine: as a computer that is shut down flushes its disks and cuts the power
+//! then. (One that is killed is a power cut.)
 //!
-//! Nobody waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
+//! No client waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
 
 use super::operations::{NUMBER_BITS, NUMBER_MASK};
 use super::{Live, Sink, deliver};
@@ -9,26 +9,26 @@ use crate::counts::{Late, Looks};
 use crate::store::Store;
 use iodyno_units::Op;
 
-/// A device that has not flushed by then never will, ns of the machine's time.
-const PATIENCE_NS: u64 = 3_600_000_000_000;
+/// Time limit of a device's flush, ns of the machine's time.
+const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
 
 impl<S: Sink> Live<S> {
-    /// Flushes all volumes, brings backing files to where a crash of this host leaves them, and ends the
-    /// record. `worker_of` names a worker for each volume.
+    /// Flushes all volumes, syncs backing files so that a crash of this host keeps them, and ends the record.
+    /// `worker_of` names a worker for each volume.
     ///
     /// # Errors
-    /// What could not be kept, or the record not be written.
+    /// The bytes that could not be kept, or the record that could not be written.
     pub fn end(&self, worker_of: impl Fn(u32) -> u32) -> Result<(), String> {
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, Looks::default(), &mut told);
+        self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         let mut flushing = Vec::new();
         for volume in 0..self.volumes() {
             let worker = worker_of(volume);
             inner.sequence += 1;
-            // The last number is no place of an operation that somebody waits for.
+            // The last number is no slot of an operation that a client waits for.
             let token = (inner.sequence << NUMBER_BITS) | NUMBER_MASK;
             if let Some(recorder) = &mut inner.recorder {
                 recorder.operation(begin_ns, worker, volume, &Op::FLUSH);
@@ -39,7 +39,7 @@ impl<S: Sink> Live<S> {
         let mut unflushed = Vec::new();
         while !flushing.is_empty()
             && let Some(next_ns) = inner.machine.next_event()
-            && next_ns < begin_ns.saturating_add(PATIENCE_NS)
+            && next_ns < begin_ns.saturating_add(FLUSH_TIMEOUT_NS)
         {
             let done = inner.machine.next_completion(next_ns);
             inner.settle();
@@ -51,7 +51,7 @@ impl<S: Sink> Live<S> {
                         unflushed.push((volume, "is gone"));
                     }
                 }
-                None => inner.completed(&done, Late::default(), &mut told),
+                None => inner.completed(&done, Late::default(), &mut completed),
             }
         }
         unflushed.extend(flushing.iter().map(|f| (f.0, "does not answer")));
@@ -66,7 +66,7 @@ impl<S: Sink> Live<S> {
             }
         }
         for (volume, store) in inner.stores.iter_mut().enumerate() {
-            // What the host refuses of it keeps nothing else from the disk.
+            // What the host refuses of it does not prevent the rest from being written.
             let (settled, ended) = (store.settle(), store.end());
             troubles.extend(settled.as_ref().err().map(ToString::to_string));
             troubles.extend(
@@ -84,7 +84,7 @@ impl<S: Sink> Live<S> {
             troubles.extend(recorder.end(now_ns, hash).err());
         }
         drop(inner);
-        deliver(told);
+        deliver(completed);
         if troubles.is_empty() { Ok(()) } else { Err(troubles.join("\n")) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a power cut leaves: a volume's bytes on their medium, in memory or in a file, checked.
+//! The bytes of a volume that survive a power cut: its medium, in memory or in a file, checked.
 //!
 //! All of it takes `&self`: any number of threads may read and write at once. A unit is never torn
 //! between two writes; a longer range may be, as on any device.
@@ -18,7 +18,7 @@ enum Medium {
     File(Box<File>),
 }
 
-/// See the module.
+/// The medium; see the module.
 #[derive(Debug)]
 pub(super) struct Base {
     medium: Medium,
@@ -74,8 +74,8 @@ impl Base {
         }
     }
 
-    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt. So the bytes are there if
-    /// its damage is lifted, and nothing of it is served before it is written whole.
+    /// Writes a part of a corrupt unit, which stays corrupt. So the bytes are there if its damage is lifted,
+    /// and nothing of it is served before it is written whole.
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(m) => {
@@ -86,7 +86,7 @@ impl Base {
         }
     }
 
-    /// Zeroes over whole units, which are given up.
+    /// Zeroes whole units and frees them.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let units = units.start..units.end.min(self.units());
         if units.is_empty() {
@@ -101,7 +101,7 @@ impl Base {
         }
     }
 
-    /// Zeroes over a part of a unit, or all of it.
+    /// Zeroes a part of a unit, or all of it.
     pub(super) fn zero_part(&self, part: Part) -> Result<(), WriteError> {
         if part.is_whole() {
             return self.drop_units(&(part.unit..part.unit + 1));
@@ -112,13 +112,13 @@ impl Base {
         }
     }
 
-    /// Zeroes over a range.
+    /// Zeroes a range.
     pub(super) fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.trim(offset_bytes, len_bytes)?;
         ends(offset_bytes, len_bytes).try_for_each(|part| self.zero_part(part))
     }
 
-    /// The whole units of a range are given up.
+    /// Frees the whole units of a range.
     pub(super) fn trim(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         if !self.holds(offset_bytes, len_bytes) {
             return Err(WriteError::OutOfRange { offset_bytes, len_bytes });
@@ -140,7 +140,7 @@ impl Base {
         }
     }
 
-    /// What was written until now is what a later server accepts, and nothing older.
+    /// Closes the generation: a later server accepts what was written until now, and nothing older.
     pub(super) fn close_generation(&self) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(_) => Ok(()),
@@ -155,14 +155,14 @@ impl Base {
         }
     }
 
-    /// Removes the files, if they were made when they were opened and hold nothing yet.
+    /// Removes the files, if they were created when they were opened and hold nothing yet.
     pub(super) fn remove_made(&self) {
         if let Medium::File(f) = &self.medium {
             f.remove_made();
         }
     }
 
-    /// Memory that the data take, tables included; 0 for a file.
+    /// Memory of the data, tables included; 0 for a file.
     pub(super) fn memory_bytes(&self) -> u64 {
         match &self.medium {
             Medium::Memory(m) => m.used_bytes(),

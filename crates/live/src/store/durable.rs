@@ -1,15 +1,14 @@
-//! What a power cut leaves of a volume, as the machine has decided it: the base, and over it what the host
-//! refuses to write there.
+//! The bytes of a volume that survive a power cut, as the machine has decided it: the base, and over it what
+//! the host refuses to write there.
 //!
 //! A write that the host refuses is *stranded*: its bytes stay in memory over the base, are read as if they
 //! were there, and are written when [`Durable::settle`] succeeds. So the machine and the bytes never disagree,
 //! whatever the host does. A stranded unit is kept whole; only where the rest of it can't be read it is known
 //! in part. Zeroes are stranded as ranges: a long one takes no memory.
 //!
-//! A unit that is corrupt is not stranded: a part of it is written beneath the damage, and the unit stays
-//! corrupt ([`Base::write_beneath`]). So it takes no memory, and keeps nothing else from being written. The
-//! write that did so is answered with the error; if it was acknowledged before, the next flush is
-//! ([`Durable::take_late`]).
+//! A corrupt unit is not stranded: a part of it is written beneath the damage, and the unit stays corrupt
+//! ([`Base::write_beneath`]). So it takes no memory, and prevents no other write. The write that did so is
+//! answered with the error; if it was acknowledged before, the next flush is ([`Durable::take_late`]).
 
 use super::base::Base;
 use super::error::{ReadError, WriteError};
@@ -18,12 +17,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const ZEROES: [u8; UNIT] = [0; UNIT];
-/// Memory of a stranded unit, its place in the tree included, about.
+/// Memory of a stranded unit, its place in the tree included, about, bytes.
 const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
 /// The same of a range of zeroes.
 const RANGE_MEMORY_BYTES: u64 = 64;
 
-/// A unit that the base should hold.
+/// A unit whose bytes belong in the base.
 #[derive(Debug)]
 struct Stranded {
     bytes: Box<[u8; UNIT]>,
@@ -62,16 +61,16 @@ impl Stranded {
     }
 }
 
-/// See the module.
+/// The base with what is stranded over it; see the module.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub base: Base,
     units: BTreeMap<u64, Stranded>,
     /// Units that hold zeroes, below `units`: start → (end, why). No two overlap.
     zeroes: BTreeMap<u64, (u64, WriteError)>,
-    /// How often the host has refused something, or a unit was corrupt.
+    /// Number of refusals by the host and of writes to corrupt units.
     refusals: u64,
-    /// Bytes of an acknowledged write lie in a unit that is corrupt, and no flush has said so.
+    /// Bytes of an acknowledged write lie in a corrupt unit, and no flush has reported it.
     late: Option<WriteError>,
 }
 
@@ -86,12 +85,12 @@ impl Durable {
         self.units.is_empty() && self.zeroes.is_empty()
     }
 
-    /// Memory that stranded bytes take, about.
+    /// Memory of stranded bytes, about.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
     }
 
-    /// How often the host has refused something since this was asked last.
+    /// Number of the host's refusals since the last call.
     pub(super) fn take_refusals(&mut self) -> u64 {
         std::mem::take(&mut self.refusals)
     }
@@ -107,12 +106,12 @@ impl Durable {
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
     }
 
-    /// What an acknowledged write met later, for the next flush.
+    /// Keeps the late error of an acknowledged write, for the next flush.
     pub(super) fn note_late(&mut self, why: WriteError) {
         self.late.get_or_insert(why);
     }
 
-    /// The same, once.
+    /// Takes the late error, once.
     pub(super) fn take_late(&mut self) -> Result<(), WriteError> {
         self.late.take().map_or(Ok(()), Err)
     }
@@ -167,7 +166,7 @@ impl Durable {
         Ok(())
     }
 
-    /// Writes. What the host refuses is stranded, and the error given.
+    /// Writes. What the host refuses is stranded, and the error returned.
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         let mut refused = None;
         if self.is_clear() {
@@ -207,7 +206,7 @@ impl Durable {
         self.land(part.unit)
     }
 
-    /// Zeroes over a part of a unit, or all of it.
+    /// Zeroes a part of a unit, or all of it.
     pub(super) fn zero_part(&mut self, part: Part) -> Result<(), WriteError> {
         if part.is_whole() {
             return self.drop_units(&(part.unit..part.unit + 1));
@@ -219,7 +218,7 @@ impl Durable {
         self.base.zero_part(part).map_err(|why| self.refused(part, zeroes, why))
     }
 
-    /// Zeroes over whole units, which are given up.
+    /// Zeroes whole units and frees them.
     pub(super) fn drop_units(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         let units = units.start..units.end.min(self.base.units());
         let dropped = self.base.drop_units(&units);
@@ -243,7 +242,7 @@ impl Durable {
         })
     }
 
-    /// What the host has refused is read from memory from now on; what a corrupt unit has, lies beneath.
+    /// Bytes that the host has refused are read from memory from now on; those of a corrupt unit lie beneath.
     fn refused(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
         self.refusals += 1;
         let why = match why {
@@ -281,7 +280,7 @@ impl Durable {
         (self.base.capacity_bytes - unit * UNIT_BYTES).min(UNIT_BYTES) as usize
     }
 
-    /// These units are in the base.
+    /// These units are in the base: their stranded versions are dropped.
     fn forget(&mut self, units: &Range<u64>) {
         if self.is_clear() {
             return;
@@ -302,8 +301,8 @@ impl Durable {
         }
     }
 
-    /// Tries to write a stranded unit. Where it is corrupt by now, its bytes lie beneath, and that is the error:
-    /// here, and at the next flush.
+    /// Tries to write a stranded unit. Where it has become corrupt, its bytes lie beneath, and that is the
+    /// error: here, and at the next flush.
     fn land(&mut self, unit: u64) -> Result<(), WriteError> {
         let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
         let all = self.bytes_of(unit);
@@ -342,8 +341,8 @@ impl Durable {
     }
 
     /// Tries to write what is stranded in a range of units: all of it, however much is refused. (Zeroes go in
-    /// whole ranges, so some beyond it may go too.) Of several errors, that of a corrupt unit comes
-    /// first: nothing of it is left to be tried again.
+    /// whole ranges, so some beyond it may go too.) Of several errors, that of a corrupt unit comes first: no
+    /// retry follows for it.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         if self.is_clear() {
             return Ok(());
@@ -377,7 +376,7 @@ impl Durable {
         corrupt.and(outcome)
     }
 
-    /// The same until the host refuses something; true: it refused nothing.
+    /// The same until the first refusal by the host; true: there was none.
     pub(super) fn settle_some(&mut self) -> bool {
         let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
         let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));
@@ -396,8 +395,8 @@ impl Durable {
         self.drop_units(&(0..self.base.units()))
     }
 
-    /// Whether the base holds something in all of a range: writing it again needs no room.
-    pub(super) fn has_room(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+    /// Whether the base holds data in all of a range: writing it again needs no space.
+    pub(super) fn has_space(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let mut units = touched(offset_bytes, len_bytes);
         while !units.is_empty() {
             let run = self.base.run(units.start, units.end);

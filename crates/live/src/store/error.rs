@@ -1,45 +1,45 @@
-//! What can go wrong with the bytes of a volume, by kind, so that a frontend can choose its error code.
+//! Errors of a volume's bytes, by kind, so that a frontend can choose its error code.
 
 use iodyno_units::IoError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why bytes were not given.
+/// Why a read failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Beyond the end of the volume.
     #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
     OutOfRange {
-        /// Where it began.
+        /// First byte.
         offset_bytes: u64,
-        /// How long it was.
+        /// Length.
         len_bytes: u64,
     },
-    /// What is there is not what was written: the sums differ.
+    /// The unit does not hold what was written: the sums differ.
     #[error("4 KiB unit {unit} (byte {}) does not hold what was written: its sum differs", unit * 4096)]
     Corrupt {
-        /// Which unit.
+        /// The unit.
         unit: u64,
     },
     /// The system refused.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// What was tried.
+        /// The call.
         doing: &'static str,
-        /// Why it failed, as the system numbers it.
+        /// The system's error number.
         errno: i32,
     },
 }
 
-/// Why bytes were not taken.
+/// Why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// Beyond the end of the volume.
     #[error("{offset_bytes} + {len_bytes} bytes end beyond the volume")]
     OutOfRange {
-        /// Where it began.
+        /// First byte.
         offset_bytes: u64,
-        /// How long it was.
+        /// Length.
         len_bytes: u64,
     },
     /// A part of a unit was to be written whose other part is not what was written there.
@@ -47,32 +47,32 @@ pub enum WriteError {
         "4 KiB unit {unit} can't be written in part: the rest of it does not hold what was written"
     )]
     Corrupt {
-        /// Which unit.
+        /// The unit.
         unit: u64,
     },
-    /// The volume holds more than the memory that it was given.
+    /// The volume holds more than its memory limit.
     #[error(
         "the emulated volume holds as much as its memory may ({} bytes): allow it more, or keep it in a file",
         memory_bytes_max
     )]
     Memory {
-        /// What it was given.
+        /// The limit.
         memory_bytes_max: u64,
     },
     /// The file system that the volume's file lies on is full.
     #[error(
-        "{doing}: no space is left where the volume's file lies: make room, the volume goes on"
+        "{doing}: no space is left where the volume's file lies: free some, and the volume goes on"
     )]
     NoSpace {
-        /// What was tried.
+        /// The call.
         doing: &'static str,
     },
     /// The system refused.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// What was tried.
+        /// The call.
         doing: &'static str,
-        /// Why it failed, as the system numbers it.
+        /// The system's error number.
         errno: i32,
     },
 }
@@ -84,7 +84,7 @@ impl ReadError {
 }
 
 impl WriteError {
-    /// There is no room for it, rather than something broken.
+    /// Whether space is lacking, rather than something broken.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Memory { .. } | Self::NoSpace { .. })
     }
@@ -116,7 +116,7 @@ impl From<&WriteError> for IoError {
     }
 }
 
-/// What must be read before a part of it can be written.
+/// The error of reading a unit before a part of it can be written.
 impl From<ReadError> for WriteError {
     fn from(e: ReadError) -> Self {
         match e {
@@ -135,25 +135,25 @@ pub enum OpenError {
     /// It is not a plain file.
     #[error("{}: {what}, not a plain file: name a file (a new one is made)", path.display())]
     NotAFile {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it is.
+        /// Its type.
         what: &'static str,
     },
-    /// Somebody serves it.
+    /// Another server has it open.
     #[error("{}: another server has it open; stop that one, or name another file", path.display())]
     Locked {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
     /// It has the size of another volume.
     #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file", path.display())]
     Size {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it has.
+        /// Its size.
         found_bytes: u64,
-        /// What it should have.
+        /// The volume's size.
         wanted_bytes: u64,
     },
     /// Its file system holds no file of that size.
@@ -162,9 +162,9 @@ pub enum OpenError {
         path.display()
     )]
     TooLarge {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the volume has.
+        /// The volume's size.
         wanted_bytes: u64,
     },
     /// The file beside it is not its sums.
@@ -172,17 +172,17 @@ pub enum OpenError {
     Sums {
         /// The file of sums.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         why: String,
     },
     /// The system refused.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The call.
         doing: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
 }

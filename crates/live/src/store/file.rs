@@ -1,17 +1,16 @@
 //! A volume's bytes in a sparse file, offset for offset, so that it can be mounted through a loop
 //! device; its sums lie beside it.
 //!
-//! Every write goes to the page cache before it returns: a server that is killed loses nothing.
-//! (A host that crashes may: `sync` is for that. It may also leave units whose sums came to the disk
-//! and whose data did not: they read as corrupt.) Locks are striped by mebibyte; a unit's data and sums
-//! change under one.
+//! Every write goes to the page cache before it returns: a server that is killed loses nothing. (A host that
+//! crashes may: `sync` is for that. It may also leave units whose sums reached the disk and whose data did not:
+//! they read as corrupt.) Locks are striped by mebibyte; a unit's data and sums change under one.
 //!
-//! A write that the host refuses leaves of each 512-byte sector what was there, or what was to be
-//! written, and its sum is made that of what is there. (What was corrupt, and is left as it was, stays
-//! corrupt. A unit within which the host cut the write gets its sum in any case: the store can't tell any
-//! more whether the rest of it was corrupt.) If the sums can't be written either, the unit is *doubtful*: this
-//! server reads it with either sum, or, where the write was cut within it, without; and it gives it its sum
-//! before it closes a generation. If it is killed before, the unit may read as corrupt.
+//! A write that the host refuses leaves of each 512-byte sector either the old or the new content, and its sum
+//! is set to that of the content. (A corrupt unit that was left as it was stays corrupt. A unit within which
+//! the host cut the write gets its sum in any case: the store can't know any more whether the rest of it was
+//! corrupt.) If the sums can't be written either, the unit is *doubtful*: this server reads it with either sum,
+//! or, where the write was cut within it, without; and it gives it its sum before it closes a generation. If it
+//! is killed before, the unit may read as corrupt.
 
 mod repair;
 
@@ -43,14 +42,14 @@ const WRITING: &str = "writing the volume's file";
 const READING_SUMS: &str = "reading the volume's sums";
 const WRITING_SUMS: &str = "writing the volume's sums";
 
-/// See the module.
+/// The files of a volume; see the module.
 #[derive(Debug)]
 pub(super) struct File {
     data: Host,
     sums: Sums,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
-    /// What the file of sums says of its generations.
+    /// The generations in the file of sums.
     generations: Mutex<Generations>,
     /// As they were when it was opened.
     opened: Generations,
@@ -60,22 +59,22 @@ pub(super) struct File {
     is_dirty: AtomicBool,
     /// Units whose data may not have the sum that they should.
     doubtful: Mutex<BTreeMap<u64, Doubt>>,
-    /// How many there are.
+    /// Their number.
     doubts: AtomicUsize,
-    /// One closes a generation at a time.
+    /// At most one thread closes a generation at a time.
     closing: Mutex<()>,
     made: Mutex<Made>,
 }
 
 impl Drop for File {
-    /// A process that is just being started has a copy of the descriptor until it runs its program: the
-    /// lock is given up, not left to the last copy.
+    /// A process that is just being started has a copy of the descriptor until it runs its program: the lock is
+    /// released explicitly, not left to the last copy.
     fn drop(&mut self) {
         let _ = self.data.file().unlock();
     }
 }
 
-/// Where the sums of a volume's file are.
+/// The path of a volume's sums.
 pub(super) fn sums_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".sums");
@@ -87,7 +86,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Opens or makes the two files. Where that fails, none that it made is left.
+    /// Opens or creates the two files. If that fails, none that it created is left.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -99,7 +98,7 @@ impl File {
             match open_sums(path, &data, capacity_bytes, faults.clone(), &mut made) {
                 Ok(opened) => opened,
                 Err(why) => {
-                    // The lock is held until they are gone: no other server has them.
+                    // The lock is held until they are removed: no other server has them.
                     made.remove();
                     let _ = data.unlock();
                     return Err(why);
@@ -122,7 +121,7 @@ impl File {
         })
     }
 
-    /// Removes the files, if they were made when this was opened and hold nothing yet.
+    /// Removes the files, if they were created when this was opened and hold nothing yet.
     pub(super) fn remove_made(&self) {
         if self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
             held(&self.made).remove();
@@ -161,7 +160,7 @@ impl File {
         self.data.read(&mut into[..len], unit * UNIT_BYTES)
     }
 
-    /// A unit that passes, whole.
+    /// Reads a unit that passes, whole.
     fn read_sound(
         &self,
         unit: u64,
@@ -262,8 +261,8 @@ impl File {
         Ok(())
     }
 
-    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt: its sum is its own only if
-    /// it was before (then it was damaged on purpose, and the damage stays).
+    /// Writes a part of a corrupt unit, which stays corrupt: its sum is its own only if it was before (then it
+    /// was damaged on purpose, and the damage stays).
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
@@ -298,7 +297,7 @@ impl File {
                 let mut bytes = [0; UNIT];
                 self.read_unit(unit, &mut bytes).map_err(|e| WriteError::io(READING, &e))?;
                 let found = sum(&bytes);
-                // What is corrupt must not become sound by a write that does not happen.
+                // A corrupt unit must not become sound by a write that does not happen.
                 if known == 0 || sums[..known].contains(&found) {
                     former = found;
                 }
@@ -339,11 +338,11 @@ impl File {
         Ok(())
     }
 
-    /// These units are given up: holes, without sums.
+    /// Frees these units: holes, without sums.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let stripes = units.start / STRIPE_UNITS..units.end.div_ceil(STRIPE_UNITS);
         if stripes.end.saturating_sub(stripes.start) > 16 {
-            // Nobody who holds one lock waits for another: taken in order, they can't be stuck.
+            // No other thread waits for a lock while it holds one: taken in order, locks cannot deadlock.
             let locks =
                 self.locks.iter().map(|l| l.write().unwrap_or_else(PoisonError::into_inner));
             let _locks: Vec<_> = locks.collect();
@@ -372,7 +371,7 @@ impl File {
         Ok(())
     }
 
-    /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all not.
+    /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all do not.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let offset = unit * UNIT_BYTES;
         let (data, until) = match self.data.seek(SeekFrom::Data(offset)) {
@@ -382,7 +381,7 @@ impl File {
                 (true, hole.map_or(end, |at| at.div_ceil(UNIT_BYTES).max(unit + 1)))
             }
             Err(Errno::NXIO) => (false, end),
-            // A file system that does not know.
+            // A file system that does not report holes.
             Err(_) => (true, end),
         };
         Run { data, end: until.min(end) }
@@ -412,7 +411,7 @@ impl File {
     }
 }
 
-/// Opens the sums of a file that is locked, and gives that its size if it is new: last, so that a server which
+/// Opens the sums of a file that is locked, and sets that file's size if it is new: last, so that a server that
 /// is killed meanwhile leaves no image of that size beside the sums of a former one.
 fn open_sums(
     path: &Path,
@@ -423,13 +422,13 @@ fn open_sums(
 ) -> Result<(Sums, Generations), OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     let too_large = || OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes };
-    let found_bytes = data.metadata().map_err(|e| failed("looking at it", e))?.len();
+    let found_bytes = data.metadata().map_err(|e| failed("reading its metadata", e))?.len();
     let is_new = found_bytes == 0;
     if !is_new && found_bytes != capacity_bytes {
         let (path, wanted_bytes) = (path.to_owned(), capacity_bytes);
         return Err(OpenError::Size { path, found_bytes, wanted_bytes });
     }
-    // A file can't be sought in beyond what its file system holds.
+    // A position beyond the largest file of its file system can't be sought.
     if is_new && seek(data, SeekFrom::Start(capacity_bytes)).is_err() {
         return Err(too_large());
     }
@@ -448,8 +447,7 @@ fn open_sums(
     Ok((sums, generations))
 }
 
-/// A range cut at the ends of stripes: where each piece begins on the volume, and its place in the
-/// range.
+/// A range cut at the ends of stripes: where each piece begins on the volume, and its position in the range.
 fn stripes(offset_bytes: u64, len: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let end = offset_bytes + len as u64;
     let mut at = offset_bytes;

@@ -1,9 +1,9 @@
-//! In which generations of a file of sums a unit's former sum counts.
+//! Generations in a file of sums: which units may still match their former sum.
 //!
-//! A generation is what was written between two flushes. Closing it says that every unit written in it holds
-//! what its first sum says: the server has seen each of these writes end. A server that is killed leaves its
-//! last generation open; no later one can close it, so it is remembered as *in doubt*: units of it may hold
-//! what either sum says, until they are written anew.
+//! A generation holds the writes between two flushes. Closing it states that every unit written in it matches
+//! its first sum: the server has seen each of these writes end. A server that is killed leaves its last
+//! generation open; no later one can close it, so it is recorded as *in doubt*: units of it may match either
+//! sum, until they are written anew.
 //!
 //! ```text
 //! 0      serial number: u64 (of the two slots, the one that is whole and has the higher one counts)
@@ -17,11 +17,11 @@
 pub(super) const SLOTS: [u64; 2] = [512, 1024];
 const SLOT_BYTES: usize = 512;
 const RANGES_MAX: usize = 29;
-/// A host that crashes may leave entries that are newer than what is known to be closed, but fewer
-/// generations than that.
+/// A host that crashes may leave entries that are newer than the last generation known to be closed, but by
+/// fewer generations than that.
 const LEAP: u64 = 1 << 32;
 
-/// See the module.
+/// The generations of a file of sums; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generations {
     serial: u64,
@@ -44,13 +44,13 @@ impl Generations {
         Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
     }
 
-    /// Whether a unit written in this generation may hold what either sum says.
+    /// Whether a unit written in this generation may match either sum.
     #[inline]
     pub(super) fn is_in_doubt(&self, generation: u64) -> bool {
         self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))
     }
 
-    /// A server opens the file: what a former one has not closed stays in doubt.
+    /// A server opens the file: a generation that a former one has not closed stays in doubt.
     pub(super) fn open(&mut self) {
         if !std::mem::replace(&mut self.ended, false) {
             let first = self.closed + 1;
@@ -61,7 +61,7 @@ impl Generations {
             }
         }
         while self.in_doubt.len() > RANGES_MAX {
-            // What lies between two becomes doubtful, too: the least that there is.
+            // The generations between two ranges become doubtful, too: the least that there is.
             let gap = |i: &usize| self.in_doubt[i + 1].0 - self.in_doubt[*i].1;
             let i = (0..self.in_doubt.len() - 1).min_by_key(gap).unwrap_or(0);
             self.in_doubt[i].1 = self.in_doubt[i + 1].1;
@@ -77,12 +77,12 @@ impl Generations {
         self.serial += 1;
     }
 
-    /// Whether it says that the server ended in order.
+    /// Whether the server ended in order.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Which of the slots to write next.
+    /// The slot to write next.
     pub(super) fn place(&self) -> u64 {
         SLOTS[(self.serial % 2) as usize]
     }
@@ -104,7 +104,7 @@ impl Generations {
         slot
     }
 
-    /// What a header says; None: neither slot is whole.
+    /// Parses a header; None: neither slot is whole.
     pub(super) fn read(header: &[u8]) -> Option<Self> {
         let slot = |at: u64| Self::from_slot(header.get(at as usize..at as usize + SLOT_BYTES)?);
         SLOTS.into_iter().filter_map(slot).max_by_key(|g| g.serial)
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_open_stays_in_doubt_and_nothing_else() {
+    fn only_open_generations_stay_in_doubt() {
         let mut generations = Generations::default();
         let (mut open, mut closed) = (Vec::new(), Vec::new());
         for session in 0..20 {

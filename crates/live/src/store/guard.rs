@@ -1,10 +1,10 @@
-//! Whether what is on the medium may be served, and damage done to it on purpose.
+//! Integrity check of units when they are read, and damage injected on purpose.
 //!
-//! Damage is kept apart from the data: one to three bits of a unit, which follow from a seed, are
-//! flipped in what is read back, and then the unit's sum is compared as ever. CRC-32C finds any
-//! three flipped bits in 4 KiB (its Hamming distance there is 4 at least; Koopman, DSN 2002), so
-//! what is damaged is never served; and since the data themselves are whole, damage can be lifted,
-//! as a device does that rebuilds the unit from parity. Writing the unit anew lifts it too.
+//! Damage is kept apart from the data: one to three bits of a unit, which follow from a seed, are flipped in
+//! what is read back, and then the unit's sum is compared as always. CRC-32C finds any three flipped bits in 4
+//! KiB (its Hamming distance there is 4 at least; Koopman, DSN 2002), so a damaged unit is never served; and
+//! since the data themselves are whole, damage can be lifted, as by a device that rebuilds the unit from
+//! parity. Writing the unit anew lifts it too.
 
 use super::units::{UNIT, sum, touched};
 use iodyno_units::rng::{below, stream};
@@ -16,7 +16,7 @@ use std::sync::{PoisonError, RwLock};
 /// Runs of units, none overlapping another: start → (end, seed).
 type Runs = BTreeMap<u64, (u64, u64)>;
 
-/// See the module.
+/// The checks and damage of a volume; see the module.
 #[derive(Debug)]
 pub(super) struct Guard {
     check_reads: bool,
@@ -61,13 +61,13 @@ impl Guard {
         (unit < end).then_some(seed)
     }
 
-    /// Everything may be served unseen.
+    /// Whether every unit may be served unchecked.
     pub(super) fn lets_all_pass(&self) -> bool {
         !self.check_reads && !self.damaged.load(Ordering::Acquire)
     }
 
-    /// Whether the bytes of a unit may be served: what is read back of them has one of the sums.
-    /// Without any, they are taken as they are, and damage to them shows all the same.
+    /// Whether the bytes of a unit may be served: what is read back of them has one of the sums. Without any
+    /// sum they are taken as they are, and damage to them shows all the same.
     #[inline]
     pub(super) fn passes(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         match self.seed(unit) {
@@ -98,7 +98,7 @@ fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     sums.contains(&found)
 }
 
-/// Takes units out of the runs.
+/// Removes units from the runs.
 fn cut(runs: &mut Runs, units: &Range<u64>) {
     if units.is_empty() {
         return;
@@ -148,8 +148,8 @@ mod tests {
                 guard.lift(&(from..to));
                 plain[from as usize..to as usize].fill(None);
             }
-            let told: Vec<Option<u64>> = (0..40).map(|unit| guard.seed(unit)).collect();
-            assert_eq!(told, plain);
+            let seeds: Vec<Option<u64>> = (0..40).map(|unit| guard.seed(unit)).collect();
+            assert_eq!(seeds, plain);
         }
     }
 

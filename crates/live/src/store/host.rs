@@ -1,5 +1,5 @@
-//! One file of the host, with the operations that a volume needs of it. With the feature `host-faults`
-//! each may be made to fail, wholly or after some of its bytes; without it nothing is added to them.
+//! File operations of the host for a volume. With the feature `host-faults` each may be made to fail, wholly or
+//! after some of its bytes; without it nothing is added to them.
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 /// Bytes that are zeroed at once where the file system makes no holes.
 const ZEROES_BYTES: u64 = 1 << 20;
 
-/// What is asked of the host.
+/// A call to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -27,7 +27,7 @@ pub enum HostCall {
     Sync,
 }
 
-/// Which of a volume's two files it is asked of.
+/// The file of a volume that the call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -40,7 +40,7 @@ pub enum HostFile {
     Sums,
 }
 
-/// How a call is to fail.
+/// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -49,41 +49,41 @@ pub enum HostFile {
 pub struct HostFault {
     /// The error, as the system numbers it.
     pub errno: i32,
-    /// So many bytes of a write are written first.
+    /// This many bytes of a write are written first.
     pub after_bytes: usize,
 }
 
 /// Decides which calls fail; for tests.
 #[cfg(feature = "host-faults")]
 pub trait HostFaults: std::fmt::Debug + Send + Sync {
-    /// Asked before each call. None: it goes to the host.
+    /// Called before each call. None: the call goes to the host.
     fn fault(&self, file: HostFile, call: HostCall, at: u64, len: u64) -> Option<HostFault>;
 }
 
-/// Where faults come from: nowhere, but in tests.
+/// The source of faults: none, but in tests.
 #[cfg(feature = "host-faults")]
 pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
-/// Where faults come from: nowhere.
+/// The source of faults: none.
 #[cfg(not(feature = "host-faults"))]
 #[derive(Clone, Debug)]
 pub(super) struct Faults;
 
-/// The host fails by itself only.
+/// Only the host's own failures.
 #[cfg(feature = "host-faults")]
 pub(super) const NO_FAULTS: Faults = None;
 /// The same.
 #[cfg(not(feature = "host-faults"))]
 pub(super) const NO_FAULTS: Faults = Faults;
 
-/// A write that the host did not do to its end.
+/// A write that the host did not complete.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub error: io::Error,
-    /// So much of it is written.
+    /// Bytes of it that are written.
     pub written_bytes: usize,
 }
 
-/// See the module.
+/// A file of the host; see the module.
 #[derive(Debug)]
 pub(super) struct Host {
     file: File,
@@ -104,7 +104,7 @@ impl Host {
         Self { file }
     }
 
-    /// The file, for what is done once.
+    /// The file, for calls that are made once.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
@@ -134,7 +134,7 @@ impl Host {
         self.write_counted(bytes, at).map_err(|refused| refused.error)
     }
 
-    /// The same; an error says how much the host had written before it.
+    /// The same; an error gives how much the host had written before it.
     #[inline]
     pub(super) fn write_counted(&self, bytes: &[u8], at: u64) -> Result<(), Refused> {
         if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {
@@ -155,7 +155,7 @@ impl Host {
         self.file.sync_data()
     }
 
-    /// Makes a hole, or, where the file system has none, zeroes what is not zero.
+    /// Makes a hole, or, where the file system has none, zeroes the bytes that are not zero.
     pub(super) fn punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         if len_bytes == 0 {
             return Ok(());

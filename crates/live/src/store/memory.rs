@@ -1,9 +1,8 @@
 //! A volume's bytes in memory: units that were never written, or were dropped, take none.
 //!
-//! Two levels of tables find a unit, and are made when something is first written there: regions of
-//! 256 MiB, in them chunks of 64 KiB with a lock each. Each unit is an allocation of its own, so
-//! that single units written all over a large volume cost what they hold. Threads that go to
-//! different chunks don't meet.
+//! Two levels of tables find a unit, and are created when something is first written there: regions of 256 MiB,
+//! in them chunks of 64 KiB with a lock each. Each unit is an allocation of its own, so that single units
+//! written all over a large volume cost what they hold. Threads in different chunks do not contend.
 
 use super::error::{ReadError, WriteError};
 use super::guard::Guard;
@@ -25,7 +24,7 @@ struct Unit {
 type Slots = [Option<Unit>; CHUNK_UNITS as usize];
 type Chunk = RwLock<Option<Box<Slots>>>;
 
-/// See the module.
+/// The units of a volume in memory; see the module.
 #[derive(Debug)]
 pub(super) struct Memory {
     regions: Box<[OnceLock<Box<[Chunk]>>]>,
@@ -43,7 +42,7 @@ impl Memory {
         }
     }
 
-    /// What it takes, tables included.
+    /// Memory used, tables included.
     pub(super) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -61,7 +60,7 @@ impl Memory {
         self.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Where a unit's chunk is, if something was ever written about there.
+    /// The chunk of a unit, if something was ever written there.
     #[inline]
     fn chunk(&self, unit: u64) -> Option<&Chunk> {
         let region = self.regions[(unit / REGION_UNITS) as usize].get()?;
@@ -153,8 +152,8 @@ impl Memory {
         Ok(())
     }
 
-    /// A part of a unit that is corrupt gets new bytes, and the unit stays corrupt: its sum is its own only if
-    /// it was before (then it was damaged on purpose, and the damage stays).
+    /// Writes a part of a corrupt unit, which stays corrupt: its sum is its own only if it was before (then it
+    /// was damaged on purpose, and the damage stays).
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) {
         let Some(chunk) = self.chunk(part.unit) else { return };
@@ -180,7 +179,7 @@ impl Memory {
         Ok(())
     }
 
-    /// These units are given up.
+    /// Frees these units.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         let mut unit = units.start;
         while unit < units.end {

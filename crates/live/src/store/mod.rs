@@ -1,5 +1,5 @@
-//! The bytes of one emulated volume. The machine decides what becomes of written data and tells it
-//! step by step ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store does the same with the bytes.
+//! The bytes of one emulated volume. The machine decides the fate of written data and reports each step
+//! ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store does the same with the bytes.
 //!
 //! ```text
 //! begin_write(token, …)   machine.submit(…, token)
@@ -7,13 +7,13 @@
 //! changes(…)              the completion: end_write(token), answer; or read(…), answer
 //! ```
 //!
-//! The lower part, the base, is what a power cut leaves: in memory or in a file, each 4 KiB unit with
-//! a sum that is checked whenever it is read. The upper part, the overlay, is what a power cut
-//! takes: what a volatile buffer has accepted. A change is carried out at once, so that a server
-//! that is killed leaves in the file what the modelled device would have left at that moment, as
-//! long as changes are passed on before the acknowledgements that came with them.
+//! The lower part, the base, survives a power cut: in memory or in a file, each 4 KiB unit with a sum that is
+//! checked whenever it is read. The upper part, the overlay, is lost in one: what a volatile buffer has
+//! accepted. A change is carried out at once, so that a server that is killed leaves in the file what the
+//! modelled device would have left at that moment, as long as changes are passed on before the acknowledgements
+//! that came with them.
 //!
-//! # What a host error does
+//! # Host errors
 //! **What the machine has decided happens, in its order: in the base, or, where the host refuses, over it in
 //! memory** (`durable.rs`: a stranded unit). So machine and bytes never disagree, whatever fails, and
 //! - the operation whose bytes the host refuses answers the error. Each of its sectors may hold the old or the
@@ -24,18 +24,19 @@
 //! - an operation whose acknowledgement promises that it is durable (a forced write, a write to a protected
 //!   device, zeroes, a trim, a flush) succeeds only when nothing is stranded in its range;
 //! - what is stranded is written again at each of these, and before an operation is refused;
-//! - meanwhile the volume takes no operation that needs new room on the host or more memory than the modelled
+//! - meanwhile the volume takes no operation that needs new space on the host or more memory than the modelled
 //!   cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and what was in flight;
-//! - at the end of a server what is still stranded is lost, and the server says so; all else is synced;
-//! - a unit keeps a sum that is its own: `file.rs` says what a write that was cut short leaves.
+//! - at the end of a server what is still stranded is lost, and the server reports it; all else is synced;
+//! - a unit keeps a sum that is its own: `file.rs` defines what a write that was cut short leaves.
 //!
 //! A server that is killed leaves what was durable, or newer. A version older than what was flushed is refused
 //! (`generation.rs`). A flush is the modelled device's: it survives the server, not a crash of the host; for
 //! that there is [`Store::sync`], which a server calls at its end.
 //!
 //! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
-//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
-//! `&self` and any number of threads at once; what fails there is not kept in memory. What follows the machine takes `&mut self`.
+//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`]
+//! take `&self` and any number of threads at once; bytes that fail there are not kept in memory. Calls that
+//! follow the machine take `&mut self`.
 
 mod base;
 mod durable;
@@ -64,11 +65,11 @@ use std::ops::Range;
 use std::path::Path;
 use units::{Part, Run, Soundness, parts, touched};
 
-/// How a store treats its bytes.
+/// Options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is read is held against its sum (about 0.1 µs for 4 KiB). Without, only damage that was
-    /// done on purpose is found, and what [`Store::scrub`] finds.
+    /// Reads are checked against their sums (about 0.1 µs for 4 KiB). Without, only damage that was injected on
+    /// purpose is found, and what [`Store::scrub`] finds.
     pub check_reads: bool,
     /// The device is memory that a power failure empties. What it accepts goes to the base at once,
     /// since nothing but [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever takes it back; a volatile buffer's waits in the
@@ -82,16 +83,16 @@ impl Default for Options {
     }
 }
 
-/// A run of bytes alike, for a client that wants to know where data are.
+/// A run of data or of a hole, for a client that queries the allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How long it is.
+    /// Length, bytes.
     pub len_bytes: u64,
-    /// Something is held; or it is a hole, and reads as zeroes.
+    /// Data is held; or it is a hole, and reads as zeroes.
     pub data: bool,
 }
 
-/// What a scrub found.
+/// The result of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     /// Units that hold what was written.
@@ -102,7 +103,7 @@ pub struct Scrub {
     pub corrupt_units: u64,
 }
 
-/// See the module.
+/// The bytes of a volume; see the module.
 #[derive(Debug)]
 pub struct Store {
     durable: Durable,
@@ -111,19 +112,19 @@ pub struct Store {
 }
 
 impl Store {
-    /// A volume in memory, of which what was never written takes none; at most `memory_bytes_max`
-    /// bytes, tables included. A write beyond that fails.
+    /// A volume in memory, of which parts that were never written take none; at most `memory_bytes_max` bytes,
+    /// tables included. A write beyond that fails.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
         Self::over(Base::in_memory(capacity_bytes, memory_bytes_max, options.check_reads), options)
     }
 
-    /// A volume in a file, which is made if it is not there: sparse, byte for byte, its sums beside
-    /// it in `PATH.sums`. An image without sums is taken as it is. (Whoever changes it by other
-    /// means removes its sums: those units would read as corrupt.)
+    /// A volume in a file, which is created if it is not there: sparse, byte for byte, its sums beside it in
+    /// `PATH.sums`. An image without sums is taken as it is. (Before changing it by other means, remove its
+    /// sums: those units would read as corrupt.)
     ///
     /// # Errors
-    /// It is no plain file, it has another size, another server has it open, its sums are not its
-    /// own, or the system refuses. No file is left that this made.
+    /// It is no plain file, it has another size, another server has it open, its sums are not its own, or the
+    /// system refuses. No file is left that this created.
     pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
         Ok(Self::over(
             Base::in_file(path, capacity_bytes, options.check_reads, host::NO_FAULTS)?,
@@ -131,7 +132,7 @@ impl Store {
         ))
     }
 
-    /// The same, with a host that fails as `faults` says.
+    /// The same, with a host that fails as `faults` decides.
     ///
     /// # Errors
     /// As [`Self::in_file`].
@@ -150,7 +151,7 @@ impl Store {
         Self { durable: Durable::over(base), overlay: Overlay::default(), options }
     }
 
-    /// Removes the volume's files, if they were made when this was opened and hold nothing yet: for a server
+    /// Removes the volume's files, if they were created when this was opened and hold nothing yet: for a server
     /// that could not start.
     pub fn remove_made(&self) {
         self.base().remove_made();
@@ -165,17 +166,17 @@ impl Store {
         self.base().capacity_bytes
     }
 
-    /// Memory that the data take, tables included; 0 where they are in a file.
+    /// Memory of the data, tables included; 0 where they are in a file.
     pub fn memory_bytes(&self) -> u64 {
         self.base().memory_bytes()
     }
 
-    /// Units of which a power cut would take something.
+    /// Units that a power cut would change.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
     }
 
-    /// What a read gives now: the newest that was accepted.
+    /// Reads the newest content that was accepted.
     ///
     /// # Errors
     /// It ends beyond the volume; a unit does not hold what was written; the system refuses.
@@ -187,7 +188,7 @@ impl Store {
         if !self.base().holds(offset_bytes, len_bytes) {
             return Err(ReadError::OutOfRange { offset_bytes, len_bytes });
         }
-        // What lies between units with versions is read in one piece.
+        // Ranges between units with versions are read in one piece.
         let mut plain = 0;
         for part in parts(offset_bytes, len_bytes).filter(|p| self.overlay.has(p.unit)) {
             let Part { unit, from, .. } = part;
@@ -201,8 +202,8 @@ impl Store {
         self.durable.read(offset_bytes + plain as u64, &mut into[plain..])
     }
 
-    /// Where data are in a range, and where holes: at most `extents_max` extents, from its beginning
-    /// on. What waits to land counts as data.
+    /// Data and holes in a range: at most `extents_max` extents, from its beginning on. Bytes that wait to land
+    /// count as data.
     ///
     /// # Errors
     /// It ends beyond the volume.
@@ -237,10 +238,10 @@ impl Store {
             };
             let to_bytes = (to * UNIT_BYTES).min(end);
             let len_bytes = to_bytes - at;
-            let room = extents.len() < extents_max;
+            let has_space = extents.len() < extents_max;
             match extents.last_mut() {
                 Some(last) if last.data == data => last.len_bytes += len_bytes,
-                _ if room => extents.push(Extent { len_bytes, data }),
+                _ if has_space => extents.push(Extent { len_bytes, data }),
                 _ => break,
             }
             (unit, at) = (to, to_bytes);
@@ -248,8 +249,8 @@ impl Store {
         Ok(extents)
     }
 
-    /// Reads every unit of the base that is held, and holds it against its sum; `corrupt` hears of
-    /// each that fails. Others may read and write meanwhile.
+    /// Reads every unit of the base that is held, and checks it against its sum; `corrupt` is called for each
+    /// that fails. Other threads may read and write meanwhile.
     ///
     /// # Errors
     /// The system refuses.
@@ -274,14 +275,13 @@ impl Store {
         Ok(scrub)
     }
 
-    /// Damages the medium: of every unit that the range touches one to three bits, which follow from
-    /// `seed`, are flipped in what is read back, until it is healed or written anew. What is a hole
-    /// has no bits.
+    /// Damages the medium: of every unit that the range touches one to three bits, which follow from `seed`,
+    /// are flipped in what is read back, until it is healed or written anew. A hole has no bits.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
     }
 
-    /// Lifts the damage to a unit: what a device does that has rebuilt it.
+    /// Lifts the damage to a unit, as a device does that has rebuilt it.
     pub fn heal(&self, unit: u64) {
         self.base().guard.lift(&(unit..unit + 1));
     }
@@ -291,7 +291,7 @@ impl Store {
         self.base().guard.lift(&(0..u64::MAX));
     }
 
-    /// Brings the file to where a crash of this host leaves it.
+    /// Syncs the file: a crash of this host keeps its content.
     ///
     /// # Errors
     /// The system refuses.
@@ -307,7 +307,7 @@ impl Store {
         self.base().sync(true)
     }
 
-    /// Without a machine: what was acknowledged is what a later server accepts, and nothing older.
+    /// Without a machine: a later server accepts what was acknowledged, and nothing older.
     ///
     /// # Errors
     /// The system refuses.
@@ -318,14 +318,13 @@ impl Store {
     /// Without a machine: writes, durably at once.
     ///
     /// # Errors
-    /// It ends beyond the volume, there is no room, or the rest of a unit that is written in part is
-    /// corrupt.
+    /// It ends beyond the volume, there is no space, or the rest of a unit that is written in part is corrupt.
     pub fn write_now(&self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         self.alone();
         self.base().write(offset_bytes, data)
     }
 
-    /// Without a machine: zeroes, of which whole units take no room.
+    /// Without a machine: zeroes; whole units of them take no space.
     ///
     /// # Errors
     /// As [`Self::write_now`].
@@ -334,7 +333,7 @@ impl Store {
         self.base().zero(offset_bytes, len_bytes)
     }
 
-    /// Without a machine: whole units of the range are given up, and read as zeroes.
+    /// Without a machine: frees whole units of the range, which read as zeroes.
     ///
     /// # Errors
     /// As [`Self::write_now`].

@@ -1,4 +1,4 @@
-//! Files that were made for a volume, so that a server which does not come about leaves none.
+//! Files created for a volume, which a server that fails to start removes.
 
 use super::error::OpenError;
 use rustix::fs::{Mode, OFlags};
@@ -7,30 +7,30 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that were made, each with its file system and number there.
+/// Files that were created, each with its file system and number there.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<(PathBuf, (u64, u64))>);
 
 impl Made {
-    /// Removes them, where their names are still theirs.
+    /// Removes them, where their names still refer to them.
     pub(super) fn remove(&mut self) {
         self.0.drain(..).for_each(|(path, inode)| remove(&path, inode));
     }
 
-    /// Notes one that this process made.
+    /// Notes a file that this process created.
     pub(super) fn note(&mut self, path: &Path, file: &File) {
         if let Ok(metadata) = file.metadata() {
             self.0.push((path.to_owned(), inode(&metadata)));
         }
     }
 
-    /// That one has another name now.
+    /// The file has another name now.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.retain(|(made, _)| made != path);
     }
 }
 
-/// Removes a file that this process made, where the name is still its own.
+/// Removes a file that this process created, where the name still refers to it.
 pub(crate) fn remove_made(path: &Path, file: &File) {
     if let Ok(metadata) = file.metadata() {
         remove(path, inode(&metadata));
@@ -51,8 +51,8 @@ fn remove(path: &Path, made: (u64, u64)) {
 /// How often a file is opened again that another server removes meanwhile.
 const ATTEMPTS: u32 = 16;
 
-/// Opens and locks the file of a volume, as [`open_plain`] does. `made` knows it only once it is locked: until
-/// then another server may have it. Until the lock is given up, the name is that of this file.
+/// Opens and locks the file of a volume, as [`open_plain`] does. `made` gets it only once it is locked: until
+/// then another server may have it. While the lock is held, the name refers to that file.
 pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     let locked = || OpenError::Locked { path: path.to_owned() };
@@ -60,7 +60,7 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match open_or_make(path) {
             Ok(opened) => opened,
-            // It may have come or gone between two of the steps.
+            // The path may have appeared or disappeared between two of the steps.
             Err(why @ OpenError::Io { .. }) => {
                 refused = why;
                 continue;
@@ -72,8 +72,8 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
             Err(TryLockError::WouldBlock) => return Err(locked()),
             Err(TryLockError::Error(e)) => return Err(failed("locking it", e)),
         }
-        // A server that made it, and did not come about, may have removed it before it gave up its lock.
-        let metadata = file.metadata().map_err(|e| failed("looking at it", e))?;
+        // A server that created it, and failed to start, may have removed it before it released its lock.
+        let metadata = file.metadata().map_err(|e| failed("reading its metadata", e))?;
         let named = std::fs::symlink_metadata(path);
         if named.is_ok_and(|named| inode(&named) == inode(&metadata)) {
             if is_new {
@@ -86,7 +86,7 @@ pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     Err(refused)
 }
 
-/// Opens for reading and writing what is a plain file, or made; then `made` knows it.
+/// Opens a plain file for reading and writing, or creates it; then `made` gets it.
 pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let (file, is_new) = open_or_make(path)?;
     if is_new {
@@ -95,10 +95,10 @@ pub(super) fn open_plain(path: &Path, made: &mut Made) -> Result<File, OpenError
     Ok(file)
 }
 
-/// Gives the file, and whether it was made.
+/// Gives the file, and whether it was created.
 fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
-    // Asked before it is opened: opening a device can have effects.
+    // Checked before it is opened: opening a device can have effects.
     let is_there = match std::fs::symlink_metadata(path) {
         Ok(m) if !m.is_file() => {
             let what = if m.is_symlink() {
@@ -112,14 +112,14 @@ fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
         }
         Ok(_) => true,
         Err(e) if e.kind() == io::ErrorKind::NotFound => false,
-        Err(e) => return Err(failed("looking at it", e)),
+        Err(e) => return Err(failed("reading its metadata", e)),
     };
     let make = if is_there { OFlags::empty() } else { OFlags::CREATE | OFlags::EXCL };
     let flags = OFlags::RDWR | make | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
         .map_err(|e| failed("opening it", e.into()))?;
     let file = File::from(file);
-    let metadata = file.metadata().map_err(|e| failed("looking at it", e))?;
+    let metadata = file.metadata().map_err(|e| failed("reading its metadata", e))?;
     if !metadata.is_file() {
         return Err(OpenError::NotAFile { path: path.to_owned(), what: "something else by now" });
     }

@@ -1,12 +1,11 @@
-//! What a power cut takes: the payloads of writes under way, and the versions of units that a
+//! The bytes that a power cut loses: the payloads of writes in flight, and the versions of units that a
 //! volatile buffer has accepted and that are not on the medium.
 //!
-//! A version is a part of a payload, not a merged unit: a read puts the parts over the medium's
-//! bytes in the order of acceptance. So a write of some sectors that lands late changes those alone,
-//! whatever a newer write of other sectors of the unit does meanwhile. A payload's bytes are kept
-//! until the write has ended and no version is left of them. Memory is bounded by the device's
-//! buffer and the operations under way (a payload is kept whole while one unit of it waits).
-//! Buffers are used again.
+//! A version is a part of a payload, not a merged unit: a read puts the parts over the medium's bytes in the
+//! order of acceptance. So a write of some sectors that lands late changes those alone, whatever a newer write
+//! of other sectors of the unit does meanwhile. A payload's bytes are kept until the write has ended and no
+//! version is left of them. Memory is bounded by the device's buffer and the operations in flight (a payload is
+//! kept whole while one unit of it waits). Buffers are reused.
 
 use super::error::WriteError;
 use super::units::{Part, UNIT};
@@ -16,7 +15,7 @@ const NIL: u32 = u32::MAX;
 /// A longer buffer is not kept for the next payload.
 const POOLED_BYTES_MAX: usize = 128 << 10;
 
-/// What a write brings.
+/// The content of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Bytes.
@@ -36,18 +35,18 @@ pub(super) struct Payload {
     pub len_bytes: u64,
     /// Of data.
     pub bytes: Vec<u8>,
-    /// How many versions had been accepted when it began: those it surely comes after.
+    /// How many versions had been accepted when it began: those that it is certain to follow.
     pub begun: u64,
-    /// The first thing that went wrong.
+    /// The first error.
     pub failure: Option<WriteError>,
-    /// Of zeroes: whether the device has told of the units at either end.
-    pub told: [bool; 2],
+    /// Of zeroes: whether the device has reported the units at either end.
+    pub ends_reported: [bool; 2],
     versions: u32,
     open: bool,
 }
 
 impl Payload {
-    /// What it covers of a unit.
+    /// The part of a unit that it covers.
     pub(super) fn part(&self, unit: u64) -> Part {
         Part::of(unit, self.offset_bytes, self.len_bytes)
     }
@@ -67,7 +66,7 @@ struct Chain {
     last: u32,
 }
 
-/// See the module.
+/// The versions and payloads; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     payloads: Vec<Payload>,
@@ -77,7 +76,7 @@ pub(super) struct Overlay {
     versions_free: Vec<u32>,
     chains: HashMap<u64, Chain>,
     accepted: u64,
-    /// Writes of zeroes and trims under way, oldest first.
+    /// Writes of zeroes and trims in flight, oldest first.
     zeroes: Vec<u32>,
 }
 
@@ -100,7 +99,7 @@ impl Overlay {
                 bytes: Vec::new(),
                 begun: 0,
                 failure: None,
-                told: [false; 2],
+                ends_reported: [false; 2],
                 versions: 0,
                 open: true,
             });
@@ -118,7 +117,7 @@ impl Overlay {
             bytes,
             begun: self.accepted,
             failure: None,
-            told: [false; 2],
+            ends_reported: [false; 2],
             versions: 0,
             open: true,
         };
@@ -129,7 +128,7 @@ impl Overlay {
         }
     }
 
-    /// The write that a token stands for.
+    /// The write that a token denotes.
     pub(super) fn slot(&self, token: u64) -> Option<u32> {
         self.by_token.get(&token).copied()
     }
@@ -142,7 +141,8 @@ impl Overlay {
         &mut self.payloads[slot as usize]
     }
 
-    /// What writes of zeroes and trims under way cover of a unit, oldest first. (A trim is of whole units.)
+    /// The parts of a unit that writes of zeroes and trims in flight cover, oldest first. (A trim is of whole
+    /// units.)
     pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
         let payloads = self.zeroes.iter().map(|&slot| self.payload(slot));
         payloads.filter_map(move |payload| {
@@ -153,7 +153,7 @@ impl Overlay {
         })
     }
 
-    /// The write is over: its payload goes, or stays as long as versions of it do.
+    /// The write is over: its payload is dropped, or stays as long as its versions do.
     pub(super) fn end(&mut self, slot: u32) {
         self.payloads[slot as usize].open = false;
         if self.payloads[slot as usize].kind != Kind::Data {
@@ -180,7 +180,7 @@ impl Overlay {
         self.chains.is_empty()
     }
 
-    /// How many units have one.
+    /// Number of units that have a version.
     pub(super) fn len(&self) -> usize {
         self.chains.len()
     }
@@ -234,8 +234,8 @@ impl Overlay {
         self.chain(unit).next().is_some_and(|v| v.sequence <= until)
     }
 
-    /// What a unit holds from byte `from` on, where versions newer than number `until` don't count;
-    /// `beneath` gives what is on the medium, where that shows.
+    /// The content of a unit from byte `from` on, where versions newer than number `until` don't count;
+    /// `beneath` gives the medium's bytes, where they show.
     pub(super) fn compose<E>(
         &self,
         unit: u64,
@@ -264,7 +264,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// A unit's versions up to number `until` are forgotten.
+    /// Drops a unit's versions up to number `until`.
     pub(super) fn forget_until(&mut self, unit: u64, until: u64) {
         let Some(mut chain) = self.chains.get(&unit).copied() else { return };
         while chain.first != NIL && self.versions[chain.first as usize].sequence <= until {
@@ -273,7 +273,7 @@ impl Overlay {
         self.put_back(unit, chain);
     }
 
-    /// All versions are forgotten.
+    /// Drops all versions.
     pub(super) fn forget_all(&mut self) {
         for (_, chain) in std::mem::take(&mut self.chains) {
             let mut at = chain.first;
@@ -288,8 +288,8 @@ impl Overlay {
         self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload).collect()
     }
 
-    /// The writes under way that have versions up to number `until` of a unit have failed. True: all that have
-    /// are under way.
+    /// Fails the writes in flight that have versions up to number `until` of a unit. True: all that have such
+    /// versions are in flight.
     pub(super) fn fail_until(&mut self, unit: u64, until: u64, why: &WriteError) -> bool {
         let mut all = true;
         for slot in self.payloads_until(unit, until) {
@@ -308,7 +308,7 @@ impl Overlay {
         }
     }
 
-    /// Gives a version back; gives the next one.
+    /// Frees a version; gives the next one.
     fn free(&mut self, at: u32) -> u32 {
         let Version { payload, next, .. } = self.versions[at as usize];
         self.versions_free.push(at);
@@ -317,7 +317,7 @@ impl Overlay {
         next
     }
 
-    /// Zeroes over a part of a unit, in all its versions.
+    /// Zeroes a part of a unit, in all its versions.
     pub(super) fn zero(&mut self, part: Part) {
         let slots: Vec<u32> = self.chain(part.unit).map(|v| v.payload).collect();
         for slot in slots {

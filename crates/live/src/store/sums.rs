@@ -10,14 +10,14 @@
 //!        the generation in which the two were written: u64
 //! ```
 //!
-//! All numbers are little-endian; a sum of 0 is none. **The entry is written before the data**, in one write
-//! of 16 bytes: a server that is killed between the two leaves data to which the second sum belongs. That
-//! one counts only while the generation is open, so a version older than what was flushed is never taken for
-//! it. A unit with no sum at all (in an image that was there before, or dropped) is taken as it is. The file
-//! is sparse: what was never written takes no room.
+//! All numbers are little-endian; a sum of 0 is none. **The entry is written before the data**, in one write of
+//! 16 bytes: a server that is killed between the two leaves data to which the second sum belongs. That one
+//! counts only while the generation is open, so a version older than what was flushed is never taken for it. A
+//! unit with no sum at all (in an image that was there before, or dropped) is taken as it is. The file is
+//! sparse: units that were never written take no space.
 //!
 //! Version 1 had entries of 8 bytes, without a generation. It is converted when it is opened, into a new file
-//! that takes its place when it is whole.
+//! that replaces it when it is whole.
 
 use super::error::OpenError;
 use super::generation::{Generations, SLOTS};
@@ -38,18 +38,18 @@ pub(super) const ENTRY_BYTES: usize = 16;
 /// An entry of version 1.
 const ENTRY_1_BYTES: usize = 8;
 
-/// What is kept of one unit.
+/// The sums of one unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The sum of its data; 0: none.
     pub sum: u32,
-    /// The sum of what was there before; 0: none, or it is known that it is gone.
+    /// The sum of its former content; 0: none, or that content is known to be gone.
     pub former: u32,
     /// When they were written.
     pub generation: u64,
 }
 
-/// See the module.
+/// The file of sums; see the module.
 #[derive(Debug)]
 pub(super) struct Sums {
     host: Host,
@@ -75,8 +75,8 @@ fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
 }
 
 impl Sums {
-    /// Opens or makes the sums of a volume's file; where that is new, whatever sums there are
-    /// belong to a former one, and go. Gives the generations that it names.
+    /// Opens or creates the sums of a volume's file; where that is new, any sums that are there belong to a
+    /// former one, and are dropped. Gives the generations that it names.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -87,7 +87,7 @@ impl Sums {
         let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
         let refuse = |why: String| OpenError::Sums { path: path.to_owned(), why };
         let mut file = open_plain(path, made)?;
-        let len_bytes = file.metadata().map_err(|e| failed("looking at it", e))?.len();
+        let len_bytes = file.metadata().map_err(|e| failed("reading its metadata", e))?.len();
         let units = capacity_bytes.div_ceil(UNIT_BYTES);
         let wanted_bytes = HEADER_BYTES + units * ENTRY_BYTES as u64;
         let mut generations = Generations::default();
@@ -106,7 +106,7 @@ impl Sums {
                 if found[24..32] != wanted[24..32] {
                     return Err(refuse("it belongs to a volume of another size".to_owned()));
                 }
-                // A server that was killed as it made the file may have left the header alone.
+                // A server that was killed while it created the file may have left the header alone.
                 let lengths = match version {
                     1 => [FIXED_BYTES as u64, HEADER_BYTES + units * ENTRY_1_BYTES as u64],
                     _ => [HEADER_BYTES, wanted_bytes],
@@ -136,12 +136,12 @@ impl Sums {
         &self.host
     }
 
-    /// Where the entry of a unit is.
+    /// Offset of a unit's entry.
     pub(super) fn offset_bytes(unit: u64) -> u64 {
         HEADER_BYTES + unit * ENTRY_BYTES as u64
     }
 
-    /// The entries of so many units, one after the other, in `buffer`.
+    /// The entries of `units`, one after the other, in `buffer`.
     #[inline]
     pub(super) fn read<'a>(
         &self,
@@ -160,7 +160,7 @@ impl Sums {
     }
 }
 
-/// Makes a file of this version from one of version 1, and puts it in its place.
+/// Makes a file of this version from one of version 1, and replaces it.
 fn convert(
     path: &Path,
     old: &File,
@@ -208,7 +208,7 @@ fn convert(
         file.write_all_at(&entries, Sums::offset_bytes(unit)).map_err(failed)?;
         at += len as u64;
     }
-    // It is whole before it has the name.
+    // It is complete before it gets the name.
     file.set_len(wanted_bytes).map_err(failed)?;
     file.sync_data().map_err(failed)?;
     std::fs::rename(beside, path).map_err(failed)?;

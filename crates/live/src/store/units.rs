@@ -1,21 +1,21 @@
-//! A range of bytes as parts of units: 4 KiB, the grain in which the machine speaks of content, in
-//! which sums are kept, and which is never torn.
+//! A range of bytes as parts of units: 4 KiB, the granularity of the machine's content events and of the sums,
+//! and never torn.
 
 pub use iodyno_emulate::UNIT_BYTES;
 
-/// The same, for what lies in memory.
+/// The same, as a length in memory.
 pub(super) const UNIT: usize = UNIT_BYTES as usize;
 
 /// The part of one unit that a range covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which unit.
+    /// The unit.
     pub unit: u64,
-    /// From where in the unit.
+    /// First byte in the unit.
     pub from: usize,
-    /// To where in the unit.
+    /// End in the unit.
     pub to: usize,
-    /// Where the part begins in the range.
+    /// Start of the part in the range.
     pub at: u64,
 }
 
@@ -38,7 +38,7 @@ impl Part {
         }
     }
 
-    /// Its bytes of the range's.
+    /// Its bytes within the range's.
     pub(super) fn range(self) -> std::ops::Range<usize> {
         self.at as usize..self.at as usize + (self.to - self.from)
     }
@@ -78,7 +78,7 @@ pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Pa
         .filter(|part| !part.is_whole())
 }
 
-/// The CRC-32C of a unit; 0 means that there is none, so a sum of 0 is told as 1.
+/// The CRC-32C of a unit; 0 means that there is none, so a sum of 0 is given as 1.
 #[inline]
 pub(super) fn sum(unit: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(unit).max(1)

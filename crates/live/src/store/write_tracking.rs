@@ -1,4 +1,4 @@
-//! How a store follows the machine: writes that begin and end, and what becomes of them meanwhile.
+//! Tracking of writes by the store: their begin, their end, and the content events between.
 
 use super::durable::Durable;
 use super::overlay::{Kind, Payload};
@@ -30,8 +30,8 @@ impl Store {
         self.begin(Kind::Data, token, offset_bytes, data.len() as u64, data)
     }
 
-    /// The same for a write of zeroes, of any length. The device drops whole units of it; what is
-    /// left at its ends is zeroed when it ends.
+    /// The same for a write of zeroes, of any length. The device drops whole units of it; the rest at its ends
+    /// is zeroed when it ends.
     ///
     /// # Errors
     /// As [`Self::begin_write`].
@@ -44,7 +44,7 @@ impl Store {
         self.begin(Kind::Zeroes, token, offset_bytes, len_bytes, &[])
     }
 
-    /// The same for a trim: of units that it covers in part nothing changes.
+    /// The same for a trim: units that it covers in part do not change.
     ///
     /// # Errors
     /// As [`Self::begin_write`].
@@ -73,8 +73,8 @@ impl Store {
     /// The machine has completed the write, and its changes up to then were passed on.
     ///
     /// # Errors
-    /// What the host has refused of it, or a unit is corrupt of which it covers a part: the write has failed,
-    /// whatever the machine says. (What was only accepted, and meets that when it lands later, is an error of
+    /// The host has refused bytes of it, or a unit is corrupt of which it covers a part: the write has failed,
+    /// whatever the machine's result is. (An accepted write that meets that when it lands later is an error of
     /// [`Self::settle`].)
     pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
         let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
@@ -93,23 +93,23 @@ impl Store {
         outcome
     }
 
-    /// The write has failed, or the machine has lost it in a power cut: what it has changed so far
-    /// stays.
+    /// The write has failed, or the machine has lost it in a power cut: its changes so far stay.
     pub fn cancel_write(&mut self, token: u64) {
         if let Some(slot) = self.overlay.slot(token) {
             self.overlay.end(slot);
         }
     }
 
-    /// The parts of units at the ends of a write of zeroes, of which the device has not told: in
-    /// the base and in every version, since the write is over.
+    /// Zeroes the parts of units at the ends of a write of zeroes that the device has not reported: in the base
+    /// and in every version, since the write is over.
     fn zero_ends(&mut self, slot: u32) -> Result<(), WriteError> {
         let payload = self.overlay.payload(slot);
-        let (offset, len, told) = (payload.offset_bytes, payload.len_bytes, payload.told);
+        let (offset, len, ends_reported) =
+            (payload.offset_bytes, payload.len_bytes, payload.ends_reported);
         let units = touched(offset, len);
         let mut outcome = Ok(());
         for part in ends(offset, len) {
-            if !told[usize::from(part.unit != units.start)] {
+            if !ends_reported[usize::from(part.unit != units.start)] {
                 outcome = outcome.and(self.durable.zero_part(part));
                 self.overlay.zero(part);
             }
@@ -122,8 +122,8 @@ impl Store {
         self.changes(std::slice::from_ref(change));
     }
 
-    /// Carries out what the machine tells of this volume, in its order, whatever the host refuses. A write
-    /// that it refuses tells so as it ends.
+    /// Carries out the machine's changes to this volume, in its order, whatever the host refuses. A refused
+    /// write reports the error as it ends.
     pub fn changes(&mut self, changes: &[ContentEvent]) {
         let mut left = changes;
         while let [change, rest @ ..] = left {
@@ -135,7 +135,7 @@ impl Store {
                         self.overlay.accept(unit, slot);
                         continue;
                     }
-                    // The units of one write are told one after the other, and go in one piece.
+                    // The units of one write come one after the other, and go in one piece.
                     let follows = |(i, c): &(usize, &ContentEvent)| {
                         matches!(**c, ContentEvent::Accepted { unit: u, token: t, kept: k, .. }
                             if (u, t, k) == (unit + 1 + *i as u64, token, kept))
@@ -164,17 +164,17 @@ impl Store {
                 ContentEvent::PowerCut { .. } => self.overlay.forget_all(),
                 ContentEvent::Emptied { .. } => {
                     self.overlay.forget_all();
-                    // What the host refuses of it is stranded, and told as it is settled.
+                    // What the host refuses of it is stranded, and reported as it is settled.
                     let _ = self.durable.empty();
                 }
             }
         }
     }
 
-    /// The payload of a write that the machine speaks of.
+    /// The payload of a write that the machine names.
     fn begun(&self, token: u64) -> u32 {
         let slot = self.overlay.slot(token);
-        slot.unwrap_or_else(|| panic!("the machine speaks of {token}, which was not begun"))
+        slot.unwrap_or_else(|| panic!("the machine names token {token}, which was not begun"))
     }
 
     fn note(&mut self, slot: u32, outcome: Result<(), WriteError>) {
@@ -190,7 +190,7 @@ impl Store {
         if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
     }
 
-    /// A write's units are accepted, and a power cut leaves them.
+    /// A write's units are accepted, and survive a power cut.
     fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
         if !self.overlay.is_empty() {
             let replace = |unit| self.replace(slot, unit, u64::MAX);
@@ -200,8 +200,8 @@ impl Store {
         let payload = self.overlay.payload(slot);
         for unit in [units.start, units.end - 1] {
             let part = payload.part(unit);
-            // Zeroes under way, of which the device tells nothing where something newer is
-            // kept: they come first.
+            // Zeroes in flight, which the device does not report where something newer is kept: they come
+            // first.
             if !part.is_whole() {
                 for zeroes in self.overlay.zeroes_over(unit) {
                     outcome = outcome.and(self.durable.zero_part(zeroes));
@@ -228,7 +228,7 @@ impl Store {
         written
     }
 
-    /// What is on the medium of a unit; zeroes beyond the end of the volume.
+    /// The medium's bytes of a unit; zeroes beyond the end of the volume.
     pub(super) fn beneath(&self, unit: u64, from: usize, into: &mut [u8]) -> Result<(), ReadError> {
         let offset = unit * UNIT_BYTES + from as u64;
         let len = (self.base().capacity_bytes - offset).min(into.len() as u64) as usize;
@@ -273,7 +273,7 @@ impl Store {
         self.durable.write(offset, &bytes[..len])
     }
 
-    /// A version is on the medium, with those before it. (What the host refuses of it is stranded, and told
+    /// A version is on the medium, with those before it. (What the host refuses of it is stranded, and reported
     /// as it is settled.)
     fn land(&mut self, unit: u64, version: u64) {
         let _ = self.write_versions(unit, version, None);
@@ -308,17 +308,16 @@ impl Store {
             let first = touched(offset, len).start;
             for part in ends(offset, len).filter(|part| units.contains(&part.unit)) {
                 outcome = outcome.and(self.replace(slot, part.unit, older));
-                let told = &mut self.overlay.payload_mut(slot).told;
-                told[usize::from(part.unit != first)] = true;
+                let ends_reported = &mut self.overlay.payload_mut(slot).ends_reported;
+                ends_reported[usize::from(part.unit != first)] = true;
             }
         }
         outcome
     }
 
-    /// Writes what is on the medium and the host refused then: after room was made, say. Nothing of it
-    /// was lost, a read gives it; but a server that is killed would lose it. To be called for a
-    /// flush, and before the server ends. After it a version older than what is there is refused, whatever
-    /// else failed.
+    /// Writes what is on the medium and the host refused then: after space was freed, say. Nothing of it was
+    /// lost, a read gives it; but a server that is killed would lose it. To be called for a flush, and before
+    /// the server ends. After it a version older than what is there is refused, whatever else failed.
     ///
     /// # Errors
     /// The host still refuses. Or, once: a part of a unit was written and acknowledged, and as it landed the
@@ -329,7 +328,7 @@ impl Store {
         settled.and(late).and(self.base().close_generation())
     }
 
-    /// The same for a range: what an operation that is durable must know of its own units before it is
+    /// The same for a range: an operation that is durable must know the state of its own units before it is
     /// acknowledged.
     ///
     /// # Errors
@@ -348,7 +347,7 @@ impl Store {
         }
     }
 
-    /// Why something that is on the medium could not be written; None: all is well.
+    /// Why something that is on the medium could not be written; None: nothing failed.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.durable.trouble()
     }
@@ -358,14 +357,14 @@ impl Store {
         self.durable.memory_bytes()
     }
 
-    /// How often the host has refused something since this was asked last.
+    /// Number of the host's refusals since the last call.
     pub fn take_refusals(&mut self) -> u64 {
         self.durable.take_refusals()
     }
 
     /// Why an operation can't be taken now: the host refuses something, also when it is tried again, and the
-    /// operation needs room there, or memory beyond `memory_bytes_max` if the host refuses it, too. To be
-    /// asked before it is submitted.
+    /// operation needs space there, or memory beyond `memory_bytes_max` if the host refuses it, too. To be
+    /// called before it is submitted.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if self.durable.is_clear() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -376,16 +375,16 @@ impl Store {
         let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
         let is_taken = match op.kind {
             OpKind::Write => {
-                self.durable.has_room(offset, len) && self.stranded_bytes() < memory_bytes_max
+                self.durable.has_space(offset, len) && self.stranded_bytes() < memory_bytes_max
             }
-            // They make room. Refused, they take little memory.
+            // They free space. Refused, they take little memory.
             _ => self.stranded_bytes() < 2 * memory_bytes_max,
         };
         if is_taken { None } else { self.trouble().cloned() }
     }
 }
 
-/// What a write covers of a unit goes to the base.
+/// Writes the part of a unit that a write covers to the base.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

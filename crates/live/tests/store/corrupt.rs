@@ -1,4 +1,4 @@
-//! Parts of units that are corrupt: the operation fails, or the next flush does, and nothing else.
+//! Writes to parts of corrupt units: the operation fails, or the next flush does, and nothing else.
 
 use iodyno_emulate::ContentEvent::{Accepted, Landed, Written};
 use iodyno_emulate::PartId;
@@ -31,7 +31,7 @@ fn beneath(store: &Store) -> Vec<u8> {
 }
 
 #[test]
-fn what_fails_at_a_corrupt_unit_is_not_stranded() {
+fn writes_to_a_corrupt_unit_are_not_stranded() {
     for past_the_buffer in [false, true] {
         let (stores, _folder) = both();
         for mut store in stores {
@@ -58,7 +58,7 @@ fn what_fails_at_a_corrupt_unit_is_not_stranded() {
 }
 
 #[test]
-fn what_lands_on_a_corrupt_unit_is_an_error_of_one_flush() {
+fn writes_that_land_on_a_corrupt_unit_fail_one_flush() {
     let (stores, _folder) = both();
     for mut store in stores {
         let (part, unit) = (PartId(0), 2);
@@ -72,12 +72,12 @@ fn what_lands_on_a_corrupt_unit_is_an_error_of_one_flush() {
         assert_eq!((store.settle(), store.settle()), (CORRUPT, Ok(())));
         assert!(store.take_refusals() > 0);
 
-        // One that is still under way, a forced write say, says so itself.
+        // One that is still in flight, a forced write say, reports the error itself.
         store.begin_write(3, 2 * 4096 + 5 * 512, &[9; 512]).unwrap();
         store.change(&Accepted { part, unit, token: 3, kept: false });
         store.change(&Landed { part, unit, token: 3 });
         assert_eq!((store.end_write(3), store.settle()), (CORRUPT, Ok(())));
-        // So does one that takes with it what was acknowledged; the flush does, too.
+        // So does one that carries an acknowledged one with it; the flush does, too.
         store.begin_write(4, 2 * 4096, &[4; 100]).unwrap();
         store.change(&Accepted { part, unit, token: 4, kept: false });
         assert_eq!(store.end_write(4), Ok(()));
@@ -94,7 +94,7 @@ fn what_lands_on_a_corrupt_unit_is_an_error_of_one_flush() {
     }
 }
 
-/// What has rotten in the file stays corrupt, also for later servers, until it is written whole.
+/// A unit that has rotted in the file stays corrupt, also for later servers, until it is written whole.
 #[test]
 fn rot_stays_corrupt_beneath_what_was_written() {
     let folder = tempfile::tempdir().unwrap();

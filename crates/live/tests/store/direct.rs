@@ -83,7 +83,7 @@ fn bytes_are_those_of_a_plain_vector() {
 }
 
 #[test]
-fn extents_tell_what_is_held_and_what_waits_to_land() {
+fn extents_cover_held_data_and_data_that_waits_to_land() {
     let (stores, _folder) = both();
     for mut store in stores {
         store.write_now(1 << 20, &vec![1; 65_536]).unwrap();
@@ -112,7 +112,7 @@ fn extents_tell_what_is_held_and_what_waits_to_land() {
 }
 
 #[test]
-fn damage_is_told_and_never_served() {
+fn damage_is_reported_and_never_served() {
     let (stores, _folder) = both();
     for store in stores {
         let data: Vec<u8> = (0..8 * 4096_u32).map(|i| (i / 7) as u8).collect();
@@ -166,7 +166,7 @@ fn a_volume_takes_no_more_memory_than_it_may() {
     assert_eq!(refused, full);
     assert!(refused.is_no_space() && refused.to_string().contains("1048576 bytes"));
     assert!(written > 200, "{written}");
-    // What is there can be read, and written again; what is given up makes room.
+    // Data that is there can be read, and written again; freed units give space.
     store.write_now(huge / 2, &[4; 4096]).unwrap();
     let taken = store.memory_bytes();
     store.trim_now(huge / 2, 64 * 4096).unwrap();
@@ -179,10 +179,10 @@ fn a_volume_takes_no_more_memory_than_it_may() {
     assert!(store.memory_bytes() < 1 << 18, "tables: {}", store.memory_bytes());
 }
 
-/// What a machine's write meets when there is no room is told as the write ends; what the machine has decided is
-/// there all the same, survives a modelled power cut, and is written once there is room.
+/// A write of the machine for which there is no space reports the error as it ends; the machine's decision
+/// takes effect all the same, survives a modelled power cut, and is written once there is space.
 #[test]
-fn what_the_host_refuses_is_told_and_happens() {
+fn refused_writes_are_reported_and_take_effect() {
     use iodyno_emulate::ContentEvent::{Accepted, Dropped, Landed, PowerCut};
     let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
     let (part, unit) = (PartId(0), 9);
@@ -278,10 +278,10 @@ fn threads_see_no_torn_unit() {
     }
 }
 
-/// What a flush has confirmed is what a power cut leaves, also where a write that replaced what the cache held was
+/// Content that a flush has confirmed survives a power cut, also where a write that replaced the cache's content was
 /// refused, and where one was that the cache has something newer than.
 #[test]
-fn what_a_flush_has_confirmed_survives_a_power_cut() {
+fn flushed_writes_survive_a_power_cut() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed, PowerCut, Written};
     for overtaken in [false, true] {
         let mut store = Store::in_memory(1 << 30, 132_768, Options::default());
@@ -302,7 +302,7 @@ fn what_a_flush_has_confirmed_survives_a_power_cut() {
         if overtaken {
             store.change(&Landed { part, unit, token: 3 });
         }
-        // Room is made.
+        // Space is freed.
         store.begin_trim(4, 0, 4096).unwrap();
         let dropped = iodyno_emulate::ContentEvent::Dropped {
             part,

@@ -1,8 +1,8 @@
 //! A host that fails: full, broken, or in the middle of a write, at any of its calls, while overlapping writes,
 //! zeroes, trims and forced writes are in flight; the power is cut, the server is killed at any call, or
-//! stopped. Of each 512-byte sector the model knows which values it may show, while the server runs (`live`)
-//! and when it is gone (`hard`). Even seeds: the host cuts writes at whole units, and nothing at all is lost.
-//! Odd seeds: it cuts them at any sector; then a unit whose new sum it refuses, too, is corrupt after a kill.
+//! stopped. For each 512-byte sector the model has the set of permitted values, while the server runs (`live`)
+//! and after it (`hard`). Even seeds: the host cuts writes at whole units, and nothing at all is lost. Odd
+//! seeds: it cuts them at any sector; then a unit whose new sum it refuses, too, is corrupt after a kill.
 //!
 //! The short form runs with the other tests. The long one, as its last result was written down in
 //! `bench/runs/2026-11-22-host-errors`:
@@ -36,16 +36,16 @@ thread_local! {
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-type Told = Arc<Mutex<Vec<(u64, Result<(), IoError>)>>>;
+type Results = Arc<Mutex<Vec<(u64, Result<(), IoError>)>>>;
 
 struct Waiter {
     token: u64,
-    told: Told,
+    results: Results,
 }
 
 impl Sink for Waiter {
     fn done(self, result: Result<(), IoError>) {
-        self.told.lock().unwrap().push((self.token, result));
+        self.results.lock().unwrap().push((self.token, result));
     }
 }
 
@@ -60,7 +60,7 @@ struct Write {
     is_durable: bool,
 }
 
-/// What a sector may show.
+/// The permitted content of a sector.
 #[derive(Clone, Debug)]
 struct View {
     initial: Vec<u64>,
@@ -74,7 +74,7 @@ impl View {
         initial || self.writes.iter().any(|w| w.value == value && !w.ended.is_some_and(&replaced))
     }
 
-    /// All that it may show.
+    /// All permitted values.
     fn values(&self, over: impl Fn(&Write) -> bool + Copy) -> Vec<u64> {
         let all = self.initial.iter().copied().chain(self.writes.iter().map(|w| w.value));
         let all: BTreeSet<u64> = all.filter(|&v| self.permits(v, over)).collect();
@@ -88,7 +88,7 @@ struct Sector {
     hard: View,
 }
 
-/// An operation under way.
+/// An operation in flight.
 struct Open {
     token: u64,
     kind: OpKind,
@@ -102,7 +102,7 @@ struct Run {
     seed: u64,
     path: PathBuf,
     host: Arc<FailingHost>,
-    told: Told,
+    results: Results,
     live: Option<Live<Waiter>>,
     sectors: Vec<Sector>,
     open: Vec<Open>,
@@ -147,7 +147,7 @@ impl Run {
             seed,
             path: path.to_owned(),
             host: Arc::new(FailingHost::new(seed)),
-            told: Told::default(),
+            results: Results::default(),
             live: None,
             sectors: vec![sector; SECTORS as usize],
             open: Vec::new(),
@@ -164,7 +164,7 @@ impl Run {
         format!("{}, seed {}, operation {}", self.device.name, self.seed, self.token)
     }
 
-    /// A server begins on the files that are there.
+    /// A server starts on the files that are there.
     fn start(&mut self) {
         self.host.with(|s| {
             (s.is_dead, s.dies_in, s.mood) = (false, None, Mood::Well);
@@ -238,29 +238,29 @@ impl Run {
         }
         self.open.push(Open { token, kind, sectors, begun, fua });
         let payload = if kind == OpKind::Write { Payload::Write(&data) } else { Payload::None };
-        let waiter = Waiter { token, told: Arc::clone(&self.told) };
+        let waiter = Waiter { token, results: Arc::clone(&self.results) };
         self.live().submit(0, 0, &op, payload, waiter);
-        self.hear();
+        self.take_results();
     }
 
-    /// Time passes; not beyond the next event, if the server has more to do than it may.
+    /// Lets time pass; not beyond the next event, if the server has more to do than it may.
     fn pass(&mut self) {
         let ns = self.device.pace * below(&mut self.random, 60_000);
         NOW_NS.set(NOW_NS.get() + ns);
         self.live().poll(Looks::default());
-        self.hear();
+        self.take_results();
         while self.open.len() >= DEPTH {
             let next_ns = self.live().next_ns();
             assert_ne!(next_ns, NEVER, "{}: something is not answered", self.name());
             NOW_NS.set(NOW_NS.get().max(next_ns));
             self.live().poll(Looks::default());
-            self.hear();
+            self.take_results();
         }
     }
 
-    /// What was told meanwhile. A server that is dead has told nothing.
-    fn hear(&mut self) {
-        let told = std::mem::take(&mut *self.told.lock().unwrap());
+    /// Takes the results since the last call. A dead server has given none.
+    fn take_results(&mut self) {
+        let results = std::mem::take(&mut *self.results.lock().unwrap());
         if self.host.with(|s| s.is_dead) {
             // They stay open, for the kill.
             if self.open.len() >= DEPTH {
@@ -268,7 +268,7 @@ impl Run {
             }
             return;
         }
-        for (token, result) in told {
+        for (token, result) in results {
             self.end(token, result.is_ok());
         }
     }
@@ -300,10 +300,10 @@ impl Run {
         }
     }
 
-    /// A flush that was begun then has succeeded.
+    /// A flush that began then has succeeded.
     fn flushed(&mut self, begun: u64) {
         self.tally.flushes += 1;
-        // Whatever was cut short has a sum of its own by now.
+        // Every unit that was cut short has a sum of its own by now.
         self.host.with(|s| s.torn.clear());
         if self.device.forgets {
             return;
@@ -314,7 +314,7 @@ impl Run {
             let sector = &mut self.sectors[number as usize];
             let all_before = sector.hard.writes.iter().all(|w| w.ended.is_some_and(|e| e < begun));
             if all_before {
-                // Whatever it shows now, it shows from now on.
+                // Its present content is permanent from now on.
                 assert!(sector.live.permits(value, |w| w.is_ok), "{number} after a flush");
                 sector.hard = View { initial: vec![value], writes: Vec::new() };
             } else {
@@ -342,7 +342,7 @@ impl Run {
         u64::from_le_bytes(bytes[..8].try_into().unwrap())
     }
 
-    /// Holds what is read now against the model. What nothing changes any more is remembered.
+    /// Checks what is read now against the model. What nothing changes any more is remembered.
     fn check(&mut self, sectors: Range<u64>) {
         let bytes = self.bytes();
         for number in sectors {
@@ -360,7 +360,7 @@ impl Run {
     fn power_cut(&mut self) {
         self.tally.cuts += 1;
         self.live().inject(Fault::PowerCut);
-        self.hear();
+        self.take_results();
         assert!(self.open.is_empty(), "{}: a power cut fails what is in flight", self.name());
         let bytes = self.bytes();
         let stranded = self.live().look(|_, stores, _| stores[0].stranded_bytes());
@@ -403,7 +403,7 @@ impl Run {
     fn stop(&mut self) {
         self.tally.stops += 1;
         let ended = self.live().end(|_| 0);
-        self.hear();
+        self.take_results();
         let all = ended.is_ok() && !self.device.forgets;
         if ended.is_ok() {
             self.check(0..SECTORS);
@@ -416,12 +416,12 @@ impl Run {
         self.reopen(all);
     }
 
-    /// Looks what is in the files, and goes on with them.
+    /// Checks the content of the files, and continues with them.
     fn reopen(&mut self, is_whole: bool) {
         self.host.with(|s| (s.is_quiet, s.is_dead) = (true, true));
         self.live = None;
         self.open.clear();
-        self.told.lock().unwrap().clear();
+        self.results.lock().unwrap().clear();
         self.start();
         let torn = self.host.with(|s| std::mem::take(&mut s.torn));
         for unit in 0..UNITS {

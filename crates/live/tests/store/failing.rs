@@ -1,4 +1,4 @@
-//! A host that fails on command, and one that tears.
+//! Hosts that fail on command, and one that tears writes.
 
 use crate::rig::devices;
 use iodyno_live::counts::Looks;
@@ -21,9 +21,9 @@ pub(crate) enum Mood {
     Well,
     /// One call in so many fails.
     Flaky(u64),
-    /// Nothing is written any more, but sums now and then.
+    /// Nothing is written any more, but sums sometimes.
     Full,
-    /// Nothing is done any more.
+    /// Every call fails.
     Broken,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct State {
     /// Calls until the server is killed; None: it is not.
     pub dies_in: Option<u64>,
     pub is_dead: bool,
-    /// The oracle looks: nothing fails.
+    /// The oracle reads: nothing fails.
     pub is_quiet: bool,
     /// A write of data that fails is cut short at a multiple of this. 4096 is what Linux does: it copies whole
     /// pages into its cache, or none. 512 is a host behind FUSE or a network, at its worst.
@@ -76,7 +76,7 @@ impl HostFaults for FailingHost {
         if state.is_dead {
             return Some(HostFault { errno: EIO, after_bytes: 0 });
         }
-        // What a kill leaves of a write: whole pages of data, whole entries of sums.
+        // The part of a write that survives a kill: whole pages of data, whole entries of sums.
         let grain = match file {
             HostFile::Data => 4096,
             HostFile::Sums => 16,
@@ -148,8 +148,8 @@ impl HostFaults for Tearing {
     }
 }
 
-/// A unit that was torn and has no sum of its own is readable here, and does not let a flush succeed; once it has
-/// one, it is readable ever after.
+/// A torn unit without a sum of its own is readable here, and prevents a flush from succeeding; once it has
+/// one, it stays readable.
 #[test]
 fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     assert!(into == wanted);
 }
 
-/// A host that does what a function says.
+/// A host whose faults a function decides.
 struct Hook<F>(F);
 
 impl<F> std::fmt::Debug for Hook<F> {
@@ -196,8 +196,8 @@ where
 
 const REFUSED: Option<HostFault> = Some(HostFault { errno: EIO, after_bytes: 0 });
 
-/// What was corrupt stays so, if the host refuses to write it anew: also where what was to be written begins as
-/// what is there does, where its sum is refused, and where it can't be read at that moment.
+/// A corrupt unit stays so, if the host refuses to write it anew: also where the new content begins as the old
+/// one does, where its sum is refused, and where it can't be read at that moment.
 #[test]
 fn a_refused_write_leaves_a_corrupt_unit_corrupt() {
     use HostCall::{Read, Write};
@@ -258,8 +258,8 @@ fn a_flush_waits_for_another() {
         let _ = sent.send(());
         // Until the other flush is over, or has had its time.
         let is_over = other.0.lock().unwrap();
-        let patience = std::time::Duration::from_millis(500);
-        drop(other.1.wait_timeout_while(is_over, patience, |is_over| !*is_over).unwrap());
+        let timeout = std::time::Duration::from_millis(500);
+        drop(other.1.wait_timeout_while(is_over, timeout, |is_over| !*is_over).unwrap());
         REFUSED
     }));
     let store = Store::in_file_with_faults(&path, 1 << 20, Options::default(), faults).unwrap();
@@ -278,8 +278,8 @@ fn a_flush_waits_for_another() {
     assert_eq!(store.flush_now(), Ok(()));
 }
 
-/// An image gets its size when the sums of a former one are gone from the disk: a server that is killed in between
-/// leaves none that reads as corrupt.
+/// An image gets its size when the sums of a former one are gone from the disk: a server that is killed in
+/// between leaves none that reads as corrupt.
 #[test]
 fn an_image_gets_its_size_last() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ impl Sink for Nobody {
     fn done(self, _: Result<(), IoError>) {}
 }
 
-/// A stop syncs and closes what the host takes, and says what it does not.
+/// A stop syncs and closes what the host takes, and reports what it does not.
 #[test]
 fn a_stop_keeps_what_the_host_takes() {
     let folder = tempfile::tempdir().unwrap();

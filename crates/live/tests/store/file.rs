@@ -111,15 +111,15 @@ fn an_image_without_sums_is_taken_as_it_is_and_guarded_from_then_on() {
     assert_eq!(store.read(6 * 4096, &mut into[..4096]), Ok(()));
     drop(store);
 
-    // An image made anew has nothing to do with the sums of the former one.
+    // An image that is created anew has nothing to do with the sums of the former one.
     fs::remove_file(&path).unwrap();
     let store = open(&path).unwrap();
     store.read(0, &mut into).unwrap();
     assert!(into.iter().all(|&b| b == 0));
 }
 
-/// A server that is killed between an entry and its data, again and again: the unit holds what it held,
-/// and is sound. Data without their entry are not.
+/// A server that is killed between an entry and its data, again and again: the unit keeps its content, and is
+/// sound. Data without their entry are not.
 #[test]
 fn entries_go_before_data() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ fn a_version_older_than_what_was_flushed_is_refused() {
         if ends {
             drop(store);
         } else {
-            // Killed: nothing is done any more.
+            // Killed: no further call is made.
             std::mem::forget(store);
             let taken = fs::read(&path).unwrap();
             fs::remove_file(&path).unwrap();
@@ -186,10 +186,10 @@ fn a_version_older_than_what_was_flushed_is_refused() {
     }
 }
 
-/// What a killed server has left in doubt stays so, whatever later servers write and flush; and once it is
-/// written anew, it is not.
+/// Units that a killed server has left in doubt stay so, whatever later servers write and flush; once it is written
+/// anew, it is not.
 #[test]
-fn what_a_killed_server_left_is_readable_ever_after() {
+fn units_of_a_killed_server_stay_readable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let store = open(&path).unwrap();
@@ -241,8 +241,8 @@ fn child_that_converts() {
     drop(open(Path::new(&path)));
 }
 
-/// A server that is killed as the new sums get their length leaves the old ones: here by the system, since no file
-/// may be that long.
+/// A server that is killed as the new sums get their length leaves the old ones: here the system kills it,
+/// since no file may be that long.
 #[test]
 fn a_conversion_that_is_killed_leaves_the_old_sums() {
     let folder = tempfile::tempdir().unwrap();
@@ -302,9 +302,9 @@ fn sums_of_version_1_are_converted() {
     assert_eq!(names, 2, "nothing else is left");
 }
 
-/// A volume that can't be opened leaves no file that it made, and none that was there is touched.
+/// A volume that can't be opened leaves no file that it created, and touches none that was there.
 #[test]
-fn what_could_not_be_opened_leaves_nothing() {
+fn a_failed_open_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let left = || fs::read_dir(folder.path()).unwrap().count();
@@ -328,7 +328,7 @@ fn what_could_not_be_opened_leaves_nothing() {
     assert_eq!(left(), 1);
 }
 
-/// Of servers that are started on one new image at the same time one has it, and those that have not leave it
+/// Of several servers that are started on one new image at the same time one has it, and the others leave it
 /// where it is.
 #[test]
 fn servers_that_do_not_get_an_image_leave_it() {
@@ -388,9 +388,9 @@ fn an_entry_after_a_drop_goes_with_the_hole() {
     assert_eq!(open(&path).unwrap().read(0, &mut [0; 4096]), Ok(()));
 }
 
-/// What is corrupt does not become sound by a write that never came.
+/// A corrupt unit does not become sound by a write that never came.
 #[test]
-fn a_write_that_was_cut_short_launders_nothing() {
+fn a_write_that_was_cut_short_makes_no_corrupt_unit_sound() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     open(&path).unwrap().write_now(0, &[1; 4096]).unwrap();
@@ -413,7 +413,7 @@ impl Drop for Mount {
 
 #[test]
 #[ignore = "needs root and a tmpfs"]
-fn a_full_file_system_is_told() {
+fn a_full_file_system_is_reported() {
     use iodyno_emulate::ContentEvent::{Accepted, Landed};
     let folder = tempfile::tempdir().unwrap();
     let options = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];

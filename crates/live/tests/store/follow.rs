@@ -1,5 +1,5 @@
-//! Whole units, written at random to every kind of device: at any time a store reads what the machine
-//! says is there, unit by unit and untorn, before and after power cuts; in memory and in a file alike.
+//! Whole units, written at random to every kind of device: at any time a store reads the machine's content,
+//! unit by unit and untorn, before and after power cuts; in memory and in a file alike.
 
 use crate::rig::{begin, devices, is_cut};
 use iodyno_emulate::Fault;
@@ -9,7 +9,7 @@ use iodyno_units::{Op, OpKind};
 
 const UNITS: u64 = 24;
 
-/// What a write puts into its units: every 8 bytes tell the token and the unit.
+/// The content of a write: every 8 bytes hold the token and the unit.
 fn content(token: u64, unit: u64) -> Vec<u8> {
     (token << 20 | unit).to_le_bytes().repeat(512)
 }
@@ -35,7 +35,7 @@ fn a_store_reads_what_the_machine_holds() {
                 m.inject(at_ns, Fault::PowerCut);
             }
             let mut open = Vec::new();
-            let mut heard = Vec::new();
+            let mut changes = Vec::new();
             let mut now = 0;
             for token in 1..120 {
                 let kind = match below(&mut random, 20) {
@@ -62,19 +62,19 @@ fn a_store_reads_what_the_machine_holds() {
                 now += device.pace * below(&mut random, 40_000);
                 loop {
                     let done = m.next_completion(now);
-                    m.changes(&mut heard);
+                    m.changes(&mut changes);
                     let before = stores[0].volatile_units();
                     for store in &mut stores {
                         // Both forms of the call.
                         if token % 2 == 0 {
-                            store.changes(&heard);
+                            store.changes(&changes);
                         } else {
-                            for change in &heard {
+                            for change in &changes {
                                 store.change(change);
                             }
                         }
                     }
-                    if heard.drain(..).any(|change| is_cut(&change)) {
+                    if changes.drain(..).any(|change| is_cut(&change)) {
                         cuts += 1;
                         lost += usize::from(before > 0);
                         for token in open.drain(..) {
@@ -95,9 +95,9 @@ fn a_store_reads_what_the_machine_holds() {
                         let mut all = vec![0; (UNITS as usize + 3) * 4096];
                         store.read(0, &mut all).unwrap();
                         for (unit, found) in (0..).zip(all.chunks(4096)) {
-                            let told = m.content(0, unit * 4096);
-                            let wanted = told.map_or(vec![0; 4096], |t| content(t, unit));
-                            assert!(found == wanted, "{name}, {history}, {unit}: {told:?}");
+                            let token = m.content(0, unit * 4096);
+                            let wanted = token.map_or(vec![0; 4096], |t| content(t, unit));
+                            assert!(found == wanted, "{name}, {history}, {unit}: {token:?}");
                         }
                     }
                     if done.is_none() {
@@ -105,7 +105,7 @@ fn a_store_reads_what_the_machine_holds() {
                     }
                 }
             }
-            // The file alone is what a power cut leaves.
+            // The file alone is what survives a power cut.
             let volatile = stores[1].volatile_units();
             let [_, file] = stores;
             assert_eq!(file.trouble(), None);
@@ -117,15 +117,15 @@ fn a_store_reads_what_the_machine_holds() {
             for unit in 0..UNITS + 3 {
                 let mut found = vec![0; 4096];
                 file.read(unit * 4096, &mut found).unwrap();
-                let told = m.content(0, unit * 4096);
-                let wanted = told.map_or(vec![0; 4096], |t| content(t, unit));
+                let token = m.content(0, unit * 4096);
+                let wanted = token.map_or(vec![0; 4096], |t| content(t, unit));
                 assert!(
                     device.forgets || found == wanted,
-                    "{name}, {history}, {unit}: {told:?}, {volatile} volatile"
+                    "{name}, {history}, {unit}: {token:?}, {volatile} volatile"
                 );
             }
         }
-        // Protected memory has nothing to tell of a power cut.
+        // Protected memory reports nothing of a power cut.
         assert!(name == "protected memory" || cuts > 20, "{name}: cut {cuts} times");
         let volatile = !device.keeps && !device.forgets;
         assert_eq!(lost > 5, volatile, "{name}: {lost} cuts took something");

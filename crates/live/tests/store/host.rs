@@ -1,6 +1,6 @@
-//! Writes of any alignment, many at once, as a host sees them. Of each byte the model knows which
-//! writes it may show: not one that was over when another began that is over. After a power cut it may
-//! show what was not durable yet, and nothing that was replaced by something durable.
+//! Writes of any alignment, many at once, as a host sees them. For each byte the model knows which writes it
+//! may show: not one that was over when another began that is over. After a power cut it may show what was not
+//! durable yet, and nothing that was replaced by something durable.
 
 use crate::rig::{Device, begin, devices, is_cut};
 use iodyno_emulate::Fault;
@@ -27,11 +27,11 @@ struct Issued {
     fua: bool,
 }
 
-/// What the host may see.
+/// The content that the host may see.
 #[derive(Default)]
 struct Model {
     step: u64,
-    /// What was there at the last power cut.
+    /// The content at the last power cut.
     initial: Vec<u8>,
     issued: Vec<Issued>,
     /// Where writes of this history began and ended.
@@ -72,7 +72,7 @@ impl Model {
     }
 }
 
-/// Holds a range against the model; gives its bytes.
+/// Checks a range against the model; gives its bytes.
 fn check(model: &Model, store: &Store, range: Range<u64>, after_cut: bool, name: &str) -> Vec<u8> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     store.read(range.start, &mut bytes).unwrap();
@@ -104,7 +104,7 @@ fn history(device: &Device, seed: u64) -> u64 {
     for _ in 0..3 {
         m.inject(device.pace * below(&mut random, 3_000_000), Fault::PowerCut);
     }
-    let (mut now, mut heard, mut cuts) = (0, Vec::new(), 0);
+    let (mut now, mut changes, mut cuts) = (0, Vec::new(), 0);
     for token in 1..=200 {
         let kind = match below(&mut random, 12) {
             0 => OpKind::Flush,
@@ -146,9 +146,9 @@ fn history(device: &Device, seed: u64) -> u64 {
         now += device.pace * below(&mut random, 30_000);
         loop {
             let done = m.next_completion(now);
-            m.changes(&mut heard);
-            store.changes(&heard);
-            if heard.drain(..).any(|change| is_cut(&change)) {
+            m.changes(&mut changes);
+            store.changes(&changes);
+            if changes.drain(..).any(|change| is_cut(&change)) {
                 cuts += 1;
                 for w in model.issued.iter().filter(|w| w.ended.is_none()) {
                     store.cancel_write(w.token);

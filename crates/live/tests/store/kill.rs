@@ -2,8 +2,8 @@
 //! protected buffer all that was acknowledged, with a volatile one all that was flushed; every unit whole,
 //! with a sum that is its own.
 //!
-//! The test starts itself as a child that writes to a device for ever and says what was acknowledged,
-//! kills it at a moment drawn at random, and looks what is there.
+//! The test starts itself as a child that writes to a device for ever and prints what was acknowledged, kills
+//! it at a moment drawn at random, and checks the file.
 
 use crate::rig::{Device, begin, devices};
 use iodyno_live::store::{Options, Store};
@@ -48,7 +48,7 @@ fn child_that_serves_for_ever() {
     let mut store = Store::in_file(&path, CAPACITY, device.options()).unwrap();
     let mut m = device.machine(round);
     let worker = m.add_worker(0);
-    let mut heard = Vec::new();
+    let mut changes = Vec::new();
     let mut now = 0;
     let mut out = std::io::stderr().lock();
     writeln!(out, "begun").unwrap();
@@ -56,19 +56,19 @@ fn child_that_serves_for_ever() {
         let op = op_of(token);
         begin(&mut store, token, &op, &token.to_le_bytes().repeat(op.len_bytes as usize / 8));
         m.submit(now, worker, 0, &op, token);
-        // Some are under way at once.
+        // Some are in flight at once.
         now += token % 5 * 20_000;
         let mut done = Vec::new();
         while let Some(completion) = m.next_completion(now) {
-            m.changes(&mut heard);
-            store.changes(&heard);
-            heard.clear();
+            m.changes(&mut changes);
+            store.changes(&changes);
+            changes.clear();
             store.end_write(completion.token).unwrap();
             writeln!(done, "{} {token}.", completion.token).unwrap();
         }
-        m.changes(&mut heard);
-        store.changes(&heard);
-        heard.clear();
+        m.changes(&mut changes);
+        store.changes(&changes);
+        changes.clear();
         out.write_all(&done).unwrap();
     }
 }
@@ -94,8 +94,7 @@ fn child_that_writes_for_ever() {
     }
 }
 
-/// Wherever in a long write the kill strikes, every unit is one that was written, and its sum is its
-/// own.
+/// Wherever in a long write the kill happens, every unit is one that was written, and its sum is its own.
 #[test]
 fn a_kill_in_a_write_tears_no_unit() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,13 +121,13 @@ fn a_kill_in_a_write_tears_no_unit() {
     assert!(cut_short > 0, "no write was cut short");
 }
 
-/// Of one unit: what it holds, and what it may hold after the next kill.
+/// A unit: its content, and its permitted content after the next kill.
 #[derive(Clone, Copy, Default)]
 struct Unit {
     held: u64,
 }
 
-/// A child that has begun, and what it says from then on.
+/// A child that has begun, and its output from then on.
 fn serve(
     what: &str,
     device: &str,
@@ -161,10 +160,10 @@ fn kill(name: &str, keeps: bool) -> u64 {
         let mut told: Vec<String> = said.by_ref().take(enough).collect();
         child.kill().unwrap();
         child.wait().unwrap();
-        // Reading on to the end of the pipe gives all that had been said.
+        // Reading to the end of the pipe gives all output.
         told.extend(said);
-        // Token, and the newest that had been begun when its end was told. Of a line that was cut
-        // short nothing is known.
+        // Token, and the newest that had been begun when its end was reported. Of a line that was cut short
+        // nothing is known.
         let ends: Vec<(u64, u64)> = told
             .iter()
             .filter_map(|line| {
@@ -194,8 +193,8 @@ fn check(path: &Path, name: &str, keeps: bool, ends: &[(u64, u64)], units: &mut 
             op.kind != OpKind::Flush
                 && (first..first + u64::from(op.len_bytes) / 4096).contains(&number)
         };
-        // The writes of this unit whose end was told, in the order of ends; and of these the last
-        // that is durable for certain.
+        // The writes of this unit whose end was reported, in the order of ends; and of these the last that is
+        // durable for certain.
         let here: Vec<usize> = (0..ends.len()).filter(|&i| touches(ends[i].0)).collect();
         let last_flush = ends.iter().rfind(|e| op_of(e.0).kind == OpKind::Flush);
         let is_durable = |&i: &usize| {
@@ -237,12 +236,12 @@ fn check(path: &Path, name: &str, keeps: bool, ends: &[(u64, u64)], units: &mut 
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill_where_the_buffer_is_protected() {
+fn acknowledged_writes_survive_a_kill_where_the_buffer_is_protected() {
     kill("a protected buffer", true);
 }
 
 #[test]
-fn what_was_flushed_survives_a_kill_where_the_buffer_is_volatile() {
+fn flushed_writes_survive_a_kill_where_the_buffer_is_volatile() {
     let lost = kill("a volatile buffer", false);
     assert!(lost > 0, "what was not flushed is lost now and then");
 }

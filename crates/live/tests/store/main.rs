@@ -1,4 +1,4 @@
-//! The store, driven by real machines, real kills and many threads.
+//! Tests of the store with real machines, real kills and many threads.
 
 #[path = "../../../emulate/tests/common/mod.rs"]
 mod common;

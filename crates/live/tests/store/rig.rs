@@ -1,4 +1,4 @@
-//! Devices to drive, and what to drive them with.
+//! Emulated devices of the tests, and the operations on them.
 
 use crate::common::{disk, flash, memory, system};
 use iodyno_emulate::spec::{Kind, Written};
@@ -6,16 +6,16 @@ use iodyno_emulate::{ContentEvent, Machine};
 use iodyno_live::store::{Options, Store};
 use iodyno_units::{Op, OpKind};
 
-/// An emulated device, by what it keeps in a power cut.
+/// An emulated device, by its behaviour in a power cut.
 #[derive(Clone)]
 pub(crate) struct Device {
     pub name: &'static str,
     pub kind: Kind,
     /// How much slower than flash it is.
     pub pace: u64,
-    /// Whatever was acknowledged survives a power cut.
+    /// All acknowledged data survives a power cut.
     pub keeps: bool,
-    /// Nothing does.
+    /// No data does.
     pub forgets: bool,
 }
 
@@ -50,7 +50,7 @@ impl Device {
     }
 }
 
-/// Tells a store what is about to be submitted; every byte of a write is `byte`.
+/// Registers an operation with a store before it is submitted; every byte of a write is `byte`.
 pub(crate) fn begin(store: &mut Store, token: u64, op: &Op, data: &[u8]) {
     let len = u64::from(op.len_bytes);
     match op.kind {

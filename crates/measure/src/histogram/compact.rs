@@ -1,5 +1,5 @@
-//! The compact form of a histogram, in which it is kept and sent: see `docs/formats/notebook.md`. In JSON it is
-//! the same in hexadecimal digits.
+//! The compact form of a histogram, for storage and transfer: see `docs/formats/notebook.md`. In JSON it is the
+//! same in hexadecimal digits.
 
 use super::{Histogram, VALUE_BITS, bucket};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -31,15 +31,15 @@ impl Histogram {
         out
     }
 
-    /// Reads the compact form into a trimmed histogram; the error says what is wrong with it.
+    /// Parses the compact form into a trimmed histogram; the error describes the damage.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let mut h = Self::trimmed();
         h.merge_bytes(bytes)?;
         Ok(h)
     }
 
-    /// Adds the counts of a histogram in its compact form; the error says what is wrong with that, and
-    /// then what came of this one must not be used.
+    /// Adds the counts of a histogram in its compact form; the error describes its damage, and then this
+    /// histogram must not be used any more.
     pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
         let next = |rest: &mut &[u8]| take(rest).ok_or_else(|| damage(rest));
         let mut rest = bytes;
@@ -117,8 +117,8 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// A bucket's distance and its count. Nearly every distance has one byte, and whether a count has one or two
-/// is as good as random: it is not asked, but reckoned with.
+/// A bucket's distance and its count. Nearly every distance has one byte, and whether a count has one or two is
+/// as good as random: that is computed without a branch.
 #[inline]
 fn take_bucket(rest: &mut &[u8]) -> Option<(u64, u64)> {
     if let &[distance @ 0..0x80, low, high, ..] = *rest
@@ -151,7 +151,7 @@ fn take_long(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Why there is no number at the beginning of `rest`.
+/// Why `rest` does not begin with a number.
 #[cold]
 fn damage(rest: &[u8]) -> String {
     let ends = rest.len() < 10 && rest.iter().all(|&byte| byte >= 0x80);

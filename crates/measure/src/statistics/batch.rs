@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Batches to start with.
 pub const BATCHES_MAX: usize = 30;
-/// Fewest batches; fewer make Student's t wide and tell nothing of their correlation.
+/// Fewest batches; fewer make Student's t wide and show nothing of their correlation.
 pub const BATCHES_MIN: usize = 10;
 /// Neighbouring batch means may be correlated by this much.
 pub const CORRELATION_MAX: f64 = 0.2;
@@ -106,8 +106,8 @@ mod tests {
         })
     }
 
-    /// IOPS of each second of two and of ten minutes. With a correlation of 0.9 two minutes are too
-    /// short, and it is said.
+    /// IOPS of each second of two and of ten minutes. With a correlation of 0.9 two minutes are too short, and
+    /// the result reports it.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         for (n, rho) in [(120, 0.0), (600, 0.0), (600, 0.5), (600, 0.8), (3_600, 0.9), (605, -0.4)]

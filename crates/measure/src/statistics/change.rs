@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 const PENALTY: f64 = 6.0;
 /// Fewest points of a segment: a single stall is no regime of its own.
 pub const SEGMENT_MIN: usize = 8;
-/// Noise of less than this share of the level is taken for as much: nobody asks for such breaks.
+/// Noise of less than this share of the level is taken for as much: smaller breaks are irrelevant.
 const NOISE_MIN: f64 = 0.002;
 
 /// A stretch of the series that one line explains.
@@ -75,7 +75,7 @@ pub fn noise(values: &[f64]) -> NoiseEstimate {
     NoiseEstimate { rho, variance: one * one / (2.0 * (1.0 - rho)) }
 }
 
-/// Half the width of the window in which a stall is told from its neighbours.
+/// Half the width of the window in which a stall is distinguished from its neighbours.
 const NEIGHBOURS: usize = SEGMENT_MIN / 2;
 /// A point farther from the median of its neighbours than this many of their deviations is a stall.
 const STALL_DEVIATIONS: f64 = 5.0;

@@ -2,18 +2,17 @@
 //!
 //! A difference is claimed when it is both *shown* (exact Mann–Whitney test, corrected for the
 //! number of cells, [`super::discovery`]) and *large* (Hodges–Lehmann shift of at least a threshold:
-//! 2 %, or the noise floor that an A/A comparison has shown). Sameness is claimed when the whole
-//! interval of the shift lies within the threshold: two one-sided tests at the level α are the
-//! interval of confidence 1 − 2α (Schuirmann 1987). Anything else is open, and it is said which shift
-//! the runs could have shown. "No significant difference" is never taken for "the same".
-//! (`methodology` 3.3 and 9.)
+//! 2 %, or the noise floor that an A/A comparison has shown). Sameness is claimed when the whole interval of
+//! the shift lies within the threshold: two one-sided tests at the level α are the interval of confidence 1 −
+//! 2α (Schuirmann 1987). Anything else is open, with the shift that the runs could have shown. "No significant
+//! difference" is never taken for "the same". (`methodology` 3.3 and 9.)
 //!
-//! Runs of A and B must be interleaved in time, or what changed between them meanwhile is compared.
+//! Runs of A and B must be interleaved in time, or changes between them over time are compared too.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, discovery, distribution, rank};
 use serde::{Deserialize, Serialize};
 
-/// What a large value means.
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -32,11 +31,11 @@ pub struct Pair {
     pub a: Vec<f64>,
     /// The same of the second, in the same unit.
     pub b: Vec<f64>,
-    /// What a large value means.
+    /// Which direction is better.
     pub better: Better,
 }
 
-/// What is claimed, and on what grounds.
+/// The criteria of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criteria {
     /// A shift smaller than this share of A's median does not matter; above 0. At least the noise
@@ -100,9 +99,9 @@ pub struct Comparison {
     pub difference: Difference,
 }
 
-/// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs.
-/// The correction is over the cells given: give all that were looked at, not those that look good.
-/// Sameness is judged cell by cell at α.
+/// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs. The correction
+/// is over the cells given: give all that were examined, not those that look good. Sameness is judged cell by
+/// cell at α.
 pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, BadInput> {
     let Criteria { threshold_share, alpha } = *criteria;
     if !(threshold_share > 0.0 && threshold_share.is_finite() && alpha > 0.0 && alpha < 0.5) {
@@ -137,7 +136,7 @@ fn checked(cell: &Pair) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// Whether the clearest of differences would be shown.
+/// Whether the largest difference would be shown.
 fn can_show(cell: &Pair, alpha: f64) -> bool {
     rank::smallest_p(cell.a.len(), cell.b.len()) <= alpha
 }
@@ -194,7 +193,7 @@ fn too_few(cell: &Pair, alpha: f64) -> Difference {
     Difference::TooFewRuns { p_min, runs_needed: runs_for(1, alpha) }
 }
 
-/// C(2n, n) grows fourfold a run: so many runs are beyond what a double can ask for.
+/// C(2n, n) grows fourfold a run: more runs are beyond the precision of a double.
 const RUNS_MAX: u32 = 600;
 
 /// Runs of each configuration that can show a difference in a single one of so many cells, after the
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn three_runs_show_nothing_and_it_is_said() {
+    fn three_runs_show_nothing_and_the_result_reports_it() {
         let c = one(pair(vec![1.0, 1.1, 1.2], vec![9.0, 9.1, 9.2], Better::Higher));
         let Difference::TooFewRuns { p_min, runs_needed } = c.difference else {
             panic!("{c:?}");

@@ -1,5 +1,5 @@
-//! Plain figures of a list of numbers: mean, standard deviation, median, autocorrelation, the least
-//! squares line. What they say about a larger population is left to the other files.
+//! Plain figures of a list of numbers: mean, standard deviation, median, autocorrelation, the least squares
+//! line. Inference about a larger population is in the other files.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ pub struct ConfidenceInterval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Confidence that it holds the truth, 0 to 1; what was achieved, where an exact method can't
-    /// hit the level that was asked for.
+    /// Confidence that it holds the truth, 0 to 1; the achieved one, where an exact method can't reach the
+    /// requested level.
     pub level: f64,
 }
 
@@ -94,7 +94,7 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     let power: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     let product: f64 =
         values.iter().zip(&values[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum();
-    // A series that is constant but for rounding has no correlation to speak of.
+    // A series that is constant but for rounding has no meaningful correlation.
     let rounding = (1e-12 * mean).powi(2) * values.len() as f64;
     (power > rounding).then(|| product / power)
 }

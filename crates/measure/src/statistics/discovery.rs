@@ -1,8 +1,7 @@
-//! Many tests at once: 56 cells at 5 % give about three false alarms where nothing differs. The
-//! correction is that of Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995): among
-//! the differences that are claimed, the expected share of false ones stays below the level. Holm's
-//! bound on *any* false claim would hide most true ones in a matrix of many cells, whose reader looks
-//! at the pattern and not at a single cell.
+//! Many tests at once: 56 cells at 5 % give about three false alarms where nothing differs. The correction is
+//! that of Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995): among the differences that are
+//! claimed, the expected share of false ones stays below the level. Holm's bound on *any* false claim would
+//! hide most true ones in a matrix of many cells, whose reader examines the pattern and not a single cell.
 
 /// The p of each test, corrected for there being so many: claim those at or below the level. Tests
 /// without a result (None: too few runs) don't count.

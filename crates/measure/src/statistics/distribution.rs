@@ -177,7 +177,7 @@ mod tests {
         for (k, farthest, nearest) in [(5, 11, 1), (10, 18, 4), (30, 42, 20), (100, 121, 81)] {
             let r = quantile_ranks(n, 1.0 - f64::from(k) / n as f64, 0.95);
             let top = |rank| n + 1 - rank;
-            // The table is rounded to the nearest rank; ours never covers less than asked.
+            // The table is rounded to the nearest rank; ours never covers less than required.
             assert!(top(r.lower).abs_diff(farthest) <= 1, "{k}: {r:?}");
             assert!(top(r.upper).abs_diff(nearest) <= 1, "{k}: {r:?}");
             assert!(r.level >= 0.95 && r.level < 0.99, "{k}: {r:?}");

@@ -1,25 +1,24 @@
-//! Our own verdict on a series of intervals: is the target steady *now*, and how much does it lose
-//! an hour? (`methodology` 9, `own_steady`.)
+//! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses an hour.
+//! (`methodology` 9, `own_steady`.)
 //!
-//! The series is cut at its breaks ([`super::change`]); what counts is the last segment. Its slope
-//! ([`super::slope`]) must be shown to be small: the whole interval within ± 1 % an hour. That a
-//! slope of 0 is possible is not enough; noise alone would then make any series steady. A swing
-//! ([`super::oscillation`]) is told with its period, and a large one is a verdict of its own, since
-//! the specification's test lets ± 10 % pass.
+//! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`])
+//! must be shown to be small: the whole interval within ± 1 % an hour. That a slope of 0 is possible is not
+//! enough; noise alone would then make any series steady. A swing ([`super::oscillation`]) is reported with its
+//! period, and a large one is a verdict of its own, since the specification's test lets ± 10 % pass.
 
 use super::{BadInput, ConfidenceInterval, all_finite, change, describe, oscillation, slope};
 use serde::{Deserialize, Serialize};
 
-/// Points that the series is averaged to before breaks are looked for, at most.
+/// Points that the series is averaged to before breaks are searched, at most.
 const POINTS_BREAKS: usize = 600;
 /// And before a slope is fitted: pairs grow with the square.
 const POINTS_SLOPE: usize = 60;
-/// And before a swing is looked for.
+/// And before a swing is searched.
 const POINTS_SWING: usize = 4_096;
 /// Fewest points that a slope is judged on.
 const POINTS_MIN: usize = 24;
 
-/// What counts as steady.
+/// The limits of a steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriftLimits {
     /// The level may change by this share an hour; above 0.
@@ -60,13 +59,13 @@ pub enum Steadiness {
         /// Period, seconds.
         period_s: f64,
     },
-    /// Too little since the last break: it takes so many seconds.
+    /// Too little since the last break; the length that it takes.
     TooShort {
         /// Length that the last segment must have, seconds.
         needed_s: f64,
     },
-    /// The noise allows both. Run longer: about so many seconds in all since the last break, if
-    /// the target is steady and the noise stays.
+    /// The noise allows both. Run longer: about this many seconds in all since the last break, if the target is
+    /// steady and the noise stays.
     Inconclusive {
         /// Estimated length that shows it, seconds; None if the estimate itself is at the limit or
         /// beyond.
@@ -74,7 +73,7 @@ pub enum Steadiness {
     },
 }
 
-/// What was found in a series.
+/// The findings on a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
     /// The verdict on the last segment.
@@ -169,16 +168,15 @@ pub fn judge(
         Steadiness::Steady
     } else {
         // The interval of a slope narrows with the length to the power of 3/2.
-        let room = limit - share.abs();
+        let left = limit - share.abs();
         let needed_s =
-            (room > 0.0).then(|| length_s * (interval.half_width() / room).powf(2.0 / 3.0));
+            (left > 0.0).then(|| length_s * (interval.half_width() / left).powf(2.0 / 3.0));
         Steadiness::Inconclusive { needed_s }
     };
     Ok(drift)
 }
 
-/// Means of `width` values each; a shorter rest at the start is left out, for the end is what is
-/// judged.
+/// Means of `width` values each; a shorter rest at the start is left out, for the end is judged.
 fn averaged(series: &[f64], width: usize) -> Vec<f64> {
     series[series.len() % width..].chunks_exact(width).map(describe::mean).collect()
 }
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_drifting_and_unknown_are_told_apart() {
+    fn steady_drifting_and_unknown_are_distinguished() {
         let verdicts = |per_hour, cv, pick: fn(&Steadiness) -> bool| {
             share(20, |i| pick(&of(&series("verdict", i, 1_800, cv, 0.3, per_hour)).steadiness))
         };
@@ -237,7 +235,7 @@ mod tests {
         assert!(verdicts(0.0, 0.005, steady) >= 0.9);
         assert!(verdicts(-0.05, 0.005, drifting) > 0.9);
         assert!(verdicts(0.05, 0.005, drifting) > 0.9);
-        // Noise of 10 % hides 1 % an hour, and what can't be shown is not claimed.
+        // Noise of 10 % hides 1 % an hour, and a change that can't be shown is not claimed.
         assert!(verdicts(0.0, 0.10, unknown) > 0.8);
         // Right at the limit neither is shown more often than the confidence allows.
         assert!(verdicts(0.01, 0.005, steady) < 0.1 && verdicts(0.01, 0.005, drifting) < 0.1);
@@ -283,7 +281,7 @@ mod tests {
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");
         assert!(d.breaks_s.len() == 1 && (d.breaks_s[0] - 500.0).abs() <= 4.0, "{d:?}");
         assert!((d.mean / 1e5 - 1.0).abs() < 0.01, "the mean is that of the last segment");
-        // Shortly after the break nothing can be said yet.
+        // Shortly after the break nothing can be concluded yet.
         let d = of(&y[..700]);
         assert_eq!(d.steadiness, Steadiness::TooShort { needed_s: 300.0 }, "{d:?}");
         assert!((d.length_s - 200.0).abs() <= 4.0);
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn swings_are_told_with_their_period() {
+    fn swings_are_reported_with_their_period() {
         let wave_of = |amplitude: f64, n: usize, period: f64| -> Vec<f64> {
             let mut y = series("wave", 0, n, 0.003, 0.0, 0.0);
             for (i, v) in y.iter_mut().enumerate() {
@@ -305,7 +303,7 @@ mod tests {
             matches!(d.steadiness, Steadiness::Oscillating { period_s } if (period_s - 45.0).abs() < 1.0),
             "{d:?}"
         );
-        // A small one is told and does not keep it from being steady, given 20 periods.
+        // A small one is reported and does not prevent a steady verdict, given 20 periods.
         // Whole periods are averaged, so that not even a long and strong one hides the trend.
         let d = of(&wave_of(0.045, 1_800, 72.0));
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");

@@ -1,6 +1,6 @@
-//! Where on its load curve a target works best: the optimal number of outstanding I/Os under ceilings
-//! of response time, the outside curve, and points between the ends. (`methodology` 2 and 9; the
-//! points are those of the SNIA specification's demand intensity test.)
+//! The operating point on a load curve: the optimal number of outstanding I/Os under ceilings of response time,
+//! the outside curve, and points between the ends. (`methodology` 2 and 9; the points are those of the SNIA
+//! specification's demand intensity test.)
 //!
 //! Answers are indices into the points that were given, in their order, so that the caller's own
 //! cells are found again.
@@ -18,8 +18,8 @@ pub struct LoadPoint {
     pub oio: u32,
     /// Operations a second.
     pub iops: f64,
-    /// Response times, ns, one for each ceiling, in their order (such as mean, p99, p99.9). None
-    /// where the samples don't support it: what is not known to be below a ceiling is not.
+    /// Response times, ns, one for each ceiling, in their order (such as mean, p99, p99.9). None where the
+    /// samples don't support it: a value that is not known to be below a ceiling is not.
     pub latency_ns: Vec<Option<f64>>,
     /// Whether the number can be used: steady state reached, Little's law kept, no verdict against
     /// it.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_more_load_does_not_raise_is_inside() {
+    fn points_that_more_load_does_not_raise_are_inside() {
         let mut points = sweep();
         assert_eq!(outside_curve(&points), [1, 5, 2, 3, 4]);
         points.push(point(16, 170_000.0, 150.0));

@@ -1,9 +1,9 @@
 //! Little's law as a test of a result, ours or a published one: operations in flight = throughput ×
 //! time in flight, summed over the kinds of operation. (Little 1961; the bounds are `methodology` 9.)
 //!
-//! [`crate::verdict`] asks for more of a cell of ours, whose operations in flight were counted: there
-//! the law is an identity. Here the *nominal* number of outstanding I/Os is the measure (threads ×
-//! queue depth), which a generator that is starved or that batches does not keep.
+//! [`crate::verdict`] requires more of a cell of ours, whose operations in flight were counted: there the law
+//! is an identity. Here the *nominal* number of outstanding I/Os is the measure (threads × queue depth), which
+//! a generator that is starved or that batches does not keep.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,13 @@
-//! What can be concluded from measured numbers: whether a series is steady, how far a mean or a
-//! percentile can be trusted, whether one configuration differs from another, and at which load a
-//! target works best.
+//! Conclusions from measured numbers: whether a series is steady, how far a mean or a percentile can be
+//! trusted, whether one configuration differs from another, and at which load a target works best.
 //!
 //! All of it is pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that
 //! an old run can be judged again. Where chance is used (a bootstrap), it is a named stream of a
 //! seed. Shares are fractions (0.02 is 2 %), never percent.
 //!
-//! What the *unit of inference* is decides which file to ask. Within one cell neighbouring seconds
-//! are alike, so a mean takes [`batch`], a percentile [`quantile`], and a trend [`drift`]. Rounds of
-//! a method take [`steady`]. Between configurations only whole runs count: [`repeats`] and
-//! [`compare`].
+//! The *unit of inference* decides which file to use. Within one cell neighbouring seconds are alike, so a mean
+//! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]. Rounds of a method take [`steady`].
+//! Between configurations only whole runs count: [`repeats`] and [`compare`].
 
 #![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
 #![cfg_attr(
@@ -41,7 +39,7 @@ mod noise;
 
 pub use describe::ConfidenceInterval;
 
-/// Input that no conclusion can be drawn from; the text says what is wrong and how to mend it.
+/// Input that no conclusion can be drawn from; the text gives the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput(String);
 
@@ -58,7 +56,7 @@ fn all_finite(what: &str, values: &[f64]) -> Result<(), BadInput> {
     match values.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
         Some(i) => Err(BadInput(format!(
-            "{what}: value {} of {} is {}; leave out what was not measured",
+            "{what}: value {} of {} is {}; leave out values that were not measured",
             i + 1,
             values.len(),
             values[i]

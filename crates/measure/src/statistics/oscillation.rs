@@ -1,7 +1,6 @@
-//! Oscillation: a swing that comes back with a period, such as garbage collection, a journal's
-//! commit or a flusher make. It shows as a peak of the autocorrelation after this has been below 0.
-//! The peak must be high, and significant against the error that Bartlett's formula (1946) gives it,
-//! or every series with a memory would seem to swing.
+//! Oscillation: a periodic swing, such as garbage collection, a journal's commit or a flusher cause. It shows
+//! as a peak of the autocorrelation after this has been below 0. The peak must be high, and significant against
+//! the error that Bartlett's formula (1946) gives it, or every series with a memory would seem to swing.
 
 use super::describe;
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const STRENGTH_MIN: f64 = 0.3;
 /// And this many of its standard errors.
 const ERRORS_MIN: f64 = 4.0;
-/// Periods that a series must hold for one to be believed.
+/// Periods that a series must hold for one to be accepted.
 pub const PERIODS_MIN: usize = 4;
 
 /// A periodic swing.

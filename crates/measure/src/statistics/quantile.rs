@@ -2,21 +2,21 @@
 //!
 //! The estimate is the nearest rank, as [`Histogram::quantile_ns`] has it. The interval is free of
 //! any assumption on the distribution: order statistics, by the binomial law
-//! ([`distribution::quantile_ranks`]). Both are widened by what a histogram can't tell apart: a
+//! ([`distribution::quantile_ranks`]). Both are widened by the histogram's resolution: a
 //! bucket's width (at most 1/128 of the value), which is reported.
 //!
-//! It takes the operations as independent. A stall hits all operations in flight at once, so on a
-//! real target the interval of a far percentile is too narrow; `inflation` says by how much fewer
-//! the operations count, and where whole runs are at hand, [`super::repeats`] asks for nothing.
+//! It takes the operations as independent. A stall affects all operations in flight at once, so on a real
+//! target the interval of a far percentile is too narrow; `inflation` is the factor by which fewer operations
+//! count, and where whole runs are available, [`super::repeats`] needs no such assumption.
 
 use super::{ConfidenceInterval, distribution};
 use crate::Histogram;
 use crate::histogram::{Bucket, EXCEEDANCES_MIN, nearest_rank};
 use serde::{Deserialize, Serialize};
 
-/// Below so many exceedances a percentile is not even hinted at: its interval has no upper end.
+/// Below this many exceedances a percentile is not even hinted at: its interval has no upper end.
 pub const EXCEEDANCES_HINT: f64 = 5.0;
-/// From so many on it can be published: its tail's probability is known to about a fifth.
+/// From this many on it can be published: its tail's probability is known to about a fifth.
 pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
 
 /// How well a percentile is supported by the samples beyond it (`methodology` 3.2 and 9).
@@ -46,14 +46,14 @@ impl Support {
     }
 }
 
-/// A percentile, all that is known of it.
+/// A percentile with its interval and support.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// Which one, 0 to 1.
     pub q: f64,
-    /// The estimate, ns: what [`Histogram::quantile_ns`] gives.
+    /// The estimate, ns: that of [`Histogram::quantile_ns`].
     pub value_ns: u64,
-    /// The bucket that holds it. Its width is what the histogram can't resolve.
+    /// The bucket that holds it. Its width is the histogram's resolution.
     pub bucket: Bucket,
     /// Lower end of the interval, ns: the lower edge of its rank's bucket. None for unbounded.
     pub low_ns: Option<u64>,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_has_no_upper_end_and_is_hidden() {
+    fn unsupported_percentiles_have_no_upper_end_and_are_hidden() {
         let (h, _) = latencies(0, 1_000);
         let q = quantile(&h, 0.999, 0.95, 1.0).unwrap();
         assert_eq!((q.support, q.high_ns, q.interval()), (Support::Hidden, None, None));
@@ -175,8 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// The printed rule and what the rest of the crate asks agree; the interval is about the
-        /// estimate; the ends are those of the ranks in a sorted list, but for a bucket.
+        /// The printed rule and the rest of the crate agree; the interval is about the estimate; the ends are
+        /// those of the ranks in a sorted list, but for a bucket.
         #[test]
         fn it_agrees_with_a_sorted_list(n in 20_usize..600, number: u64, q in 0.05_f64..0.95) {
             let (h, mut values) = latencies(number, n);

@@ -4,10 +4,10 @@
 //!
 //! Up to [`EXACT_MAX`] runs in both groups together the distribution is exact, with ties as they
 //! are: the number of ways to choose the first group so that its (mid)ranks have a given sum, by
-//! dynamic programming over doubled midranks, which are whole numbers. With more runs it is the
-//! normal approximation, with corrections for continuity and ties. (Hollander, Wolfe and Chicken,
-//! *Nonparametric Statistical Methods*, 3rd edition, chapter 4.) `statrs` has the test, but its
-//! exact form knows no ties, and gave p = 1 where enumeration gives 0.4.
+//! dynamic programming over doubled midranks, which are whole numbers. With more runs it is the normal
+//! approximation, with corrections for continuity and ties. (Hollander, Wolfe and Chicken, *Nonparametric
+//! Statistical Methods*, 3rd edition, chapter 4.) `statrs` has the test, but its exact form ignores ties, and
+//! gave p = 1 where enumeration gives 0.4.
 
 use super::{ConfidenceInterval, describe, distribution};
 use serde::{Deserialize, Serialize};
@@ -108,8 +108,8 @@ pub fn smallest_p(n: usize, m: usize) -> f64 {
 pub struct Shift {
     /// Hodges and Lehmann's estimate: the median of all differences b − a, in the unit of the values.
     pub shift: f64,
-    /// Its interval, between two of the differences, with the confidence that it achieves. None where
-    /// there are too few runs for the confidence asked for.
+    /// Its interval, between two of the differences, with the confidence that it achieves. None where there are
+    /// too few runs for the requested confidence.
     pub interval: Option<ConfidenceInterval>,
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use crate::statistics::noise::{ar1, share, trial};
     use proptest::prelude::*;
 
-    /// Largest U that is significant at 5 %, two-sided, as the tables in every textbook have it.
+    /// Largest U that is significant at 5 %, two-sided, as in the tables of textbooks.
     #[test]
     fn critical_values_agree_with_the_published_table() {
         let critical = |n: usize, m: usize| {
@@ -283,7 +283,7 @@ mod tests {
             let (a, b) = (group("many a", 30, 100.0), group("many b", 33, 101.0));
             let test = mann_whitney(&a, &b);
             assert!(!test.exact);
-            // As statrs 0.19 has it, by another implementation.
+            // The result of statrs 0.19, by another implementation.
             let p = if tied { 0.070_687_399_797 } else { 0.062_215_420_187 };
             assert!((p - test.p).abs() < 1e-9, "{}", test.p);
             // At the threshold the approximation must not jump.
@@ -321,7 +321,7 @@ mod tests {
                 level = interval.level;
                 interval.contains(4.0)
             });
-            assert!(level >= 0.95 && (held - level).abs() < 0.015, "{n}: {held}, {level} told");
+            assert!(level >= 0.95 && (held - level).abs() < 0.015, "{n}: {held}, {level} claimed");
         }
     }
 }

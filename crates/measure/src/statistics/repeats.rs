@@ -1,11 +1,11 @@
-//! Repeated runs: what they say together, and how many are needed. The unit is the whole run
-//! (preparation, preconditioning, steady state), so the runs may be taken as independent; the
-//! interval covers what varies between runs on this device and this host, and nothing more.
+//! Repeated runs: their mean and median with intervals, and how many are needed. The unit is the whole run
+//! (preparation, preconditioning, steady state), so the runs may be taken as independent; the interval covers
+//! the variation between runs on this device and this host, and nothing more.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// More runs than this are not asked for.
+/// The highest number of runs that is recommended.
 const RUNS_MAX: u32 = 1_000_000;
 
 /// The mean of some runs.
@@ -79,9 +79,9 @@ fn checked(runs: &[f64]) -> Result<(), BadInput> {
     all_finite("the runs", runs)
 }
 
-/// Fewest runs (2 or more) for which the interval of the mean has a half width of at most
-/// `half_width_share`, given runs with coefficient of variation `variation`; both are shares of the
-/// mean. None when a million would not do, or the shares are not above 0.
+/// Fewest runs (2 or more) for which the interval of the mean has a half width of at most `half_width_share`,
+/// given runs with coefficient of variation `variation`; both are shares of the mean. None when a million would
+/// not be enough, or the shares are not above 0.
 pub fn runs_needed(variation: f64, half_width_share: f64, level: f64) -> Option<u32> {
     if !(variation >= 0.0 && half_width_share > 0.0) {
         return None;
@@ -155,6 +155,6 @@ mod tests {
             level = interval.level;
             interval.contains(100.0)
         });
-        assert!(level >= 0.95 && (medians - level).abs() < 0.012, "{medians}, {level} told");
+        assert!(level >= 0.95 && (medians - level).abs() < 0.012, "{medians}, {level} claimed");
     }
 }

@@ -1,6 +1,6 @@
-//! Scaling: what more threads, devices or hosts bring. Speed-up and efficiency against the smallest
-//! number measured, and Gunther's universal scalability law fitted to the absolute figures
-//! (*Guerrilla Capacity Planning*, 2007):
+//! Scaling with more threads, devices or hosts. Speed-up and efficiency against the smallest number measured,
+//! and Gunther's universal scalability law fitted to the absolute figures (*Guerrilla Capacity Planning*,
+//! 2007):
 //!
 //! X(n) = λ n / (1 + σ (n − 1) + κ n (n − 1))
 //!
@@ -24,7 +24,7 @@ pub struct ScalePoint {
 pub struct Scaled {
     /// Threads, devices or hosts.
     pub n: u32,
-    /// Throughput, absolute: print it beside what is normalised.
+    /// Throughput, absolute: print it beside the normalised one.
     pub throughput: f64,
     /// Throughput ÷ that of the smallest number measured.
     pub speed_up: f64,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a law made is found again, whatever the unit.
+        /// The parameters of a law are found again, whatever the unit.
         #[test]
         fn a_known_law_is_found(
             alone in 1e-3_f64..1e9, contention in 0.0_f64..0.5, coherency in 0.0_f64..0.02,

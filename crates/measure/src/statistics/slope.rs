@@ -61,7 +61,7 @@ fn from_ordered(key: i64) -> f64 {
     f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64)
 }
 
-/// The slope of `values` (evenly spaced, at least 8 of them, or the interval tells nothing) with an
+/// The slope of `values` (evenly spaced, at least 8 of them, or the interval means nothing) with an
 /// interval of confidence `level`. Time grows with the square of their number: average to some
 /// hundred points before. The same `seed` gives the same interval.
 pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {

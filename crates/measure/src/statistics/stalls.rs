@@ -1,10 +1,10 @@
-//! Stalls: stretches of a series in which next to nothing was done.
+//! Stalls: stretches of a series with almost no completed operations.
 
 use super::describe;
 use core::ops::Range;
 
-/// An interval with less than this share of the median rate is a stall (`methodology`: what a user takes
-/// for a hang, and not for a slow second).
+/// An interval with less than this share of the median rate is a stall (`methodology`: a user takes it for a
+/// hang, and not for a slow second).
 pub const STALL_SHARE: f64 = 0.1;
 
 /// Runs of neighbouring rates below [`STALL_SHARE`] of their median, by their places in the series. None is

@@ -12,13 +12,13 @@
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};
 
-/// What counts as steady. Other limits than [`SteadyLimits::PTS`] are sensible for a noisy target,
-/// but then the report must say so: it carries them.
+/// The limits of a steady state. Other limits than [`SteadyLimits::PTS`] are sensible for a noisy target, but
+/// then the report must state them: it carries them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyLimits {
     /// Rounds in a window, 2 or more.
     pub window_rounds: u32,
-    /// Rounds after which it is given up; not fewer than a window has.
+    /// Rounds after which the search ends; not fewer than a window has.
     pub rounds_max: u32,
     /// Largest minus smallest value, as a share of the mean, at most; above 0.
     pub range_share_max: f64,
@@ -117,7 +117,7 @@ impl Window {
     }
 }
 
-/// How far the search has come.
+/// The state of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
@@ -125,12 +125,11 @@ pub enum Progress {
     Running,
     /// All variables were steady over the last window.
     Reached,
-    /// The rounds are used up: report the last window, and say NOT REACHED.
+    /// The rounds are used up: report the last window, and NOT REACHED.
     NotReached,
 }
 
-/// The search for the steady state of one or more tracking variables: a value that can be kept and
-/// taken up again.
+/// The search for the steady state of one or more tracking variables: a value that can be stored and resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     limits: SteadyLimits,
@@ -202,7 +201,7 @@ impl SteadyState {
             .collect()
     }
 
-    /// What is to be reported.
+    /// The report.
     pub fn report(&self) -> SteadyReport {
         let rounds = self.rounds.len() as u32;
         SteadyReport {
@@ -220,7 +219,7 @@ impl SteadyState {
 pub struct SteadyReport {
     /// The limits that were used; [`SteadyLimits`] prints them in words.
     pub limits: SteadyLimits,
-    /// How it ended.
+    /// The end of the search.
     pub progress: Progress,
     /// Rounds run.
     pub rounds: u32,
@@ -260,7 +259,7 @@ mod tests {
             (&[1.0, 1.025, 1.05, 1.075, 1.1], 0.095_238, 0.095_238, true, true),
             (&[1.0, 1.03, 1.06, 1.09, 1.12], 0.113_207, 0.113_207, true, false),
             (&[1.16, 1.0, 1.0, 1.0, 0.97], 0.185_185, 0.148_148, true, false),
-            // From first to last nothing, by the fit nothing either; only the range tells.
+            // From first to last nothing, by the fit nothing either; only the range shows it.
             (&[1.0, 1.0, 1.3, 1.0, 1.0], 0.283_019, 0.0, false, true),
             // The end points alone would say 11.3 %.
             (&[1.0, 1.06, 1.06, 1.06, 1.12], 0.113_207, 0.090_566, true, true),
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_and_checked() {
+    fn limits_are_printed_and_checked() {
         let cloud = SteadyLimits { range_share_max: 0.3, ..SteadyLimits::PTS };
         assert!(SteadyLimits::PTS.to_string().ends_with("(SNIA PTS)"));
         assert!(cloud.to_string().contains("range ≤ 30 %"));

@@ -1,15 +1,15 @@
-//! Percentiles of one window with intervals that know how unevenly its tail fell.
+//! Percentiles of one window with intervals corrected for the uneven distribution of its tail over time.
 //!
-//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a stall hits
-//! all that are in flight, and slow seconds come together. Here the window's own series says how much that
-//! matters. The operations beyond the percentile are counted by batch of the series; if they fell independently, the
-//! counts would scatter as the binomial law has it. By how much more they do is the inflation (Pearson's
-//! χ² over its degrees of freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder,
-//! *Generalized Linear Models*, 2nd edition, section 4.5), and every operation counts as 1/inflation. There are 30 batches,
-//! fewer where neighbouring ones are alike, 10 at least, as for [`super::batch`].
+//! The interval of [`quantile`](super::quantile::quantile) takes operations as independent. They are not: a
+//! stall affects all that are in flight, and slow seconds come together. Here the window's own series shows how
+//! much that matters. The operations beyond the percentile are counted by batch of the series; if they fell
+//! independently, the counts would scatter according to the binomial law. The excess is the inflation
+//! (Pearson's χ² over its degrees of freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder,
+//! *Generalized Linear Models*, 2nd edition, section 4.5), and every operation counts as 1/inflation. There are
+//! 30 batches, fewer where neighbouring ones are alike, 10 at least, as for [`super::batch`].
 //!
-//! **Where it ends:** it covers the chance of *this window*: a run made just after, in the same state, on the
-//! same machine, with the same neighbours. What differs between runs is seen by repeats only. A dependence
+//! **Scope:** it covers the sampling error of *this window*: a run made just after, in the same state, on the
+//! same machine, with the same neighbours. Differences between runs are seen by repeats only. A dependence
 //! longer than a tenth of the window can't be seen in it.
 
 use super::batch::{BATCHES_MAX, BATCHES_MIN, CORRELATION_MAX};
@@ -18,8 +18,8 @@ use super::quantile::quantile;
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What these intervals cover, in words for every place that shows them.
-pub const COVERS: &str = "the chance of this window alone, corrected for how unevenly its slow operations fell over time; what differs between runs is seen by repeats only";
+/// The scope of these intervals, for every place that shows them.
+pub const COVERS: &str = "the sampling error of this window only, corrected for how unevenly its slow operations fell over time; differences between runs are seen by repeats only";
 
 /// The interval of a percentile within one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,8 +34,8 @@ pub struct Within {
     pub level: f64,
     /// Operations counted.
     pub count: u64,
-    /// So many operations are worth one independent one, 1 or more. None where the series has fewer than
-    /// ten parts to see it by: then they are taken as independent.
+    /// This many operations are worth one independent one, 1 or more. None where the series has fewer than ten
+    /// parts to estimate it: then they are taken as independent.
     pub inflation: Option<f64>,
 }
 
@@ -80,8 +80,8 @@ fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     (part.iter().map(|h| h.count()).sum(), above)
 }
 
-/// By how much more the shares of a series scatter than those of independent operations, 1 or more: of
-/// operations and of those among them that lie beyond.
+/// The excess scatter of the shares of a series over those of independent operations, 1 or more: of operations
+/// and of those among them that lie beyond.
 fn inflation(series: &[(u64, u64)]) -> Option<f64> {
     if series.len() < BATCHES_MIN {
         return None;

@@ -1,12 +1,12 @@
-//! Do the numbers agree with each other?
+//! Consistency of the figures with each other.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
 use iodyno_units::human;
 
-/// Little's law may be off by this share before it is called broken. It is an identity of what was
-/// counted, so only a fault can break it.
+/// Little's law may be off by this share before it is called broken. It is an identity of the counts, so only a
+/// defect can break it.
 const LITTLE_TOLERANCE: f64 = 0.001;
 
 /// The fast clock may be off by this share, ...
@@ -17,10 +17,10 @@ const CLOCK_NS_MAX: f64 = 50_000.0;
 /// Of the time that operations spent in flight in the window, this share may be of operations that had not completed
 /// at its end. It is half the latency over the window's length where operations complete in their order.
 const CARRIED_SHARE_MAX: f64 = 0.1;
-/// A cell that ends by its count of operations has so many for each that can be in flight at once.
+/// A cell that ends by its count of operations has this many for each that can be in flight at once.
 const OPS_FOR_EACH_SLOT: u64 = 10;
 
-/// Do the figures leave out what is slow, or are they of a queue that fills and empties?
+/// Whether the figures leave out slow operations, or are of a queue that fills and empties.
 fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
     let resources = &cell.resources;
     let share = resources.carried_out_ns as f64 / resources.outstanding_area_ns.max(1) as f64;
@@ -59,7 +59,7 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// A latency that all operations together would have, ns: those in flight, by how many complete.
+/// The latency that all operations together would have, ns: those in flight, by how many complete.
 fn latency_ns(cell: &Cell, total: &Interval) -> f64 {
     cell.resources.outstanding_area_ns as f64 / total.ops().max(1) as f64
 }
@@ -69,13 +69,13 @@ fn round_up_s(ns: f64) -> u64 {
     (ns / 1e9).ceil() as u64 * 1_000_000_000
 }
 
-/// Do the numbers agree with each other?
+/// Whether the figures agree with each other.
 pub(super) fn accounting(cell: &Cell, total: &Interval, say: &mut Say) {
     let summed_ns: f64 = total.iter().map(|(_, c)| c.service.sum_ns() as f64).sum();
     let area_ns = cell.resources.outstanding_area_ns as f64;
     let whole = matches!(cell.ended, Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled);
     if total.ops() > 0 && total.errors().total() == 0 && area_ns > 0.0 && whole {
-        // Exact, once what was in flight at either end of the window is put in its place.
+        // Exact, once operations in flight at either end of the window are accounted for.
         let carried_ns = cell.resources.carried_out_ns - cell.resources.carried_in_ns;
         let balanced_ns = summed_ns + carried_ns as f64;
         if (balanced_ns - area_ns).abs() > LITTLE_TOLERANCE * area_ns {

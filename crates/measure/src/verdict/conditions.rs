@@ -1,4 +1,4 @@
-//! Under which conditions of machine and device was it measured, and did they last?
+//! Conditions of machine and device during a cell, and whether they lasted.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -6,19 +6,19 @@ use crate::conditions::Conditions;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 
-/// Swapping of less than this is what idle programs do.
+/// Idle programs swap less than this.
 const SWAPPED_PAGES_MIN: u64 = 256;
-/// A few pages of a program are read when it is first needed there.
+/// A few pages of a program are read when they are first used.
 const MAJOR_FAULTS_MIN: u64 = 16;
-/// Where an I/O takes less than this, entering and leaving the kernel is a part of it that counts, ns.
+/// Where an I/O takes less than this, entering and leaving the kernel is a significant part of it, ns.
 const KERNEL_ENTRY_MATTERS_NS: u64 = 20_000;
-/// File systems look for free space, and fragment, from here on.
+/// File systems search for free space, and fragment, from here on.
 const FILE_SYSTEM_USED_MAX: f64 = 0.9;
 /// Fewer interrupts than this say nothing about where they go.
 const INTERRUPTS_MIN: u64 = 10_000;
-/// All of them, but for what was moved meanwhile.
+/// Of all of them, but for those that were moved meanwhile.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
-/// Others' discards of less than this are a file system's small change, bytes.
+/// Discards of others below this are a file system's usual ones, bytes.
 const DISCARDED_BYTES_MIN: u64 = 1 << 20;
 
 pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
@@ -29,7 +29,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             "CONDITIONS_CHANGED",
             Level::Warning,
             format!(
-                "set otherwise after the cell than before: {}; find out who changes it, and measure again",
+                "set otherwise after the cell than before: {}; find the program that changes it, and measure again",
                 found.changed.join("; ")
             ),
         );
@@ -44,7 +44,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
-    // That is how the mmap engine reads.
+    // The mmap engine reads by page faults.
     let of_memory = found.major_faults.filter(|_| cell.key.engine != "mmap");
     if let Some(faults) = of_memory.filter(|n| *n >= MAJOR_FAULTS_MIN) {
         say(
@@ -60,7 +60,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// What the machine does to every time that is taken on it.
+/// Effects of the machine on every time that is measured on it.
 fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     if let Some(times) = found.processor_throttles.filter(|n| *n > 0) {
         say(
@@ -118,7 +118,7 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
     }
 }
 
-/// What the device was set to, and how it fared.
+/// Settings of the device, and its state.
 fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     if let (Some(now), Some(limit)) = (found.temperature_c, found.temperature_warning_c)
@@ -156,7 +156,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "BUSY_BEFORE",
             Level::Note,
             format!(
-                "{n} I/Os of others were in flight on the device when the cell was about to begin; see who uses it"
+                "{n} I/Os of others were in flight on the device when the cell was about to begin; find the program that uses it"
             ),
         );
     }
@@ -168,7 +168,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "FOREIGN_TRIM",
             Level::Warning,
             format!(
-                "others told the device to discard {} meanwhile: it had other work, and may be in another state now; see fstrim and mounts with discard",
+                "other programs discarded {} on the device meanwhile: it had other work, and may be in another state now; see fstrim and mounts with discard",
                 human::size(bytes)
             ),
         );

@@ -1,25 +1,25 @@
-//! Was anything real measured, and did what was emulated keep its times?
+//! Whether anything real was measured, and whether an emulated target kept its times.
 
 use super::{Level, Say};
 use crate::cell::Cell;
 
-/// More late completions than this make a live run's times doubtful.
+/// A share of late completions above this makes a live run's times doubtful.
 const LATE_SHARE_MAX: f64 = 0.02;
 
-/// Was anything real measured?
+/// Whether anything real was measured.
 pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     if cell.evidence.virtual_time {
         say(
             "EMULATED",
             Level::Note,
-            "emulated, in virtual time: what the model of the storage says, not a measurement of one; valid means that the run was sound, not that the model is".to_owned(),
+            "emulated, in virtual time: the result of a storage model, not a measurement; valid means that the run was sound, not that the model is".to_owned(),
         );
     }
     if cell.evidence.emulated_live {
         say(
             "EMULATED",
             Level::Note,
-            "emulated, in real time: what the model of the storage does to this machine's clock; valid means that the run was sound, not that the model is like the device".to_owned(),
+            "emulated, in real time: the result of a storage model driven by this machine's clock; valid means that the run was sound, not that the model is like the device".to_owned(),
         );
     }
     if let Some(late) = cell.evidence.late_share
@@ -35,7 +35,7 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
             "LATE",
             Level::Warning,
             format!(
-                "{:.1} % of completions came more than 10 µs later than the model said{away}: this machine is too busy or too small to keep the model's times; stop what else runs, or use model:",
+                "{:.1} % of completions came more than 10 µs later than in the model{away}: this machine is too busy or too small to keep the model's times; stop what else runs, or use model:",
                 late * 100.0
             ),
         );

@@ -1,11 +1,12 @@
-//! Did the cell run to its end, did the operations succeed, and was anything measured at all?
+//! The end of a cell: whether it ran to its end, whether its operations succeeded, and whether anything was
+//! measured.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended, Role};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::Interval;
 
-/// A step of a method that has nothing to judge: what was left out, and what only prepared.
+/// A step of a method that has nothing to judge: one that was left out, or that only prepared.
 pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     let place = cell.key.place.as_ref()?;
     if let Some(why) = &cell.evidence.skipped {
@@ -18,7 +19,7 @@ pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     None
 }
 
-/// Did the cell run to its end, and did the operations succeed?
+/// Whether the cell ran to its end, and its operations succeeded.
 pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     match cell.ended {
         Ended::Interrupted => say(
@@ -73,8 +74,8 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
             _ => format!("{n} {}", kind.words()),
         };
         let kinds: Vec<String> = errors.iter().map(words).collect();
-        // Failures of the ramp are counted, and what completed in it is not: where no more completed, the
-        // share of what failed is not known.
+        // Failures of the ramp are counted, and its completions are not: where no more completed, the share of
+        // failures is not known.
         let share = errors.total() as f64 / (errors.total() + total.ops()) as f64;
         let share = if total.ops() == 0 {
             ", those of the ramp included".to_owned()
@@ -96,7 +97,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     if total.ops() == 0 {
-        // More time is the way to mend it only where time was what was missing.
+        // More time is the remedy only where time was lacking.
         let text = match cell.ended {
             Ended::Running => "no operation has completed in the measured window yet",
             Ended::Hung => {
@@ -114,7 +115,7 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// How the target was given up.
+/// Describes how the target was given up.
 fn hung(cell: &Cell) -> String {
     let Some(hung) = cell.evidence.hung else {
         return "the target stopped answering, and the run was ended".to_owned();

@@ -1,5 +1,4 @@
-//! Was it the storage that was measured, or iodyno? Rates that were missed, processors that were busy, stamps that are
-//! coarse.
+//! Whether the storage was measured, or iodyno: missed rates, busy processors, coarse stamps.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -13,14 +12,14 @@ const RATE_SHARE_MIN: f64 = 0.97;
 const CEILING_SHARE_MAX: f64 = 0.8;
 /// An operation that is submitted more than this after its intended start, ns, is late.
 const LATE_NS: u64 = 1_000_000;
-/// Late operations are worth a word from this share of all on.
+/// Late operations are reported from this share of all on.
 const LATE_SHARE_MIN: f64 = 0.01;
 /// A worker that is busier than this has no time left to reap promptly.
 const BUSY_SHARE_MAX: f64 = 0.95;
-/// Coarse stamps are worth a word when they are this share of the median.
+/// Coarse stamps are reported when they are this share of the median.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
-/// Was it the storage that was measured, or iodyno?
+/// Whether the storage was measured, or iodyno.
 pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     let iops = cell.per_second(total.ops() as f64);
     if let Some(offered) = cell.key.offered_iops

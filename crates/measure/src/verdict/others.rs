@@ -1,22 +1,22 @@
-//! Was anybody else there, and what did operations meet?
+//! Interference by other programs and the machine, and operations that were replaced.
 
 use super::{Level, Say};
 use crate::Interval;
 use crate::cell::Cell;
 use iodyno_units::human;
 
-/// Memory of the process answers within microseconds: what took longer than this, ns, waited for something
-/// else.
+/// Memory of the process answers within microseconds: an operation that took longer than this, ns, waited for
+/// something else.
 const MEMORY_NS_MAX: u64 = 5_000_000;
 
-/// From this share of all latency on, stalls decide the mean.
+/// From this share of all latency on, stalls determine the mean.
 const STALLED_SHARE_MAX: f64 = 0.1;
 
-/// More I/O of others than this, as a share of ours, disturbs. Below it is what a file system's
-/// journal writes.
+/// A larger share of I/O by others, relative to ours, disturbs. Below it is what a file system's journal
+/// writes.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
-/// Was anybody else there?
+/// Whether other programs interfered.
 pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let longest_ns = total.iter().filter_map(|(_, s)| s.service.max_ns()).max().unwrap_or(0);
@@ -66,7 +66,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "NOTHING_RECENT",
             Level::Note,
             format!(
-                "{} draws asked for a block lately used before there was one, and were drawn at random",
+                "{} draws needed a recently used block before there was one, and were drawn at random",
                 e.recent_misses
             ),
         );

@@ -1,4 +1,4 @@
-//! Did the I/O reach what stores the bytes? By the layers that are known, and by counting.
+//! Whether the I/O reached the storage of the bytes: by the known layers, and by counting.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -10,10 +10,10 @@ use iodyno_units::{OpKind, human};
 const REACHED_SHARE_MIN: f64 = 0.95;
 /// Fewer bytes than this are not compared with a device's counters.
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
-/// A range of which less than this was ever written is held against what it could have read.
+/// A range of which less than this was ever written is compared with what it could have read.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
 
-/// Did the I/O reach what stores the bytes?
+/// Whether the I/O reached the storage of the bytes.
 pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let unknown = Storage::default();
@@ -40,7 +40,7 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     unpreconditioned(cell, total, storage, say);
 }
 
-/// Why memory answered for the storage, and how to mend that; None where it did not, as far as is known.
+/// Why memory answered for the storage, and the remedy; None where it did not, as far as is known.
 fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Option<String> {
     let e = &cell.evidence;
     if e.direct == Some(false) {
@@ -56,7 +56,7 @@ fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Opti
     let reached = reached?;
     let reads_short =
         is_short(reached.device_read_bytes, reached.issued_read_bytes, e.written_share);
-    // What is rewritten before it is written back reaches a device once.
+    // Data that is rewritten before it is written back reaches a device once.
     let writes_short = is_short(reached.device_written_bytes, reached.issued_written_bytes, None);
     let what = match (reads_short, writes_short) {
         (true, true) => "reads and writes",
@@ -109,15 +109,15 @@ fn counts(r: &Reached) -> String {
     format!("{} reached a device", parts.join(" and "))
 }
 
-/// Was a flash device written that had not been written over before?
+/// Whether a flash device was written that had not been written over before.
 fn unpreconditioned(cell: &Cell, total: &Interval, storage: &Storage, say: &mut Say) {
     let e = &cell.evidence;
     let written = total.class(OpKind::Write).map_or(0, |class| class.bytes);
-    // A method says itself what it did before, and a fill is what brings a device there.
+    // A method itself reports its preconditioning, and a fill is the preconditioning.
     if written == 0 || e.virtual_time || e.fill.is_some() || cell.key.place.is_some() {
         return;
     }
-    // What a page cache holds back says nothing of the device.
+    // Bytes that a page cache holds back prove nothing about the device.
     let is_device = storage.end == StorageEnd::Device && storage.page_cache.is_empty();
     if !is_device || storage.rotational == Some(true) {
         return;

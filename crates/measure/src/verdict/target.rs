@@ -1,4 +1,4 @@
-//! Was it the storage that answered, and in the state that one thinks?
+//! Whether the storage itself answered, and in the expected state.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -11,7 +11,7 @@ const ACTIVE_BYTES_MIN: u64 = 1 << 30;
 /// Kernel workers that used less than this share of the CPU time carried out a stray request.
 const WORKER_SHARE_MIN: f64 = 0.02;
 
-/// Was it the storage that answered, and in the state that one thinks?
+/// Whether the storage itself answered, and in the expected state.
 pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let reads = total.class(OpKind::Read).map_or(0, ClassStats::ops);
@@ -53,12 +53,12 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "REDUCIBLE_CONTENT",
             Level::Note,
-            "the content written can be compressed or deduplicated, as asked; a device that does so writes less than was sent".to_owned(),
+            "the content written can be compressed or deduplicated, as requested; a device that does so writes less than was sent".to_owned(),
         );
     }
     kernel_workers(cell, say);
-    // What a small range does on an emulated device is known: it is in the model.
-    // Of memory all of it is MEMORY's to say.
+    // The behaviour of a small range on an emulated device is known: it is in the model.
+    // MEMORY covers targets that are memory entirely.
     if e.in_process || e.virtual_time || e.is_memory() {
         return;
     }
@@ -91,7 +91,7 @@ fn floor_percent(share: f64) -> f64 {
     (share * 1e4).floor() / 1e2
 }
 
-/// Did the kernel hand ring requests to threads of its own?
+/// Whether the kernel handed ring requests to its own threads.
 fn kernel_workers(cell: &Cell, say: &mut Say) {
     let (workers, theirs_ns) =
         (cell.evidence.kernel_workers, cell.evidence.kernel_workers_cpu_ns as f64);

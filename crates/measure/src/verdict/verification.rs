@@ -1,22 +1,22 @@
-//! Did the storage give back what had been written? What was verified of the reads, what was not, and what
-//! was found wrong.
+//! Whether the storage gave back what had been written: which reads were verified, which were not, and which
+//! were wrong.
 
 use super::{Level, Say};
 use crate::cell::Cell;
 use crate::verification::{Finding, KeptMap, Verification, Writer};
 use iodyno_units::human;
 
-/// Runs that a text names.
+/// Writers that a text names.
 const WRITERS_SHOWN: usize = 3;
 
-/// What was verified, what was not, and what was found wrong.
+/// Reports the reads that were verified, those that were not, and those that were wrong.
 pub(super) fn verification(cell: &Cell, say: &mut Say) {
     let Some(v) = cell.evidence.verification.as_ref() else { return };
     if v.checked == 0 {
         say(
             "UNVERIFIED_READS",
             Level::Warning,
-            "nothing was verified of what was read, for the target keeps no content: name one that holds bytes, such as a file, ram: or an export".to_owned(),
+            "no read was verified, for the target keeps no content: name one that holds bytes, such as a file, ram: or an export".to_owned(),
         );
         return;
     }
@@ -51,7 +51,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
         say(
             "PASS_SHORT",
             Level::Warning,
-            format!("only {percent:.2} % of the range was read; nothing is said of the rest"),
+            format!("only {percent:.2} % of the range was read; the rest is unverified"),
         );
     }
     if v.verified() > 0 {
@@ -59,7 +59,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// `is_new` says that the target was new in this cell, with nothing on it.
+/// `is_new` means that the target was new in this cell, with nothing on it.
 fn verified(v: &Verification, is_new: bool) -> String {
     let latest = if v.whole == 0 {
         ", and each of the latest write".to_owned()
@@ -71,7 +71,7 @@ fn verified(v: &Verification, is_new: bool) -> String {
             KeptMap::Whole => "the map that the latest run left does not have them",
             KeptMap::Unfinished => "the latest run that wrote did not come to its end",
         };
-        format!("; whether {} of them are of the latest write can't be told: {why}", v.whole)
+        format!("; whether {} of them are of the latest write can't be determined: {why}", v.whole)
     };
     let writers = writers(&v.writers, v.other_writers, is_new);
     format!("{} of {} blocks read were whole, of {writers}{latest}", v.verified(), v.checked)

@@ -1,4 +1,4 @@
-//! What servers send, to the client's machines: `cargo +nightly fuzz run client`.
+//! Fuzzes the client's machines with server bytes: `cargo +nightly fuzz run client`.
 #![no_main]
 #[path = "../bodies.rs"]
 mod bodies;

@@ -1,4 +1,4 @@
-//! What clients send, to a server with a RAM disk: `cargo +nightly fuzz run live`.
+//! Fuzzes a server with a RAM disk with client bytes: `cargo +nightly fuzz run live`.
 #![no_main]
 #[path = "../bodies.rs"]
 mod bodies;

@@ -1,4 +1,4 @@
-//! What clients send, to the server's machines: `cargo +nightly fuzz run server`.
+//! Fuzzes the server's machines with client bytes: `cargo +nightly fuzz run server`.
 #![no_main]
 #[path = "../bodies.rs"]
 mod bodies;

@@ -1,4 +1,4 @@
-//! One request at a time, from and to slices: for tests and tools, not for load.
+//! A blocking client for tests and tools, not for load: one request at a time, from and to slices.
 
 use super::{ClientError, Config, Connection, Uri, Wait};
 use crate::wire::{CmdFlags, Errno, Extent, Info, Kind};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Blocking {
     connection: Connection,
-    /// It failed: requests may be half-sent.
+    /// The connection failed: requests may be half-sent.
     broken: bool,
-    /// How long an answer may take; for ever where absent.
-    patience: Option<Duration>,
+    /// The time limit of an answer; none where absent.
+    timeout: Option<Duration>,
 }
 
 /// A server's error, as Linux numbers it.
@@ -21,26 +21,26 @@ fn os_error(errno: Errno) -> io::Error {
 }
 
 impl Blocking {
-    /// Connects and negotiates; `base:allocation` is asked for.
+    /// Connects and negotiates, with `base:allocation` requested.
     pub fn connect(uri: &Uri) -> Result<Self, ClientError> {
         Self::connect_with(uri, &Config { block_status: true, ..Config::default() })
     }
 
-    /// Connects and negotiates in this way.
+    /// Connects and negotiates with this configuration.
     pub fn connect_with(uri: &Uri, config: &Config) -> Result<Self, ClientError> {
         let connection = Connection::connect(uri, config)?;
-        Ok(Self { connection, broken: false, patience: None })
+        Ok(Self { connection, broken: false, timeout: None })
     }
 
     /// Gives up on a server that takes longer than this to answer a request: the call fails with
     /// [`io::ErrorKind::TimedOut`], and the connection is of no use any more.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn with_patience(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
-    /// What the export tells about itself.
+    /// The export's description of itself.
     pub fn info(&self) -> &Info {
         self.connection.info()
     }
@@ -62,9 +62,9 @@ impl Blocking {
             return Err(io::ErrorKind::NotConnected.into());
         }
         // SAFETY: the buffer is a slice that the caller of this borrows until this returns. It
-        // returns early only when the connection is broken, and a broken one is not turned again.
+        // returns early only when the connection is broken, and a broken one is not used again.
         unsafe { self.connection.queue(0, kind, flags, offset_bytes, len_bytes, buffer) };
-        let deadline = self.patience.map(|patience| Instant::now() + patience);
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         let mut result = None;
         while result.is_none() {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -104,7 +104,7 @@ impl Blocking {
         self.call(kind, flags, offset_bytes, len_bytes, std::ptr::null_mut())
     }
 
-    /// What is allocated in a range, from its start on; may end before its end.
+    /// The allocation of a range, from its start on; may end before its end.
     pub fn block_status(
         &mut self,
         offset_bytes: u64,

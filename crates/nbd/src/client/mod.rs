@@ -1,12 +1,12 @@
 //! The client: one connection, many requests in flight, made for a load generator.
 //!
-//! A turn of the caller's loop: [`Connection::queue`] each request into a slot of its own,
-//! [`Connection::turn`] once (sends what was queued, receives what came, waits as told),
-//! [`Connection::drain`] what completed. None of the three allocates or locks; payloads go out from
-//! the caller's buffers, and come in to them.
+//! One iteration of the caller's loop: [`Connection::queue`] each request into a slot of its own,
+//! [`Connection::turn`] once (sends what was queued, receives what came, waits as [`Wait`] says),
+//! [`Connection::drain`] what completed. None of the three allocates or locks; payloads are sent from the
+//! caller's buffers, and received into them.
 //!
-//! A connection belongs to one thread. For more, [`connect_many`] opens several to the same export, if
-//! the server says that they see each other's writes.
+//! A connection belongs to one thread. For more, [`connect_many`] opens several to the same export, if the
+//! server announces that they see each other's writes.
 
 mod blocking;
 mod outbox;
@@ -15,7 +15,7 @@ mod uri;
 pub use blocking::Blocking;
 pub use uri::{Address, Uri, UriError};
 
-use crate::busy_poll::{BusyPoll, LOOK_MAX_CLIENT};
+use crate::busy_poll::{BusyPoll, POLL_MAX_CLIENT};
 use crate::syscalls::{self, Span};
 use crate::tls::{ClientTls, TlsError, TlsStream};
 use crate::wire::{
@@ -28,27 +28,28 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Room for replies. Large enough that one receive takes what a server sends at once.
+/// Buffer for replies. Large enough that one receive takes what a server sends at once.
 const INPUT_BYTES: usize = 256 << 10;
-/// Payload of which so much is still to come is received straight into the caller's buffer, bytes.
+/// A payload with at least this much still to come is received straight into the caller's buffer, bytes.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// While such payloads are expected, no more than this is received that would have to be copied.
+/// While such payloads are expected, at most this much is received that would have to be copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Requests in flight at most: slots 0 to `depth - 1`.
     pub depth: u32,
     /// Certificates for TLS, where the URI names no folder of them.
     pub tls: Option<ClientTls>,
-    /// Ask for structured replies. Without them reads are answered as the kernel's client has it.
+    /// Request structured replies. Without them the server answers reads in the form that the kernel's client
+    /// uses.
     pub structured: bool,
-    /// Ask for `base:allocation`, for block status.
+    /// Request `base:allocation`, for block status.
     pub block_status: bool,
-    /// From the first attempt to the export.
+    /// Time limit from the first attempt to the open export.
     pub timeout: Duration,
 }
 
@@ -67,13 +68,13 @@ impl Default for Config {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The URI.
+    /// The URI is wrong.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// Nobody answers there.
+    /// No server answers at that address.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
-    /// The certificates.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// TLS without certificates.
@@ -81,13 +82,13 @@ pub enum ClientError {
         "TLS needs the authorities that the server's certificate may be signed by; add tls-certificates=FOLDER with a ca-cert.pem"
     )]
     NoCertificates,
-    /// The negotiation.
+    /// The negotiation failed.
     #[error("{0}: {1}")]
     Dial(String, DialError),
-    /// The connection broke, or TLS did not come about.
+    /// The connection broke, or TLS could not be set up.
     #[error("{0}: {1}")]
     Broken(String, io::Error),
-    /// More connections than the server allows to be one.
+    /// The server does not let several connections act as one.
     #[error(
         "{0} does not promise that several connections see each other's writes (multi_conn); use one"
     )]
@@ -122,17 +123,17 @@ pub struct Connection {
     end: usize,
     /// The callers' buffers, by slot.
     buffers: Box<[*mut u8]>,
-    /// Where announced payload goes: slot, bytes from its start.
+    /// Where the announced payload goes: slot, bytes from its start.
     taking: (u32, u32),
-    patience: BusyPoll,
+    busy_poll: BusyPoll,
     /// Reads in flight whose payload is large.
     large_reads: u32,
     done: Vec<(u32, Result<(), Errno>)>,
     extents: Vec<(u32, Extent)>,
 }
 
-// SAFETY: the addresses are the callers' buffers; who queued them promised that nobody else touches
-// them until their completion, whichever thread that is on.
+// SAFETY: the addresses are the callers' buffers; the caller of `queue` promised that nothing else touches them
+// until their completion, whichever thread that is on.
 unsafe impl Send for Connection {}
 
 impl std::fmt::Debug for Connection {
@@ -232,7 +233,7 @@ fn send_now(
 ) -> io::Result<()> {
     if let Pipe::Tls(tls) = pipe {
         return tls.send_all(fd, bytes, Some(deadline)).map_err(|error| {
-            // A server that closed the connection said why, most likely: in an alert.
+            // A server that closed the connection most likely sent the reason in an alert.
             match tls.receive(fd, &mut [0; 64]) {
                 Err(why) if why.kind() == io::ErrorKind::InvalidData => why,
                 _ => error,
@@ -258,16 +259,16 @@ fn receive_some(
     input: &mut Vec<u8>,
     deadline: Instant,
 ) -> io::Result<()> {
-    let mut room = [0; 4096];
+    let mut space = [0; 4096];
     loop {
         let received = match pipe {
-            Pipe::Plain => syscalls::receive_into(fd, &mut room, false)?,
-            Pipe::Tls(tls) => tls.receive(fd, &mut room)?,
+            Pipe::Plain => syscalls::receive_into(fd, &mut space, false)?,
+            Pipe::Tls(tls) => tls.receive(fd, &mut space)?,
         };
         match received {
             Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Some(n) => {
-                input.extend_from_slice(&room[..n]);
+                input.extend_from_slice(&space[..n]);
                 return Ok(());
             }
             None if syscalls::wait(fd, true, false, None, Some(deadline))?.nothing() => {
@@ -278,7 +279,7 @@ fn receive_some(
     }
 }
 
-/// The exports that a server lists: name, description.
+/// The exports that a server lists: name and description.
 pub fn list(uri: &Uri, config: &Config) -> Result<Vec<(String, String)>, ClientError> {
     match dial(uri, config, true)?.step {
         DialStep::Listed(exports) => Ok(exports),
@@ -318,19 +319,19 @@ impl Connection {
             end: rest.len(),
             buffers: vec![std::ptr::null_mut(); depth as usize].into(),
             taking: (0, 0),
-            patience: BusyPoll::new(LOOK_MAX_CLIENT),
+            busy_poll: BusyPoll::new(POLL_MAX_CLIENT),
             large_reads: 0,
             done: Vec::with_capacity(depth as usize),
             extents: Vec::new(),
         })
     }
 
-    /// What the export tells about itself.
+    /// The export's description of itself.
     pub fn info(&self) -> &Info {
         &self.found.info
     }
 
-    /// What was agreed.
+    /// The result of the negotiation.
     pub fn found(&self) -> &Found {
         &self.found
     }
@@ -345,19 +346,19 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    /// What the server said with its last error, if anything.
+    /// The server's message with its last error, if any.
     pub fn said(&self) -> &str {
         self.calls.said()
     }
 
-    /// Queues a request. Ranges, alignment and whether the server knows the command are the caller's
-    /// concern ([`Self::info`] tells); a server answers mistakes with an error. Panics when the slot
-    /// is in flight or beyond the depth, and for [`Kind::Disc`].
+    /// Queues a request. Ranges, alignment and whether the server knows the command are the caller's concern
+    /// (see [`Self::info`]); a server answers mistakes with an error. Panics when the slot is in flight or
+    /// beyond the depth, and for [`Kind::Disc`].
     ///
     /// # Safety
-    /// For a read, `buffer` has `len` writable bytes, which nobody touches until the completion is
-    /// there or the connection is dropped. For a write they are readable, and nobody changes them
-    /// until then. For others the buffer is not used and may be null.
+    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is there
+    /// or the connection is dropped. For a write they are readable, and nothing changes them until then. For
+    /// others the buffer is not used and may be null.
     #[inline]
     pub unsafe fn queue(
         &mut self,
@@ -378,7 +379,7 @@ impl Connection {
         }
     }
 
-    /// Sends what was queued, receives what came, and waits as told; a signal ends the wait. After an
+    /// Sends what was queued, receives what came, and waits as `wait` says; a signal ends the wait. After an
     /// error, the connection is of no use: what was in flight may have been carried out or not.
     #[inline]
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
@@ -386,7 +387,7 @@ impl Connection {
         if self.start < self.end {
             self.absorb()?;
         }
-        // Where it will wait anyway, one blocking call does it.
+        // Where the caller waits anyway, one blocking call does it.
         let block = wait == Wait::One
             && sent
             && self.done.is_empty()
@@ -404,13 +405,13 @@ impl Connection {
         self.wait(deadline)
     }
 
-    /// Sends what was queued, as far as the socket takes it now: what a turn begins with. After an error,
-    /// the connection is of no use.
+    /// Sends what was queued, as far as the socket takes it now: the first part of a turn. After an error, the
+    /// connection is of no use.
     pub fn send_queued(&mut self) -> io::Result<()> {
         self.send().map(drop)
     }
 
-    /// Until a completion is there, or the deadline.
+    /// Waits until a completion is there, or the deadline passes.
     #[cold]
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while self.done.is_empty() && self.calls.in_flight() > 0 {
@@ -448,7 +449,7 @@ impl Connection {
         }
     }
 
-    /// Receives what is there, and understands it.
+    /// Receives what is there, and parses it.
     #[inline]
     fn receive(&mut self, mut block: bool) -> io::Result<()> {
         loop {
@@ -459,25 +460,26 @@ impl Connection {
                 self.start = 0;
             }
             let left = self.calls.payload_left() as usize;
-            let room = &mut self.input[self.end..];
+            let space = &mut self.input[self.end..];
             let spares = self.large_reads > 0 && matches!(self.pipe, Pipe::Plain);
-            let room_bytes = if spares { room.len().min(BETWEEN_BYTES) } else { room.len() };
-            let room = &mut room[..room_bytes];
-            debug_assert!(room_bytes > 0);
+            let space_bytes = if spares { space.len().min(BETWEEN_BYTES) } else { space.len() };
+            let space = &mut space[..space_bytes];
+            debug_assert!(space_bytes > 0);
             let (received, direct) = match &mut self.pipe {
-                Pipe::Tls(tls) => (tls.receive(fd, room)?, 0),
+                Pipe::Tls(tls) => (tls.receive(fd, space)?, 0),
                 Pipe::Plain if left >= DIRECT_BYTES_MIN => {
                     let (slot, at) = self.taking;
                     let place = self.buffers[slot as usize].wrapping_add(at as usize);
-                    let mut spans = [Span::new(place, left), Span::new(room.as_ptr(), room.len())];
-                    // SAFETY: the place is the rest of a read's buffer, writable by the promise of
-                    // `queue`; the room is ours and not used during the call.
+                    let mut spans =
+                        [Span::new(place, left), Span::new(space.as_ptr(), space.len())];
+                    // SAFETY: the place is the rest of a read's buffer, writable by the promise of `queue`; the
+                    // free space is ours and not used during the call.
                     let get = |wait| unsafe { syscalls::receive(fd, &mut spans, wait) };
-                    (self.patience.get(block, get)?, left)
+                    (self.busy_poll.get(block, get)?, left)
                 }
                 Pipe::Plain => {
-                    let get = |wait| syscalls::receive_into(fd, room, wait);
-                    (self.patience.get(block, get)?, 0)
+                    let get = |wait| syscalls::receive_into(fd, space, wait);
+                    (self.busy_poll.get(block, get)?, 0)
                 }
             };
             let n = match received {
@@ -493,7 +495,7 @@ impl Connection {
             self.end += n - placed;
             self.absorb()?;
             // Go on only where the socket has more for sure, or must have more.
-            let full = n == direct + room_bytes;
+            let full = n == direct + space_bytes;
             let unfinished = self.calls.payload_left() > 0 && self.done.is_empty();
             block = block && self.done.is_empty();
             if !(full || block || (unfinished && direct == 0)) {
@@ -502,7 +504,7 @@ impl Connection {
         }
     }
 
-    /// Understands what is in the input.
+    /// Parses what is in the input.
     #[inline]
     fn absorb(&mut self) -> io::Result<()> {
         loop {
@@ -512,7 +514,7 @@ impl Connection {
                 let (slot, at) = self.taking;
                 let place = self.buffers[slot as usize].wrapping_add(at as usize);
                 let from = &self.input[self.start..self.start + n];
-                // SAFETY: the calls' table says that the bytes lie within the request, so within the
+                // SAFETY: the table of calls guarantees that the bytes lie within the request, so within the
                 // buffer that `queue` was promised; it does not overlap the input, which is ours.
                 unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, n) };
                 self.start += n;
@@ -536,7 +538,7 @@ impl Connection {
                 }
                 CallEvent::Extent(slot, extent) => self.extents.push((slot, extent)),
                 CallEvent::Done(slot, result) => {
-                    let (kind, len) = self.calls.asked(slot);
+                    let (kind, len) = self.calls.request(slot);
                     self.large_reads -= u32::from(is_large(kind, len));
                     self.done.push((slot, result));
                 }
@@ -545,7 +547,7 @@ impl Connection {
     }
 }
 
-/// Whether a request's reply has a payload that is received straight to its place.
+/// Whether a request's reply has a payload that is received straight into the caller's buffer.
 fn is_large(kind: Kind, len_bytes: u32) -> bool {
     kind == Kind::Read && len_bytes as usize >= DIRECT_BYTES_MIN
 }
@@ -556,7 +558,7 @@ fn gone() -> io::Error {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A goodbye, if it can be said at once: in the middle of a request it would be payload.
+        // Sends a disconnect request if it can go at once: in the middle of a request it would be payload.
         let request = Request {
             flags: CmdFlags::NONE,
             command: Kind::Disc as u16,

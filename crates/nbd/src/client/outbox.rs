@@ -1,5 +1,4 @@
-//! Requests that were queued and not sent yet: headers of our own, and between them payloads in the
-//! callers' buffers.
+//! The client's send queue: headers of our own, and between them payloads in the callers' buffers.
 
 use crate::syscalls::{self, Span};
 use crate::tls::TlsStream;
@@ -7,7 +6,7 @@ use crate::wire::REQUEST_BYTES;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What was sent is cut off when it is this long, for a queue that never runs empty.
+/// The sent part is cut off when it has this many pieces, for a queue that never runs empty.
 const CUT_PIECES: usize = 4096;
 
 #[derive(Clone, Copy)]
@@ -29,7 +28,7 @@ impl Piece {
 pub(super) struct Outbox {
     headers: Vec<u8>,
     pieces: Vec<Piece>,
-    /// The first piece that is not sent, and how much of it is.
+    /// The first piece that is not sent completely, and how much of it is sent.
     first: usize,
     skip: usize,
     spans: Vec<Span>,
@@ -89,7 +88,7 @@ impl Outbox {
                     .map(|p| Span::new(self.address(*p), p.len())),
             );
             spans[0].skip(self.skip);
-            // SAFETY: our own bytes, and payloads that are readable by the promise of whoever queued
+            // SAFETY: our own bytes, and payloads that are readable by the promise of the caller that queued
             // them.
             let sent = unsafe { syscalls::send(fd, &spans) };
             self.spans = spans;

@@ -6,18 +6,18 @@
 //! ```
 //!
 //! An export's name may be empty; it may contain slashes; `%20` and the like are decoded. Of libnbd's
-//! parameters, `socket`, `tls-certificates` and `tls-hostname` are understood. Others are an error
-//! here: to ignore one that was meant to protect something would be worse.
+//! parameters, `socket`, `tls-certificates` and `tls-hostname` are accepted. Others are an error: ignoring one
+//! that was meant to protect something would be worse.
 
 use crate::wire::NAME_MAX;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port that NBD has from IANA.
+/// The port that IANA assigned to NBD.
 const PORT: u16 = 10809;
 
-/// Where a server is.
+/// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A unix socket.
@@ -36,26 +36,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// An export somewhere.
+/// An export on a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
-    /// Where.
+    /// The server's address.
     pub address: Address,
-    /// Over TLS, or not at all.
+    /// Whether TLS is required; there is no opportunistic TLS.
     pub tls: bool,
     /// Name of the export; empty for the default one.
     pub export: String,
-    /// Folder with `ca-cert.pem` and, where the server wants them, `client-cert.pem` and
-    /// `client-key.pem`.
+    /// Folder with `ca-cert.pem` and, where the server requires them, `client-cert.pem` and `client-key.pem`.
     pub tls_certificates: Option<PathBuf>,
     /// The name in the server's certificate, where it is not the host's.
     pub tls_hostname: Option<String>,
 }
 
-/// What is wrong with a URI.
+/// Errors of a URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// Not a scheme of NBD's.
+    /// A scheme that is not NBD's.
     #[error("`{0}` does not begin with nbd://, nbds://, nbd+unix:// or nbds+unix://")]
     Scheme(String),
     /// A unix socket without its path.
@@ -64,19 +63,19 @@ pub enum UriError {
     /// TCP without a host.
     #[error("`{0}` names no host")]
     NoHost(String),
-    /// A port that is none.
+    /// An invalid port.
     #[error("`{0}` is no port; a port is a number from 1 to 65,535")]
     Port(String),
-    /// Percent signs without two digits after them, or bytes that are no UTF-8.
+    /// Percent signs without two hex digits after them, or bytes that are not UTF-8.
     #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]
     Encoding(String),
-    /// A parameter that is not understood.
+    /// An unknown parameter.
     #[error("`{0}` is not understood here; socket, tls-certificates and tls-hostname are")]
     Parameter(String),
     /// A name too long, or with a NUL.
     #[error("an export's name has at most 4,096 bytes and no NUL")]
     Name,
-    /// Something that belongs to TLS, without TLS.
+    /// A TLS parameter in a URI without TLS.
     #[error("`{0}` is for TLS; use nbds:// or nbds+unix://")]
     NotTls(String),
 }
@@ -97,7 +96,7 @@ fn decode(text: &str) -> Result<String, UriError> {
     String::from_utf8(bytes).map_err(|_| fault())
 }
 
-/// Writes what a URI may not hold as it is in percent signs.
+/// Percent-encodes what a URI may not hold as it is.
 struct Encoded<'a>(&'a str);
 
 impl fmt::Display for Encoded<'_> {
@@ -146,7 +145,7 @@ impl FromStr for Uri {
                 _ => return Err(UriError::Parameter(parameter.to_owned())),
             }
         }
-        // A user's name is for pre-shared keys, which are not spoken here.
+        // A user name is for pre-shared keys, which are not supported.
         if authority.contains('@') && authority != "@" {
             return Err(UriError::Parameter(authority.to_owned()));
         }

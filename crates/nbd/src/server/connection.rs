@@ -1,5 +1,5 @@
-//! One connection, from the greeting to the end, on a thread of its own: what both of its parts use, the
-//! negotiation (`handshake.rs`) and the transmission (`transmission.rs`).
+//! One connection, from the greeting to the end, on a thread of its own: the state shared by negotiation
+//! (`handshake.rs`) and transmission (`transmission.rs`).
 //!
 //! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most
 //! one request beyond what [`Outgoing`](super::send_queue::Outgoing) holds when it is full, a payload of at
@@ -13,7 +13,7 @@ mod transmission;
 use super::counters::Tally;
 use super::link::Link;
 use super::{Exports, Limits, Phase};
-use crate::busy_poll::{BusyPoll, LOOK_MAX_SERVER};
+use crate::busy_poll::{BusyPoll, POLL_MAX_SERVER};
 use crate::syscalls::{self, Span};
 use crate::tls::{ServerTls, TlsStream};
 use crate::wire::Violation;
@@ -26,18 +26,18 @@ use transmission::Watched;
 
 /// Large enough for the requests that come while a batch is answered: 32 writes of 4 KiB twice over.
 const INPUT_BYTES: usize = 256 << 10;
-/// After a payload that was received straight to its place, no more than this is received: more would have
-/// to be copied if another follows.
+/// After a payload that was received straight into its place, no more than this is received: more would have to
+/// be copied if another follows.
 const BETWEEN_BYTES: usize = 4096;
-/// What goes to TLS at a time: about what it takes at once, bytes.
+/// Bytes that go to TLS at a time: about what it takes at once.
 const TLS_BYTES: usize = 64 << 10;
 
 /// Why a connection ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The client said goodbye.
+    /// The client sent a disconnect request.
     Left,
-    /// It went without a word, or the server is stopping.
+    /// It closed the socket without one, or the server is stopping.
     Gone,
     /// It broke the protocol.
     Violation(Violation),
@@ -46,7 +46,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// In words, for people; None where there is nothing to tell.
+    /// The reason, in words; None for an orderly end.
     pub(crate) fn why(&self) -> Option<String> {
         match self {
             Self::Left | Self::Gone => None,
@@ -64,7 +64,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// What a connection's thread is given.
+/// What the server passes to a connection's thread.
 pub(crate) struct Start {
     pub(crate) link: Arc<Link>,
     pub(crate) exports: Arc<Exports>,
@@ -75,7 +75,7 @@ pub(crate) struct Start {
     pub(crate) phase: Arc<Phase>,
 }
 
-/// How bytes go in and out.
+/// The transport: the plain socket or TLS.
 enum Pipe {
     Plain,
     Tls(Box<TlsStream>),
@@ -86,7 +86,7 @@ struct Input {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The last payload was received straight to its place, and the next may be.
+    /// The last payload was received straight into its place, and the next may be.
     sparing: bool,
 }
 
@@ -95,17 +95,17 @@ impl Input {
         &self.buffer[self.start..self.end]
     }
 
-    /// Room for more, at the end.
-    fn room(&mut self) -> &mut [u8] {
+    /// Free space at the end.
+    fn free_space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let room = &mut self.buffer[self.end..];
-        let at_most = if self.sparing { BETWEEN_BYTES.min(room.len()) } else { room.len() };
-        &mut room[..at_most]
+        let space = &mut self.buffer[self.end..];
+        let at_most = if self.sparing { BETWEEN_BYTES.min(space.len()) } else { space.len() };
+        &mut space[..at_most]
     }
 }
 
@@ -120,9 +120,9 @@ struct Connection<'a> {
     pipe: Pipe,
     input: Input,
     tally: Tally,
-    /// For TLS: what others answered.
+    /// For TLS: replies that other threads made.
     queued: Vec<u8>,
-    patience: BusyPoll,
+    busy_poll: BusyPoll,
     watched: Option<Watched>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Connection<'a> {
             input: Input { buffer: vec![0; INPUT_BYTES].into(), start: 0, end: 0, sparing: false },
             tally: Tally::default(),
             queued: Vec::new(),
-            patience: BusyPoll::new(LOOK_MAX_SERVER),
+            busy_poll: BusyPoll::new(POLL_MAX_SERVER),
             watched: Watched::of(start.link.socket.as_fd()),
         }
     }
@@ -148,7 +148,7 @@ impl<'a> Connection<'a> {
         self.start.stopping.load(Ordering::Relaxed)
     }
 
-    /// Sends all of it, waiting as long as it takes.
+    /// Sends all of it, without a time limit or until the deadline.
     fn send_bytes(&mut self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
         let fd = self.fd();
         let link = &self.start.link;
@@ -167,7 +167,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Sends all of the spans, waiting as long as it takes, or until the deadline.
+/// Sends all of the spans, without a time limit or until the deadline.
 ///
 /// # Safety
 /// As for [`syscalls::send`].

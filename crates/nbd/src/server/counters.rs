@@ -1,4 +1,4 @@
-//! What a server counts, for metrics. Connections add their share once a batch, not once a request.
+//! The server's counters, for metrics. Connections add their share once a batch, not once a request.
 
 use crate::wire::Kind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,22 +25,21 @@ pub struct Snapshot {
     pub connections: u64,
     /// Connections accepted so far.
     pub accepted: u64,
-    /// Connections closed at once, for the limit was reached.
+    /// Connections closed at once because the limit was reached.
     pub turned_away: u64,
-    /// Connections that ended before they had an export, for another reason than that the client
-    /// said goodbye.
+    /// Connections that ended before they had an export, for another reason than a disconnect by the client.
     pub handshakes_failed: u64,
-    /// Connections that ended since the client broke the protocol.
+    /// Connections that ended because the client broke the protocol.
     pub violations: u64,
-    /// Requests that were handed to an export, by [`Kind`].
+    /// Requests that were submitted to an export, by [`Kind`].
     pub requests: [u64; Kind::COUNT],
     /// Requests that the rules refused: ranges, alignment, flags, read-only.
     pub refused: u64,
     /// Requests that an export answered with an error.
     pub errors: u64,
-    /// Bytes asked for by reads that were handed to an export.
+    /// Bytes of reads that were submitted to an export.
     pub read_bytes: u64,
-    /// Bytes of writes that were handed to an export.
+    /// Bytes of writes that were submitted to an export.
     pub written_bytes: u64,
 }
 
@@ -62,7 +61,7 @@ impl Counters {
     }
 }
 
-/// One connection's share since it was last handed in.
+/// One connection's counts since they were last added.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: [u64; Kind::COUNT],

@@ -5,8 +5,8 @@ use super::link::Link;
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::Arc;
 
-/// A request that was taken along, to be answered from any thread and in any order. Dropped, it is
-/// answered with EIO. Answering never waits for the client.
+/// A deferred request, to be answered from any thread and in any order. If it is dropped, the server answers it
+/// with EIO. Answering never waits for the client.
 pub struct DeferredReply {
     /// None once it is answered.
     link: Option<Arc<Link>>,
@@ -19,7 +19,7 @@ impl DeferredReply {
         Self { link: Some(link), command }
     }
 
-    /// What is asked for.
+    /// The request's command.
     pub fn command(&self) -> &Command {
         &self.command
     }
@@ -31,9 +31,9 @@ impl DeferredReply {
         }
     }
 
-    /// Answers a read; `fill` writes all of its bytes, into a buffer of just that length. It runs
-    /// under a lock that the connection's other answers wait for. For other kinds it is as
-    /// [`Answer::Done`], and `fill` is not called.
+    /// Answers a read; `fill` writes all of its bytes, into a buffer of just that length. It runs under a lock
+    /// that the connection's other answers wait for. For other kinds it acts as [`Answer::Done`], and `fill` is
+    /// not called.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         if let Some(link) = self.put_fill(fill) {
             link.push();
@@ -72,8 +72,8 @@ impl Drop for DeferredReply {
     }
 }
 
-/// Answers that are sent together: one call for all that one connection gets. For a thread that finds
-/// many requests completed at once. What is in it when it is dropped is sent.
+/// Answers that are sent together: one call for all answers of one connection. For a thread that finds many
+/// requests completed at once. Dropping it sends what is in it.
 #[derive(Default)]
 pub struct Batch {
     links: Vec<Arc<Link>>,

@@ -1,10 +1,10 @@
-//! What a server serves: an [`Export`], which tells about itself and opens a [`Session`] for each
-//! connection that chose it. A session takes requests one at a time, on the connection's own thread,
-//! and answers each either at once, within the call, or [later](Io::later), from any thread and in any
-//! order.
+//! The interface between the server and what it serves: an [`Export`], which describes itself and opens a
+//! [`Session`] for each connection that chose it. A session takes requests one at a time, on the connection's
+//! own thread, and answers each either at once, within the call, or [later](Io::later), from any thread and in
+//! any order.
 //!
-//! Whatever reaches a session was checked: its range lies within the export, it is aligned, its
-//! flags mean something, and it does not write to a read-only export.
+//! Every request that reaches a session was checked: its range lies within the export, it is aligned, its flags
+//! are valid, and it does not write to a read-only export.
 
 use super::answer::{Answer, Words};
 use super::deferred_reply::DeferredReply;
@@ -17,10 +17,11 @@ use std::time::Duration;
 
 /// Something that is served under a name.
 pub trait Export: Send + Sync {
-    /// What it tells about itself. Asked at INFO and at GO; must not open anything.
+    /// Its description. Called at INFO and at GO; must not open anything.
     fn info(&self) -> Info;
 
-    /// A client chose this export. An error refuses the client, and is the place to allow only one.
+    /// A client chose this export. An error refuses the client; an export that allows one client only refuses
+    /// here.
     fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>>;
 }
 
@@ -34,51 +35,51 @@ pub struct Peer {
 }
 
 /// One connection's use of an export. It is dropped when the connection ends; requests that were
-/// taken for [later](Io::later) may still be answered then, and the answers go nowhere.
+/// [deferred](Io::later) may still be answered then, and the answers are discarded.
 pub trait Session {
     /// Starts, or carries out, one request. Called on the connection's thread.
     fn submit(&mut self, io: Io<'_>);
 
-    /// All requests that came together were submitted: the moment to wake whoever works on them.
+    /// All requests that came together were submitted: the time to wake the thread that carries them out.
     fn submitted(&mut self) {}
 
-    /// The client has nothing to say at the moment: true, to look at its socket again at once and to be
-    /// called again; false, to sleep until it says something. The thread may do here what others would
-    /// have to be woken for. Only where something was taken for [later](Io::later), and not with TLS.
+    /// The client's socket is empty: true, to poll the socket again at once and to be called again; false, to
+    /// sleep until the client sends something. The thread may do here what another thread would have to be
+    /// woken for. Only where a request was [deferred](Io::later), and not with TLS.
     ///
     /// `owed`: the client waits for an answer.
-    fn look(&mut self, owed: bool) -> bool {
+    fn poll(&mut self, owed: bool) -> bool {
         let _ = owed;
         false
     }
 
-    /// The client took an answer from the socket so long after it was sent. Told by a thread that
-    /// [looks](Self::look), of some answers, where the socket tells: a Unix socket's.
+    /// The client took an answer from the socket this long after it was sent. Called by a thread that
+    /// [polls](Self::poll), for some answers, where the socket shows it: a Unix socket does.
     fn taken(&mut self, after: Duration) {
         let _ = after;
     }
 
-    /// What the client says now found the connection's thread asleep.
+    /// The request that arrives now found the connection's thread asleep.
     fn woken(&mut self) {}
 
-    /// From here on the connection's thread may be held up: it sleeps, or waits for the client in the
-    /// middle of something.
-    fn rest(&mut self) {}
+    /// From here on the connection's thread may block: it sleeps, or waits for the client in the middle of a
+    /// request or reply.
+    fn may_block(&mut self) {}
 
-    /// Where the payload of a large write may be received straight, instead of being handed over by
+    /// The memory into which the payload of a large write may be received straight, instead of being passed by
     /// [`Io::data`]. The write is submitted when all of it is there, with [`Io::placed`] true.
     fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {
         let _ = (offset_bytes, len_bytes);
         None
     }
 
-    /// The client went away before all of a placed payload had come. Some of it may be in place.
+    /// The client disconnected before all of a placed payload had come. Some of it may be in place.
     fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
         let _ = (offset_bytes, len_bytes);
     }
 }
 
-/// Where a payload is received straight.
+/// Memory into which a payload is received straight.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) start: *mut u8,
@@ -93,8 +94,8 @@ impl Place {
     }
 }
 
-/// A request, as a session gets it. It must be answered in one of the ways below; dropped, it is
-/// answered with EIO.
+/// A request, as a session gets it. It must be answered in one of the ways below; if it is dropped, the server
+/// answers it with EIO.
 pub struct Io<'a> {
     pub(crate) command: Command,
     pub(crate) data: &'a [u8],
@@ -105,12 +106,12 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// What is asked for.
+    /// The request's command.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Whether it has to be durable before it is answered.
+    /// Whether the write must be durable before it is answered.
     pub fn fua(&self) -> bool {
         self.command.flags.has(CmdFlags::FUA)
     }
@@ -120,7 +121,7 @@ impl<'a> Io<'a> {
         self.data
     }
 
-    /// Whether the payload is in its place already.
+    /// Whether the payload was already received into its [place](Session::place).
     pub fn placed(&self) -> bool {
         self.placed
     }
@@ -131,8 +132,8 @@ impl<'a> Io<'a> {
         self.out.answer(&self.command, answer);
     }
 
-    /// Answers a read at once; `fill` writes all of its bytes, into a buffer of just that length.
-    /// For other kinds it is as [`Answer::Done`], and `fill` is not called.
+    /// Answers a read at once; `fill` writes all of its bytes, into a buffer of just that length. For other
+    /// kinds it acts as [`Answer::Done`], and `fill` is not called.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         self.answered = true;
         self.out.fill(&self.command, fill);
@@ -147,7 +148,7 @@ impl<'a> Io<'a> {
         self.out.lend(&self.command, words);
     }
 
-    /// Takes the request along, to answer it later. A write's payload has to be copied first.
+    /// Defers the answer. A write's payload has to be copied first.
     pub fn later(mut self) -> DeferredReply {
         self.answered = true;
         DeferredReply::new(Arc::clone(self.link), self.command)

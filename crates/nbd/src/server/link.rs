@@ -26,48 +26,48 @@ use std::time::Instant;
 
 /// Bytes that a request counts for, beside its payload.
 const REQUEST_OVERHEAD_BYTES: usize = 128;
-/// A buffer of replies is left alone up to this size, bytes.
+/// A buffer of replies up to this size is not trimmed, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
-/// What a connection's thread and everyone who answers it later share.
+/// State shared by a connection's thread and the threads that answer its requests later.
 pub(crate) struct Link {
     /// The connection's number.
     pub(crate) id: u64,
     pub(crate) socket: OwnedFd,
     pub(crate) replies: OnceLock<Replies>,
-    /// Anyone may send: there is no TLS in between.
+    /// Any thread may send: there is no TLS in between.
     direct: bool,
     queue: Mutex<Queue>,
-    bell: OnceLock<Waker>,
-    /// Something was taken for later at least once.
+    waker: OnceLock<Waker>,
+    /// At least one request was deferred.
     used: AtomicBool,
     /// Requests that are not answered yet, and the bytes they count for.
     pending: AtomicUsize,
     pending_bytes: AtomicUsize,
     /// Bytes answered and not sent.
     queued_bytes: AtomicUsize,
-    /// How often something was sent from the queue.
+    /// Number of sends from the queue.
     sends: AtomicUsize,
-    /// The connection's thread waits, and wants to know of changes to the queue.
+    /// The connection's thread waits, and must be woken when the queue changes.
     asleep: AtomicBool,
     /// The connection's thread waits for a request to be answered.
-    wants_room: AtomicBool,
+    awaits_answer: AtomicBool,
     pub(crate) counters: Arc<Counters>,
     pub(crate) budget: Arc<Budget>,
-    /// The budget granted something.
+    /// The budget gave a grant.
     granted: AtomicBool,
-    /// Bytes that the connection's thread itself holds: replies that it did not send yet, and the payload of the
-    /// request that it is at. Only kept where something is granted, or asked for.
+    /// Bytes that the connection's thread itself holds: replies that it did not send yet, and the payload of
+    /// the request that it receives. Only kept where the budget gave a grant, or one is requested.
     own_bytes: AtomicUsize,
-    /// The connection's thread carries out a request: its client is not what it waits for.
+    /// The connection's thread carries out a request: it does not wait for its client.
     submits: AtomicBool,
-    /// Bytes that went into the socket and came out of it. Only kept where something is granted; the budget looks at
-    /// differences.
+    /// Bytes that went into the socket and came out of it. Only kept where the budget gave a grant; the budget
+    /// compares differences.
     moved_bytes: AtomicUsize,
     closed: AtomicBool,
 }
 
-/// Gives back the memory that a large buffer does not use.
+/// Frees the unused memory of a large buffer.
 pub(super) fn trim(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEEP_BYTES {
         buffer.shrink_to_fit();
@@ -76,16 +76,16 @@ pub(super) fn trim(buffer: &mut Vec<u8>) {
 
 #[derive(Default)]
 struct Queue {
-    /// What is being sent, and how much of it was.
+    /// The buffer that is being sent, and how much of it was sent.
     head: Vec<u8>,
     head_sent: usize,
-    /// What comes after it.
+    /// The buffer that follows it.
     tail: Vec<u8>,
     /// A thread is sending `head`.
     sending: bool,
     /// When the last send began.
     sent_at: Option<Instant>,
-    /// The socket took no more: the connection's thread goes on.
+    /// The socket took no more: the connection's thread continues.
     stuck: bool,
     /// The connection is over.
     closed: bool,
@@ -111,14 +111,14 @@ impl Link {
             replies: OnceLock::new(),
             direct,
             queue: Mutex::default(),
-            bell: OnceLock::new(),
+            waker: OnceLock::new(),
             used: AtomicBool::new(false),
             pending: AtomicUsize::new(0),
             pending_bytes: AtomicUsize::new(0),
             queued_bytes: AtomicUsize::new(0),
             sends: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
-            wants_room: AtomicBool::new(false),
+            awaits_answer: AtomicBool::new(false),
             counters,
             budget,
             granted: AtomicBool::new(false),
@@ -129,7 +129,7 @@ impl Link {
         }
     }
 
-    /// Memory of what is to be answered later and of answers that are queued, bytes.
+    /// Memory of deferred requests and of queued answers, bytes.
     #[inline]
     pub(crate) fn owed_bytes(&self) -> usize {
         self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst)
@@ -147,7 +147,7 @@ impl Link {
         self.closed.load(SeqCst)
     }
 
-    /// Whether the budget granted something; then it has to know of changes.
+    /// Whether the budget gave a grant; then it has to be notified of changes.
     #[inline]
     pub(crate) fn granted(&self) -> bool {
         self.granted.load(SeqCst)
@@ -157,12 +157,14 @@ impl Link {
         self.granted.store(granted, SeqCst);
     }
 
-    /// What the connection's thread holds, with the request that it is about to read. The budget is asked next.
+    /// Sets what the connection's thread holds, with the request that it is about to read, before it calls the
+    /// budget.
     pub(crate) fn set_own_bytes(&self, bytes: usize) {
         self.own_bytes.store(bytes, SeqCst);
     }
 
-    /// What the connection's thread still holds, where something is granted: the rest goes back to the budget.
+    /// Sets what the connection's thread still holds, where the budget gave a grant: the rest goes back to the
+    /// budget.
     #[inline]
     pub(crate) fn keep_own_bytes(&self, bytes: usize) {
         if self.granted() && bytes < self.own_bytes.swap(bytes, SeqCst) {
@@ -172,7 +174,7 @@ impl Link {
         }
     }
 
-    /// The connection's thread begins or ends to carry out a request. Only kept where something is granted.
+    /// The connection's thread begins or ends carrying out a request. Only kept where the budget gave a grant.
     #[inline]
     pub(crate) fn set_submits(&self, submits: bool) {
         if submits && self.granted() || !submits && self.submits.load(SeqCst) {
@@ -180,7 +182,7 @@ impl Link {
         }
     }
 
-    /// So many bytes went into the socket or came out of it.
+    /// Counts bytes that went into the socket or came out of it.
     #[inline]
     pub(crate) fn moved(&self, bytes: usize) {
         if self.granted() {
@@ -188,22 +190,22 @@ impl Link {
         }
     }
 
-    /// The same without what lies in the socket: a Unix socket takes more only when its client has taken most of
-    /// what is in it, and until then a slow client would look as one that takes nothing. Can be negative.
+    /// The same without what lies in the socket: a Unix socket takes more only when its client has taken most
+    /// of what is in it, and until then a slow client would look like one that takes nothing. Can be negative.
     pub(crate) fn moved_bytes(&self) -> isize {
         let untaken = syscalls::untaken_bytes(self.socket.as_fd()).unwrap_or(0);
         self.moved_bytes.load(SeqCst).wrapping_sub(untaken) as isize
     }
 
-    /// Whether it is its client that has to take or to send something; `own` says whether its thread waits for
-    /// nothing else.
+    /// Whether the connection waits for its client to take or to send something; `own` says whether its thread
+    /// waits for nothing else.
     pub(crate) fn waits_for_client(&self, own: bool) -> bool {
         !self.is_closed()
             && !self.submits.load(SeqCst)
             && (self.queued_bytes.load(SeqCst) > 0 || own && self.own_bytes.load(SeqCst) > 0)
     }
 
-    /// Something that it held is gone.
+    /// Something that the connection held is released.
     #[inline]
     pub(crate) fn settle(&self) {
         if self.granted() {
@@ -212,16 +214,16 @@ impl Link {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing that runs under the lock can panic half-way but for want of memory.
+        // Nothing that runs under the lock can panic half-way but for lack of memory.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bell, once something was taken for later.
-    pub(crate) fn bell(&self) -> Option<&Waker> {
-        self.bell.get()
+    /// The waker, once a request was deferred.
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        self.waker.get()
     }
 
-    /// Whether anything was ever taken for later. While not, nothing here needs a look.
+    /// Whether any request was ever deferred. Until then nothing here has to be checked.
     #[inline]
     pub(crate) fn used(&self) -> bool {
         self.used.load(SeqCst)
@@ -262,33 +264,33 @@ impl Link {
         !queue.sending && (queue.head_sent < queue.head.len() || !queue.tail.is_empty())
     }
 
-    /// The connection's thread is about to wait; `wants_room` when for a request to be answered. True
-    /// when it need not, for something is there to be sent.
-    pub(crate) fn fall_asleep(&self, wants_room: bool) -> bool {
+    /// The connection's thread is about to wait; `awaits_answer` when for a request to be answered. True when
+    /// it need not, for there is something to send.
+    pub(crate) fn fall_asleep(&self, awaits_answer: bool) -> bool {
         self.asleep.store(true, SeqCst);
-        self.wants_room.store(wants_room, SeqCst);
+        self.awaits_answer.store(awaits_answer, SeqCst);
         self.has_queued()
     }
 
     pub(crate) fn woke_up(&self) {
         self.asleep.store(false, SeqCst);
-        self.wants_room.store(false, SeqCst);
-        if let Some(bell) = self.bell() {
-            bell.silence();
+        self.awaits_answer.store(false, SeqCst);
+        if let Some(waker) = self.waker() {
+            waker.reset();
         }
     }
 
-    fn ring_if(&self, flag: &AtomicBool) {
+    fn wake_if(&self, flag: &AtomicBool) {
         if flag.load(SeqCst)
             && flag.swap(false, SeqCst)
-            && let Some(bell) = self.bell()
+            && let Some(waker) = self.waker()
         {
-            bell.ring();
+            waker.wake();
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it; of whoever calls, one does. `Err` when the
-    /// connection is broken.
+    /// Sends what is queued, as far as the socket takes it; of all threads that call it, one sends. `Err` when
+    /// the connection is broken.
     pub(crate) fn send_queued(&self, own_thread: bool) -> io::Result<()> {
         debug_assert!(self.direct);
         let mut queue = self.queue();
@@ -347,7 +349,7 @@ impl Link {
                     let large = queue.is_large();
                     drop(queue);
                     self.ask_to_trim(large);
-                    self.ring_if(&self.asleep);
+                    self.wake_if(&self.asleep);
                     return Ok(());
                 }
                 Err(e) => {
@@ -355,7 +357,7 @@ impl Link {
                     queue.stuck = true;
                     drop(queue);
                     // Its own thread sees the same error, and ends the connection.
-                    self.ring_if(&self.asleep);
+                    self.wake_if(&self.asleep);
                     return Err(e);
                 }
             }
@@ -368,7 +370,8 @@ impl Link {
         }
     }
 
-    /// Gives back the memory of what was sent. A head that is being sent is not here; its sender asks again.
+    /// Frees the memory of sent replies. A head that is being sent is not here; its sender requests a trim
+    /// again.
     pub(crate) fn trim(&self) {
         let mut queue = self.queue();
         let q = &mut *queue;
@@ -380,8 +383,8 @@ impl Link {
         trim(&mut q.tail);
     }
 
-    /// The connection's thread wants to send something of its own. False when others' replies are on
-    /// their way: then it has to hand its own over, or to wait.
+    /// The connection's thread is about to send replies of its own. False when others' replies are being sent:
+    /// then it has to queue its own, or to wait.
     pub(crate) fn begin_own(&self) -> bool {
         if !self.used() {
             return true;
@@ -392,7 +395,7 @@ impl Link {
         free
     }
 
-    /// The connection's thread has sent what was its own.
+    /// The connection's thread has sent its own replies.
     pub(crate) fn end_own(&self) -> io::Result<()> {
         if !self.used() {
             return Ok(());
@@ -405,25 +408,26 @@ impl Link {
         if more && self.direct { self.send_queued(true) } else { Ok(()) }
     }
 
-    /// Takes all that is queued, for the connection's thread to send; with TLS only. It is [`Self::sent`] then.
+    /// Takes all that is queued, for the connection's thread to send; with TLS only. It calls [`Self::sent`]
+    /// then.
     pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
         debug_assert!(into.is_empty());
         let mut queue = self.queue();
         std::mem::swap(&mut queue.tail, into);
     }
 
-    /// So many bytes that were taken from the queue are sent.
+    /// Counts sent bytes that were taken from the queue.
     pub(crate) fn sent(&self, bytes: usize) {
         let all = self.queued_bytes.fetch_sub(bytes, SeqCst) == bytes;
         if all {
-            // A client that took all there was is not slow, however little it was.
+            // A client that took all there was is not slow, even if that was little.
             self.moved(STEP_BYTES);
         }
         self.settle();
-        self.ring_if(&self.wants_room);
+        self.wake_if(&self.awaits_answer);
     }
 
-    /// The connection is over: answers go nowhere from here on.
+    /// The connection is over: answers are discarded from here on.
     pub(crate) fn close(self: &Arc<Self>) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -456,15 +460,15 @@ impl Link {
         self.pending_bytes.fetch_sub(counted_bytes(command), SeqCst);
         self.pending.fetch_sub(1, SeqCst);
         self.settle();
-        self.ring_if(&self.wants_room);
+        self.wake_if(&self.awaits_answer);
     }
 
     /// Counts a request that is to be answered later.
     pub(super) fn take(&self, command: &Command) {
         if !self.used() {
             // Without a bell the connection's thread could not be woken; it looks now and then.
-            if let Ok(bell) = Waker::new() {
-                let _ = self.bell.set(bell);
+            if let Ok(waker) = Waker::new() {
+                let _ = self.waker.set(waker);
             }
             self.used.store(true, SeqCst);
         }
@@ -478,7 +482,7 @@ impl Link {
             // A broken connection is its own thread's concern.
             let _ = self.send_queued(false);
         } else {
-            self.ring_if(&self.asleep);
+            self.wake_if(&self.asleep);
         }
     }
 }

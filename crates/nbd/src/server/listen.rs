@@ -1,4 +1,4 @@
-//! Sockets to listen on.
+//! Listening sockets of the server, Unix and TCP.
 
 use crate::syscalls::{Waker, timespec};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -38,7 +38,7 @@ impl fmt::Display for Endpoint {
 pub enum ListenError {
     /// Without TLS, anyone who reaches the port may read and write.
     #[error(
-        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist on plain"
+        "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or insist on plain TCP"
     )]
     Open(SocketAddr),
     /// There is something at the path that is no socket.
@@ -47,7 +47,7 @@ pub enum ListenError {
     /// Another server answers there.
     #[error("{}: a server listens there already; stop it or name another path", .0.display())]
     InUse(PathBuf),
-    /// The system says no.
+    /// The system refuses.
     #[error("cannot listen on {0}: {1}")]
     System(String, String),
 }
@@ -58,9 +58,8 @@ impl ListenError {
     }
 }
 
-/// A unix socket that its owner alone may connect to. A socket file that a dead server left there makes
-/// room for it; anything else does not. Its own file is removed when it is dropped, if it is still its
-/// own.
+/// A Unix socket that only its owner may connect to. It replaces the socket file that a dead server left, and
+/// nothing else. Its own file is removed when it is dropped, if the path still holds it.
 #[derive(Debug)]
 pub struct OwnersSocket {
     socket: OwnedFd,
@@ -73,7 +72,7 @@ impl OwnersSocket {
     /// Listens at a path; accepting does not block.
     ///
     /// # Errors
-    /// A server listens there, there is something that is no socket, or the system says no.
+    /// A server listens there, there is something that is no socket, or the system refuses.
     pub fn listen(path: &Path) -> Result<Self, ListenError> {
         let fault = |e: rustix::io::Errno| ListenError::new(path.display(), &e);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -155,7 +154,7 @@ impl Listener {
         &self.endpoint
     }
 
-    /// A connection that waits, and who it is; None where none does.
+    /// A waiting connection and its peer's address; None where there is none.
     pub(crate) fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
         loop {
             match acceptfrom_with(self, SocketFlags::CLOEXEC) {
@@ -166,7 +165,7 @@ impl Listener {
                             self.endpoint.to_string()
                         }
                         Endpoint::Tcp(_) => {
-                            // Requests are small and waited for: they must not linger.
+                            // Requests are small and waited for: disable Nagle's algorithm.
                             let _ = sockopt::set_tcp_nodelay(&socket, true);
                             address
                                 .and_then(|a| SocketAddr::try_from(a).ok())
@@ -176,7 +175,7 @@ impl Listener {
                     return Some(Ok((socket, address)));
                 }
                 Err(rustix::io::Errno::AGAIN) => return None,
-                // The client went again; there may be another.
+                // The client disconnected; there may be another.
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
                 Err(e) => return Some(Err(e.into())),
             }
@@ -184,7 +183,7 @@ impl Listener {
     }
 }
 
-/// Removes a socket file on which nobody listens.
+/// Removes a socket file on which no process listens.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
     let fault = |e: io::Error| ListenError::new(path.display(), &e);
     let found = std::fs::symlink_metadata(path).map_err(fault)?;
@@ -200,15 +199,15 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
     }
 }
 
-/// Waits for a connection or the bell, until the deadline.
+/// Waits for a connection or the waker, until the deadline.
 pub(crate) fn wait(
     listeners: &[Listener],
-    bell: &Waker,
+    waker: &Waker,
     deadline: Option<Instant>,
 ) -> io::Result<()> {
     let sockets = listeners.iter().map(AsFd::as_fd);
     let mut fds: Vec<PollFd<'_>> =
-        sockets.chain([bell.fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        sockets.chain([waker.fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let left = deadline.map(|d| timespec(d.saturating_duration_since(Instant::now())));
     match poll(&mut fds, left.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -1,10 +1,10 @@
-//! The server: listens, gives each connection a thread, ends them all in good order.
+//! The server: listens, gives each connection a thread, and ends them all in an orderly way.
 //!
 //! * A connection's failure, a panic in its session included, ends that connection and nothing else.
-//! * Negotiation has a deadline; connections have a limit. At the limit the oldest connection that
-//!   is still negotiating makes room, so that half-open ones do not shut good clients out.
-//! * A unix socket is open to its owner only (0600); a socket file that a dead server left is
-//!   removed, one that answers is not; ours is removed at the end, if it is still ours.
+//! * Negotiation has a deadline; connections have a limit. At the limit the server ends the oldest connection
+//!   that is still negotiating, so that half-open ones do not lock good clients out.
+//! * A Unix socket is accessible to its owner only (0600); a socket file that a dead server left is removed,
+//!   one that answers is not; ours is removed at the end, if the path still holds it.
 //! * Payloads and replies of all connections together have a limit; where it is reached, requests wait.
 //! * TCP without TLS listens on loopback only, unless the caller insists.
 
@@ -42,23 +42,22 @@ use std::time::{Duration, Instant};
 pub struct Limits {
     /// Connections at a time.
     pub connections: u32,
-    /// From the first byte to the export, TLS included.
+    /// Time limit from the first byte to the open export, TLS included.
     pub handshake: Duration,
-    /// Requests of one connection that may wait to be answered later.
+    /// Deferred requests of one connection at most.
     pub requests: usize,
-    /// Bytes of payload of one connection that may wait to be answered later, or to be sent. One
-    /// request (32 MiB) may go beyond it.
+    /// Bytes of payload of one connection's deferred requests and unsent replies at most. One request (32 MiB)
+    /// may go beyond it.
     pub in_flight_bytes: usize,
     /// Bytes of payload and replies of all connections together, beyond [`Self::own_bytes`] of each. A request that
     /// does not fit waits until others are answered.
     pub memory_bytes: usize,
     /// Bytes of payload and replies that a connection may always have.
     pub own_bytes: usize,
-    /// While connections wait for memory, one that holds more than its own, and whose client has taken and sent less
-    /// than 256 KiB for so long of what it has to take or to send, is ended.
+    /// While connections wait for memory, the server ends one that holds more than its own share, and whose
+    /// client has taken and sent less than 256 KiB for this long of what it has to take or to send.
     pub stall: Duration,
-    /// What a client that leaves, or the server's end, leaves to requests that are still to be
-    /// answered.
+    /// Time limit of requests that are still to be answered when the client leaves, or the server stops.
     pub farewell: Duration,
     /// Stack of a connection's thread, bytes.
     pub stack_bytes: usize,
@@ -80,20 +79,20 @@ impl Default for Limits {
     }
 }
 
-/// What is served, by name. Exports come and go while the server runs; a connection keeps its own.
+/// The exports of a server, by name. They may be added and removed while it runs; a connection keeps its own.
 #[derive(Default)]
 pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Export>>>);
 
 impl Exports {
-    /// Serves an export under a name, which is empty for the one that clients get who ask for none.
-    /// Gives back what had that name before. Panics at a name of more than 4,096 bytes or with a NUL.
+    /// Serves an export under a name; the empty name is the default export. Gives back what had that name
+    /// before. Panics at a name of more than 4,096 bytes or with a NUL.
     pub fn insert(&self, name: &str, export: Arc<dyn Export>) -> Option<Arc<dyn Export>> {
         assert!(name.len() <= NAME_MAX && !name.contains('\0'), "no name of an export");
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(name.to_owned(), export)
     }
 
-    /// Serves it no more to new connections.
+    /// Stops serving it to new connections.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn Export>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
@@ -120,7 +119,7 @@ impl Directory for Exports {
     }
 }
 
-/// Where a connection stands.
+/// The phase of a connection.
 pub(crate) struct Phase {
     since: Instant,
     agreed: AtomicBool,
@@ -150,7 +149,7 @@ impl Members {
     }
 }
 
-/// Takes a connection off the list when its thread ends, in whatever way.
+/// Takes a connection off the list when its thread ends, in any way.
 struct Membership {
     id: u64,
     members: Arc<Members>,
@@ -167,11 +166,11 @@ impl Drop for Membership {
     }
 }
 
-/// Is told of each connection that ended otherwise than by the client's goodbye: the client's
-/// address, and why. Called on the connection's thread.
+/// Called for each connection that ended otherwise than by a disconnect request: with the client's address, and
+/// the reason. Runs on the connection's thread.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// How a server is to be.
+/// Configuration of a server.
 #[derive(Clone, Default)]
 pub struct ServerConfig {
     /// Limits.
@@ -180,17 +179,17 @@ pub struct ServerConfig {
     pub tls: Option<ServerTls>,
     /// Listen without TLS on addresses that are not loopback.
     pub insist_on_plain: bool,
-    /// Is told of connections that end badly.
+    /// Called for connections that end badly.
     pub log: Option<Log>,
 }
 
-/// A server that runs. Dropped, it stops.
+/// A running server. Dropping it stops it.
 pub struct Server {
     exports: Arc<Exports>,
     counters: Arc<Counters>,
     members: Arc<Members>,
     stopping: Arc<AtomicBool>,
-    bell: Arc<Waker>,
+    waker: Arc<Waker>,
     endpoints: Vec<Endpoint>,
     acceptor: Option<JoinHandle<()>>,
     farewell: Duration,
@@ -199,20 +198,20 @@ pub struct Server {
 impl Server {
     /// Listens on all endpoints and serves.
     ///
-    /// Raises this process's soft limit of open files, if it would not do for the connections.
+    /// Raises this process's soft limit of open files, if it is too low for the connections.
     pub fn start(
         exports: Arc<Exports>,
         endpoints: &[Endpoint],
         config: ServerConfig,
     ) -> Result<Self, ListenError> {
         let limits = config.limits;
-        // A socket and a bell each, and some for the rest of the process.
+        // Two files each, the socket and the waker, and some for the rest of the process.
         syscalls::raise_file_limit(2 * u64::from(limits.connections) + 256);
         let plain_anywhere = config.tls.is_some() || config.insist_on_plain;
         let listeners: Result<Vec<Listener>, ListenError> =
             endpoints.iter().map(|e| Listener::open(e, plain_anywhere)).collect();
         let listeners = listeners?;
-        let bell = Arc::new(Waker::new().map_err(|e| ListenError::new("a bell", &e))?);
+        let waker = Arc::new(Waker::new().map_err(|e| ListenError::new("an eventfd", &e))?);
         let endpoints = listeners.iter().map(|l| l.endpoint().clone()).collect();
         let counters = Arc::<Counters>::default();
         let members = Arc::<Members>::default();
@@ -222,8 +221,8 @@ impl Server {
             counters: Arc::clone(&counters),
             members: Arc::clone(&members),
             stopping: Arc::clone(&stopping),
-            bell: Arc::clone(&bell),
-            budget: Arc::new(Budget::new(&limits, Arc::clone(&bell))),
+            waker: Arc::clone(&waker),
+            budget: Arc::new(Budget::new(&limits, Arc::clone(&waker))),
             config,
             next_id: AtomicU64::new(0),
         };
@@ -236,31 +235,31 @@ impl Server {
             counters,
             members,
             stopping,
-            bell,
+            waker,
             endpoints,
             acceptor: Some(acceptor),
             farewell: limits.farewell,
         })
     }
 
-    /// Where it listens; with the port that the system chose, where it was asked to.
+    /// Its addresses; with the port that the system chose where port 0 was given.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// What it serves.
+    /// The exports.
     pub fn exports(&self) -> &Arc<Exports> {
         &self.exports
     }
 
-    /// What it has counted.
+    /// The counters.
     pub fn counters(&self) -> Snapshot {
         self.counters.snapshot()
     }
 
-    /// Stops: listens no more, reads no more requests, answers those that it has (at most for the
-    /// farewell time), closes all connections and returns when their threads are gone. Threads that a
-    /// session keeps busy are left behind after twice that time.
+    /// Stops: closes the listeners, reads no more requests, answers those that it has (within the farewell
+    /// time), closes all connections and returns when their threads have ended. Threads that a session keeps
+    /// busy are left behind after twice that time.
     pub fn stop(mut self) {
         self.stop_now();
     }
@@ -268,11 +267,11 @@ impl Server {
     fn stop_now(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.stopping.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.waker.wake();
         // Its listeners go with it, and their socket files.
         let _ = acceptor.join();
         for member in self.members.lock().values() {
-            // Its thread's receive returns, and finds that the server is stopping.
+            // Its thread's receive returns, and the thread finds that the server is stopping.
             let _ = rustix::net::shutdown(&member.link.socket, rustix::net::Shutdown::Read);
         }
         if self.wait_for_members(self.farewell) {
@@ -284,7 +283,7 @@ impl Server {
         self.wait_for_members(self.farewell);
     }
 
-    /// True when all are gone.
+    /// True when all have ended.
     fn wait_for_members(&self, at_most: Duration) -> bool {
         let map = self.members.lock();
         let (map, _) = self
@@ -307,7 +306,7 @@ struct Acceptor {
     counters: Arc<Counters>,
     members: Arc<Members>,
     stopping: Arc<AtomicBool>,
-    bell: Arc<Waker>,
+    waker: Arc<Waker>,
     budget: Arc<Budget>,
     config: ServerConfig,
     next_id: AtomicU64,
@@ -317,8 +316,8 @@ impl Acceptor {
     fn run(&self, listeners: &[Listener]) {
         let mut trim_at = None;
         while !self.stopping.load(Ordering::SeqCst) {
-            if listen::wait(listeners, &self.bell, trim_at).is_err() {
-                // Nothing that can be mended here, but worth another try.
+            if listen::wait(listeners, &self.waker, trim_at).is_err() {
+                // The server cannot repair this, but it tries again.
                 thread::sleep(Duration::from_millis(50));
             }
             trim_at = self.trim(trim_at);
@@ -326,7 +325,7 @@ impl Acceptor {
                 while let Some(accepted) = listener.accept() {
                     let Ok((socket, address)) = accepted else {
                         // Out of files or memory: connections wait in the queue meanwhile.
-                        self.make_room();
+                        self.end_oldest_handshake();
                         thread::sleep(Duration::from_millis(20));
                         break;
                     };
@@ -336,10 +335,10 @@ impl Acceptor {
         }
     }
 
-    /// Where a connection has memory to give back, trims all of them at the time set for that. Gives the time that is
-    /// set now.
+    /// Where a connection has memory to free, trims all of them at the time set for that. Gives the time that
+    /// is set now.
     fn trim(&self, at: Option<Instant>) -> Option<Instant> {
-        self.bell.silence();
+        self.waker.reset();
         if !self.budget.has_to_trim() {
             return None;
         }
@@ -356,7 +355,7 @@ impl Acceptor {
     }
 
     /// Ends the connection that has been negotiating for longest. False where there is none.
-    fn make_room(&self) -> bool {
+    fn end_oldest_handshake(&self) -> bool {
         let members = self.members.lock();
         let negotiating = members.values().filter(|m| !m.phase.agreed.load(Ordering::Relaxed));
         let oldest = negotiating.min_by_key(|m| m.phase.since);
@@ -368,13 +367,13 @@ impl Acceptor {
     fn welcome(&self, socket: OwnedFd, address: String) {
         let limits = self.config.limits;
         if self.budget.is_overdrawn() {
-            // Clients that left requests behind would otherwise come back with more.
+            // Clients that left requests behind could otherwise connect again and add more.
             self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
             return;
         }
         if self.members.lock().len() >= limits.connections as usize {
-            // It takes a moment until a thread is gone; a client that came in between is let in.
-            let made = self.make_room();
+            // A thread takes a moment to end; a client that connected in between is admitted.
+            let made = self.end_oldest_handshake();
             let far_over = self.members.lock().len() >= limits.connections as usize + 64;
             if !made || far_over {
                 self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
@@ -407,7 +406,7 @@ impl Acceptor {
         };
         let counters = Arc::clone(&self.counters);
         let log = self.config.log.clone();
-        // Where no thread can be had, the closure is dropped, and the membership with it.
+        // Where no thread can be created, the closure is dropped, and the membership with it.
         let _ = thread::Builder::new().name("nbd".into()).stack_size(limits.stack_bytes).spawn(
             move || {
                 let _membership = membership;

@@ -1,5 +1,5 @@
-//! Replies that a connection's own thread made and did not send yet: bytes of its own, and between them
-//! memory that exports lent.
+//! Replies that a connection's own thread made and did not send yet: bytes of its own, and between them memory
+//! that exports lent.
 
 use super::answer::{Answer, Words};
 use crate::syscalls::Span;
@@ -20,10 +20,10 @@ struct Lent {
     len: usize,
 }
 
-/// See the module.
+/// The queue; see the module.
 pub(crate) struct Outgoing {
     pub(crate) replies: Replies,
-    /// Lent memory is copied at once, for someone here has to read it: TLS.
+    /// Lent memory is copied at once, for TLS has to read it in this process.
     copies: bool,
     bytes: Vec<u8>,
     lent: Vec<Lent>,
@@ -92,7 +92,7 @@ impl Outgoing {
         self.lent_bytes += words.len();
     }
 
-    /// All of it, in order, for the kernel. Valid until this is changed.
+    /// All of it, in order, as spans for the kernel. Valid until this is changed.
     pub(crate) fn spans(&mut self) -> &mut Vec<Span> {
         self.spans.clear();
         let mut at = 0;

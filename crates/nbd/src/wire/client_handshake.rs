@@ -1,7 +1,7 @@
-//! Negotiation as the client sees it. It asks for TLS first where it shall have it and never goes on
-//! without; then for structured replies and `base:allocation`; then for the export, by GO, or by
-//! EXPORT_NAME where the server is too old for that. What the server says is held against the
-//! document's limits as strictly as a server holds a client's words.
+//! The client's side of negotiation. It requests TLS first where TLS is required, and never continues without;
+//! then structured replies and `base:allocation`; then the export, by GO, or by EXPORT_NAME where the server is
+//! too old for that. The server's messages are checked against the document's limits as strictly as a server
+//! checks a client's.
 
 use super::bytes::{Put, Reader};
 use super::values::{
@@ -13,29 +13,29 @@ use super::values::{
     REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_ERROR, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 
-/// Replies to one option that are read before the server is taken for broken. A listing may have as
-/// many exports; anything else needs a handful.
+/// Replies to one option that are read before the server is considered broken. A listing may have as many
+/// exports; anything else needs a handful.
 const REPLIES_MAX: u32 = 10_000;
 
-/// What to ask for.
+/// What to request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialConfig {
     /// Name of the export; empty for the default one. At most [`NAME_MAX`] bytes are sent.
     pub export: String,
-    /// TLS, or nothing.
+    /// Whether TLS is required.
     pub tls: bool,
-    /// Ask for structured replies.
+    /// Request structured replies.
     pub structured: bool,
-    /// Ask for `base:allocation`; needs structured replies.
+    /// Request `base:allocation`; needs structured replies.
     pub meta: bool,
     /// List the exports and leave, instead of choosing one.
     pub list: bool,
 }
 
-/// What was found.
+/// The result of the negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What the export tells about itself.
+    /// The export's description of itself.
     pub info: Info,
     /// Reads are answered in chunks.
     pub structured: bool,
@@ -45,7 +45,7 @@ pub struct Found {
     pub secure: bool,
 }
 
-/// What follows a step.
+/// The caller's next action after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialStep {
     /// Another step, when there is input. If this one consumed nothing, more input is needed.
@@ -58,30 +58,30 @@ pub enum DialStep {
     Listed(Vec<(String, String)>),
 }
 
-/// Why there is no connection. Except for the first three, the server broke the protocol.
+/// Why the negotiation failed. Except for the first three, the server broke the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
-    /// The server said no; in its own words where it has any.
+    /// The server refused; with its own message where it sent one.
     #[error("the server refuses: {reason}{}{said}", if .said.is_empty() { "" } else { ": " })]
     Refused {
-        /// What its reply means.
+        /// Meaning of its reply.
         reason: &'static str,
-        /// What it says, at most 200 characters.
+        /// Its message, at most 200 characters.
         said: String,
     },
-    /// TLS was asked for.
+    /// TLS was required and the server has none.
     #[error("the server has no TLS; without it, use nbd:// in place of nbds://")]
     NoTls,
     /// The name does not fit the protocol.
     #[error("an export's name has at most 4,096 bytes and no NUL")]
     Name,
-    /// It is something else.
+    /// The peer is something else.
     #[error("this is no NBD server: it does not begin with NBDMAGIC")]
     NotNbd,
     /// Oldstyle, or newstyle that is not fixed.
-    #[error("the server speaks an NBD from before fixed newstyle (2010), which is not spoken here")]
+    #[error("the server speaks an NBD from before fixed newstyle (2010), which is not supported")]
     TooOld,
-    /// A reply that has no business here.
+    /// A reply that is not allowed there.
     #[error("the server answers {0} in the wrong way")]
     Reply(&'static str),
     /// The export's size or block sizes are impossible.
@@ -100,7 +100,7 @@ enum State {
     Over,
 }
 
-/// The machine.
+/// The client's state machine of negotiation.
 #[derive(Clone, Debug)]
 pub struct Dial {
     config: DialConfig,
@@ -117,7 +117,7 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// A new connection. The server speaks first.
+    /// A new connection. The server sends first.
     pub fn new(config: DialConfig) -> Result<Self, DialError> {
         if config.export.len() > NAME_MAX || config.export.contains('\0') {
             return Err(DialError::Name);
@@ -137,8 +137,8 @@ impl Dial {
         })
     }
 
-    /// Takes one message from `input`, appends what is to be sent to `out`, and says how many bytes
-    /// it took and what follows. After an error the connection is of no use.
+    /// Takes one message from `input`, appends what is to be sent to `out`, and gives how many bytes it took
+    /// and what follows. After an error the connection is of no use.
     pub fn step(
         &mut self,
         input: &[u8],
@@ -326,7 +326,7 @@ impl Dial {
     }
 
     fn info(&mut self, data: &[u8]) -> Result<(), DialError> {
-        const BROKEN: DialError = DialError::Reply("the question for the export");
+        const BROKEN: DialError = DialError::Reply("the request for the export");
         let mut r = Reader(data);
         match r.u16().ok_or(BROKEN)? {
             INFO_EXPORT => {
@@ -344,7 +344,7 @@ impl Dial {
                 let text = String::from_utf8_lossy(r.take(r.0.len()).unwrap_or_default());
                 self.description = text.chars().take(NAME_MAX / 4).collect();
             }
-            // Information that is not known is to be ignored.
+            // Unknown information is to be ignored.
             _ => return Ok(()),
         }
         if r.is_empty() { Ok(()) } else { Err(BROKEN) }
@@ -388,15 +388,15 @@ fn put_option(out: &mut Vec<u8>, option: u32, data: &[u8]) {
 
 fn reason(kind: u32) -> &'static str {
     match kind {
-        REP_ERR_UNSUP => "it does not know what was asked",
-        REP_ERR_POLICY => "it is not allowed to",
-        REP_ERR_INVALID => "it finds the question invalid",
-        REP_ERR_PLATFORM => "its platform cannot",
+        REP_ERR_UNSUP => "it does not support the request",
+        REP_ERR_POLICY => "its policy forbids it",
+        REP_ERR_INVALID => "it considers the request invalid",
+        REP_ERR_PLATFORM => "its platform does not support it",
         REP_ERR_TLS_REQD => "it requires TLS; use nbds:// and a certificate that it accepts",
         REP_ERR_UNKNOWN => "it has no export of that name",
         REP_ERR_SHUTDOWN => "it is shutting down",
-        REP_ERR_BLOCK_SIZE_REQD => "it has block sizes that it could not tell",
-        REP_ERR_TOO_BIG => "what was asked is too big for it",
-        _ => "an error of a kind that is not known here",
+        REP_ERR_BLOCK_SIZE_REQD => "it requires block sizes to be negotiated",
+        REP_ERR_TOO_BIG => "the request is too big for it",
+        _ => "an unknown error",
     }
 }

@@ -1,11 +1,10 @@
-//! Requests in flight, and the replies to them, as the client sees them. The machine hands out a
-//! request's header, finds the request of each reply again by its cookie, and says where the bytes
-//! that follow belong. It moves no payload itself.
+//! The client's table of requests in flight and the parser of their replies. It makes a request's header, finds
+//! the request of each reply by its cookie, and says where the bytes that follow belong. It moves no payload
+//! itself.
 //!
-//! It believes nothing: a cookie that is not in flight, a chunk outside its request, bytes told twice
-//! or not at all before success is claimed, a length that does not add up, each is a fault of the
-//! server, after which the connection is of no use. (Two clients have silently corrupted copies for
-//! want of this.)
+//! It trusts nothing: a cookie that is not in flight, a chunk outside its request, bytes sent twice or missing
+//! when success is claimed, and a length that does not add up are faults of the server, after which the
+//! connection is of no use. (Two clients have silently corrupted copies because they did not check this.)
 
 use super::bytes::Reader;
 use super::request::{Kind, REQUEST_BYTES, Request};
@@ -21,7 +20,7 @@ const PIECES_MAX: usize = 1024;
 /// Longest error chunk: its fixed part and the longest message, bytes.
 const ERROR_CHUNK_MAX: u32 = 14 + NAME_MAX as u32;
 
-/// What the server did that no connection survives.
+/// A protocol violation by the server that ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server broke the protocol: {0}")]
 pub struct ServerFault(pub &'static str);
@@ -31,20 +30,19 @@ pub struct ServerFault(pub &'static str);
 pub struct Extent {
     /// Length, bytes; not 0.
     pub len_bytes: u32,
-    /// [`super::STATE_HOLE`], [`super::STATE_ZERO`], and what else the context says.
+    /// [`super::STATE_HOLE`], [`super::STATE_ZERO`], and the context's other flags.
     pub state: u32,
 }
 
-/// What a reply says next.
+/// The next event of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEvent {
     /// More input is needed, or (if something was consumed) another step.
     More,
-    /// The next `len` bytes of the stream belong to this read, from `at` bytes after its start. The
-    /// caller takes them itself, in as many pieces as it likes, and tells each by
-    /// [`Calls::took`] before the next step.
+    /// The next `len` bytes of the stream belong to this read, from `at` bytes after its start. The caller
+    /// takes them itself, in any number of pieces, and reports each by [`Calls::took`] before the next step.
     Data {
-        /// Which request.
+        /// The request's slot.
         slot: u32,
         /// Bytes after the request's own offset.
         at: u32,
@@ -53,7 +51,7 @@ pub enum CallEvent {
     },
     /// These bytes of this read are zeroes.
     Zeroes {
-        /// Which request.
+        /// The request's slot.
         slot: u32,
         /// Bytes after the request's own offset.
         at: u32,
@@ -73,15 +71,15 @@ struct Call {
     flags: CmdFlags,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Changes with each use of the slot, so that a reply to the last use is known for what it is.
+    /// Changes with each use of the slot, so that a reply to an earlier use is recognised.
     generation: u32,
     error: Option<Errno>,
     covered: Covered,
     /// Extents came.
-    told: bool,
+    has_extents: bool,
 }
 
-/// Which bytes of a read came. Nearly all servers tell them in order, and then it is one number.
+/// The bytes of a read that came. Nearly all servers send them in order, and then it is one number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Covered {
     /// Everything before this came.
@@ -96,7 +94,7 @@ impl Covered {
     fn add(&mut self, at: u32, len: u32) -> Result<(), ServerFault> {
         let end = at + len;
         if at < self.next {
-            return Err(ServerFault("it tells the same bytes twice"));
+            return Err(ServerFault("it sends the same bytes twice"));
         }
         if at == self.next && self.ahead.is_empty() {
             self.next = end;
@@ -106,10 +104,10 @@ impl Covered {
         let clear = place.checked_sub(1).is_none_or(|p| self.ahead[p].1 <= at)
             && self.ahead.get(place).is_none_or(|&(start, _)| end <= start);
         if !clear {
-            return Err(ServerFault("it tells the same bytes twice"));
+            return Err(ServerFault("it sends the same bytes twice"));
         }
         if self.ahead.len() == PIECES_MAX {
-            return Err(ServerFault("it tells a read in too many pieces out of order"));
+            return Err(ServerFault("it sends a read in too many pieces out of order"));
         }
         self.ahead.insert(place, (at, end));
         let in_order = self
@@ -150,7 +148,7 @@ enum State {
     },
 }
 
-/// The machine: a table of slots and the state of the stream of replies.
+/// The table of slots and the state of the stream of replies.
 #[derive(Clone, Debug)]
 pub struct Calls {
     slots: Vec<Call>,
@@ -158,7 +156,7 @@ pub struct Calls {
     structured: bool,
     meta_id: Option<u32>,
     state: State,
-    /// What the server said with its last error.
+    /// The server's message with its last error.
     said: String,
 }
 
@@ -174,7 +172,7 @@ impl Calls {
             generation: 0,
             error: None,
             covered: Covered::default(),
-            told: false,
+            has_extents: false,
         };
         Self {
             slots: vec![free; slots as usize],
@@ -196,14 +194,14 @@ impl Calls {
         self.slots.get(slot as usize).is_some_and(|call| !call.in_flight)
     }
 
-    /// What the server said with its last error, if anything.
+    /// The server's message with its last error, if any.
     pub fn said(&self) -> &str {
         &self.said
     }
 
     /// Kind and length of the request that this slot has, or had last.
     #[inline]
-    pub fn asked(&self, slot: u32) -> (Kind, u32) {
+    pub fn request(&self, slot: u32) -> (Kind, u32) {
         let call = &self.slots[slot as usize];
         (call.kind, call.len_bytes)
     }
@@ -230,14 +228,14 @@ impl Calls {
         call.covered.next = 0;
         call.covered.chunks = 0;
         call.covered.ahead.clear();
-        call.told = false;
+        call.has_extents = false;
         self.in_flight += 1;
         let cookie = u64::from(call.generation) << 32 | u64::from(slot);
         let command = kind as u16;
         Request { flags, command, cookie, offset_bytes, len_bytes }.encode()
     }
 
-    /// Takes the next piece of a reply from `input`: how many bytes, and what they say.
+    /// Takes the next piece of a reply from `input`: the number of bytes, and the event.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
         match self.state {
@@ -262,7 +260,7 @@ impl Calls {
         };
     }
 
-    /// Payload that is announced and was not taken, bytes.
+    /// Payload that is announced and not taken yet, bytes.
     pub fn payload_left(&self) -> u32 {
         if let State::Payload { left, .. } = self.state { left } else { 0 }
     }
@@ -272,7 +270,8 @@ impl Calls {
         let slot = cookie as u32;
         let call = self.slots.get(slot as usize);
         let call = call.filter(|c| c.in_flight && u64::from(c.generation) == cookie >> 32);
-        call.map(|call| (slot, call.kind)).ok_or(ServerFault("it answers what was not asked"))
+        call.map(|call| (slot, call.kind))
+            .ok_or(ServerFault("it answers a request that is not in flight"))
     }
 
     #[inline]
@@ -287,7 +286,7 @@ impl Calls {
         if call.kind == Kind::Read && call.covered.next != call.len_bytes {
             return Err(ServerFault("it claims a read's success without all of its bytes"));
         }
-        if call.kind == Kind::BlockStatus && !call.told {
+        if call.kind == Kind::BlockStatus && !call.has_extents {
             return Err(ServerFault("it claims a block status' success without an extent"));
         }
         Ok(CallEvent::Done(slot, Ok(())))
@@ -375,13 +374,13 @@ impl Calls {
                 }
                 let Some(id) = r.u32() else { return Ok((0, CallEvent::More)) };
                 let call = &mut self.slots[slot as usize];
-                if Some(id) != self.meta_id || call.told {
-                    return Err(ServerFault("a block status that was not asked for"));
+                if Some(id) != self.meta_id || call.has_extents {
+                    return Err(ServerFault("a block status that was not requested"));
                 }
                 if call.flags.has(CmdFlags::REQ_ONE) && count != 1 {
-                    return Err(ServerFault("several extents, and one was asked for"));
+                    return Err(ServerFault("several extents, and one was requested"));
                 }
-                call.told = true;
+                call.has_extents = true;
                 self.state = State::Extents { slot, left: count, sum: 0, done };
                 Ok((24, CallEvent::More))
             }
@@ -392,12 +391,12 @@ impl Calls {
         }
     }
 
-    /// The reply goes on after a chunk without payload, or is complete.
+    /// The reply continues after a chunk without payload, or is complete.
     fn end_chunk(&mut self, slot: u32, done: bool) {
         self.state = if done { State::Finish { slot } } else { State::Header };
     }
 
-    /// A content chunk: where it lies in the request.
+    /// The position of a content chunk in its request.
     #[inline]
     fn content(&mut self, slot: u32, offset: u64, len: u32) -> Result<u32, ServerFault> {
         let call = &mut self.slots[slot as usize];
@@ -405,10 +404,10 @@ impl Calls {
         let at = at.filter(|at| {
             at.checked_add(u64::from(len)).is_some_and(|end| end <= u64::from(call.len_bytes))
         });
-        let at = at.ok_or(ServerFault("bytes outside of what was asked"))? as u32;
+        let at = at.ok_or(ServerFault("bytes outside of the request"))? as u32;
         call.covered.chunks += 1;
         if call.covered.chunks > 1 && call.flags.has(CmdFlags::DF) {
-            return Err(ServerFault("several chunks, and one was asked for"));
+            return Err(ServerFault("several chunks, and one was requested"));
         }
         call.covered.add(at, len)?;
         Ok(at)
@@ -441,13 +440,13 @@ impl Calls {
             let offset = r.u64().ok_or(LENGTH)?;
             let beyond = offset.checked_sub(call.offset_bytes);
             if beyond.is_none_or(|at| at > u64::from(call.len_bytes)) {
-                return Err(ServerFault("an error outside of what was asked"));
+                return Err(ServerFault("an error outside of the request"));
             }
         }
         let Some(errno) = Errno::from_wire(code) else {
             let known = kind_of_chunk == CHUNK_ERROR || kind_of_chunk == CHUNK_ERROR_OFFSET;
             if known {
-                return Err(ServerFault("an error that is none"));
+                return Err(ServerFault("an error chunk without an error"));
             }
             return Ok(self.failed(slot, Errno::Inval, said, done, len));
         };
@@ -483,13 +482,13 @@ impl Calls {
             return Ok((0, CallEvent::More));
         };
         let call = &self.slots[slot as usize];
-        let asked = u64::from(call.len_bytes);
+        let limit = u64::from(call.len_bytes);
         let sum = sum + u64::from(len_bytes);
         if len_bytes == 0 {
             return Err(ServerFault("an extent of no bytes"));
         }
-        if (left > 1 && sum >= asked) || (call.flags.has(CmdFlags::REQ_ONE) && sum > asked) {
-            return Err(ServerFault("extents beyond what was asked"));
+        if (left > 1 && sum >= limit) || (call.flags.has(CmdFlags::REQ_ONE) && sum > limit) {
+            return Err(ServerFault("extents beyond the request"));
         }
         if left > 1 {
             self.state = State::Extents { slot, left: left - 1, sum, done };

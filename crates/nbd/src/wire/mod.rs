@@ -1,23 +1,22 @@
-//! The protocol as types and state machines: bytes in, bytes and events out. Nothing here knows a
-//! socket, a clock or a thread, so that every rule can be tested by feeding it bytes.
+//! The protocol as types and state machines: bytes in, bytes and events out. Nothing here uses a socket, a
+//! clock or a thread, so that every rule can be tested by feeding it bytes.
 //!
 //! | file | what |
 //! |---|---|
-//! | `values` | constants of the protocol document, error numbers, what an export tells about itself |
-//! | `serve` | negotiation as the server sees it |
+//! | `values` | constants of the protocol document, error numbers, an export's description |
+//! | `server_handshake` | negotiation on the server's side |
 //! | `request` | requests, and which of them are admitted |
 //! | `reply` | replies as the server writes them |
-//! | `dial` | negotiation as the client sees it |
-//! | `calls` | requests in flight and the replies to them, as the client sees them |
+//! | `client_handshake` | negotiation on the client's side |
+//! | `inflight` | the client's requests in flight and the replies to them |
 //!
-//! The source of every number and rule is the protocol document (`doc/proto.md` of the
-//! NetworkBlockDevice project, which is in the public domain). Fixed newstyle only; extended
-//! headers are not spoken.
+//! The source of every number and rule is the protocol document (`doc/proto.md` of the NetworkBlockDevice
+//! project, which is in the public domain). Fixed newstyle only; extended headers are not supported.
 //!
-//! **Memory.** A machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Whoever
-//! feeds it holds the input; a window of [`WINDOW_BYTES`] is enough for the longest message that
-//! must be seen whole. Longer ones are skipped as they come, or end the connection. No length that a
-//! peer sent is ever allocated before it was held against these limits.
+//! **Memory.** A machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Its caller holds the
+//! input; a window of [`WINDOW_BYTES`] is enough for the longest message that must be seen whole. Longer ones
+//! are skipped as they come, or end the connection. No length that a peer sent is allocated before it was
+//! checked against these limits.
 
 mod bytes;
 mod client_handshake;

@@ -14,12 +14,12 @@ pub const SIMPLE_HEADER_BYTES: usize = 16;
 /// Bytes of a chunk of data before the data.
 pub const CHUNK_HEADER_BYTES: usize = 28;
 
-/// Which replies a connection agreed on.
+/// The form of replies that a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replies {
-    /// Simple ones only; the kernel's client speaks these.
+    /// Simple ones only; the kernel's client supports only these.
     Simple,
-    /// Chunks where they have to be.
+    /// Chunks where they are mandatory.
     Structured,
 }
 
@@ -57,8 +57,7 @@ pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// What stands before a read's data: all of it, `command.len_bytes` bytes, has to follow. Not for
-/// reads of no bytes.
+/// The header of a read's data: all of it, `command.len_bytes` bytes, has to follow. Not for reads of no bytes.
 #[inline]
 pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
@@ -71,7 +70,7 @@ pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// A read's whole range as one hole. False, and nothing written, where the client has to have
+/// Replies to a read with its whole range as one hole. False, and nothing written, where the client must get
 /// bytes: without structured replies, or with DF.
 pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);

@@ -1,5 +1,5 @@
-//! Requests: their 28 bytes, and which of them an export's rules admit. What is refused is refused
-//! here, before any export sees it: ranges, alignment, flags, read-only.
+//! Requests: their 28 bytes, and which of them an export's rules admit. Ranges, alignment, flags and read-only
+//! are checked here, before any export sees the request.
 
 use super::bytes::Reader;
 use super::values::{CmdFlags, Errno, Info, PAYLOAD_MAX, REQUEST_MAGIC, Violation};
@@ -10,7 +10,7 @@ pub const REQUEST_BYTES: usize = 28;
 /// connection.
 pub const WRITE_DRAIN_MAX: u32 = 2 * PAYLOAD_MAX;
 
-/// What a request asks for.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
@@ -18,22 +18,22 @@ pub enum Kind {
     Read = 0,
     /// Bytes for a range.
     Write = 1,
-    /// The client leaves. There is no reply.
+    /// The client disconnects. There is no reply.
     Disc = 2,
-    /// What was acknowledged becomes durable.
+    /// Acknowledged writes become durable.
     Flush = 3,
     /// A range is no longer needed.
     Trim = 4,
     /// A range will be read soon.
     Cache = 5,
-    /// A range shall read as zeroes.
+    /// A range shall read as zeroes afterwards.
     WriteZeroes = 6,
-    /// What is allocated in a range.
+    /// Query of the allocated parts of a range.
     BlockStatus = 7,
 }
 
 impl Kind {
-    /// How many there are.
+    /// Number of kinds.
     pub const COUNT: usize = 8;
     /// All, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
@@ -47,12 +47,12 @@ impl Kind {
         Self::BlockStatus,
     ];
 
-    /// Of a number.
+    /// From its number on the wire.
     pub const fn from_code(code: u16) -> Option<Self> {
         if (code as usize) < Self::COUNT { Some(Self::ALL[code as usize]) } else { None }
     }
 
-    /// As metrics and messages have it.
+    /// The name in metrics and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -66,13 +66,13 @@ impl Kind {
         }
     }
 
-    /// Whether it changes what the export holds.
+    /// Whether it changes the export's content.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
 }
 
-/// A request as it is on the wire: nothing in it was checked but the magic.
+/// A request as it is on the wire: only its magic number was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags.
@@ -88,7 +88,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads 28 bytes. None where the magic is not there.
+    /// Parses 28 bytes. None without the magic number.
     #[inline]
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
         let mut r = Reader(bytes);
@@ -123,10 +123,10 @@ impl Request {
     }
 }
 
-/// A request that the rules admitted: its range lies within the export, its flags mean something.
+/// A request that the rules admitted: its range lies within the export, its flags are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What to do; never [`Kind::Disc`].
+    /// The kind; never [`Kind::Disc`].
     pub kind: Kind,
     /// Flags that are valid for it.
     pub flags: CmdFlags,
@@ -138,20 +138,20 @@ pub struct Command {
     pub len_bytes: u32,
 }
 
-/// What becomes of a request.
+/// What the server does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It is carried out, once its payload is there.
     Run(Command),
     /// It is answered with an error. Its payload is skipped.
     Refuse(Errno),
-    /// The client leaves.
+    /// The client disconnects.
     Leave,
     /// The connection ends.
     Drop(Violation),
 }
 
-/// What decides over a connection's requests.
+/// The rules that a connection's requests must obey.
 #[derive(Clone, Debug)]
 pub struct Rules {
     size_bytes: u64,
@@ -195,7 +195,7 @@ impl Rules {
         }
     }
 
-    /// Decides.
+    /// Checks a request against the rules.
     #[inline]
     pub fn admit(&self, request: &Request) -> Admission {
         let Some(kind) = Kind::from_code(request.command) else {

@@ -1,6 +1,6 @@
-//! Negotiation as the server sees it: fixed newstyle. One step takes one message from the input and
-//! says what follows. TLS is required or absent, never a matter of taste: where it is required, nothing
-//! but STARTTLS and ABORT is answered before it, and nothing that was said before it counts after.
+//! The server's side of negotiation: fixed newstyle. One step takes one message from the input and gives what
+//! follows. TLS is either required or absent: where it is required, the server answers only STARTTLS and ABORT
+//! before it, and what was agreed before it is void after it.
 
 use super::bytes::{Put, Reader};
 use super::request::Rules;
@@ -14,15 +14,15 @@ use super::values::{
     REP_SERVER, Violation,
 };
 
-/// What the negotiation may learn of the exports. Nothing is opened by these.
+/// The exports as the negotiation sees them. These calls open nothing.
 pub trait Directory {
     /// Names and descriptions, of at most [`NAME_MAX`] bytes each.
     fn list(&self, each: &mut dyn FnMut(&str, &str));
-    /// What an export tells about itself; None where there is no such export.
+    /// An export's description; None where there is no such export.
     fn info(&self, name: &str) -> Option<Info>;
 }
 
-/// Whether this server speaks TLS. There is nothing in between.
+/// Whether this server requires TLS. There is no optional TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPolicy {
     /// No.
@@ -31,7 +31,7 @@ pub enum TlsPolicy {
     Required,
 }
 
-/// What follows a step.
+/// The caller's next action after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Another step, when there is input. If this one consumed nothing, more input is needed.
@@ -42,24 +42,24 @@ pub enum Step {
     /// The output has to be sent, then TLS begins, with the input that was not consumed. Then call
     /// [`Handshake::secured`].
     StartTls,
-    /// The client leaves; the output is its farewell.
+    /// The client disconnects; the output is the last reply.
     Leave,
-    /// The connection ends without a word.
+    /// The connection ends without a reply.
     Drop(Violation),
 }
 
-/// Why an export could not be opened.
+/// Reason why an export could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is none of that name.
     Unknown,
     /// It could not be opened, or not for this client.
     Policy,
-    /// The server is going down.
+    /// The server is shutting down.
     Shutdown,
 }
 
-/// What was agreed.
+/// The result of the negotiation.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
     /// The export.
@@ -70,11 +70,11 @@ pub struct Negotiated {
     pub meta: bool,
     /// Over TLS.
     pub secure: bool,
-    /// What is admitted from here on.
+    /// The rules for its requests.
     pub rules: Rules,
 }
 
-/// Which information was asked for.
+/// The information that the client requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     name: bool,
@@ -86,7 +86,7 @@ struct Wanted {
 enum State {
     Flags,
     Options,
-    /// Over this much of an option's data, which is answered then.
+    /// Skips this much of an option's data, and then answers it.
     Skip {
         left: u32,
         option: u32,
@@ -103,7 +103,7 @@ enum State {
     Over,
 }
 
-/// The machine.
+/// The server's state machine of negotiation.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     policy: TlsPolicy,
@@ -128,16 +128,16 @@ impl Handshake {
         }
     }
 
-    /// What the server says first.
+    /// The server's first message.
     pub fn greeting(out: &mut Vec<u8>) {
         out.put_u64(INIT_MAGIC);
         out.put_u64(OPTION_MAGIC);
         out.put_u16(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
     }
 
-    /// Takes one message from `input`, appends what it is answered with to `out`, and says how many
-    /// bytes it took and what follows. Panics when it is called before the answer to
-    /// [`Step::Open`] or [`Step::StartTls`]: that is the caller's fault, no client can bring it about.
+    /// Takes one message from `input`, appends the answer to `out`, and gives how many bytes it took and what
+    /// follows. Panics when it is called before the answer to [`Step::Open`] or [`Step::StartTls`]: that is the
+    /// caller's fault, no client can cause it.
     pub fn step(
         &mut self,
         input: &[u8],
@@ -214,11 +214,11 @@ impl Handshake {
                 blocked.then_some((REP_ERR_TLS_REQD, "this server requires TLS: send STARTTLS"))
             }
             _ if blocked => Some((REP_ERR_TLS_REQD, "this server requires TLS: send STARTTLS")),
-            _ => Some((REP_ERR_UNSUP, "this option is not known here")),
+            _ => Some((REP_ERR_UNSUP, "this server does not support the option")),
         };
         let too_long = len as usize > OPTION_DATA_MAX;
-        if let Some((reply, why)) =
-            skipped.or(too_long.then_some((REP_ERR_TOO_BIG, "more option data than is looked at")))
+        if let Some((reply, why)) = skipped
+            .or(too_long.then_some((REP_ERR_TOO_BIG, "more option data than this server parses")))
         {
             if len > OPTION_SKIP_MAX {
                 return self.end(16, Step::Drop(Violation::OptionLength));
@@ -279,7 +279,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// TLS is on. Nothing that was agreed before it holds any longer.
+    /// TLS is on. Nothing that was agreed before it is still valid.
     pub fn secured(&mut self) {
         assert!(self.state == State::Securing, "TLS without STARTTLS");
         self.secure = true;
@@ -368,12 +368,12 @@ impl Handshake {
         Ok(())
     }
 
-    /// The export is open: says so to the client. The negotiation is over.
+    /// The export is open: confirms it to the client. The negotiation is over.
     pub fn opened(&mut self, info: &Info, out: &mut Vec<u8>) -> Negotiated {
         let State::Opening { name, option, wanted } =
             std::mem::replace(&mut self.state, State::Over)
         else {
-            panic!("no export was asked for");
+            panic!("no export was requested");
         };
         if option == OPT_GO {
             put_infos(out, option, &name, info, wanted, self.structured);
@@ -395,12 +395,12 @@ impl Handshake {
         }
     }
 
-    /// The export cannot be opened. The negotiation goes on, or ends where the client's option
-    /// knows no error.
+    /// The export cannot be opened. The negotiation goes on, or ends where the client's option has no error
+    /// reply.
     pub fn refused(&mut self, why: Refusal, out: &mut Vec<u8>) -> Step {
         let State::Opening { option, .. } = std::mem::replace(&mut self.state, State::Options)
         else {
-            panic!("no export was asked for");
+            panic!("no export was requested");
         };
         if option == OPT_EXPORT_NAME {
             self.state = State::Over;

@@ -1,5 +1,5 @@
-//! The protocol's constants, its error numbers, and what an export tells about itself. Names follow
-//! the protocol document, less the `NBD_` in front.
+//! The protocol's constants, its error numbers, and an export's description. Names follow the protocol
+//! document, less the `NBD_` in front.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ pub(crate) const CHUNK_ERROR_BIT: u16 = 1 << 15;
 pub(crate) const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT + 1;
 pub(crate) const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT + 2;
 
-/// The only metadata context that is spoken here.
+/// The only metadata context that is supported.
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
 /// Its number on our server's connections. Any would do; clients must not rely on it.
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
@@ -66,12 +66,12 @@ pub const STATE_ZERO: u32 = 2;
 
 /// Longest string (name, description, query, message), bytes; the protocol's own limit.
 pub const NAME_MAX: usize = 4096;
-/// Most data of one option that is looked at, bytes. More than fits the longest name with its
-/// information requests, or a name with a handful of queries.
+/// Most data of one option that is parsed, bytes. More than fits the longest name with its information
+/// requests, or a name with a handful of queries.
 pub const OPTION_DATA_MAX: usize = 16 << 10;
-/// Most data of one option that is skipped over, bytes. Beyond, the connection ends.
+/// Most data of one option that is skipped, bytes. Beyond it the connection ends.
 pub(crate) const OPTION_SKIP_MAX: u32 = 1 << 20;
-/// An input window that every message fits which has to be seen whole, bytes.
+/// An input window that holds every message that has to be seen whole, bytes.
 pub const WINDOW_BYTES: usize = OPTION_DATA_MAX + 32;
 /// Most payload of one request or reply, bytes: what the protocol document recommends, and what
 /// we announce.
@@ -90,7 +90,7 @@ impl CmdFlags {
     pub const NO_HOLE: Self = Self(2);
     /// Read: answer in one chunk.
     pub const DF: Self = Self(4);
-    /// Block status: one extent, no longer than asked.
+    /// Block status: one extent, no longer than requested.
     pub const REQ_ONE: Self = Self(8);
     /// Write-zeroes: fail at once unless it is faster than writing.
     pub const FAST_ZERO: Self = Self(16);
@@ -107,8 +107,8 @@ impl CmdFlags {
     }
 }
 
-/// Error numbers that a reply may carry. Others become `Inval` on their way in, as the document
-/// asks, and the nearest of these on their way out.
+/// Error numbers that a reply may carry. Others become `Inval` when received, as the document requires, and the
+/// nearest of these when sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
@@ -120,13 +120,13 @@ pub enum Errno {
     NoMem = 12,
     /// EINVAL.
     Inval = 22,
-    /// ENOSPC: a write past the end, or no room.
+    /// ENOSPC: a write past the end, or no space.
     NoSpace = 28,
-    /// EOVERFLOW: longer than is served at once.
+    /// EOVERFLOW: longer than one request may be.
     Overflow = 75,
     /// ENOTSUP: zeroing would not be fast.
     NotSup = 95,
-    /// ESHUTDOWN: the server is going down.
+    /// ESHUTDOWN: the server is shutting down.
     Shutdown = 108,
 }
 
@@ -166,7 +166,7 @@ impl Errno {
         }
     }
 
-    /// In words.
+    /// The error in words.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Perm => "not permitted: the export is read-only",
@@ -193,23 +193,23 @@ impl From<&std::io::Error> for Errno {
     }
 }
 
-/// What a peer did that no connection survives.
+/// A protocol violation by the client that ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Client flags that the server did not offer.
     #[error("unknown client flags")]
     ClientFlags,
-    /// The option magic is not there.
+    /// An option without its magic number.
     #[error("an option without its magic number")]
     OptionMagic,
-    /// More option data than is skipped over.
+    /// More option data than is skipped.
     #[error("option data of more than 1 MiB")]
     OptionLength,
     /// EXPORT_NAME for an export that does not exist, or without the TLS that is required: that
     /// option knows no error reply.
-    #[error("the export that EXPORT_NAME asks for is not to be had")]
+    #[error("the export that EXPORT_NAME requests is not available")]
     ExportName,
-    /// A request without its magic.
+    /// A request without its magic number.
     #[error("a request without its magic number")]
     RequestMagic,
     /// A write so long that its payload is not even skipped.
@@ -217,14 +217,14 @@ pub enum Violation {
     WriteLength,
 }
 
-/// What an export tells about itself.
+/// An export's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Size, bytes; less than 2^63.
     pub size_bytes: u64,
     /// Smallest block, bytes: a power of two up to 65,536. Offsets and lengths must be multiples.
     pub min_block_bytes: u32,
-    /// Block that is served best, bytes: a power of two of at least 512 and the smallest block.
+    /// The preferred block, bytes: a power of two of at least 512 and the smallest block.
     pub preferred_block_bytes: u32,
     /// Most payload of one request, bytes. A server of ours caps it at [`PAYLOAD_MAX`].
     pub max_payload_bytes: u32,
@@ -234,27 +234,27 @@ pub struct Info {
     pub read_only: bool,
     /// Seeks cost time.
     pub rotational: bool,
-    /// FLUSH is understood.
+    /// FLUSH is supported.
     pub flush: bool,
-    /// FUA is understood.
+    /// FUA is supported.
     pub fua: bool,
-    /// TRIM is understood.
+    /// TRIM is supported.
     pub trim: bool,
-    /// WRITE_ZEROES is understood, and NO_HOLE with it.
+    /// WRITE_ZEROES is supported, and NO_HOLE with it.
     pub write_zeroes: bool,
-    /// FAST_ZERO is understood.
+    /// FAST_ZERO is supported.
     pub fast_zero: bool,
-    /// CACHE is understood.
+    /// CACHE is supported.
     pub cache: bool,
     /// A flush on one connection covers what the others wrote.
     pub multi_conn: bool,
-    /// DF is understood. A server of ours always does, once structured replies are agreed.
+    /// DF is supported. A server of ours always does, once structured replies are agreed.
     pub df: bool,
-    /// `base:allocation` can be asked for.
+    /// `base:allocation` can be requested.
     pub block_status: bool,
 }
 
-/// What is wrong with an [`Info`].
+/// An invalid field of an [`Info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InfoError {
     /// Size.
@@ -278,7 +278,7 @@ pub enum InfoError {
 }
 
 impl Info {
-    /// A writable export that understands everything, of this many bytes.
+    /// A writable export of this many bytes that supports everything.
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
@@ -339,7 +339,7 @@ impl Info {
         bits.into_iter().filter(|(on, _)| *on).fold(0, |flags, (_, bit)| flags | 1 << bit)
     }
 
-    /// What size and flags tell; block sizes are the document's defaults until they are told.
+    /// From size and flags; block sizes are the document's defaults until the server sends them.
     pub(crate) fn from_flags(size_bytes: u64, flags: u16) -> Result<Self, InfoError> {
         let bit = |n: u32| flags >> n & 1 == 1;
         if !bit(0) {

@@ -1,5 +1,5 @@
-//! What the integration tests share: a server in a folder of its own, clients that speak bytes, and an
-//! export that answers later.
+//! Helpers of the integration tests: a server in a folder of its own, clients that send raw bytes, and an
+//! export that defers its answers.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use iodyno_nbd::client::{Address, Blocking, Uri};
@@ -64,7 +64,7 @@ impl Lab {
         Raw(stream)
     }
 
-    /// Asks until it is so, for ten seconds.
+    /// Polls the condition for ten seconds.
     pub fn eventually(&self, what: &str, mut so: impl FnMut(&Server) -> bool) {
         for _ in 0..1000 {
             if so(self.server()) {
@@ -75,7 +75,7 @@ impl Lab {
         panic!("{what}: {:?}", self.server().counters());
     }
 
-    /// The server is well: a new client gets its bytes.
+    /// The server still works: a new client gets its bytes.
     pub fn serves(&self) {
         let mut client = self.client();
         let mut bytes = [0; 512];
@@ -83,21 +83,21 @@ impl Lab {
     }
 }
 
-/// A client that says what it likes.
+/// A client that may send any bytes.
 pub struct Raw(pub UnixStream);
 
 impl Raw {
-    pub fn say(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).unwrap();
     }
 
-    pub fn hear(&mut self, len: usize) -> Vec<u8> {
+    pub fn receive(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.0.read_exact(&mut bytes).unwrap();
         bytes
     }
 
-    /// True when the server closed the connection; what it said before is dropped.
+    /// True when the server closed the connection; bytes that it sent before are dropped.
     pub fn is_closed(&mut self) -> bool {
         match io::copy(&mut self.0, &mut io::sink()) {
             Ok(_) => true,
@@ -107,21 +107,21 @@ impl Raw {
 
     /// Through the negotiation by EXPORT_NAME: simple replies.
     pub fn agreed(mut self) -> Self {
-        self.hear(18);
-        self.say(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat());
-        self.hear(10);
+        self.receive(18);
+        self.send(&[&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat());
+        self.receive(10);
         self
     }
 
     pub fn request(&mut self, command: u16, cookie: u64, offset_bytes: u64, len_bytes: u32) {
         let flags = CmdFlags::NONE;
         let header = Request { flags, command, cookie, offset_bytes, len_bytes }.encode();
-        self.say(&header);
+        self.send(&header);
     }
 
     /// A simple reply without data: error and cookie.
     pub fn reply(&mut self) -> (u32, u64) {
-        let bytes = self.hear(16);
+        let bytes = self.receive(16);
         assert_eq!(bytes[..4], [0x67, 0x44, 0x66, 0x98]);
         let code = u32::from_be_bytes(bytes[4..8].try_into().unwrap());
         (code, u64::from_be_bytes(bytes[8..].try_into().unwrap()))
@@ -130,7 +130,7 @@ impl Raw {
 
 pub const REQUEST: usize = REQUEST_BYTES;
 
-/// What a byte of [`Delayed`] is.
+/// The byte of [`Delayed`] at an offset.
 pub fn pattern(offset: u64) -> u8 {
     (offset / 64).wrapping_mul(31) as u8
 }
@@ -145,12 +145,12 @@ pub fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// In which way the other thread answers.
+/// How the other thread answers.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Manner {
     Each,
     Together,
-    /// It waits until it is [let go](Delayed::let_go).
+    /// It waits until it is [released](Delayed::release).
     Held,
 }
 
@@ -160,7 +160,7 @@ struct Desk {
     came: Condvar,
 }
 
-/// An export without bytes of its own: it reads as a pattern, and one thread answers all, out of order.
+/// An export without stored bytes: it reads as a pattern, and one thread answers all requests, out of order.
 #[derive(Clone)]
 pub struct Delayed {
     pub size_bytes: u64,
@@ -189,7 +189,7 @@ impl Delayed {
                 }
                 let mut taken: Vec<DeferredReply> = queue.0.drain(..).collect();
                 drop(queue);
-                // The last comes first, sometimes.
+                // Sometimes the last comes first.
                 turn += 1;
                 if !turn.is_multiple_of(3) {
                     taken.reverse();
@@ -219,13 +219,13 @@ impl Delayed {
         }
     }
 
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         self.desk.queue.lock().unwrap().2 = true;
         self.desk.came.notify_all();
     }
 
-    /// Drops what was taken, without an answer.
-    pub fn forget(&self) {
+    /// Drops the deferred requests without an answer.
+    pub fn drop_deferred(&self) {
         let taken: Vec<DeferredReply> = self.desk.queue.lock().unwrap().0.drain(..).collect();
         drop(taken);
     }

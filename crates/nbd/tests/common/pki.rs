@@ -5,7 +5,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use std::fs;
 use std::path::Path;
 
-/// An authority, that signs what it is asked to.
+/// A certificate authority that signs any request.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,

@@ -1,9 +1,8 @@
-//! Columns standing on a plane, seen from above a corner, as SNIA's result pages draw their matrices.
+//! Columns on a plane in isometric projection, as in the matrices of SNIA's result pages.
 //!
-//! The plane is drawn in isometric projection: a step along a column axis goes right and down, a step
-//! along a row axis goes left and down, a value goes up. Columns begin at 0 and are drawn from the back
-//! to the front, so that the nearer hides the farther. The axes are turned so that the larger values
-//! stand behind the smaller ones.
+//! A step along a column axis goes right and down, a step along a row axis goes left and down, a value goes up.
+//! Columns begin at 0 and are drawn from the back to the front, so that the nearer hides the farther. The axes
+//! are reversed where necessary, so that the larger values stand behind the smaller ones.
 
 use std::fmt::Write as _;
 
@@ -17,24 +16,24 @@ use super::{Frame, legend, steps, ticks};
 
 /// Height of the highest column.
 const HEIGHT: f64 = 210.0;
-/// What of a cell's side a column takes.
+/// The share of a cell's side that a column takes.
 const THICK: f64 = 0.62;
 
-/// Where the plane lies.
+/// The plane's position.
 struct Plane {
-    /// Screen place of the farthest corner.
+    /// Screen position of the farthest corner.
     origin: (f64, f64),
     /// Width and height of half a cell on the screen.
     half: (f64, f64),
     columns: usize,
     rows: usize,
-    /// The order of an axis is turned.
+    /// Whether the order of an axis is reversed.
     turned: (bool, bool),
     value: Ruler,
 }
 
 impl Plane {
-    /// The screen place of a place on the plane, `up` pixels above it.
+    /// The screen position of a point on the plane, `up` pixels above it.
     fn at(&self, column: f64, row: f64, up: f64) -> (f64, f64) {
         (
             self.origin.0 + (column - row) * self.half.0,
@@ -42,20 +41,20 @@ impl Plane {
         )
     }
 
-    /// The index in the matrix of a place counted from the back.
+    /// The index in the matrix of a position counted from the back.
     fn index(&self, column: usize, row: usize) -> (usize, usize) {
         let column = if self.turned.0 { self.columns - 1 - column } else { column };
         let row = if self.turned.1 { self.rows - 1 - row } else { row };
         (column, row)
     }
 
-    /// How high a value stands. Below 0 is nothing.
+    /// The height of a value. Below 0 is nothing.
     fn up(&self, value: f64) -> f64 {
         self.value.place_within(value).unwrap_or(0.0)
     }
 }
 
-/// The value at a place of the matrix, if there is one.
+/// The value at a position of the matrix, if there is one.
 fn value(matrix: &Matrix, column: usize, row: usize) -> Option<f64> {
     matrix.values.get(row)?.get(column).copied().flatten().filter(|v| v.is_finite())
 }
@@ -96,7 +95,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     let mut taken = Taken::new([0.0, top, frame.width, bottom]);
     // Those in front first: nothing hides them.
     for (i, &((x, y), _, value)) in tops.iter().enumerate().rev() {
-        // What a nearer column hides has no label: it would seem to be that column's.
+        // A column that a nearer one hides has no label: it would seem to be that one's.
         let hides = |&((tx, ty), up, _): &((f64, f64), f64, f64)| {
             (x - tx).abs() < plane.half.0 * THICK && y > ty - 2.0 && y < ty + up
         };
@@ -120,8 +119,8 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
 fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plane {
     let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
     // Names of both axes stand left and right of the plane.
-    let room = frame.width - 2.0 * if frame.is_small { 70.0 } else { 120.0 };
-    let half = (room / (columns + rows) as f64).min(34.0);
+    let width_max = frame.width - 2.0 * if frame.is_small { 70.0 } else { 120.0 };
+    let half = (width_max / (columns + rows) as f64).min(34.0);
     let half = (half, half / 1.9);
     let mean = |along: &dyn Fn(usize, usize) -> bool| {
         let (mut sum, mut n) = (0.0, 0.0);
@@ -203,7 +202,7 @@ fn line(path: &mut Path, a: (f64, f64), b: (f64, f64)) {
 /// Names of columns along the right front edge, of rows along the left one.
 fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
-    // So many steps apart names don't touch.
+    // This many steps apart names don't touch.
     let every = (13.0 / plane.half.1).ceil().max(1.0) as usize;
     out.push_str("<g class=\"axis x\">");
     for column in (0..plane.columns).step_by(every) {
@@ -215,8 +214,9 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     for row in (0..plane.rows).step_by(every) {
         let (x, y) = plane.at(columns, row as f64 + 0.5, 0.0);
         let name = &matrix.rows[plane.index(0, row).1];
-        let room = (frame.width - x - 7.0).clamp(20.0, 120.0);
-        Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, room) }.write(out, name);
+        let width_max = (frame.width - x - 7.0).clamp(20.0, 120.0);
+        Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, width_max) }
+            .write(out, name);
     }
     // The names of the axes stand below the middle of their edges.
     let widest = |names: &[String]| {
@@ -227,8 +227,8 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     Label { class: "name", ..label(x, y + 40.0, Anchor::End, x) }.write(out, &matrix.columns_label);
     let (x, y) = plane.at(columns, rows / 2.0, 0.0);
     let x = (x + widest(&matrix.rows) + 14.0).min(frame.width - 60.0);
-    let room = frame.width - x;
-    Label { class: "name", ..label(x, y + 40.0, Anchor::Start, room) }
+    let width_max = frame.width - x;
+    Label { class: "name", ..label(x, y + 40.0, Anchor::Start, width_max) }
         .write(out, &matrix.rows_label);
     out.push_str("</g>\n");
 }

@@ -1,8 +1,8 @@
-//! Heat maps: counts by place as colours by rank.
+//! Heat maps: counts by position as colours by rank.
 //!
-//! Linear shading hides what is rare, and in storage the rare I/O is the one that hurts. So the cells
-//! of a figure are ranked by their counts and the ranks share the colours evenly; the key says which
-//! counts. One path holds all cells of a colour.
+//! Linear shading hides rare counts, and in storage the rare I/O matters most. So the cells of a figure are
+//! ranked by their counts and the ranks share the colours evenly; the key lists the counts. One path holds all
+//! cells of a colour.
 
 use std::fmt::Write as _;
 
@@ -61,7 +61,7 @@ impl Field {
         // Along the horizontal axis counts change least, so cells of one colour are taken together there.
         let foot = panel.y + panel.height;
         for (row, edges) in self.y_edges.windows(2).enumerate() {
-            // The first row may begin at 0, which has no place on a logarithmic axis.
+            // The first row may begin at 0, which has no position on a logarithmic axis.
             let low = panel.ruler.place_within(edges[0]).unwrap_or(foot);
             let Some(high) = panel.ruler.place_within(edges[1]).filter(|&y| y < low) else {
                 continue;
@@ -99,7 +99,7 @@ fn every(edges: &[f64], step: usize) -> Vec<f64> {
     out
 }
 
-/// Which counts have which colour.
+/// The assignment of counts to colours.
 #[derive(Debug)]
 pub(super) struct Levels {
     /// The counts above 0 of all cells, rising.
@@ -128,19 +128,19 @@ impl Levels {
     pub(super) fn write_key(&self, out: &mut String, of: &str, top: f64, frame_width: f64) {
         const SWATCH: f64 = 46.0;
         out.push_str("<g class=\"key\">");
-        let small = |x: f64, y: f64, anchor, room| Label {
+        let small = |x: f64, y: f64, anchor, width_max| Label {
             at: (x, y),
             anchor,
             class: "small",
             size: SMALL,
-            room,
+            width_max,
             more: "",
         };
         let words = format!("{} in a cell, by rank, from:", clean(of));
         let swatch = SWATCH.min((frame_width - 20.0) / (LEVELS as f64 + 4.0));
-        let room = frame_width - 16.0 - swatch * LEVELS as f64;
-        small(2.0, top + 11.0, Anchor::Start, room).write(out, &words);
-        let mut x = 2.0 + width(&words, SMALL).min(room) + 8.0;
+        let width_max = frame_width - 16.0 - swatch * LEVELS as f64;
+        small(2.0, top + 11.0, Anchor::Start, width_max).write(out, &words);
+        let mut x = 2.0 + width(&words, SMALL).min(width_max) + 8.0;
         for level in 0..LEVELS {
             let first = self.counts.iter().find(|&&n| self.level(n) == Some(level));
             let Some(&first) = first else { continue };

@@ -1,28 +1,28 @@
-//! Which places of a panel are taken, so that labels neither cover each other nor a dot.
+//! Occupied areas of a panel, so that labels cover neither each other nor a dot.
 
-/// Places that are taken.
+/// Areas that are occupied.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
-    /// Left, top, right, bottom of what may not be covered.
+    /// Left, top, right, bottom of areas that may not be covered.
     hard: Vec<[f64; 4]>,
     /// Points on lines, which are better not covered.
     soft: Vec<(f64, f64)>,
-    /// Left, top, right, bottom of where labels may be.
+    /// Left, top, right, bottom of the area where labels may be.
     bounds: [f64; 4],
 }
 
 impl Taken {
-    /// Nothing is taken within `bounds` (left, top, right, bottom).
+    /// Nothing is occupied within `bounds` (left, top, right, bottom).
     pub(super) fn new(bounds: [f64; 4]) -> Self {
         Self { hard: Vec::new(), soft: Vec::new(), bounds }
     }
 
-    /// A dot is at a place.
+    /// Adds a dot.
     pub(super) fn dot(&mut self, x: f64, y: f64) {
         self.hard.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
     }
 
-    /// A line goes from one place to another.
+    /// Adds a line between two points.
     pub(super) fn line(&mut self, a: (f64, f64), b: (f64, f64)) {
         let steps = ((b.0 - a.0).abs().max((b.1 - a.1).abs()) / 6.0).clamp(1.0, 200.0) as usize;
         self.soft.extend((0..=steps).map(|i| {
@@ -31,8 +31,8 @@ impl Taken {
         }));
     }
 
-    /// Takes the best of the places offered: within the bounds, over nothing hard, over as little of
-    /// the lines as can be; the earlier of equals. None where there is none.
+    /// Occupies the best of the areas offered: within the bounds, over no hard area, over as little of the
+    /// lines as possible; the earlier of equals. None where there is none.
     pub(super) fn choose(&mut self, offered: &[[f64; 4]]) -> Option<usize> {
         let mut best: Option<(usize, usize)> = None;
         for (i, r) in offered.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Where everything of a plot lies: panels, axes, legend, the names of spans.
+//! The layout of a plot: panels, axes, legend, the names of spans.
 //!
-//! The layout is made once and read by what draws the picture and by what describes its scales to the
-//! page's script, so that both agree to the pixel.
+//! The layout is computed once and used both to draw the picture and to describe its scales to the page's
+//! script, so that both agree to the pixel.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::scale::{Extent, Ruler};
 use super::text::{SIZE, SMALL, isolated, width};
 use super::ticks::{self, Tick};
 
-/// A plot that was laid out.
+/// A plot with its positions.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// One for each name, in the order of their first series.
@@ -22,19 +22,19 @@ pub(super) struct Layout {
     pub(super) legend_y: f64,
     /// Where the colour key of the heat maps begins; None where there is no heat map.
     pub(super) key_y: Option<f64>,
-    /// Row of each span's name above the first panel; None for one that has no room.
+    /// Row of each span's name above the first panel; None for one without space.
     pub(super) span_rows: Vec<Option<usize>>,
     /// The horizontal axis.
     pub(super) x: Ruler,
     /// Its ticks.
     pub(super) x_ticks: Vec<Tick>,
-    /// The names of its categories stand aslant.
+    /// The names of its categories are slanted.
     pub(super) is_slanted: bool,
     /// From top to bottom.
     pub(super) panels: Vec<Area>,
-    /// Width of all bars at one place, in pixels.
+    /// Width of all bars at one position, in pixels.
     pub(super) bar_width: f64,
-    /// Below this is nothing of the plot.
+    /// The lower end of the plot.
     pub(super) bottom: f64,
 }
 
@@ -114,11 +114,11 @@ impl Layout {
         let mut is_slanted = false;
         y += 20.0;
         if let Scale::Categories(names) = &plot.x.scale {
-            let room = x.pixels_per_unit() - 6.0;
+            let width_max = x.pixels_per_unit() - 6.0;
             let widest = names.iter().map(|n| width(&isolated(n), SIZE)).fold(0.0, f64::max);
-            is_slanted = widest > room;
+            is_slanted = widest > width_max;
             if is_slanted {
-                y += (widest.min(SLANT_ROOM) * 0.57).ceil();
+                y += (widest.min(SLANT_WIDTH_MAX) * 0.57).ceil();
             }
         }
         if !axis_label(&plot.x).is_empty() {
@@ -147,10 +147,10 @@ impl Layout {
     }
 }
 
-/// How long a slanted name of a category may be.
-pub(super) const SLANT_ROOM: f64 = 190.0;
+/// The longest slanted name of a category.
+pub(super) const SLANT_WIDTH_MAX: f64 = 190.0;
 
-/// What is written at an axis: its label, the unit where ticks don't carry it, and `log` where it is so.
+/// The text at an axis: its label, the unit where ticks don't carry it, and `log` for a logarithmic axis.
 pub(super) fn axis_label(axis: &Axis) -> String {
     let label = isolated(&axis.label);
     let mut more = Vec::new();
@@ -167,7 +167,7 @@ pub(super) fn axis_label(axis: &Axis) -> String {
     }
 }
 
-/// Room above a panel for the name of its axis, clear of the label of its topmost tick.
+/// Space above a panel for the name of its axis, clear of the label of its topmost tick.
 fn head(panel: &Panel) -> f64 {
     if axis_label(&panel.y).is_empty() { 12.0 } else { 28.0 }
 }
@@ -197,14 +197,14 @@ fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     }
 }
 
-/// Takes away labels that would touch the one before. The ticks themselves stay.
+/// Removes labels that would touch the one before. The ticks themselves stay.
 fn thin(ticks: &mut [Tick], ruler: &Ruler, is_wide: bool) {
     let mut end = f64::NEG_INFINITY;
     for tick in ticks {
         let (Some(place), false) = (ruler.place(tick.value), tick.label.is_empty()) else {
             continue;
         };
-        // Downwards on a vertical axis: its places fall as values rise.
+        // Downwards on a vertical axis: its positions fall as values rise.
         let (place, half) =
             if is_wide { (place, width(&tick.label, SIZE) / 2.0 + 4.0) } else { (-place, 7.0) };
         if place - half < end {
@@ -297,8 +297,8 @@ fn vertical(panel: &Panel) -> Extent {
     extent
 }
 
-/// From where to where each bar of stacked series goes: positive values pile up, negative ones down.
-/// Other series have none.
+/// Start and end of each bar of stacked series: positive values pile up, negative ones down. Other series have
+/// none.
 pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
     let mut piles: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     let bars = |series: &Series| {
@@ -323,8 +323,8 @@ pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// In which row above the first panel the name of each span stands. Spans that overlap, and names
-/// longer than their span, go to another row; what finds none has its name in a `title` alone.
+/// The row above the first panel in which the name of each span stands. Spans that overlap, and names longer
+/// than their span, go to another row; a name without space is in a `title` alone.
 fn span_rows(plot: &Plot, x: &Ruler) -> Vec<Option<usize>> {
     let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];
     let right = x.from.max(x.to);

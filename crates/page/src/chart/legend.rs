@@ -14,8 +14,8 @@ pub(super) const DOTS_UP_TO: usize = 40;
 pub(super) const COLORS: usize = 8;
 /// Series of more points than this are drawn without dashes: a jagged line hides them.
 const DASHED_UP_TO: usize = 160;
-/// How wide a name may be.
-const ROOM: f64 = 230.0;
+/// The longest name.
+const NAME_WIDTH_MAX: f64 = 230.0;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 26.0;
 
@@ -24,7 +24,7 @@ const SAMPLE: f64 = 26.0;
 pub(super) struct Entry {
     /// The name.
     pub(super) name: String,
-    /// How its first series is drawn; a solid mark goes before a dashed one, which is a part of it.
+    /// The mark of its first series; a solid mark goes before a dashed one, which is a part of it.
     pub(super) mark: Mark,
     /// Its colour.
     pub(super) color: usize,
@@ -79,7 +79,7 @@ pub(super) fn class(mark: Mark) -> &'static str {
     }
 }
 
-/// Which signs stand in the picture: Warning, Bad.
+/// The signs in the picture: Warning, Bad.
 fn signs(plot: &Plot) -> [bool; 2] {
     let mut points = plot.panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points);
     let mut found = [false; 2];
@@ -90,18 +90,18 @@ fn signs(plot: &Plot) -> [bool; 2] {
     found
 }
 
-/// What the signs say of a value where the figure gives them no other meaning.
+/// The meaning of signs where the figure gives them no other.
 const SIGN_NAMES: [&str; 2] = ["with a warning", "INVALID, not to be used"];
 
-/// What the signs mean in this plot.
+/// The meaning of signs in this plot.
 fn sign_names(plot: &Plot) -> [&str; 2] {
     let own = plot.panels.iter().find_map(|panel| panel.signs.as_ref());
     own.map_or(SIGN_NAMES, |[warning, bad]| [warning, bad])
 }
 
-/// Places of the entries and then of the signs, each `(x, row)`, and the number of rows.
+/// Positions of the entries and then of the signs, each `(x, row)`, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
-    let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(ROOM));
+    let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(NAME_WIDTH_MAX));
     let signs = signs(plot)
         .into_iter()
         .zip(sign_names(plot))
@@ -150,7 +150,7 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
             class(entry.mark),
             sample(entry, x, y)
         );
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, &entry.name);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, NAME_WIDTH_MAX).write(out, &entry.name);
         out.push_str("</g>\n");
     }
     for (i, &(x, row)) in places[entries.len()..].iter().enumerate() {
@@ -159,7 +159,8 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
         }
         let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
         sign(out, [Tone::Warning, Tone::Bad][i], x + SAMPLE / 2.0, y);
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, ROOM).write(out, sign_names(plot)[i]);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, NAME_WIDTH_MAX)
+            .write(out, sign_names(plot)[i]);
         out.push('\n');
     }
     out.push_str("</g>\n");

@@ -1,8 +1,8 @@
 //! Series as paths: lines, steps, dots, bars, bands, intervals.
 //!
-//! Each series is a group of at most a handful of paths, whatever the number of its points. Lines of
-//! figures with very many points are thinned to the first, least, most and last point of each pixel
-//! column: what the eye would see of all of them, so that no spike vanishes.
+//! Each series is a group of at most a handful of paths, whatever the number of its points. Lines of figures
+//! with very many points are thinned to the first, least, most and last point of each pixel column: the visible
+//! part of all of them, so that no spike vanishes.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(super) const THIN_ABOVE: usize = 5000;
 /// Half the width of the ends of an interval.
 const CAP: f64 = 3.5;
 
-/// What a series is drawn with besides its points.
+/// The context in which a series is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// The layout of the plot.
@@ -27,26 +27,26 @@ pub(super) struct Place<'a> {
     pub(super) panel: &'a Area,
     /// Its number among the legend's entries.
     pub(super) entry: usize,
-    /// Which of how many series of bars side by side it is.
+    /// The slot of its bars among the series of bars side by side, and their number.
     pub(super) slot: (usize, usize),
-    /// From where to where its bars go, if it is stacked.
+    /// Start and end of its bars, if it is stacked.
     pub(super) stack: &'a [(f64, f64)],
     /// Its line is drawn as the envelope.
     pub(super) is_thinned: bool,
 }
 
-/// A place that a label or a sign can stand at.
+/// A position for a label or a sign.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     /// Index of the point.
     pub(super) point: usize,
-    /// Where it is.
+    /// Its position.
     pub(super) at: (f64, f64),
-    /// Where what is drawn there ends on the right.
+    /// The right end of the mark drawn there.
     pub(super) end: f64,
 }
 
-/// Writes a series as a group; returns the places of its points and tells what they take.
+/// Writes a series as a group; returns the positions of its points and marks the areas that they occupy.
 pub(super) fn write(
     out: &mut String,
     series: &Series,
@@ -72,11 +72,11 @@ pub(super) fn write(
     spots
 }
 
-/// Places of the points, in runs between gaps.
+/// Positions of the points, in runs between gaps.
 fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     let mut runs = vec![Vec::new()];
-    // Steps of nothing are at the foot of a logarithmic panel, as bars are, rather than a gap: of a
-    // histogram it is seen where it ends.
+    // Steps of nothing are at the foot of a logarithmic panel, as bars are, rather than a gap: the end of a
+    // histogram is visible.
     let foot = |y: f64| {
         let is_none = series.mark == Mark::Step && y == 0.0;
         is_none.then_some(place.panel.y + place.panel.height)
@@ -196,7 +196,7 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     let all = place.layout.bar_width;
     let wide = all / slots as f64;
     let ruler = place.panel.ruler;
-    // Where zero has no place (a logarithmic axis) bars begin at the foot of the panel.
+    // Where zero has no position (a logarithmic axis) bars begin at the foot of the panel.
     let foot = ruler.place_within(0.0).unwrap_or(place.panel.y + place.panel.height);
     let mut path = Path::default();
     let mut whiskers = Path::default();
@@ -299,7 +299,7 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
     spots
 }
 
-/// The first, least, most and last place of each pixel column that a line passes in one go.
+/// The first, least, most and last position of each pixel column that a line passes in one go.
 pub(super) fn envelope(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut out = Vec::new();
     let mut start = 0;

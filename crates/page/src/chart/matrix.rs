@@ -12,7 +12,7 @@ use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
 const KEY_HEIGHT: f64 = 30.0;
 const SLANT: f64 = 90.0;
 
-/// Where the cells lie.
+/// The positions of the cells.
 #[derive(Debug)]
 pub(super) struct Grid {
     /// Left end of the cells.
@@ -41,7 +41,7 @@ impl Grid {
         };
         let cell_height = if rows > 24 { 20.0 } else { 30.0 };
         let is_slanted = widest(&matrix.columns) > cell(10.0) - 4.0;
-        // The last of the slanted names leans out to the right.
+        // The last of the slanted names extends to the right.
         let cell_width =
             cell(if is_slanted { widest(&matrix.columns).min(SLANT) * 0.8 } else { 10.0 });
         let names = if is_slanted { widest(&matrix.columns).min(SLANT) * 0.6 + 14.0 } else { 18.0 };
@@ -68,7 +68,7 @@ impl Grid {
     }
 }
 
-/// How values become one of the colours.
+/// The mapping of values to colours.
 struct Ramp {
     least: f64,
     most: f64,
@@ -76,7 +76,7 @@ struct Ramp {
 }
 
 impl Ramp {
-    /// Of the values there are; None if there are none.
+    /// From the existing values; None if there are none.
     fn new(matrix: &Matrix) -> Option<Self> {
         let values = || matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
         let least = values().reduce(f64::min)?;
@@ -98,14 +98,14 @@ impl Ramp {
     }
 }
 
-/// How values are written in the cells: all of a matrix in the same way.
+/// The form in which values are written in the cells: the same for all of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writing {
     /// In a line, of this size.
     Line(f64),
     /// The unit below the number.
     TwoLines,
-    /// Not at all: cells are too narrow, and the value is told when one is pointed at.
+    /// Not at all: cells are too narrow, and the value is shown when the pointer is on one.
     None,
 }
 
@@ -209,7 +209,7 @@ fn key(out: &mut String, matrix: &Matrix, ramp: &Ramp, top: f64) {
 fn names(out: &mut String, matrix: &Matrix, at: &Grid) {
     out.push_str("<g class=\"axis x\">");
     let head = at.top + KEY_HEIGHT + 8.0;
-    let name = |x, room| Label { class: "name", ..label(x, head, Anchor::Start, room) };
+    let name = |x, width_max| Label { class: "name", ..label(x, head, Anchor::Start, width_max) };
     name(at.x, at.width().max(200.0)).write(out, &matrix.columns_label);
     // Slanted names closer than this would touch.
     let every = if at.is_slanted { (21.0 / at.cell.0).ceil().max(1.0) as usize } else { 1 };

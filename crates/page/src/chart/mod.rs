@@ -1,9 +1,9 @@
-//! Figures drawn as SVG, and what a page's script needs to move in them.
+//! Drawing of figures as SVG, and the data that a page's script needs to zoom them.
 //!
-//! The picture is complete without a script: axes, legend, labels, a title and a description for those
-//! who listen. What a script may move (zoom) is in `<g class="zoom">` inside a clipped group, with strokes
-//! that keep their width; what a script hides (series) is in `<g class="series sN" data-series="N">`,
-//! where N is the number of the name in the legend. Nothing here knows what was measured.
+//! The picture is complete without a script: axes, legend, labels, a title and a description for
+//! screen readers. Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes
+//! that keep their width; series that a script hides are in `<g class="series sN" data-series="N">`,
+//! where N is the number of the name in the legend. Nothing here depends on what was measured.
 //!
 //! Equal figures give equal bytes. Coordinates have at most one decimal.
 
@@ -34,7 +34,7 @@ use text::{Anchor, Label, SMALL, escape, isolated, label, wrap};
 pub use scales::{scales, scales_in};
 pub use style::style;
 
-/// Where a picture is shown.
+/// The destination of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     /// In a page that includes [`style`] and gives title, conditions and notes itself.
@@ -46,7 +46,7 @@ pub enum Look {
     Alone,
 }
 
-/// What all parts of a picture need to know.
+/// Properties shared by all parts of a picture.
 #[derive(Debug)]
 struct Frame {
     /// The figure's name, fit for an attribute; begins every `id`.
@@ -71,7 +71,7 @@ impl Frame {
     }
 }
 
-/// Ground around a picture that stands alone.
+/// Margin around a picture that stands alone.
 const PAD: f64 = 18.0;
 
 /// Draws a figure.
@@ -126,7 +126,7 @@ pub fn svg(figure: &Figure, look: Look) -> String {
 
 /// Writes title and conditions; returns where the picture may begin.
 fn head(out: &mut String, figure: &Figure, frame: &Frame) -> f64 {
-    // The title is in larger and bolder letters than the estimate of widths knows.
+    // The title is in larger and bolder letters than the width estimate assumes.
     let mut y = 0.0;
     for line in wrap(&figure.title, 17.0, frame.width, 2) {
         y += 18.0;
@@ -157,7 +157,7 @@ fn small_lines(out: &mut String, text: &str, frame: &Frame, y: &mut f64, lines: 
     }
 }
 
-/// The sign before a name of a tone that must not be told by colour alone.
+/// The sign before a name whose tone must not be shown by colour alone.
 fn sign_before(tone: Tone) -> &'static str {
     match tone {
         Tone::Warning => "△ ",
@@ -166,7 +166,7 @@ fn sign_before(tone: Tone) -> &'static str {
     }
 }
 
-/// What is written at a span.
+/// The text at a span.
 fn span_name(span: &Span) -> String {
     format!("{}{}", sign_before(span.tone), isolated(&span.name))
 }

@@ -1,4 +1,4 @@
-//! Coordinates and paths, written short: tenths of a unit, relative, one letter for a run of commands.
+//! Compact coordinates and paths: tenths of a unit, relative, one letter for a run of commands.
 //!
 //! A path is held in whole tenths, so that relative steps add up without drift.
 
@@ -11,7 +11,7 @@ pub(super) fn px(value: f64) -> String {
     out
 }
 
-/// A coordinate in tenths. What is not finite has no place and is not asked for; it would be 0.
+/// A coordinate in tenths. A value that is not finite has no position and is not drawn; it would be 0.
 fn tenths(value: f64) -> i64 {
     (value * 10.0).round() as i64
 }
@@ -26,7 +26,7 @@ fn push_tenths(out: &mut String, tenths: i64) {
     };
 }
 
-/// The `d` of a path in the making.
+/// The `d` of a path being built.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     d: String,
@@ -36,7 +36,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// What is to stand in `d`.
+    /// The value of `d`.
     pub(super) fn d(&self) -> &str {
         &self.d
     }
@@ -109,7 +109,7 @@ impl Path {
         }
     }
 
-    /// A number after another one: a minus parts them as well as a space does.
+    /// A number after another one: a minus separates them as well as a space does.
     fn number(&mut self, tenths: i64) {
         if tenths >= 0 {
             self.d.push(' ');

@@ -1,4 +1,4 @@
-//! A plot: axes, spans, heat, rules, series and what is written beside them, panel by panel.
+//! Drawing of a plot: axes, spans, heat, rules, series and labels, panel by panel.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use crate::{Mark, Panel, Plot, Scale, Series};
 
 use super::heat::{Field, Levels};
 use super::labels::Taken;
-use super::layout::{self, Area, Layout, SLANT_ROOM, SPAN_ROW, axis_label};
+use super::layout::{self, Area, Layout, SLANT_WIDTH_MAX, SPAN_ROW, axis_label};
 use super::marks::{self, Place, Spot};
 use super::path::{Path, px};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name};
 use crate::tone;
 
-/// Points of series with more labels than this have none, unless they are to be taken with care.
+/// Points of series with more labels than this have none, unless they carry a warning.
 const LABELS_UP_TO: usize = 120;
-/// What may stick out of a panel's box: half a dot at its edge.
+/// Space around a panel's box that marks may cover: half a dot at its edge.
 const MARGIN: f64 = 5.0;
 
 /// Writes a plot below `top`; returns where it ends.
@@ -85,7 +85,7 @@ impl Drawing<'_> {
         self.x_axis(out);
         self.y_axis(out);
 
-        // Labels may stand out a little where nothing else is.
+        // Labels may extend a little where nothing else is.
         let above = if self.strip() > 0.0 { 0.0 } else { 8.0 };
         let mut taken = Taken::new([at.x + 1.0, at.y - above, right + 16.0, bottom + 2.0]);
         let mut marks = String::new();
@@ -143,7 +143,7 @@ impl Drawing<'_> {
             let tone = series.points[spot.point].tone;
             legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
         }
-        // So many words would be a blur; those that matter most still have theirs.
+        // So many words would be a blur; the most important ones still have theirs.
         let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
         let is_blur = words > LABELS_UP_TO;
         for spot in spots {
@@ -208,22 +208,23 @@ impl Drawing<'_> {
         out.push_str("</g>\n");
     }
 
-    /// Names of categories below the panel: level where they fit, aslant otherwise, and only so many
-    /// that they don't touch.
+    /// Names of categories below the panel: level where they fit, slanted otherwise, and only as many as don't
+    /// touch.
     fn x_names(&self, out: &mut String, names: &[String], bottom: f64) {
-        let room = self.layout.x.pixels_per_unit();
-        let every = if self.layout.is_slanted { (21.0 / room).ceil().max(1.0) as usize } else { 1 };
+        let width_max = self.layout.x.pixels_per_unit();
+        let every =
+            if self.layout.is_slanted { (21.0 / width_max).ceil().max(1.0) as usize } else { 1 };
         for (i, name) in names.iter().enumerate().step_by(every) {
             let Some(x) = self.layout.x.place(i as f64) else { continue };
             if self.layout.is_slanted {
                 let turn =
                     format!(r#" transform="rotate(-35 {} {})""#, px(x + 4.0), px(bottom + 14.0));
-                // It leans out to the left, as far as there is picture.
-                let slant_room = SLANT_ROOM.min((x + 4.0) / SLANT_COS);
-                let name_at = label(x + 4.0, bottom + 14.0, Anchor::End, slant_room);
+                // It extends to the left, as far as the picture.
+                let slant_width_max = SLANT_WIDTH_MAX.min((x + 4.0) / SLANT_COS);
+                let name_at = label(x + 4.0, bottom + 14.0, Anchor::End, slant_width_max);
                 Label { class: "cat", more: &turn, ..name_at }.write(out, name);
             } else {
-                Label { class: "cat", ..label(x, bottom + 16.0, Anchor::Middle, room) }
+                Label { class: "cat", ..label(x, bottom + 16.0, Anchor::Middle, width_max) }
                     .write(out, name);
             }
         }
@@ -301,12 +302,12 @@ impl Drawing<'_> {
             path.line_to(b, y + 2.0);
             path.line_to(b, y + 4.0);
             path.write(out, "bracket");
-            let room = (self.frame.width - a).min((b - a).max(165.0));
+            let width_max = (self.frame.width - a).min((b - a).max(165.0));
             let words = span_name(span);
             Label {
                 class: tone::class(span.tone),
                 size: SMALL,
-                ..label(a + 2.0, y - 1.0, Anchor::Start, room)
+                ..label(a + 2.0, y - 1.0, Anchor::Start, width_max)
             }
             .write(out, &words);
             out.push('\n');
@@ -344,8 +345,8 @@ impl Drawing<'_> {
         let Some(place) = self.rule_place(rule).filter(|_| !rule.name.is_empty()) else { return };
         let at = self.at;
         let words = format!("{}{}", sign_before(rule.tone), isolated(&rule.name));
-        let room = at.width * 0.7;
-        let wide = width(&words, SMALL).min(room) + 2.0;
+        let width_max = at.width * 0.7;
+        let wide = width(&words, SMALL).min(width_max) + 2.0;
         let (right, bottom) = (at.x + at.width, at.y + at.height);
         let offered = if rule.upright {
             let (after, before) = (place + 4.0, place - 4.0 - wide);
@@ -360,14 +361,14 @@ impl Drawing<'_> {
         let offered = offered.map(|(x, y)| [x, y, x + wide, y + 13.0]);
         if let Some(i) = taken.choose(&offered) {
             let [x, _, _, y] = offered[i];
-            let name = label(x, y - 3.0, Anchor::Start, room);
+            let name = label(x, y - 3.0, Anchor::Start, width_max);
             Label { class: tone::class(rule.tone), size: SMALL, ..name }.write(out, &words);
             out.push('\n');
         }
     }
 }
 
-/// Where the sign of a point stands: on its dot, or above its bar.
+/// The position of a point's sign: on its dot, or above its bar.
 fn sign_y(series: &Series, spot: &Spot) -> f64 {
     match series.mark {
         Mark::Bars | Mark::Stack => spot.at.1 - 9.0,
@@ -375,20 +376,20 @@ fn sign_y(series: &Series, spot: &Spot) -> f64 {
     }
 }
 
-/// How wide the label of a point may be.
-const ROOM: f64 = 130.0;
+/// The longest label of a point.
+const LABEL_WIDTH_MAX: f64 = 130.0;
 
 fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken) {
     let point = &series.points[spot.point];
     if point.label.is_empty() {
         return;
     }
-    let wide = width(&isolated(&point.label), SMALL).min(ROOM) + 2.0;
+    let wide = width(&isolated(&point.label), SMALL).min(LABEL_WIDTH_MAX) + 2.0;
     let (x, y) = spot.at;
-    // A sign takes more room than a dot does.
+    // A sign takes more space than a dot.
     let off = if sign_before(point.tone).is_empty() { 5.0 } else { 9.0 };
     let offered = match series.mark {
-        // Above its neighbours' labels where it finds no place beside them.
+        // Above its neighbours' labels where there is no space beside them.
         Mark::Bars => {
             let middle = x - wide / 2.0;
             let first = y - if off > 5.0 { 31.0 } else { 16.0 };
@@ -409,7 +410,7 @@ fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken
         offered.into_iter().map(|(x, y)| [x, y, x + wide, y + 13.0]).collect();
     if let Some(i) = taken.choose(&offered) {
         let [x, _, _, y] = offered[i];
-        Label { class: "value", size: SMALL, ..label(x, y - 3.0, Anchor::Start, ROOM) }
+        Label { class: "value", size: SMALL, ..label(x, y - 3.0, Anchor::Start, LABEL_WIDTH_MAX) }
             .write(out, &point.label);
         out.push('\n');
     }

@@ -1,20 +1,20 @@
-//! From values to places and back: linear, logarithmic, by nines, by category.
+//! Mapping of values to positions and back: linear, logarithmic, by nines, by category.
 //!
-//! A value is first transformed (its logarithm, its nines) and then mapped evenly to pixels, so every
-//! zoom of the page's script is a plain scaling of pixels. What has no place (not finite; not above 0
-//! on a logarithmic axis; a quantile of 1) is None and is not drawn.
+//! A value is first transformed (its logarithm, its nines) and then mapped evenly to pixels, so every zoom of
+//! the page's script is a plain scaling of pixels. A value without a position (not finite; not above 0 on a
+//! logarithmic axis; a quantile of 1) is None and is not drawn.
 
 use crate::{Axis, Quantity, Scale};
 
 use super::steps;
 
-/// How far beyond the ends of an axis a place may be, in pixels: lines that leave a fixed range are cut
-/// by the clip path, and their coordinates stay short.
+/// How far beyond the ends of an axis a position may be, in pixels: lines that leave a fixed range are cut by
+/// the clip path, and their coordinates stay short.
 const BEYOND: f64 = 2000.0;
-/// Values beyond this have no place: their differences would not be finite.
+/// Values beyond this have no position: their differences would not be finite.
 const HUGE: f64 = 1e300;
 
-/// How values are transformed before they are mapped evenly.
+/// The transformation of values before they are mapped evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Not at all.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Log,
     /// `-log10(1 - q)`: the number of nines of a quantile.
     Nines,
-    /// So many named places, from 0.
+    /// This many named positions, from 0.
     Categories(usize),
 }
 
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The transformed value; None where it has no place.
+    /// The transformed value; None where it has no position.
     pub(super) fn transform(self, value: f64) -> Option<f64> {
         match self {
             Self::Linear => (value.abs() < HUGE).then_some(value),
@@ -73,7 +73,7 @@ impl Extent {
         Self { kind: Kind::of(scale), ends: None }
     }
 
-    /// Takes a value in, if it has a place.
+    /// Includes a value, if it has a position.
     pub(super) fn add(&mut self, value: f64) {
         if let Some(t) = self.kind.transform(value) {
             let (low, high) = self.ends.unwrap_or((t, t));
@@ -86,31 +86,31 @@ impl Extent {
         self.ends = self.ends.map(|(low, high)| (low - by, high + by));
     }
 
-    /// Room above the highest, as a share of what is between the ends (or 0 and the highest).
+    /// Space above the highest, as a share of the distance between the ends (or 0 and the highest).
     pub(super) fn headroom(&mut self, share: f64) {
         self.ends = self.ends.map(|(low, high)| (low, high + share * (high - low.min(0.0)).abs()));
     }
 }
 
-/// Where an axis lies in the picture and which values it spans.
+/// The position of an axis in the picture and the values that it spans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ruler {
     /// How values are transformed.
     pub(super) kind: Kind,
-    /// What they count.
+    /// The quantity of the values.
     pub(super) quantity: Quantity,
     /// The transformed value at `from`.
     pub(super) low: f64,
     /// The transformed value at `to`; above `low`.
     pub(super) high: f64,
-    /// The place of `low`, in pixels.
+    /// The position of `low`, in pixels.
     pub(super) from: f64,
-    /// The place of `high`, in pixels.
+    /// The position of `high`, in pixels.
     pub(super) to: f64,
 }
 
 impl Ruler {
-    /// Lays an axis from one place to another. `is_tight`: its ends are those of the data, not rounded.
+    /// Lays an axis between two positions. `is_tight`: its ends are those of the data, not rounded.
     pub(super) fn new(axis: &Axis, extent: Extent, (from, to): (f64, f64), is_tight: bool) -> Self {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes are laid to the right, vertical ones upwards; labels side by side need more room.
@@ -124,7 +124,7 @@ impl Ruler {
         ruler
     }
 
-    /// The place of a value, in pixels, at most a bounded way beyond the ends.
+    /// The position of a value, in pixels, at most a bounded way beyond the ends.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let t = self.kind.transform(value)?;
         // Halves, so that differences of large values stay finite.
@@ -134,19 +134,19 @@ impl Ruler {
         Some(place.clamp(a - BEYOND, b + BEYOND))
     }
 
-    /// The place of a value, moved to the nearer end where it is beyond.
+    /// The position of a value, moved to the nearer end where it is beyond.
     pub(super) fn place_within(&self, value: f64) -> Option<f64> {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         Some(self.place(value)?.clamp(a, b))
     }
 
-    /// The place lies on the axis, to a tenth of a pixel.
+    /// Whether the position lies on the axis, to a tenth of a pixel.
     pub(super) fn holds(&self, place: f64) -> bool {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         (a - 0.05..=b + 0.05).contains(&place)
     }
 
-    /// The value at a place.
+    /// The value at a position.
     #[cfg(test)]
     pub(super) fn value(&self, place: f64) -> f64 {
         let share = (place - self.from) / (self.to - self.from);
@@ -164,7 +164,7 @@ impl Ruler {
     }
 }
 
-/// The ends of an axis, transformed: those it was given, otherwise those of the data, rounded to ticks.
+/// The ends of an axis, transformed: the given ones, otherwise those of the data, rounded to ticks.
 fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) -> (f64, f64) {
     if let Kind::Categories(n) = kind {
         return (-0.5, n.max(1) as f64 - 0.5);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_has_none() {
+    fn values_without_a_position_have_none() {
         for (kind, value) in [
             (Kind::Log, 0.0),
             (Kind::Log, -1.0),

@@ -1,7 +1,7 @@
-//! What a page's script needs to know of a picture: boxes, axes, series with their points.
+//! The description of a picture for a page's script: boxes, axes, series with their points.
 //!
-//! With it, a place in the picture becomes a value and back without knowing how the picture was drawn.
-//! Numbers have six significant digits; gaps are null.
+//! With it, the script converts positions to values and back without knowing how the picture was drawn. Numbers
+//! have six significant digits; gaps are null.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -39,7 +39,7 @@ pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
 
-/// The scales of a figure in a look of its own.
+/// The scales of a figure for another destination.
 pub fn scales_in(figure: &Figure, look: Look) -> Value {
     let frame = Frame::new(figure, look);
     let mut out = Map::new();
@@ -198,8 +198,8 @@ fn cells(matrix: &Matrix) -> Value {
     matrix.values.iter().map(row).collect()
 }
 
-/// A value with six significant digits; null where it has no place on the axis. Of a quantile the
-/// digits are those of what is missing to 1, where its sense lies.
+/// A value with six significant digits; null where it has no position on the axis. Of a quantile the digits are
+/// those of its distance to 1, which is the significant part.
 fn number(kind: Kind, value: f64) -> Value {
     if kind.transform(value).is_none() {
         return Value::Null;
@@ -215,7 +215,7 @@ fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// A number of JSON, whole where it is whole: `12` and not `12.0`.
+/// A JSON number, whole where it is whole: `12` and not `12.0`.
 fn exact(value: f64) -> Value {
     if value.fract().abs() == 0.0 && value.abs() < 9e15 {
         Value::from(value as i64)

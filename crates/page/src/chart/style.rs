@@ -1,8 +1,8 @@
 //! The style sheet of charts: colours as custom properties, light and dark, and the rules that use them.
 //!
-//! Colours of series are those of Okabe and Ito, told apart by the colour-blind, with yellow, orange and
-//! sky blue darkened on a light ground; dashes go with them. The ramp of heat maps is viridis: the more,
-//! the darker on a light ground and the lighter on a dark one. `--iN` is a colour for text on `--hN`.
+//! Colours of series are those of Okabe and Ito, which colour-blind readers can distinguish, with yellow,
+//! orange and sky blue darkened on a light ground; dashes go with them. The ramp of heat maps is viridis: the
+//! more, the darker on a light ground and the lighter on a dark one. `--iN` is a colour for text on `--hN`.
 
 use std::sync::LazyLock;
 
@@ -25,8 +25,8 @@ pub fn style() -> &'static str {
     )
 }
 
-/// The CSS of a picture that stands alone. Its colours are written out, for programs that draw SVG
-/// without knowing custom properties.
+/// The CSS of a picture that stands alone. Its colours are written out, for programs that draw SVG without
+/// support for custom properties.
 pub(super) fn alone() -> &'static str {
     static STYLE: LazyLock<String> = LazyLock::new(|| {
         let mut out = RULES.to_owned();

@@ -1,8 +1,8 @@
-//! Text in a picture: what is escaped, how wide it will be, where it is cut.
+//! Text in a picture: escaping, estimated width, truncation.
 //!
-//! Names come from files and devices that others wrote, so nothing of them may become markup, turn the
-//! direction of what follows, or run over the picture. No font is read here: widths are estimates for
-//! a common sans-serif face, on the generous side, which is enough to keep labels apart.
+//! Names come from foreign files and devices, so no part of them may become markup, reverse the direction of
+//! the text behind it, or run over the picture. No font is read here: widths are estimates for a common
+//! sans-serif face, on the generous side, which is enough to keep labels apart.
 
 use iodyno_units::text;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ pub(super) const SIZE: f64 = 12.0;
 /// Size of small text: conditions, notes, labels of points.
 pub(super) const SMALL: f64 = 11.0;
 
-/// `text` for a picture, in which nothing is escaped: control characters and line ends become spaces, what
-/// XML forbids becomes a replacement character, what else is hidden goes.
+/// `text` for a picture, without escapes: control characters and line ends become spaces, characters that XML
+/// forbids become a replacement character, other hidden ones are removed.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
@@ -68,25 +68,25 @@ fn share_of_em(c: char) -> f64 {
     }
 }
 
-/// `text` cut with `…` to at most `room` at `size`; None where it fits as it is.
-fn cut(text: &str, size: f64, room: f64) -> Option<String> {
-    let room = room / size;
+/// `text` cut with `…` to at most `width_max` at `size`; None where it fits as it is.
+fn cut(text: &str, size: f64, width_max: f64) -> Option<String> {
+    let width_max = width_max / size;
     let mut used = 0.0;
     let mut fits = 0;
     for (at, c) in text.char_indices() {
         used += share_of_em(c);
-        if used + share_of_em('…') <= room {
+        if used + share_of_em('…') <= width_max {
             fits = at + c.len_utf8();
         }
-        if used > room {
+        if used > width_max {
             return Some(format!("{}…", text[..fits].trim_end()));
         }
     }
     None
 }
 
-/// Lines of `text` no wider than `room`, at most `lines` of them, the last one cut if need be.
-pub(super) fn wrap(text: &str, size: f64, room: f64, lines: usize) -> Vec<String> {
+/// Lines of `text` no wider than `width_max`, at most `lines` of them, the last one cut if need be.
+pub(super) fn wrap(text: &str, size: f64, width_max: f64, lines: usize) -> Vec<String> {
     let text = clean(text);
     let mut out: Vec<String> = Vec::new();
     let mut words = text.split_whitespace().peekable();
@@ -95,7 +95,7 @@ pub(super) fn wrap(text: &str, size: f64, room: f64, lines: usize) -> Vec<String
         let is_last = out.len() + 1 == lines;
         while let Some(&next) = words.peek() {
             let longer = format!("{line} {next}");
-            let fits = width(&longer, size) <= room;
+            let fits = width(&longer, size) <= width_max;
             if !fits && !is_last {
                 break;
             }
@@ -105,7 +105,7 @@ pub(super) fn wrap(text: &str, size: f64, room: f64, lines: usize) -> Vec<String
                 break;
             }
         }
-        let line = cut(&line, size, room).unwrap_or(line);
+        let line = cut(&line, size, width_max).unwrap_or(line);
         out.push(line);
         if is_last {
             break;
@@ -114,14 +114,14 @@ pub(super) fn wrap(text: &str, size: f64, room: f64, lines: usize) -> Vec<String
     out
 }
 
-/// How a text hangs at its place.
+/// The anchor of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// Its place is its left end.
+    /// Its position is its left end.
     Start,
-    /// Its place is its middle.
+    /// Its position is its middle.
     Middle,
-    /// Its place is its right end.
+    /// Its position is its right end.
     End,
 }
 
@@ -138,25 +138,25 @@ impl Anchor {
 /// A text element to be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label<'a> {
-    /// Where it is, its base line.
+    /// Its position, on the base line.
     pub(super) at: (f64, f64),
-    /// Which end of it is there.
+    /// The end of it that is there.
     pub(super) anchor: Anchor,
     /// Classes besides that of the anchor; may be empty.
     pub(super) class: &'a str,
     /// Size of its letters, for the estimate; the style sheet sets it.
     pub(super) size: f64,
-    /// How wide it may be.
-    pub(super) room: f64,
+    /// Its largest width.
+    pub(super) width_max: f64,
     /// Attributes besides; may be empty.
     pub(super) more: &'a str,
 }
 
 impl Label<'_> {
-    /// Writes `text` here, cut to its room; what was cut is whole in a `title` within.
+    /// Writes `text` here, cut to its largest width; a cut text is whole in a `title` within.
     pub(super) fn write(&self, out: &mut String, text: &str) {
         let text = isolated(text);
-        let shown = cut(&text, self.size, self.room);
+        let shown = cut(&text, self.size, self.width_max);
         let _ = write!(out, r#"<text x="{}" y="{}""#, px(self.at.0), px(self.at.1));
         let anchor = self.anchor.class();
         let gap = if anchor.is_empty() || self.class.is_empty() { "" } else { " " };
@@ -181,9 +181,9 @@ impl Label<'_> {
     }
 }
 
-/// A usual label at a place.
-pub(super) fn label(x: f64, y: f64, anchor: Anchor, room: f64) -> Label<'static> {
-    Label { at: (x, y), anchor, class: "", size: SIZE, room, more: "" }
+/// A usual label at a position.
+pub(super) fn label(x: f64, y: f64, anchor: Anchor, width_max: f64) -> Label<'static> {
+    Label { at: (x, y), anchor, class: "", size: SIZE, width_max, more: "" }
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_cut_to_its_room_and_whole_in_its_title() {
+    fn text_is_cut_to_its_width_and_whole_in_its_title() {
         let long = "x".repeat(10_000);
         let mut out = String::new();
         label(0.0, 0.0, Anchor::Start, 100.0).write(&mut out, &long);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_name_steers_what_follows() {
+    fn no_part_of_a_name_affects_the_text_behind_it() {
         assert_eq!(clean("a\u{202e}b\u{0}c\nd\u{ffff}"), "ab c d\u{fffd}");
         assert_eq!(isolated("שלום"), "\u{2068}שלום\u{2069}");
         assert_eq!(escape("<a b='\"'>&"), "&lt;a b=&#39;&quot;&#39;&gt;&amp;");

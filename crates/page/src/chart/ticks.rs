@@ -1,4 +1,4 @@
-//! Where an axis has ticks and what is written at them.
+//! The ticks of an axis and their labels.
 //!
 //! A linear axis has them at even [steps](super::steps); a
 //! logarithmic axis has its decades, or 1-2-5 where it spans fewer than two; nines have 0 %, 90 %,
@@ -16,7 +16,7 @@ use super::steps::{linear_step, wanted};
 pub(super) struct Tick {
     /// Its value.
     pub(super) value: f64,
-    /// What is written; empty for a minor tick.
+    /// Its text; empty for a minor tick.
     pub(super) label: String,
 }
 
@@ -67,9 +67,9 @@ fn linear(quantity: Quantity, (first, last): (f64, f64), wanted: f64) -> Vec<Tic
 fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
     let (low, high) = (ruler.low, ruler.high);
     let decades = high - low;
-    let room = if is_wide { 62.0 } else { 26.0 };
+    let spacing = if is_wide { 62.0 } else { 26.0 };
     if ruler.quantity == Quantity::Bytes {
-        return powers_of_two(ruler, pixels, room);
+        return powers_of_two(ruler, pixels, spacing);
     }
     if decades < 0.3 {
         let (first, last) = ruler.values();
@@ -79,8 +79,8 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
         return clock(ruler);
     }
     let per_decade = pixels / decades;
-    let stride = (room / per_decade).ceil().max(1.0) as i32;
-    let is_fine = decades < 2.0 && per_decade > 3.0 * room;
+    let stride = (spacing / per_decade).ceil().max(1.0) as i32;
+    let is_fine = decades < 2.0 && per_decade > 3.0 * spacing;
     let mut out = Vec::new();
     for decade in low.floor() as i32..=high.ceil() as i32 {
         for digit in 1..=9 {
@@ -97,7 +97,8 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
             out.push(Tick { value, label });
         }
     }
-    // Between 300 and 900 none of 1, 2, 5 times a power of ten need lie but one: an axis of one number is none.
+    // Between 300 and 900 there may be only one of 1, 2, 5 times a power of ten: an axis with one number is
+    // useless.
     let (first, last) = ruler.values();
     let is_shown = |t: &&Tick| !t.label.is_empty() && (first..=last).contains(&t.value);
     if stride == 1 && out.iter().filter(is_shown).count() < 2 {
@@ -120,10 +121,10 @@ fn clock(ruler: &Ruler) -> Vec<Tick> {
         .collect()
 }
 
-fn powers_of_two(ruler: &Ruler, pixels: f64, room: f64) -> Vec<Tick> {
+fn powers_of_two(ruler: &Ruler, pixels: f64, spacing: f64) -> Vec<Tick> {
     let two = 2_f64.log10();
     let per_power = pixels / (ruler.high - ruler.low) * two;
-    let stride = (room / per_power).ceil().max(1.0) as i32;
+    let stride = (spacing / per_power).ceil().max(1.0) as i32;
     let first = (ruler.low / two - 1e-6).ceil() as i32;
     let last = (ruler.high / two + 1e-6).floor() as i32;
     (first..=last)
@@ -154,7 +155,7 @@ fn nines(ruler: &Ruler) -> Vec<Tick> {
     out
 }
 
-/// Units of a quantity, the largest first: what one is, and how it is written after a number.
+/// Units of a quantity, the largest first: its size, and its text after a number.
 fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
     const SI: &[(f64, &str)] = &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
     match quantity {
@@ -163,7 +164,7 @@ fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
             &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")]
         }
         Quantity::LatencyNs => &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")],
-        // What one reads off a clock: the unit follows the step, not the largest value.
+        // A time of day: the unit follows the step, not the largest value.
         Quantity::Seconds if step >= 86_400.0 => &[(86_400.0, " d")],
         Quantity::Seconds if step >= 3600.0 => &[(3600.0, " h")],
         Quantity::Seconds if step >= 60.0 => &[(60.0, " min")],
@@ -206,7 +207,7 @@ fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String 
     format!("{sign}{written}{unit}")
 }
 
-/// A value in its own unit without zeros that say nothing: `1 ms`, `250 k`, `4 KiB`.
+/// A value in its own unit without trailing zeros: `1 ms`, `250 k`, `4 KiB`.
 fn words(quantity: Quantity, value: f64) -> String {
     if quantity == Quantity::Bytes && (1.0..9e18).contains(&value) {
         return human::size(value as u64);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_as_people_write_them() {
+    fn labels_have_the_usual_form() {
         use Quantity as Q;
         let linear = Kind::Linear;
         assert_eq!(

@@ -1,6 +1,6 @@
-// Figures: values under a cursor that figures with the same axis share, zoom, series shown and hidden, by pointer,
-// finger and keyboard; the data and the picture taken out. The picture is drawn by chart/ and described by its
-// scales; nothing here knows what was measured.
+// Figures: values under a cursor that figures with the same axis share, zoom, series shown and hidden, by
+// pointer, finger and keyboard; export of the data and the picture. The picture is drawn by chart/ and
+// described by its scales; nothing here depends on what was measured.
 
 const draw = (name, attributes, parent) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -9,8 +9,8 @@ const draw = (name, attributes, parent) => {
   return node;
 };
 
-// Figures of one section whose horizontal axes show the same share the cursor, the zoom (a stretch of
-// the axis, transformed) and which series are hidden.
+// Figures of one section with the same quantity on the horizontal axis share the cursor, the zoom (a stretch of
+// the axis, transformed) and the hidden series.
 class Group {
   charts = [];
   view = null;
@@ -23,7 +23,7 @@ class Group {
     if (!this.hidden.delete(name)) this.hidden.add(name);
     for (const chart of this.charts) chart.filtered();
   }
-  // Shows what is nearest to a place of the axis in each figure that is in sight.
+  // Shows the values nearest to a position of the axis in each figure that is in sight.
   point(from, panel, series, index) {
     from.at = { panel, series, index };
     const t = from.data.panels[panel].series[series].ts[index];
@@ -49,7 +49,7 @@ class Chart {
     this.listen();
   }
 
-  // The numbers behind the picture, read when they are first asked for.
+  // The numbers behind the picture, parsed at first use.
   get data() {
     const data = JSON.parse(this.figure.querySelector("script.scales").textContent);
     Object.defineProperty(this, "data", { value: data });
@@ -61,8 +61,8 @@ class Chart {
       const nodes = all("g.zoom > g.series", this.panels[p]), { y, cells, heat } = panel, [rise] = SCALES[y.kind];
       panel.low = rise(y.min);
       panel.high = rise(y.max);
-      // A row of a matrix is a series whose values are written in its cells; a field of counts is one
-      // whose points are the fullest cells of its columns.
+      // A row of a matrix is a series whose values are written in its cells; a field of counts is one whose
+      // points are the fullest cells of its columns.
       if (cells) panel.series = cells.map((row, r) => ({ name: y.categories[r], mark: "cell", points: row.map((value, c) => [c, value === null ? null : r]) }));
       if (heat) panel.series.push(this.field(panel, transform, rise));
       panel.words = (series, i) => {
@@ -92,7 +92,7 @@ class Chart {
     ]);
     return { name: heat.of || "count", mark: "heat", points };
   }
-  // What is in the cell of a column that the pointer is over, or else in the fullest.
+  // The cell of a column that the pointer is over, or else the fullest.
   count({ heat, y, low, high, box }, column) {
     let row = heat.rows[column];
     const place = this.pointer?.[1];
@@ -107,7 +107,7 @@ class Chart {
   get view() { return this.group.view ?? [this.data.low, this.data.high]; }
   get canZoom() { return this.data.shape === "plot"; }
   shown(series) { return series.ts.length > 0 && !this.group.hidden.has(series.name); }
-  // All series that are shown, with their numbers.
+  // All visible series, with their numbers.
   list() {
     return this.data.panels.flatMap((panel, p) => panel.series.map((series, s) => ({ panel, p, series, s })))
       .filter(({ series }) => this.shown(series));
@@ -127,7 +127,7 @@ class Chart {
   placeY({ low, high, y }, u) {
     return y.from + (u - low) / (high - low) * (y.to - y.from);
   }
-  // Where the pointer is, in the picture's own pixels.
+  // The pointer's position, in the picture's own pixels.
   where(event) {
     const box = this.svg.getBoundingClientRect(), scale = this.svg.viewBox.baseVal.width / box.width;
     return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
@@ -140,7 +140,7 @@ class Chart {
     }
     return best;
   }
-  // The point nearest to a place: by both axes, the horizontal one counting more, as the cursor is upright.
+  // The point nearest to a position: by both axes, the horizontal one counting more, as the cursor is upright.
   nearestTo([x, y]) {
     let best = null, least = Infinity;
     for (const { panel, p, series, s } of this.list()) {
@@ -155,7 +155,7 @@ class Chart {
     return best;
   }
 
-  // Cursor, dots and the values of all series at one place of the axis.
+  // Cursor, dots and the values of all series at one position of the axis.
   show(t, isHere) {
     const list = this.list();
     this.clear();
@@ -194,7 +194,7 @@ class Chart {
     const { top, bottom } = this.frame.getBoundingClientRect();
     if (!isHere && (top < 0 || bottom > innerHeight)) this.tip.classList.add("sr");
     document.body.append(this.tip);
-    // Beside the cursor, on the side that has room.
+    // Beside the cursor, on the side that has space.
     const box = this.svg.getBoundingClientRect(), scale = box.width / this.svg.viewBox.baseVal.width;
     const [panel] = this.data.panels;
     const px = box.left + this.placeX(panel, t) * scale;
@@ -241,8 +241,8 @@ class Chart {
     });
     this.canvas?.zoomed();
   }
-  // What stands beside points goes with them; brackets over spans are drawn longer; names of upright rules
-  // are left out, as nothing tells which of the texts they are.
+  // Labels beside points go with them; brackets over spans are drawn longer; names of upright rules are left
+  // out, as their texts can't be identified.
   moveLabels(g, panel, to) {
     const { box: { x: left, width }, rules } = panel;
     const right = left + width, brackets = all(".labels .bracket", g);
@@ -267,7 +267,7 @@ class Chart {
       name?.setAttribute("transform", `translate(${a - x} 0)`);
     }
   }
-  // The place, without zoom, of the point that a label stands beside: the nearest of those that have it.
+  // The position, without zoom, of the point that a label stands beside: the nearest of those that have it.
   anchorOf(node, { box, series }, from) {
     const { low, high } = this.data;
     const places = series.flatMap(({ points, ts }) => ts.filter((_, i) => points[i][2] && node.textContent.includes(points[i][2])))
@@ -336,7 +336,7 @@ class Chart {
     });
     frame.addEventListener("pointercancel", drop);
     frame.addEventListener("pointerleave", (event) => {
-      // A finger that is lifted has left, but what it pointed at is still to be read.
+      // A lifted finger has left, but its values stay readable.
       if (brush || event.pointerType !== "mouse") return;
       pending = null;
       group.leave();
@@ -423,7 +423,7 @@ class Chart {
     if (this.group.hidden.size) this.filtered();
     figure.querySelector(".data").before(tools);
   }
-  // Buttons over the entries of the picture's legend, which say nothing anew to the eye.
+  // Buttons over the entries of the picture's legend, which add nothing visible.
   legend() {
     const { width, height } = this.svg.viewBox.baseVal;
     const group = make("div", { class: "keys", role: "group", "aria-label": "Series" });

@@ -1,11 +1,10 @@
 //! A document as one HTML file that stands alone: no request, no script needed to read it, vectors in
 //! print.
 //!
-//! In `templates/` `page.html` is the frame, and `block.html`, `figure.html` and `table.html` what is in
-//! it; `page.css` is how it looks. What can be done with it is in `page.js` and, if it has figures, in
-//! `scales.js` and `chart.js`; a page includes what it needs. What a chart looks like is in `chart/`: here it
-//! is only set into the page together with its data, so that the script can show values, zoom and hide
-//! series.
+//! In `templates/` `page.html` is the frame, and `block.html`, `figure.html` and `table.html` its content;
+//! `page.css` is its style. Its actions are in `page.js` and, if it has figures, in `scales.js` and `chart.js`;
+//! a page includes only the scripts that it needs. Charts are drawn in `chart/`: here they are only placed into
+//! the page together with their data, so that the script can show values, zoom and hide series.
 //!
 //! uPlot (`web/`) is only in a page that has a figure of more than [`DENSE_POINTS`] points. There it
 //! draws the points on screen, over the axes of the SVG, which stays for print and for pages without
@@ -31,7 +30,7 @@ use crate::document::Verdict;
 use crate::figure::{Scale, Shape};
 use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone};
 
-/// Points of a figure above which the script has uPlot draw it: SVG of more is slow to zoom.
+/// Figures with more points than this are drawn by uPlot: a larger SVG is slow to zoom.
 pub const DENSE_POINTS: usize = 5000;
 
 /// Notes that are shown where others are folded.
@@ -84,7 +83,7 @@ struct FigureView<'a> {
     figure: &'a Figure,
     stamp: &'a str,
     id: String,
-    /// Figures of one section whose links are the same share a cursor and a zoom.
+    /// Figures of one section with equal links share a cursor and a zoom.
     link: String,
     dense: bool,
     svg: String,
@@ -112,7 +111,7 @@ pub fn page(document: &Document) -> String {
         script += &(slim(SCALES_SCRIPT) + &slim(CHART_SCRIPT));
     }
     if has_dense {
-        // Before what makes charts, as a class must be.
+        // Before the scripts of charts, as a class must be.
         script = slim(DENSE_SCRIPT) + &script;
         style += UPLOT_STYLE;
         scripts.push(UPLOT.to_owned());
@@ -126,7 +125,7 @@ pub fn page(document: &Document) -> String {
     });
     let embedded = document.embedded.iter().map(|it| EmbeddedView {
         id: name::safe(&it.id),
-        // Whatever is no JSON type could be one that a browser runs.
+        // A type other than JSON could be one that a browser runs.
         media_type: if it.media_type.ends_with("json") {
             &it.media_type
         } else {
@@ -146,7 +145,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// What a browser is to allow: these styles and scripts, and no request.
+/// The policy for the browser: these styles and scripts, and no request.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
     let hash = |text: &str| format!(" 'sha256-{}'", BASE64.encode(Sha256::digest(text)));
     let scripts: String = scripts.iter().map(|text| hash(text)).collect();
@@ -200,8 +199,8 @@ fn block(block: &Block, stamp: &str) -> String {
     rendered(&BlockView { block, stamp })
 }
 
-/// What is shown of verdicts, and what is folded: notes, where there are many, for the figures below shall be
-/// seen. They are the last.
+/// The verdicts that are shown, and those that are folded: notes, where there are many, to keep the figures
+/// below in view. They are the last.
 fn fold_notes(verdicts: &[Verdict]) -> (&[Verdict], &[Verdict]) {
     let quiet = |v: &Verdict| matches!(v.tone, Tone::Note | Tone::Plain | Tone::Dim);
     let first = verdicts.iter().rposition(|v| !quiet(v)).map_or(0, |last| last + 1);
@@ -232,7 +231,7 @@ fn figure(figure: &Figure, stamp: &str, look: Look) -> String {
     })
 }
 
-/// What the horizontal axis shows, and how. A matrix is by itself; columns on a plane have no cursor.
+/// The quantity and scale of the horizontal axis. A matrix is by itself; columns on a plane have no cursor.
 fn link(figure: &Figure) -> String {
     let plot = match &figure.shape {
         Shape::Plot(plot) => plot,
@@ -252,7 +251,7 @@ fn table(table: &Table) -> String {
     rendered(&TableView { table })
 }
 
-/// A sign that says the tone, with its word for those who don't see it.
+/// A sign for the tone, with its word for readers who can't see it.
 fn mark(tone: Tone) -> String {
     let (sign, word) = (tone::sign(tone), tone::word(tone));
     if sign.is_empty() {
@@ -264,11 +263,11 @@ fn mark(tone: Tone) -> String {
     )
 }
 
-/// The attributes of a cell: how it is set, its value, what is shown when it is pointed at.
+/// The attributes of a cell: alignment, value, text under the pointer.
 fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     let mut classes = Vec::new();
     let value = csv::value(cell).filter(|value| *value != cell.text);
-    // A value says that it is a number.
+    // A value marks a number.
     if column.is_some_and(|column| column.is_number) && value.is_none() {
         classes.push("n".to_owned());
     }
@@ -293,7 +292,7 @@ fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     out
 }
 
-/// A template of this room, filled.
+/// A template of this crate, filled.
 fn rendered(template: &impl Template) -> String {
     template.render().expect("templates write into strings, which cannot fail")
 }

@@ -1,6 +1,6 @@
-// What can be done with any page, which is whole without it: tables sorted, text and data copied, light and
-// dark. It asks nobody for anything. This file comes first; scales.js, chart.js and dense.js follow in the same
-// function where the page has figures.
+// Actions on any page, which is complete without them: sorting tables, copying text and data, light and dark.
+// It makes no request. This file comes first; scales.js, chart.js and dense.js follow in the same function
+// where the page has figures.
 
 // Elements. Text is always text and never markup.
 const make = (name, attributes = {}, ...children) => {
@@ -21,7 +21,7 @@ const cellText = (cell) => {
   const [sign] = all(".sign", cell);
   return sign ? cell.textContent.slice(sign.textContent.length + 1) : cell.textContent;
 };
-// What `units::text::is_hidden` names, but line ends.
+// The characters of `units::text::is_hidden`, but line ends.
 const hidden = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 const safeCell = (given) => {
   const text = given.replace(hidden, "\ufffd");
@@ -99,7 +99,7 @@ const dressTable = (table) => {
   });
 };
 
-// Light and dark: the button overrules what the system prefers, in this page alone.
+// Light and dark: the button overrides the system's preference, in this page alone.
 const preference = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (document.documentElement.dataset.theme ?? (preference.matches ? "dark" : "light")) === "dark";
 const repainted = [];
@@ -114,7 +114,7 @@ const theme = make("button", { type: "button", class: "theme", onclick: () => {
 preference.addEventListener("change", repaint);
 repaint();
 
-// Everything is dressed when it comes near the window: a page may have hundreds of figures.
+// Elements are initialised when they come near the window: a page may have hundreds of figures.
 const dressing = new Map();
 const near = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
@@ -137,6 +137,6 @@ for (const block of all(".block")) {
 }
 document.querySelector("nav").append(theme);
 document.body.append(live, toast);
-// For browsers whose style cannot open what is folded.
+// For browsers whose style cannot open folded sections.
 addEventListener("beforeprint", () => { for (const node of all("details.section:not([open])")) { node.open = true; node.dataset.print = ""; } });
 addEventListener("afterprint", () => { for (const node of all("details[data-print]")) { node.open = false; delete node.dataset.print; } });

@@ -1,14 +1,14 @@
-//! Reading back what a page carries.
+//! Reading back the data embedded in a page.
 
-/// The texts of the data elements whose ids begin with `prefix`, in the order of the page. What is not a
-/// page of ours has none.
+/// The texts of the data elements whose ids begin with `prefix`, in the order of the page. A page that is not
+/// ours has none.
 pub fn embedded<'a>(page: &'a str, prefix: &str) -> Vec<&'a str> {
     const OPEN: &str = "<script type=\"application/json\" id=\"";
     let mut found = Vec::new();
     let mut rest = page;
     while let Some(at) = rest.find(OPEN) {
         rest = &rest[at + OPEN.len()..];
-        // Ids are ours: letters, digits and dashes. Whatever else stands there ends the search of this one.
+        // Ids are ours: letters, digits and dashes. Any other character ends the search of this one.
         let Some((id, after)) = rest.split_once("\">") else { break };
         let Some((text, after)) = after.split_once("</script>") else { break };
         if id.starts_with(prefix) {
@@ -25,7 +25,7 @@ mod tests {
     use crate::{Document, Embedded};
 
     #[test]
-    fn what_was_put_in_comes_out() {
+    fn embedded_texts_are_read_back() {
         let hostile = r#"{"a":"</script><script>alert(1)</script><!--"}"#;
         let document = Document {
             embedded: vec![

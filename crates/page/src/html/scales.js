@@ -1,4 +1,4 @@
-// Numbers, scales and ticks, as the document's own are written and laid (Quantity::words, chart/).
+// Numbers, scales and ticks, in the same format and layout as the document's own (Quantity::words, chart/).
 
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 // Numbers in words, as Quantity::words writes them.
@@ -32,7 +32,7 @@ const WORDS = {
   share: (x) => `${threeDigits(x * 100)} %`,
   change: (x) => {
     const percent = threeDigits(Math.abs(x) * 100);
-    // What rounds to zero has no sign.
+    // A value that rounds to zero has no sign.
     return `${/^[0.]*$/.test(percent) ? "" : x > 0 ? "+" : "-"}${percent} %`;
   },
   bytes: size,

@@ -1,11 +1,11 @@
-//! A headless Chromium to ask for its opinion on a page, over the DevTools protocol.
+//! A headless Chromium that loads and inspects a page, over the DevTools protocol.
 //!
 //! The protocol's JSON goes through two pipes (`--remote-debugging-pipe`: file descriptors 3 and 4,
 //! messages end with NUL), so no port is opened and no client library is needed. One browser serves all
 //! tests of a program, one [`Tab`] at a time; it ends with the program, and its profile is removed
 //! then.
 //!
-//! Nothing here knows what is on the page. Another crate's tests may include this file by `#[path]`.
+//! Nothing here depends on the page's content. Another crate's tests may include this file by `#[path]`.
 
 #![allow(dead_code, unreachable_pub, reason = "each program of tests uses a part")]
 
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long an answer may take before the browser is taken for dead. No statement on speed.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of an answer; beyond it the browser is considered dead. Not a statement on speed.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 static SHARED: Mutex<Option<Browser>> = Mutex::new(None);
 
@@ -31,7 +31,7 @@ struct Browser {
     last_id: u64,
 }
 
-/// A tab of the browser. While it lives no other test has one.
+/// A tab of the browser. While it exists no other test has one.
 pub struct Tab {
     guard: MutexGuard<'static, Option<Browser>>,
     session: String,
@@ -40,7 +40,7 @@ pub struct Tab {
     events: Vec<Value>,
 }
 
-/// How a key is named by the protocol.
+/// The protocol's name of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
     /// A key with a name: `ArrowRight`, `Home`, `Tab`, `Escape`, `Enter`.
@@ -63,7 +63,7 @@ impl Browser {
             })
             .expect("these tests need Chromium: apt-get install chromium");
         let profile = std::env::temp_dir().join(format!("iodyno-chromium-{}", std::process::id()));
-        // The shell moves the pipes to where Chromium looks for them, and cleans up behind it.
+        // The shell moves the pipes to the descriptors that Chromium reads, and cleans up behind it.
         let script =
             r#"profile=$1; shift; "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$profile""#;
         let mut child = Command::new("sh")
@@ -126,7 +126,7 @@ impl Browser {
         loop {
             let answer = self
                 .incoming
-                .recv_timeout(PATIENCE)
+                .recv_timeout(ANSWER_TIMEOUT)
                 .unwrap_or_else(|_| panic!("no answer to {method}"));
             if answer["id"] == self.last_id {
                 assert!(answer.get("error").is_none(), "{method}: {}", answer["error"]);
@@ -173,8 +173,8 @@ impl Tab {
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// Writes `html` into a file, opens it by `file://` and waits until it is loaded. Events of what
-    /// was open before are forgotten.
+    /// Writes `html` into a file, opens it by `file://` and waits until it is loaded. Events of the page before
+    /// are dropped.
     pub fn open(&mut self, html: &str) -> PathBuf {
         let path = self.folder.join("page.html");
         std::fs::write(&path, html).unwrap();
@@ -187,13 +187,15 @@ impl Tab {
     fn wait_for_event(&mut self, method: &str) {
         while !self.events.iter().any(|event| event["method"] == method) {
             let browser = self.guard.as_mut().expect("a tab has a browser");
-            let event =
-                browser.incoming.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {method}"));
+            let event = browser
+                .incoming
+                .recv_timeout(ANSWER_TIMEOUT)
+                .unwrap_or_else(|_| panic!("no {method}"));
             self.events.push(event);
         }
     }
 
-    /// The value of an expression; a promise is waited for. Panics with the exception that it throws.
+    /// The value of an expression; a promise is awaited. Panics with the exception that it throws.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true });
         let answer = self.call("Runtime.evaluate", params);
@@ -224,12 +226,12 @@ impl Tab {
     pub fn wait_for(&mut self, expression: &str) {
         let start = Instant::now();
         while !self.eval(&format!("Boolean({expression})")).as_bool().unwrap_or(false) {
-            assert!(start.elapsed() < PATIENCE, "never true: {expression}");
+            assert!(start.elapsed() < ANSWER_TIMEOUT, "never true: {expression}");
             std::thread::sleep(Duration::from_millis(15));
         }
     }
 
-    /// Two frames are drawn: what was asked for by an animation frame was done.
+    /// Two frames are drawn: requested animation frames have run.
     pub fn settle(&mut self) {
         self.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))");
     }
@@ -246,7 +248,7 @@ impl Tab {
         self.settle();
     }
 
-    /// Presses at one place and lets go at another.
+    /// Presses at one point and releases at another.
     pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
         self.mouse("mouseMoved", from, "none", 0);
         self.mouse("mousePressed", from, "left", 1);
@@ -285,7 +287,7 @@ impl Tab {
              const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         );
         self.eval(&script);
-        // What comes near is dressed by the script, and may then be of another size.
+        // Elements near the window are initialised by the script, and may then be of another size.
         self.settle();
         let at = self.eval(&script);
         (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
@@ -319,7 +321,7 @@ impl Tab {
         self.settle();
     }
 
-    /// Emulates what the reader prefers (`dark`, `light`) and the medium (`screen`, `print`).
+    /// Emulates the reader's preference (`dark`, `light`) and the medium (`screen`, `print`).
     pub fn media(&mut self, scheme: &str, medium: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "media": medium, "features": features }));
@@ -330,7 +332,7 @@ impl Tab {
         self.call("Emulation.setScriptExecutionDisabled", json!({ "value": !are_run }));
     }
 
-    /// Cuts the network, or mends it.
+    /// Cuts the network, or restores it.
     pub fn offline(&mut self, is_offline: bool) {
         let params = json!({ "offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
         self.call("Network.emulateNetworkConditions", params);
@@ -352,14 +354,14 @@ impl Tab {
         decoded(answer["data"].as_str().unwrap())
     }
 
-    /// The addresses of everything that was asked for since the page was opened.
+    /// The addresses of all requests since the page was opened.
     pub fn requests(&self) -> Vec<String> {
         self.of("Network.requestWillBeSent")
             .map(|params| params["request"]["url"].as_str().unwrap().to_owned())
             .collect()
     }
 
-    /// What the page's console has to complain about: errors, warnings, violations of its policy.
+    /// The page's console messages: errors, warnings, violations of its policy.
     pub fn complaints(&self) -> Vec<String> {
         let thrown = self.of("Runtime.exceptionThrown").map(Value::to_string);
         let logged = self.of("Log.entryAdded").map(Value::to_string);

@@ -1,4 +1,4 @@
-//! Reading a picture that was drawn: its elements, the places of its paths, its panels.
+//! Parsing a drawn picture: its elements, the positions of its paths, its panels.
 
 use iodyno_page::chart::{Look, scales_in, svg};
 use iodyno_page::{Figure, Shape};
@@ -17,7 +17,7 @@ pub(crate) fn with_class<'a, 'i>(within: &Node<'a, 'i>, class: &str) -> Vec<Node
     within.descendants().filter(has).collect()
 }
 
-/// All places that a path of `M m l h v z` passes, part by part.
+/// All positions that a path of `M m l h v z` passes, part by part.
 pub(crate) fn parts(d: &str) -> Vec<Vec<(f64, f64)>> {
     let mut numbers: Vec<String> = Vec::new();
     let mut commands: Vec<(char, Vec<f64>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! One figure of each kind with data as a storage test gives them: for tests, and to be looked at.
+//! One figure of each kind with the typical data of a storage test: for tests, and for inspection.
 //!
 //! The numbers are made by closed forms and a small generator of pseudo-random numbers; nothing was measured.
 

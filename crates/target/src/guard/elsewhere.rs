@@ -1,9 +1,9 @@
-//! Whether another process has a file open for writing, or a device: exclusively (the kernel answers `EBUSY`), or for
-//! writing (`/proc/PID/fd`, as far as this user may look).
+//! Whether another process has a file open for writing, or a device: exclusively (the kernel answers `EBUSY`),
+//! or for writing (`/proc/PID/fd`, as far as this user may read it).
 //!
-//! An exclusive opening that succeeds is closed again at once; the real one is made when the
-//! target is opened. A process that has the device open without `O_EXCL`, such as a virtual
-//! machine that it was passed to, is invisible to the kernel's check, hence the second look.
+//! An exclusive opening that succeeds is closed again at once; the real one is made when the target is opened.
+//! A process that has the device open without `O_EXCL`, such as a virtual machine that it was passed to, is
+//! invisible to the kernel's check, hence the second check.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -19,32 +19,32 @@ use crate::inspect::{Inspection, open_path};
 use crate::ioctl;
 use crate::sysroot::DevNo;
 
-/// A device counts as open elsewhere if every one of these looks finds it open: what scans devices (udev,
-/// losetup, blkid) has each open for a moment only.
-const LOOKS: u32 = 4;
+/// A device counts as open elsewhere if every one of these checks finds it open: programs that scan devices
+/// (udev, losetup, blkid) have each open for a moment only.
+const CHECKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// As often for a file, 1 s in all.
-const FILE_LOOKS: u32 = 20;
+/// Checks of a file, 1 s in all.
+const FILE_CHECKS: u32 = 20;
 
 /// Adds refusals for the target and its partitions. An exclusive holder is a refusal only where nothing else
 /// explains it: a mount is one, too.
 pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &mut Vec<Refusal>) {
-    let mut found = look(relatives, already_explained);
-    for _ in 1..LOOKS {
+    let mut found = find_openers(relatives, already_explained);
+    for _ in 1..CHECKS {
         if found.is_empty() {
             return;
         }
         std::thread::sleep(BETWEEN_LOOKS);
-        found = look(relatives, already_explained);
+        found = find_openers(relatives, already_explained);
     }
     refusals.append(&mut found);
 }
 
-fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
+fn find_openers(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let own =
         relatives.iter().filter(|r| matches!(r.relation, Relation::Itself | Relation::Partition));
-    // Opening the whole disk meets its partitions' holders as well; asking those says which.
+    // Opening the whole disk meets its partitions' holders as well; checking those shows which.
     let held: Vec<&Relative> = if already_explained {
         Vec::new()
     } else {
@@ -78,27 +78,27 @@ fn look(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
     refusals
 }
 
-/// Adds a refusal where another process has a file open for writing, or mapped so. Only the file's owner
-/// and root may ask the kernel; others, and all on file systems without leases, see the processes that
-/// `/proc` shows them.
+/// Adds a refusal where another process has a file open for writing, or mapped so. Only the file's owner and
+/// root may query the kernel; others, and all on file systems without leases, see the processes that `/proc`
+/// shows them.
 pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let path = open_path(inspection);
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return };
-    let look = || {
+    let find = || {
         let known = ioctl::is_open_for_writing(&file);
         let is_written = known.unwrap_or_else(|_| !writers_of(&path).is_empty());
         is_written.then(|| writers_of(&path))
     };
-    let mut writers = look();
+    let mut writers = find();
     // The kernel closes the files of a ring some time after the process that had it is gone.
-    for _ in 1..FILE_LOOKS {
+    for _ in 1..FILE_CHECKS {
         if writers.is_none() {
             return;
         }
         std::thread::sleep(BETWEEN_LOOKS);
-        writers = look();
+        writers = find();
     }
     let Some(writers) = writers else { return };
     let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
@@ -135,7 +135,7 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
 /// Processes other than this one that have one of the devices open for writing: `name (PID)`.
 fn writers(devices: &[DevNo]) -> Vec<String> {
     writers_where(|link| {
-        // Asking only links below /dev leaves files on servers that don't answer alone.
+        // Checking only links below /dev leaves files on servers that don't answer alone.
         fs::read_link(link).is_ok_and(|path| path.starts_with("/dev"))
             && fs::metadata(link).is_ok_and(|meta| {
                 meta.file_type().is_block_device()

@@ -1,19 +1,19 @@
-//! What is asked of a target before it is purged, beyond what is asked before a write.
+//! Checks before a purge, beyond those before a write.
 //!
-//! A write may go to a device that looks empty; a purge also takes data of unknown kinds, and on some
-//! devices what lies outside the range that was named. So a device or an export is purged only
-//! when it was named, whatever it holds. And what is mounted or held open is never
-//! erased: no name lifts that, since unmounting is easy.
+//! A write may go to a device that looks empty; a purge also erases data of unknown kinds, and on some devices
+//! data outside the range that was named. So a device or an export is purged only when it was named, whatever
+//! it holds. And a target that is mounted or held open is never erased: no name lifts that, since unmounting is
+//! easy.
 
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::guard::{Confirm, confirm, shown};
 use crate::inspect::{Inspection, Kind};
 
-/// Refusals that lose their liftability before a purge.
+/// Refusals that can't be lifted before a purge.
 const IN_USE: [RefusalCode; 4] =
     [RefusalCode::Mounted, RefusalCode::Swap, RefusalCode::Member, RefusalCode::OpenElsewhere];
 
-/// Adds what only a purge is refused for to what the guard found, and lifts what the given names lift.
+/// Adds the refusals of a purge to those of the guard, and lifts what the given names lift.
 ///
 /// # Errors
 /// [`TargetError::Refused`].

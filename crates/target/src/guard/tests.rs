@@ -1,4 +1,4 @@
-//! Machines in a folder: a disk in use through its partitions, LVM, RAID, encryption, multipath.
+//! The guard on simulated machines: a disk in use through its partitions, LVM, RAID, encryption, multipath.
 
 use super::*;
 use crate::inspect::fake::Tree;
@@ -112,7 +112,7 @@ fn lvm_on_a_partition_is_found_from_the_disk() {
     tree.mounts(&[("252:0", "/home", "xfs", "/dev/mapper/vg0-home")]);
     let found = refusals(&tree, "8:0");
     let volume = "the LVM volume vg0-home (dm-0)";
-    let mounted = format!("What is built on it, {volume} (on sda2), is mounted at /home.");
+    let mounted = format!("The device built on it, {volume} (on sda2), is mounted at /home.");
     let member = format!("Its partition sda2 is in use below {volume}, mounted at /home.");
     assert_eq!(found, [(RefusalCode::Mounted, mounted), (RefusalCode::Member, member)]);
     assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted, RefusalCode::Member]);
@@ -208,9 +208,9 @@ fn a_loop_device_on_a_device_that_is_in_use() {
     assert_eq!(codes(&tree, "7:3"), []);
 }
 
-/// What lies on a loop device on the target is walked as what lies on the target: no name lifts its mounts.
+/// The use of a device on a loop device on the target counts as the target's: no name lifts its mounts.
 #[test]
-fn what_a_loop_device_on_it_carries_is_in_use() {
+fn devices_on_a_loop_device_are_in_use() {
     type Change = fn(&Tree);
     const LOOP: &str = "virtual/block/loop3";
     let tree = || {
@@ -260,10 +260,10 @@ fn what_a_loop_device_on_it_carries_is_in_use() {
     let found = refusals(&tree, "8:1");
     assert_eq!(
         found[0].1,
-        "What is built on it, the loop device loop4 (on loop3), is mounted at /m."
+        "The device built on it, the loop device loop4 (on loop3), is mounted at /m."
     );
     assert_eq!(found[1].1, "It is in use below the loop device loop3.");
-    // From above: what else lies on the partition, and not the target itself.
+    // From above: the partition's other users, and not the target itself.
     assert_eq!(codes(&tree, "252:0"), []);
     tree.mounts(&[("8:1", "/m", "ext4", "-")]);
     let found = refusals(&tree, "7:4");
@@ -305,13 +305,13 @@ fn content_and_read_only_devices() {
     tree.file(&format!("sys/devices/{SDA}/ro"), "1\n");
     assert_eq!(codes(&tree, "8:0"), [RefusalCode::ReadOnly]);
 
-    // Not in /sys at all: nothing is known of its use.
+    // Not in /sys at all: its use is unknown.
     inspection.identity.as_mut().unwrap().device = Some(DevNo { major: 99, minor: 0 });
     let found = check_writable(&inspection, &tree.root());
     assert_eq!(found.last().unwrap().code, RefusalCode::UnknownContent);
 }
 
-/// Samples of an export that failed say nothing of what it holds.
+/// Samples of an export that failed prove nothing about its content.
 #[test]
 fn an_export_that_could_not_be_sampled() {
     let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();
@@ -348,7 +348,7 @@ fn only_the_device_s_own_names_confirm() {
     for name in ["", "sd", "sda1", "sdaa", "SDA", "s3r14l", "S3R14", "/dev/sda ", "yes"] {
         assert!(!lifts(&disk, name), "{name}");
     }
-    // What is mounted, or swap space, no name lifts: to unmount it is easy.
+    // Mounts and swap space are lifted by no name: unmounting is easy.
     tree.mounts(&[("8:1", "/srv", "ext4", "/dev/sda1")]);
     assert!(!lifts(&disk, "sda") && !lifts(&block(&tree, "8:1"), "sda1"));
     tree.mounts(&[]);
@@ -381,7 +381,7 @@ fn only_the_device_s_own_names_confirm() {
 }
 
 #[test]
-fn what_could_not_be_read_may_hold_anything() {
+fn unreadable_targets_may_hold_anything() {
     let tree = Tree::new();
     let mut file = inspect(&TargetName::Null { size_bytes: 4096 }).unwrap();
     (file.kind, file.exists) = (Kind::File, true);
@@ -392,7 +392,7 @@ fn what_could_not_be_read_may_hold_anything() {
         check_writable(inspection, &tree.root()).iter().map(|refusal| refusal.code).collect()
     };
     assert_eq!(codes(&file), []);
-    // The mark of a file of ours says nothing of what it holds by now.
+    // The mark of a file of ours proves nothing about its present content.
     (file.content, file.sampled) = (None, None);
     assert_eq!(codes(&file), [RefusalCode::UnknownContent]);
 
@@ -404,7 +404,7 @@ fn what_could_not_be_read_may_hold_anything() {
     assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
 }
 
-/// To a purge, what looks blank is not: it takes what no sample found, too.
+/// A blank device is not exempt from a purge's checks: a purge erases also what no sample found.
 #[test]
 fn a_device_or_an_export_is_purged_by_its_name_alone() {
     let disk = block(&partitioned(), "8:0");

@@ -1,9 +1,8 @@
-//! How worn, warm and old a device says it is: NVMe's SMART log, ATA's device statistics and SMART
-//! data. Kept before and after a run, and used to tell which share of a device's life a writing
-//! run costs.
+//! Wear, temperature and age that a device reports: NVMe's SMART log, ATA's device statistics and SMART data.
+//! Read before and after a run, to compute the share of a device's life that a writing run costs.
 //!
-//! The commands only read. They need rights that ordinary users lack (`CAP_SYS_ADMIN` for NVMe,
-//! `CAP_SYS_RAWIO` for ATA), so that no health is the usual answer; a run goes on without it.
+//! The commands only read. They need rights that ordinary users lack (`CAP_SYS_ADMIN` for NVMe, `CAP_SYS_RAWIO`
+//! for ATA), so that no health is the usual answer; a run goes on without it.
 
 mod ata;
 mod nvme;
@@ -14,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::TargetError;
 use crate::inspect::BlockDevice;
 
-/// What a device says about itself. `None` is what it does not tell.
+/// A device's report on itself. `None` is what it does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Where it was read: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by
+    /// Its source: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by
     /// ` and `.
     pub source: String,
     /// Share of the rated life that is used up, in per cent; above 100 when it is exceeded (255
@@ -33,7 +32,7 @@ pub struct Health {
     pub power_on_hours: Option<u64>,
     /// Times that power was switched on.
     pub power_cycles: Option<u64>,
-    /// Losses of power that it was not told of.
+    /// Losses of power without a shutdown command before.
     pub unsafe_shutdowns: Option<u64>,
     /// Errors of the medium that could not be corrected.
     pub media_errors: Option<u64>,
@@ -50,10 +49,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// Bytes that the device is rated to take, estimated from what it took and which share of its
-    /// life it says that used up. `None` below 1 %, where the division would be by noise. The
-    /// share is a whole per cent, so that at `p` % the estimate is only good to about 1/`p`, and
-    /// it holds for the write amplification that the device has met so far.
+    /// Bytes that the device is rated to take, estimated from the bytes that it took and the share of its life
+    /// that it reports as used up. `None` below 1 %, where the division would be by noise. The share is a whole
+    /// per cent, so that at `p` % the estimate is only good to about 1/`p`, and it holds for the write
+    /// amplification of the device so far.
     pub fn rated_endurance_bytes(&self) -> Option<u64> {
         let used = self.percentage_used.filter(|&used| used >= 1)?;
         let written = u128::from(self.data_written_bytes?);
@@ -67,7 +66,7 @@ impl Health {
         Some(bytes as f64 / rated as f64)
     }
 
-    /// What is wrong, as sentences; none when nothing is.
+    /// Problems, as sentences; none when nothing is wrong.
     pub fn warnings(&self) -> Vec<String> {
         const CRITICAL: [(u64, &str); 6] = [
             (0x01, "Its spare capacity is below the threshold."),
@@ -92,7 +91,7 @@ impl Health {
     }
 }
 
-/// Asks a device for its health. `device` is a disk at the bottom
+/// Reads a device's health. `device` is a disk at the bottom
 /// ([`Inspection::physical`](crate::Inspection::physical)).
 ///
 /// # Errors
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn each_warning_is_said() {
+    fn each_warning_is_reported() {
         let health = Health {
             critical_warning: Some(0x0A),
             percentage_used: Some(101),
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_a_log_is_said_so() {
+    fn a_device_without_a_log_is_reported() {
         let tree = crate::inspect::fake::Tree::new();
         tree.disk("virtual/block/zram0", "253:0", 8);
         let device = BlockDevice::read(&tree.root(), "253:0".parse().unwrap()).unwrap();

@@ -21,7 +21,7 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
 fn parse(page: &[u8; LOG_BYTES]) -> Health {
     let le16 = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
     let le32 = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-    // Counters have 16 bytes; none that a device lives to see needs more than 8.
+    // Counters have 16 bytes; none that a device reaches in its life needs more than 8.
     let counter = |at: usize| {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&page[at..at + 16]);

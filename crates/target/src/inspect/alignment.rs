@@ -1,8 +1,8 @@
-//! Which offsets, lengths and addresses direct I/O needs.
+//! Alignment of offsets, lengths and addresses that direct I/O needs.
 //!
-//! Since Linux 6.1 `statx` says so (`STATX_DIOALIGN`); before, and where a file system leaves it
-//! out, the logical block of the device underneath is taken. An opened file is probed on top
-//! ([`open`](crate::open)), because both can be wrong.
+//! Since Linux 6.1 `statx` reports it (`STATX_DIOALIGN`); before, and where a file system leaves it out, the
+//! logical block of the device underneath is taken. An opened file is probed on top ([`open`](crate::open)),
+//! because both can be wrong.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -22,13 +22,13 @@ pub struct Alignment {
     pub physical_block_bytes: Option<u64>,
     /// Preferred I/O for throughput.
     pub io_optimal_bytes: Option<u64>,
-    /// What a direct I/O's offset and length must be multiples of. 0: no direct I/O.
+    /// Multiple of a direct I/O's offset and length. 0: no direct I/O.
     pub direct_offset_bytes: Option<u64>,
-    /// The same for reads, where the file system says that they may be finer.
+    /// The same for reads, where the file system reports that they may be finer.
     pub direct_read_offset_bytes: Option<u64>,
-    /// What a direct I/O's memory address must be a multiple of. 0: no direct I/O.
+    /// Multiple of a direct I/O's memory address. 0: no direct I/O.
     pub direct_memory_bytes: Option<u64>,
-    /// Where the direct alignment is known from: `statx` or `logical block`.
+    /// Source of the direct alignment: `statx` or `logical block`.
     pub source: Option<String>,
 }
 

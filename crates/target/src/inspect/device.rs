@@ -1,5 +1,5 @@
-//! What sysfs says about one block device: identity, queue settings, place in the machine, and its
-//! counters. These are the facts that a report must disclose; "unknown" is `None`.
+//! A block device in sysfs: identity, queue settings, position in the machine, and its counters. These are the
+//! facts that a report must disclose; "unknown" is `None`.
 //!
 //! A partition has no queue or model of its own: its disk's are taken. Sizes of sysfs come in
 //! sectors of 512 bytes whatever the device's own block is.
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use super::topology::BlockNode;
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// The link of a PCIe device: what it runs at and what it could.
+/// The link of a PCIe device: its present state and its capability.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
     /// Bus address, such as `0000:3b:00.0`.
     pub address: String,
     /// Speed now, such as `16.0 GT/s PCIe`.
     pub current_speed: Option<String>,
-    /// The most the device can do.
+    /// The highest speed of the device.
     pub max_speed: Option<String>,
     /// Lanes now.
     pub current_width: Option<u64>,
-    /// The most lanes the device has.
+    /// The highest number of lanes of the device.
     pub max_width: Option<u64>,
 }
 
 impl PcieLink {
-    /// True when the link runs below what the device can do.
+    /// True when the link runs below the device's capability.
     pub fn is_below_capability(&self) -> bool {
         let speed = |text: &Option<String>| -> Option<f64> {
             text.as_ref()?.split_whitespace().next()?.parse().ok()
@@ -103,7 +103,7 @@ impl DiskStats {
         })
     }
 
-    /// What happened since an earlier reading. In-flight counts are the later reading's own.
+    /// The difference to an earlier reading. In-flight counts are the later reading's own.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut delta = *self;
@@ -132,7 +132,7 @@ impl DiskStats {
     }
 }
 
-/// What sysfs tells about a block device.
+/// A block device's attributes in sysfs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockDevice {
     /// The kernel's name: `nvme0n1`, `sda2`, `dm-0`.
@@ -143,8 +143,7 @@ pub struct BlockDevice {
     pub partition_of: Option<String>,
     /// Capacity in bytes.
     pub size_bytes: Option<u64>,
-    /// How it is attached, as far as the name and place tell: nvme, scsi, virtio, loop, zram, dm,
-    /// md, …
+    /// How it is attached, as far as name and position show: nvme, scsi, virtio, loop, zram, dm, md, …
     pub transport: Option<String>,
     /// Model.
     pub model: Option<String>,
@@ -154,11 +153,11 @@ pub struct BlockDevice {
     pub serial: Option<String>,
     /// World-wide name.
     pub wwid: Option<String>,
-    /// What identifies exactly this device, partition or volume beyond a restart; `None` where nothing does.
+    /// Identity of exactly this device, partition or volume beyond a restart; `None` where there is none.
     pub lasting_id: Option<String>,
     /// Firmware revision.
     pub firmware: Option<String>,
-    /// A disk that turns.
+    /// A rotating disk.
     pub rotational: Option<bool>,
     /// Removable medium.
     pub removable: Option<bool>,
@@ -198,7 +197,7 @@ pub struct BlockDevice {
     pub fua: Option<bool>,
     /// Discard is supported.
     pub discard: Option<bool>,
-    /// The device itself writes zeroes without being sent them.
+    /// The device itself writes zeroes without receiving them.
     pub write_zeroes_offload: Option<bool>,
     /// `none`, `host-aware` or `host-managed`.
     pub zoned: Option<String>,
@@ -210,16 +209,16 @@ pub struct BlockDevice {
     pub pcie: Option<PcieLink>,
     /// Hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,
-    /// From where on that sensor warns, in degrees Celsius.
+    /// The temperature at which that sensor warns, in degrees Celsius.
     #[serde(default)]
     pub temperature_warning_c: Option<f64>,
-    /// Kernel names of what is built on it.
+    /// Kernel names of the devices built on it.
     pub holders: Vec<String>,
-    /// Kernel names of what it is built on.
+    /// Kernel names of the devices it is built on.
     pub slaves: Vec<String>,
     /// Kernel names of its partitions.
     pub partitions: Vec<String>,
-    /// What a loop device is backed by.
+    /// The backing file or device of a loop device.
     pub loop_backing_file: Option<String>,
     /// A loop device that itself bypasses the page cache of its file.
     pub loop_direct: Option<bool>,
@@ -239,7 +238,7 @@ fn selected(text: &str) -> String {
     chosen.map_or(text, |(chosen, _)| chosen).to_owned()
 }
 
-/// How the disk is attached, by its place in the device tree or the name its driver always uses.
+/// How the disk is attached, by its position in the device tree or the name its driver always uses.
 fn transport(disk: &BlockNode) -> Option<String> {
     const BY_NAME: [(&str, &str); 11] = [
         ("nvme", "nvme"),
@@ -282,7 +281,7 @@ fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     })
 }
 
-/// The hottest of the sensors that the drive's own hwmon shows, and from where on that one warns.
+/// The hottest of the sensors in the drive's own hwmon, and the temperature at which that one warns.
 fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
     let device = disk.dir.join("device");
     let folders = [device.clone(), device.join("hwmon"), device.join("device/hwmon")];
@@ -315,7 +314,7 @@ fn joined(parts: [Option<String>; 2]) -> Option<String> {
 }
 
 impl BlockDevice {
-    /// Reads what sysfs has on the device with this number.
+    /// Reads the device with this number from sysfs.
     pub fn read(root: &SysRoot, dev: DevNo) -> Option<Self> {
         BlockNode::by_number(root, dev).map(|node| Self::of(root, &node))
     }

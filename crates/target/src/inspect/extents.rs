@@ -1,8 +1,8 @@
-//! Which share of a file holds data that was really written.
+//! The share of a file that was really written.
 //!
-//! A read of a hole or of an unwritten extent never reaches the device: the file system answers
-//! with zeroes, and the figure is that of memory. FIEMAP tells extents and their flags; where a
-//! file system has none (tmpfs), `SEEK_DATA` tells data from holes.
+//! A read of a hole or of an unwritten extent never reaches the device: the file system answers with zeroes,
+//! and the figure is that of memory. FIEMAP lists extents and their flags; where a file system has none
+//! (tmpfs), `SEEK_DATA` separates data from holes.
 
 use std::os::fd::AsFd;
 
@@ -19,7 +19,7 @@ const FIEMAP_EXTENT_LAST: u32 = 0x1;
 /// A file in more pieces than this is not walked to its end.
 const EXTENTS_MAX: u64 = 4_000_000;
 
-/// How a file lies on its file system.
+/// The layout of a file on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extents {
     /// Share of the range that is allocated and written, 0 to 1.
@@ -28,7 +28,7 @@ pub struct Extents {
     pub count: Option<u64>,
 }
 
-/// Looks at the first `range_bytes` of a file. `None` when the file system tells nothing, or the
+/// Reads the extents of the first `range_bytes` of a file. `None` when the file system reports nothing, or the
 /// range is empty.
 pub(crate) fn extents(fd: impl AsFd, range_bytes: u64) -> Option<Extents> {
     if range_bytes == 0 {
@@ -46,7 +46,7 @@ fn by_fiemap(fd: &impl AsFd, range_bytes: u64) -> Option<Extents> {
         let Some(last) = batch.last() else { break };
         for extent in &batch {
             let end = (extent.logical_bytes + extent.length_bytes).min(range_bytes);
-            // An extent may begin before the place that was asked about.
+            // An extent may begin before the requested offset.
             let start = extent.logical_bytes.max(at).min(end);
             if extent.flags & FIEMAP_EXTENT_UNWRITTEN == 0 {
                 written += end - start;
@@ -71,7 +71,7 @@ fn by_seek(fd: &impl AsFd, range_bytes: u64) -> Option<Extents> {
     while at < range_bytes && pieces < EXTENTS_MAX {
         let data = match seek(fd, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // No data at or after this place.
+            // No data at or after this offset.
             Err(Errno::NXIO) => break,
             Err(_) => return None,
         };
@@ -96,9 +96,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();
         let Some(empty) = extents(&file, 4 << 20) else {
-            println!(
-                "skipped: the file system of the temporary folder tells nothing about extents"
-            );
+            println!("skipped: the file system of the temporary folder reports no extents");
             return;
         };
         assert!(empty.written_share.abs() < 1e-9);
@@ -106,12 +104,12 @@ mod tests {
         file.flush().unwrap();
         let quarter = extents(&file, 4 << 20).unwrap();
         assert!((quarter.written_share - 0.25).abs() < 1e-9, "{quarter:?}");
-        // Only the range asked about counts, also where an extent reaches beyond it.
+        // Only the requested range counts, also where an extent reaches beyond it.
         let half = extents(&file, 2 << 20).unwrap();
         assert!((half.written_share - 0.5).abs() < 1e-9, "{half:?}");
         let third = extents(&file, 3 << 19).unwrap();
         assert!((third.written_share - 1.0 / 3.0).abs() < 1e-9, "{third:?}");
-        // Allocated but never written is not data either. Both ways of asking must say so.
+        // Allocated but never written is not data either. Both queries must show that.
         let mode = rustix::fs::FallocateFlags::empty();
         if rustix::fs::fallocate(&file, mode, 2 << 20, 2 << 20).is_ok() {
             let still = extents(&file, 4 << 20).unwrap();

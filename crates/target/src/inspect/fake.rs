@@ -1,4 +1,4 @@
-//! Machines of other kinds than this one, as trees of `/proc` and `/sys` in a temporary folder.
+//! Simulated machines, as trees of `/proc` and `/sys` in a temporary folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -33,7 +33,7 @@ impl Tree {
         symlink(self.dir.path().join(to), path).unwrap();
     }
 
-    /// A block device at `sys/devices/PLACE`, found by name and by number as the kernel has it.
+    /// A block device at `sys/devices/PLACE`, found by name and by number as the kernel presents it.
     pub(crate) fn disk(&self, place: &str, dev: &str, sectors: u64) {
         let dir = format!("sys/devices/{place}");
         let name = place.rsplit('/').next().unwrap();

@@ -1,4 +1,4 @@
-//! The file system that a file lies on: type, mount, room.
+//! The file system that a file lies on: type, mount, space.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::mounts::{self, Mount};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// `STATX_ATTR_*` says nothing about these; the magic numbers are those of linux/magic.h and of
-/// each file system's own sources. Used where mountinfo does not show the mount.
+/// `STATX_ATTR_*` does not cover these; the magic numbers are those of linux/magic.h and of each file system's
+/// own sources. Used where mountinfo does not show the mount.
 const MAGIC: [(i64, &str); 22] = [
     (0xEF53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -36,7 +36,7 @@ const MAGIC: [(i64, &str); 22] = [
     (0x0027_E0EB, "cgroup"),
 ];
 
-/// File systems that hold no user's files. A file made there would be memory, or an error.
+/// File systems that hold no user's files. A file created there would be memory, or an error.
 const NOT_FOR_FILES: [&str; 14] = [
     "proc",
     "sysfs",
@@ -54,14 +54,14 @@ const NOT_FOR_FILES: [&str; 14] = [
     "pstore",
 ];
 
-/// What is known of the file system that a file or directory lies on.
+/// Properties of the file system that a file or directory lies on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystem {
     /// Type as the kernel names it: ext4, xfs, tmpfs, …
     pub fs_type: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub mount_point: Option<String>,
-    /// What is mounted: a device, a server's path, a word.
+    /// The mounted source: a device, a server's path, a word.
     pub source: Option<String>,
     /// Options of this mount.
     pub options: Option<String>,
@@ -73,9 +73,9 @@ pub struct FileSystem {
     pub block_bytes: Option<u64>,
     /// Its size.
     pub total_bytes: Option<u64>,
-    /// What an unprivileged user may still take.
+    /// Space that an unprivileged user may still take.
     pub free_bytes: Option<u64>,
-    /// The block device that it says it is on; `None` for network and memory file systems.
+    /// The block device that it reports; `None` for network and memory file systems.
     pub dev: Option<DevNo>,
 }
 
@@ -85,7 +85,7 @@ impl FileSystem {
         matches!(self.fs_type.as_str(), "tmpfs" | "ramfs")
     }
 
-    /// True for `/proc`, `/dev` and the like, where iodyno makes no file.
+    /// True for `/proc`, `/dev` and the like, where iodyno creates no file.
     pub fn is_pseudo(&self) -> bool {
         NOT_FOR_FILES.contains(&self.fs_type.as_str())
     }
@@ -107,8 +107,8 @@ fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     holding.max_by_key(|mount| mount.point.len())
 }
 
-/// Share (0 to 1) of the file system under a path that is in use, as `df` has it: of what ordinary users may
-/// have.
+/// Share (0 to 1) of the file system under a path that is in use, as in `df`: of the space that ordinary users
+/// may have.
 pub fn used_share(path: &Path) -> Option<f64> {
     let stat = statfs(path).ok()?;
     let used = stat.f_blocks.checked_sub(stat.f_bfree)?;
@@ -116,7 +116,7 @@ pub fn used_share(path: &Path) -> Option<f64> {
     (all > 0).then(|| used as f64 / all as f64)
 }
 
-/// The file system that a line of mountinfo speaks of, as far as that tells.
+/// The file system that a line of mountinfo describes, as far as that goes.
 pub(crate) fn of_mount(root: &SysRoot, mount: Mount) -> FileSystem {
     let has_ro = |options: &str| options.split(',').any(|option| option == "ro");
     FileSystem {
@@ -133,7 +133,7 @@ pub(crate) fn of_mount(root: &SysRoot, mount: Mount) -> FileSystem {
     }
 }
 
-/// Looks at the file system under an existing path.
+/// Reads the file system under an existing path.
 pub(crate) fn file_system(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     let stat = statfs(path).ok()?;
     let dev = DevNo::from_packed(std::fs::metadata(path).ok()?.dev());

@@ -1,7 +1,8 @@
-//! What identifies a block device beyond a restart of the machine, whatever number or name the kernel gives it then.
+//! Identity of a block device beyond a restart of the machine, whatever number or name the kernel gives it
+//! then.
 //!
-//! Names such as `sdb1` and `dm-3` are given out anew at each boot, so they identify nothing. No two devices
-//! share an identity while each is unique in itself: a partition has its disk's with its place, a loop
+//! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. No two devices
+//! share an identity while each is unique in itself: a partition has its disk's with its position, a loop
 //! device that of its file or device with the range that it shows.
 
 use std::fs;
@@ -11,10 +12,10 @@ use super::topology::BlockNode;
 use super::topology::device_of_path;
 use crate::sysroot::SysRoot;
 
-/// Devices are followed so far; one that lies deeper has no identity.
+/// Devices are followed to this depth; a deeper one has no identity.
 const DEPTH_MAX: u32 = 32;
 
-/// The identity of a device; `None` where nothing lasting is known of it.
+/// The identity of a device; `None` where it has no lasting one.
 pub(super) fn lasting_id(root: &SysRoot, node: &BlockNode) -> Option<String> {
     of(root, node, 0)
 }

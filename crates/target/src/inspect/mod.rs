@@ -1,8 +1,8 @@
-//! What a target is, found out without opening anything for writing.
+//! Inspection of a target, without opening anything for writing.
 //!
-//! An [`Inspection`] is plain data that goes into the notebook: a report discloses it and a later
-//! reader judges by it. What can't be known is `None`. Whether the target may be written is the
-//! [`guard`](crate::guard)'s verdict on an inspection; opening it is [`open`](crate::open)'s work.
+//! An [`Inspection`] is plain data that goes into the notebook: a report discloses it and a later reader judges
+//! by it. What can't be known is `None`. The [`guard`](crate::guard) decides from an inspection whether the
+//! target may be written; [`open`](crate::open) opens it.
 
 mod alignment;
 mod device;
@@ -42,7 +42,7 @@ use crate::signature::{self, Content};
 use crate::sysroot::{DevNo, SysRoot};
 use stack::{End, Stack};
 
-/// What kind of thing a target is.
+/// The kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -50,11 +50,11 @@ pub enum Kind {
     Null,
     /// Memory of this process.
     Ram,
-    /// Emulated storage. What it is, the emulator knows.
+    /// Emulated storage, described by the emulator.
     Model,
     /// An export of an NBD server.
     Nbd,
-    /// A regular file, or one to be made.
+    /// A regular file, or one to be created.
     File,
     /// A block device.
     Block,
@@ -64,7 +64,7 @@ pub enum Kind {
     Other,
 }
 
-/// What tells one file or device from another that takes its name.
+/// Identity of a file or device, against another that takes its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Device number of the file system that holds the file or node.
@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-/// Which operations beyond read, write and flush the target can do.
+/// Operations beyond read, write and flush that the target supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Trim: `BLKDISCARD` on a device, `FALLOC_FL_PUNCH_HOLE` in a file.
@@ -96,25 +96,25 @@ pub struct Capabilities {
     pub write_zeroes: Option<bool>,
 }
 
-/// Everything that is known of a target before it is opened.
+/// All facts about a target before it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// The canonical name.
     pub name: TargetName,
-    /// What kind of thing it is.
+    /// Its kind.
     pub kind: Kind,
     /// The path as given; for a scratch file its directory.
     pub path: Option<String>,
     /// The path without symbolic links.
     pub canonical_path: Option<String>,
-    /// False for a file that is still to be made.
+    /// False for a file that is still to be created.
     pub exists: bool,
-    /// Bytes that would be measured: the size asked for, else all there is. `None` for a character
-    /// device without a size.
+    /// Bytes that would be measured: the requested size, else all there is. `None` for a character device
+    /// without a size.
     pub size_bytes: Option<u64>,
     /// Bytes that the file or device has now.
     pub whole_bytes: Option<u64>,
-    /// What tells it from another of the same name.
+    /// Its identity, against another of the same name.
     pub identity: Option<Identity>,
     /// Alignment for direct I/O.
     pub alignment: Alignment,
@@ -124,10 +124,10 @@ pub struct Inspection {
     pub extents: Option<Extents>,
     /// iodyno's own mark on a file.
     pub marker: Option<Marker>,
-    /// What its bytes say; `None` where they could not be read, see `unreadable`.
+    /// The signatures of its content; `None` where it could not be read, see `unreadable`.
     pub content: Option<Content>,
-    /// What samples of it hold; `None` where it was not sampled: a signature names it already, a file
-    /// is not iodyno's, or it could not be read.
+    /// The content of samples of it; `None` where it was not sampled: a signature names it already, a file is
+    /// not iodyno's, or it could not be read.
     #[serde(default)]
     pub sampled: Option<Sampled>,
     /// Why its bytes could not be read.
@@ -137,15 +137,15 @@ pub struct Inspection {
     /// The devices at the bottom: disks under partitions, members under dm and md, the disk under
     /// a loop device's file.
     pub physical: Vec<BlockDevice>,
-    /// The layers down to what stores its bytes; `None` for what lies on none, and in records of versions that
-    /// did not look.
+    /// The layers down to the storage of its bytes; `None` for a target that lies on none, and in records of
+    /// versions that did not inspect it.
     #[serde(default)]
     pub stack: Option<Stack>,
-    /// What an NBD server tells of the export.
+    /// An NBD server's description of the export.
     pub nbd: Option<NbdExport>,
-    /// What it can do beyond read, write and flush.
+    /// Operations that it supports beyond read, write and flush.
     pub capabilities: Capabilities,
-    /// Remarks for people, as sentences. None is a reason to refuse.
+    /// Remarks, as sentences. None is a reason to refuse.
     pub notes: Vec<String>,
 }
 
@@ -176,13 +176,12 @@ impl Inspection {
         }
     }
 
-    /// True for a file that is made for one run and removed.
+    /// True for a file that is created for one run and removed.
     pub fn is_scratch(&self) -> bool {
         matches!(self.name, TargetName::Scratch { .. })
     }
 
-    /// True for the memory devices that swallow or make up data: `/dev/null`, `/dev/zero` and
-    /// `/dev/full`.
+    /// True for the memory devices that discard or generate data: `/dev/null`, `/dev/zero` and `/dev/full`.
     pub fn is_harmless_char(&self) -> bool {
         let device = self.identity.and_then(|identity| identity.device);
         self.kind == Kind::Char && matches!(device, Some(DevNo { major: 1, minor: 3 | 5 | 7 }))
@@ -196,11 +195,11 @@ impl Inspection {
 /// Inspects a target of the running system.
 ///
 /// # Errors
-/// [`TargetError::NotFound`] for a path without a file and without a size to make one of,
-/// [`TargetError::Unsupported`] for a size beyond the device's, [`TargetError::NoSpace`] for more
-/// memory or scratch space than there is, [`TargetError::Permission`] and [`TargetError::Io`] when
-/// the path can't be looked at. For an NBD export, [`TargetError::BadName`] where the server does not
-/// have it, and [`TargetError::Unreachable`] where none answers.
+/// [`TargetError::NotFound`] for a path without a file and without a size to create one,
+/// [`TargetError::Unsupported`] for a size beyond the device's, [`TargetError::NoSpace`] for more memory or
+/// scratch space than there is, [`TargetError::Permission`] and [`TargetError::Io`] when the path can't be
+/// read. For an NBD export, [`TargetError::BadName`] where the server does not have it, and
+/// [`TargetError::Unreachable`] where none answers.
 pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
     inspect_in(name, &SysRoot::real())
 }
@@ -210,27 +209,27 @@ pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
 /// # Errors
 /// As [`inspect`].
 pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
-    let mut inspection = look(name, root)?;
+    let mut inspection = inspect_by_kind(name, root)?;
     inspection.stack = stack::stack_of(root, &inspection);
     note_stack(&mut inspection);
     Ok(inspection)
 }
 
-/// Says in words what a stack means that is not what its name promises.
+/// Notes in words where a stack is not what its name promises.
 fn note_stack(inspection: &mut Inspection) {
     let Some(stack) = &inspection.stack else { return };
     let mut notes = Vec::new();
     for layer in &stack.page_cache {
-        notes.push(format!("What is measured is the page cache: {layer}."));
+        notes.push(format!("The page cache is measured: {layer}."));
     }
     if stack.end == End::Memory {
         let bottom = stack.bottom_in_words();
-        notes.push(format!("It lies on {bottom}: what is measured is memory, not a device."));
+        notes.push(format!("It lies on {bottom}: memory is measured, not a device."));
     }
     inspection.notes.extend(notes);
 }
 
-fn look(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
+fn inspect_by_kind(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
     match name {
         TargetName::Null { size_bytes } => {
             let mut inspection = Inspection::empty(name, Kind::Null);
@@ -253,7 +252,7 @@ fn look(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 path::missing(name, path, *size_bytes, root)
             }
-            Err(error) => Err(TargetError::from_errno("look at it", path, errno_of(&error))),
+            Err(error) => Err(TargetError::from_errno("inspect it", path, errno_of(&error))),
         },
     }
 }
@@ -281,7 +280,7 @@ fn ram(name: &TargetName, size_bytes: u64, root: &SysRoot) -> Result<Inspection,
     Ok(inspection)
 }
 
-/// The size of a block device or a file, by the place of its end.
+/// The size of a block device or a file, by the offset of its end.
 pub(crate) fn capacity_bytes(fd: impl AsFd) -> Result<u64, Errno> {
     let end = rustix::fs::seek(&fd, SeekFrom::End(0))?;
     rustix::fs::seek(&fd, SeekFrom::Start(0))?;
@@ -298,11 +297,11 @@ pub(crate) fn probe_content(file: &File, size_bytes: u64) -> io::Result<Content>
     })
 }
 
-/// Looks for data that iodyno did not write in an open file or device, past the page cache where that
-/// can be: the cache is not filled, and does not answer for the device.
+/// Samples an open file or device for data that iodyno did not write, past the page cache where possible: the
+/// cache is not filled, and does not answer for the device.
 pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io::Result<Sampled> {
     let file = File::from(fd.try_clone()?);
-    let look = || {
+    let try_sample = || {
         let mut read = |at: u64, to: &mut [u8]| file.read_exact_at(to, at);
         blank::sample(size_bytes, &[(0, size_bytes)], depth, blank::any_seed(), &mut read)
     };
@@ -310,18 +309,18 @@ pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io:
     if before.contains(OFlags::DIRECT)
         || rustix::fs::fcntl_setfl(fd, before | OFlags::DIRECT).is_err()
     {
-        return look();
+        return try_sample();
     }
-    let found = look();
+    let found = try_sample();
     rustix::fs::fcntl_setfl(fd, before)?;
     match found {
-        // Some file systems take the flag and refuse the reads.
-        Err(error) if errno_of(&error) == Errno::INVAL => look(),
+        // Some file systems accept the flag and refuse the reads.
+        Err(error) if errno_of(&error) == Errno::INVAL => try_sample(),
         found => found,
     }
 }
 
-/// How the first `range_bytes` of an open file lie on its file system.
+/// The layout of the first `range_bytes` of an open file on its file system.
 pub(crate) fn extents_of(fd: impl AsFd, range_bytes: u64) -> Option<Extents> {
     extents::extents(fd, range_bytes)
 }
@@ -332,7 +331,7 @@ pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
     PathBuf::from(path.map(String::as_str).unwrap_or_default())
 }
 
-/// What the name says about the page cache.
+/// The page cache setting in the name.
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,

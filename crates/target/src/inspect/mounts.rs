@@ -1,8 +1,8 @@
-//! What is mounted and what is swap, read from `/proc/self/mountinfo` and `/proc/swaps`.
+//! Mounts and swap space, read from `/proc/self/mountinfo` and `/proc/swaps`.
 //!
-//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper
-//! alias or another namespace's. Which devices a target's device shares data with is
-//! [`topology`](super::topology)'s question.
+//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper alias or
+//! another namespace's. [`topology`](super::topology) finds the devices that a target's device shares data
+//! with.
 
 use std::path::Path;
 
@@ -83,9 +83,8 @@ pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
 }
 
 impl Mount {
-    /// The block devices that this mount keeps busy, as far as mountinfo tells. File systems that
-    /// span devices or have subvolumes (btrfs) show an anonymous number here and one member as
-    /// their source.
+    /// The block devices that this mount keeps busy, as far as mountinfo lists them. File systems that span
+    /// devices or have subvolumes (btrfs) show an anonymous number here and one member as their source.
     pub(crate) fn devices(&self, root: &SysRoot) -> Vec<DevNo> {
         if self.dev.major != 0 {
             return vec![self.dev];

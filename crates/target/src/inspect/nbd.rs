@@ -1,9 +1,9 @@
-//! What an NBD server tells of an export, and what the export holds.
+//! Inspection of an NBD export: the server's description, and the export's content.
 //!
-//! One connection answers all of it and ends: what the server promises, where blocks are allocated
-//! (`base:allocation`, where the server has it), and what both ends say. An export counts as empty when
-//! its block status says that all of it reads as zeroes; where the server can't say so, when both ends
-//! and samples between them do. Whether it may be written is the [`guard`](crate::guard)'s verdict.
+//! One connection answers all of it and ends: the server's promises, the allocated blocks (`base:allocation`,
+//! where the server has it), and the content of both ends. An export counts as empty when its block status
+//! reports that all of it reads as zeroes; where the server can't report that, when both ends and samples
+//! between them do. The [`guard`](crate::guard) decides whether it may be written.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,30 +19,30 @@ use crate::error::TargetError;
 use crate::name::{SIZE_STEP_BYTES, TargetName};
 use crate::signature;
 
-/// A server that takes longer to connect or to answer one request does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Block status is asked for this long, over the whole export; then it is unknown.
-const STATUS_PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes that one block status asks for: a multiple of any smallest block.
+/// Time limit to connect, and of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit of the block status of the whole export; beyond it, allocation is unknown.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of one block status request: a multiple of any smallest block.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
 /// An export in more pieces than this is not walked to its end.
 const EXTENTS_MAX: u64 = 1 << 20;
 
-/// What an NBD server tells of an export.
+/// An NBD server's description of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools)] // Each is a flag of the protocol.
 pub struct NbdExport {
-    /// Where the server is: the path of a socket, or host and port.
+    /// The server's address: the path of a socket, or host and port.
     pub address: String,
     /// Name of the export; empty for the default one.
     pub export: String,
-    /// What the server says about it.
+    /// The server's description text.
     pub description: String,
     /// Size, bytes.
     pub size_bytes: u64,
     /// Smallest block, bytes.
     pub min_block_bytes: u32,
-    /// Block that is served best, bytes.
+    /// Preferred block, bytes.
     pub preferred_block_bytes: u32,
     /// Most payload of one request, bytes.
     pub max_payload_bytes: u32,
@@ -56,13 +56,13 @@ pub struct NbdExport {
     pub read_only: bool,
     /// Seeks cost time.
     pub rotational: bool,
-    /// FLUSH is understood.
+    /// FLUSH is supported.
     pub flush: bool,
-    /// FUA is understood.
+    /// FUA is supported.
     pub fua: bool,
-    /// TRIM is understood.
+    /// TRIM is supported.
     pub trim: bool,
-    /// WRITE_ZEROES is understood.
+    /// WRITE_ZEROES is supported.
     pub write_zeroes: bool,
     /// A flush on one connection covers what the others wrote.
     pub multi_conn: bool,
@@ -72,9 +72,10 @@ pub struct NbdExport {
 
 /// Inspects an export.
 pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetError> {
-    let config = Config { depth: 1, block_status: true, timeout: PATIENCE, ..Config::default() };
+    let config =
+        Config { depth: 1, block_status: true, timeout: REQUEST_TIMEOUT, ..Config::default() };
     let client = Blocking::connect_with(uri, &config).map_err(|e| failure(name, uri, &e))?;
-    let mut client = client.with_patience(PATIENCE);
+    let mut client = client.with_patience(REQUEST_TIMEOUT);
     let found = client.connection().found().clone();
     let info = found.info;
     let step = SIZE_STEP_BYTES.max(info.min_block_bytes.into());
@@ -106,18 +107,18 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
         written_share: status.written_bytes as f64 / size_bytes as f64,
         count: Some(status.extents),
     });
-    let mut look = Look { client: &mut client, step, most: info.max_payload_bytes };
-    match signature::probe(size_bytes, &mut |at, to| look.read(at, to)) {
+    let mut reader = ExportReader { client: &mut client, step, most: info.max_payload_bytes };
+    match signature::probe(size_bytes, &mut |at, to| reader.read(at, to)) {
         Ok(content) => {
             inspection.content = Some(content);
             let whole = [(0, size_bytes)];
             let data = status.as_ref().map_or(&whole[..], |status| &status.data);
-            let mut read = |at: u64, to: &mut [u8]| look.read(at, to);
+            let mut read = |at: u64, to: &mut [u8]| reader.read(at, to);
             let seed = blank::any_seed();
             let found = blank::sample(size_bytes, data, Depth::REMOTE, seed, &mut read);
             match found {
                 Ok(found) => inspection.sampled = Some(found),
-                // What could not be sampled may hold anything, and is not known to hold data.
+                // An export that could not be sampled may hold anything, and is not known to hold data.
                 Err(error) => inspection.unreadable = Some(error.to_string()),
             }
         }
@@ -153,25 +154,25 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
     Ok(inspection)
 }
 
-/// What block status says of an export.
+/// The allocation of an export, by its block status.
 struct Allocation {
     /// Bytes that are stored and not known to be zero.
     written_bytes: u64,
     extents: u64,
-    /// What does not read as zeroes for sure: start and length of each range.
+    /// Ranges that do not read as zeroes for sure: start and length of each.
     data: Vec<(u64, u64)>,
 }
 
-/// Walks the block status from end to end; `None` where it does not come to the end.
+/// Walks the block status from end to end; `None` where it does not reach the end.
 fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Allocation>> {
-    let deadline = Instant::now() + STATUS_PATIENCE;
+    let deadline = Instant::now() + STATUS_TIMEOUT;
     let mut found = Allocation { written_bytes: 0, extents: 0, data: Vec::new() };
     let mut at = 0;
     while at < size_bytes {
         let len = (size_bytes - at).min(STATUS_BYTES) as u32;
         let extents = client.block_status(at, len, CmdFlags::NONE)?;
         for extent in &extents {
-            // The last one may go beyond what was asked for.
+            // The last extent may go beyond the request.
             let bytes = u64::from(extent.len_bytes).min(size_bytes - at);
             if extent.state & (STATE_HOLE | STATE_ZERO) == 0 {
                 found.written_bytes += bytes;
@@ -192,8 +193,8 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Alloc
     Ok(Some(found))
 }
 
-/// Reads in requests that the server takes.
-struct Look<'a> {
+/// Reads in requests that the server accepts.
+struct ExportReader<'a> {
     client: &'a mut Blocking,
     /// Offsets and lengths are multiples of this.
     step: u64,
@@ -201,7 +202,7 @@ struct Look<'a> {
     most: u32,
 }
 
-impl Look<'_> {
+impl ExportReader<'_> {
     fn read(&mut self, mut at: u64, to: &mut [u8]) -> io::Result<()> {
         let most = (u64::from(self.most) / self.step * self.step).max(self.step) as usize;
         for piece in to.chunks_mut(most) {
@@ -212,7 +213,7 @@ impl Look<'_> {
     }
 }
 
-/// Sorts what a client says of its failure, and says how to go on.
+/// Classifies a client's failure, with the remedy.
 fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
     let target = name.to_string();
     let problem = format!("{error}.");
@@ -241,7 +242,7 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
         ClientError::Dial(_, DialError::Refused { .. }) => match offered(uri) {
             Some(names) => bad(problem, &format!("the server has {names}.")),
             None => {
-                bad(problem, "ask the administrator of the server which exports it has, and how.")
+                bad(problem, "ask the administrator of the server for the names of its exports.")
             }
         },
         ClientError::Uri(_)
@@ -251,7 +252,7 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
             bad(problem, "the options of TLS are tls-certificates=FOLDER and tls-hostname=NAME.")
         }
         ClientError::Dial(..) | ClientError::Broken(..) | ClientError::NoMultiConn(_) => {
-            unreachable("see what the server says in its own log.")
+            unreachable("see the server's own log.")
         }
     }
 }
@@ -262,16 +263,16 @@ fn silent(name: &TargetName) -> TargetError {
         target: name.to_string(),
         problem: format!(
             "the server agreed to the export, and then timed out: it did not answer within {} s.",
-            PATIENCE.as_secs()
+            REQUEST_TIMEOUT.as_secs()
         ),
-        help: "see what the server says in its own log.".to_owned(),
+        help: "see the server's own log.".to_owned(),
     }
 }
 
 /// The exports that the server lists, in words.
 fn offered(uri: &Uri) -> Option<String> {
     const SHOWN: usize = 8;
-    let config = Config { timeout: PATIENCE, ..Config::default() };
+    let config = Config { timeout: REQUEST_TIMEOUT, ..Config::default() };
     let exports = list(uri, &config).ok().filter(|exports| !exports.is_empty())?;
     let quoted = |(name, _): &(String, String)| match name.as_str() {
         "" => "the default export (no name)".to_owned(),

@@ -1,4 +1,4 @@
-//! Inspects what a path leads to: a file, a device, or the folder that a file is to be made in.
+//! Inspects a path: a file, a device, or the folder that a file is to be created in.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -89,7 +89,7 @@ pub(super) fn missing(
     Ok(inspection)
 }
 
-/// What a file in or under `path` inherits from its file system and the devices below.
+/// Properties that a file in or under `path` inherits from its file system and the devices below.
 fn on_file_system(
     inspection: &mut Inspection,
     path: &Path,
@@ -114,7 +114,7 @@ fn on_file_system(
     Ok(())
 }
 
-/// What `fallocate` can do, by the kernel's file systems as of Linux 6.18.
+/// Support of `fallocate`, by the kernel's file systems as of Linux 6.18.
 fn file_capabilities(fs_type: &str) -> Capabilities {
     let (trim, write_zeroes) = match fs_type {
         "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" => (Some(true), Some(true)),
@@ -165,7 +165,7 @@ pub(super) fn existing(
     name: &TargetName,
     path: &Path,
     meta: &Metadata,
-    asked_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
     root: &SysRoot,
 ) -> Result<Inspection, TargetError> {
     let file_type = meta.file_type();
@@ -189,10 +189,10 @@ pub(super) fn existing(
         inspection.note(format!("{} is a symbolic link to {}.", text(path), text(&canonical)));
     }
     match kind {
-        Kind::File => regular_file(&mut inspection, &canonical, meta, asked_bytes, root)?,
-        Kind::Block => block_device(&mut inspection, &canonical, asked_bytes, root)?,
+        Kind::File => regular_file(&mut inspection, &canonical, meta, requested_bytes, root)?,
+        Kind::Block => block_device(&mut inspection, &canonical, requested_bytes, root)?,
         Kind::Char => {
-            inspection.size_bytes = asked_bytes;
+            inspection.size_bytes = requested_bytes;
             inspection.capabilities = Capabilities { trim: Some(false), write_zeroes: Some(false) };
         }
         _ => {}
@@ -204,15 +204,15 @@ fn regular_file(
     inspection: &mut Inspection,
     canonical: &Path,
     meta: &Metadata,
-    asked_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
     root: &SysRoot,
 ) -> Result<(), TargetError> {
     inspection.whole_bytes = Some(meta.len());
-    inspection.size_bytes = Some(asked_bytes.unwrap_or(meta.len()));
+    inspection.size_bytes = Some(requested_bytes.unwrap_or(meta.len()));
     on_file_system(inspection, canonical, root)?;
     match open_to_read(canonical, OFlags::empty()) {
         Ok(fd) => {
-            let range = meta.len().min(asked_bytes.unwrap_or(u64::MAX));
+            let range = meta.len().min(requested_bytes.unwrap_or(u64::MAX));
             inspection.extents = extents::extents(&fd, range);
             inspection.marker = marker::read(&fd, canonical);
             inspection.alignment.read_fd(&fd);
@@ -234,7 +234,7 @@ fn regular_file(
 fn block_device(
     inspection: &mut Inspection,
     canonical: &Path,
-    asked_bytes: Option<u64>,
+    requested_bytes: Option<u64>,
     root: &SysRoot,
 ) -> Result<(), TargetError> {
     let node = inspection
@@ -249,7 +249,7 @@ fn block_device(
     let mut whole = device.and_then(|device| device.size_bytes);
     inspection.capabilities =
         Capabilities { trim: device.and_then(|device| device.discard), write_zeroes: Some(true) };
-    // Without O_DIRECT the page cache of another of the device's nodes could hide what is there.
+    // Without O_DIRECT the page cache of another of the device's nodes could hide its content.
     let opened = open_to_read(canonical, OFlags::DIRECT)
         .or_else(|_| open_to_read(canonical, OFlags::empty()));
     match opened {
@@ -262,16 +262,16 @@ fn block_device(
         Err(errno) => inspection.unreadable = Some(errno.to_string()),
     }
     inspection.whole_bytes = whole;
-    inspection.size_bytes = asked_bytes.or(whole);
-    if let (Some(asked), Some(whole)) = (asked_bytes, whole)
-        && asked > whole
+    inspection.size_bytes = requested_bytes.or(whole);
+    if let (Some(requested), Some(whole)) = (requested_bytes, whole)
+        && requested > whole
     {
         return Err(TargetError::Unsupported {
             path: text(canonical),
             problem: format!(
-                "it has {}, and {} were asked for.",
+                "it has {}, and {} were requested.",
                 human::size(whole),
-                human::size(asked)
+                human::size(requested)
             ),
             help: "leave the size out to use all of it, or name a smaller one.".to_owned(),
         });
@@ -292,14 +292,14 @@ fn block_device(
     {
         let what =
             if sampled.own > 0 { "blank space and content of iodyno's" } else { "blank space" };
-        let text = format!("It holds {what} only, as far as was looked: {}.", sampled.scope());
+        let text = format!("It holds {what} only, as far as it was read: {}.", sampled.scope());
         inspection.note(text);
     }
     Ok(())
 }
 
 fn open_to_read(path: &Path, extra: OFlags) -> Result<OwnedFd, Errno> {
-    // Without O_NONBLOCK a drive without a medium may wait for one.
+    // Without O_NONBLOCK the opening of a drive without a medium may wait for one.
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     rustix::fs::open(path, flags | extra, Mode::empty())
@@ -309,8 +309,8 @@ fn read_content(inspection: &mut Inspection, fd: &OwnedFd, size_bytes: u64) {
     read_through(inspection, fd, size_bytes, Depth::FULL);
 }
 
-/// Reads signatures and samples through an open descriptor. A file that is not iodyno's, and what a
-/// signature names, are refused for that already: they are not sampled.
+/// Reads signatures and samples through an open descriptor. A file that is not iodyno's, and a target with a
+/// signature, are refused for that already: they are not sampled.
 pub(crate) fn read_through(
     inspection: &mut Inspection,
     fd: &OwnedFd,

@@ -1,4 +1,4 @@
-//! Facts of machines in a folder, and of what every machine has.
+//! Facts of simulated machines, and of properties of every machine.
 
 use super::fake::Tree;
 use super::*;
@@ -91,9 +91,9 @@ fn an_nvme_drive_is_read_whole() {
     assert_eq!(partition.model, device.model);
 }
 
-/// Different storage has different identities, and what has a name only of this boot has none.
+/// Different storage has different identities, and a device whose name holds for this boot only has none.
 #[test]
-fn what_lasts_identifies_a_device() {
+fn lasting_properties_identify_a_device() {
     let tree = nvme();
     let attr = |place: &str, name: &str, text: &str| {
         tree.file(&format!("sys/devices/{place}/{name}"), format!("{text}\n"));
@@ -208,12 +208,12 @@ fn a_file_knows_its_file_system_and_survives_the_notebook() {
 }
 
 #[test]
-fn what_is_not_there_says_how_to_go_on() {
+fn missing_targets_name_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let at = |rest: &str| TargetName::parse(&format!("{}/{rest}", dir.path().display())).unwrap();
     let found = inspect(&at("new?size=1MiB")).unwrap();
     assert_eq!((found.exists, found.size_bytes), (false, Some(1 << 20)));
-    // Inspecting made nothing.
+    // Inspecting created nothing.
     assert_eq!(crate::sysroot::list(dir.path()), [""; 0]);
     std::os::unix::fs::symlink("nowhere", dir.path().join("dangling")).unwrap();
     for (name, word) in [

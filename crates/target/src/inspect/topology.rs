@@ -1,7 +1,7 @@
-//! How block devices lie on each other: partitions of disks, holders (dm, md, bcache) on members,
+//! Relations between block devices: partitions of disks, holders (dm, md, bcache) on members,
 //! loop devices on what backs them, and the physical devices at the bottom.
 //!
-//! Only sysfs is read. What the relations mean for safety is the guard's to say.
+//! Only sysfs is read. The guard decides what the relations mean for safety.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// A block device, or a partition of one, as sysfs has it.
+/// A block device, or a partition of one, in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockNode {
     /// Its folder, without symbolic links.
@@ -37,7 +37,7 @@ pub(crate) enum Relation {
 pub(crate) struct Relative {
     pub(crate) node: BlockNode,
     pub(crate) relation: Relation,
-    /// What it is built on, for a holder: the kernel's name.
+    /// The device it is built on, for a holder: the kernel's name.
     pub(crate) on: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl BlockNode {
         self.linked(root, "slaves")
     }
 
-    /// What kind of device this is, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
+    /// The kind of device, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
     pub(crate) fn describe(&self) -> String {
         let name = &self.name;
         if let Some(uuid) = self.attr("dm/uuid") {
@@ -182,13 +182,13 @@ pub(crate) fn built_on(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     node.holders(root).into_iter().chain(on_it.map(|(upper, _)| upper)).collect()
 }
 
-/// Every device that shares data with `target`, itself first: its partitions, the disk that it is
-/// a partition of, and what is built on any of these, up to the top.
+/// Every device that shares data with `target`, itself first: its partitions, the disk that it is a partition
+/// of, and the devices built on any of these, up to the top.
 pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
     relatives_but(root, target, &BTreeSet::new())
 }
 
-/// The same, without these devices and what only they lead to.
+/// The same, without these devices and the devices reached only through them.
 pub(crate) fn relatives_but(
     root: &SysRoot,
     target: &BlockNode,
@@ -202,7 +202,7 @@ pub(crate) fn relatives_but(
     up_from(root, found, known)
 }
 
-/// These devices, whose blocks lie in one file, and what is built on them.
+/// These devices, whose blocks lie in one file, and the devices built on them.
 pub(crate) fn relatives_on_file(
     root: &SysRoot,
     loops: Vec<BlockNode>,

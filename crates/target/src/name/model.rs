@@ -1,6 +1,6 @@
-//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), and `model:SYSTEM` for a
-//! system that lists its own volumes. Whether the first word is a device or a system is not known
-//! here: that is decided where the catalog is seen.
+//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), and `model:SYSTEM`
+//! for a system that lists its own volumes. Whether the first word is a device or a system is not known here:
+//! the catalog decides that.
 //!
 //! ```text
 //! model:exflash-400g                         one device in its default host
@@ -53,7 +53,7 @@ pub struct ModelName {
 }
 
 impl ModelName {
-    /// Reads what follows `model:` or `live:`; `name` is the whole, for errors.
+    /// Parses the part after `model:` or `live:`; `name` is the whole, for errors.
     pub(super) fn parse(name: &str, rest: &str, live: bool) -> Result<Self, TargetError> {
         let (body, query) = rest.rsplit_once('?').unwrap_or((rest, ""));
         let (body, system) = match body.split_once('@') {
@@ -158,14 +158,14 @@ impl ModelName {
         f64::from(self.fill_ppm) / f64::from(FILL_ALL_PPM)
     }
 
-    /// The name of one volume in results: this name, for one of however many there are. `number`
-    /// tells volumes of the same name apart, from 1; None where there is only one.
+    /// The name of one volume in results: this name, for one of several. `number` distinguishes volumes of the
+    /// same name, from 1; None where there is only one.
     pub fn volume(&self, number: Option<u32>) -> String {
         let number = number.map_or(String::new(), |number| format!("#{number}"));
         self.text(&number)
     }
 
-    /// The canonical form, with how many or which one after the first name.
+    /// The canonical form, with the count or the number after the first name.
     fn text(&self, suffix: &str) -> String {
         let scheme = if self.live { "live" } else { "model" };
         let mut text = format!("{scheme}:{}{suffix}", self.what);

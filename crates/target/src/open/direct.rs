@@ -1,8 +1,8 @@
-//! Whether the page cache is bypassed, and at which alignment.
+//! Bypassing the page cache of an open target, and the alignment that this needs.
 //!
-//! `O_DIRECT` is set on the open descriptor rather than at opening: a file system that refuses it
-//! at creation may leave the file behind. What `statx` says of the alignment is then tried with
-//! one read, because kernels and network file systems have been wrong about it.
+//! `O_DIRECT` is set on the open descriptor rather than at opening: a file system that refuses it at creation
+//! may leave the file behind. The alignment of `statx` is then tried with one read, because kernels and network
+//! file systems have been wrong about it.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::error::TargetError;
 use crate::inspect::{self, Inspection, Kind};
 use crate::name::Direct;
 
-/// Where neither `statx` nor a block device says: the page size of nearly every file system.
+/// Where neither `statx` nor a block device states one: the page size of nearly every file system.
 const FALLBACK_ALIGN_BYTES: u64 = 4096;
 
-/// How the page cache was dealt with.
+/// The state of the page cache.
 pub(super) struct PageCache {
     pub(super) direct: bool,
     pub(super) why_not: Option<String>,
@@ -33,8 +33,8 @@ impl PageCache {
     }
 }
 
-/// What was asked for: the target's own name goes before the options.
-pub(super) fn wish(inspection: &Inspection, options: &OpenOptions) -> Direct {
+/// The requested setting: the target's own name goes before the options.
+pub(super) fn requested(inspection: &Inspection, options: &OpenOptions) -> Direct {
     match inspect::direct_of(&inspection.name) {
         Direct::Auto => options.direct,
         named => named,
@@ -56,22 +56,22 @@ fn set_flag(fd: &OwnedFd, on: bool) -> Result<(), Errno> {
     fcntl_setfl(fd, if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })
 }
 
-/// Bypasses the page cache of an open file or device as wished and possible.
+/// Bypasses the page cache of an open file or device as requested and possible.
 pub(super) fn set(
     fd: &OwnedFd,
     inspection: &mut Inspection,
     options: &OpenOptions,
     path: &Path,
 ) -> Result<PageCache, TargetError> {
-    let wish = wish(inspection, options);
-    if wish == Direct::Off {
-        return Ok(PageCache::used("The page cache was asked for.".to_owned()));
+    let requested = requested(inspection, options);
+    if requested == Direct::Off {
+        return Ok(PageCache::used("The page cache was requested.".to_owned()));
     }
     let place = inspection.file_system.as_ref().map_or("the device", |fs| &fs.fs_type).to_owned();
     inspection.alignment.read_fd(fd);
     let stated = stated_bytes(inspection, options);
     let outcome = match (stated, set_flag(fd, true)) {
-        (Some(0), _) => Err("says that it has no direct I/O"),
+        (Some(0), _) => Err("reports that it has no direct I/O"),
         (_, Err(_)) => Err("refuses O_DIRECT"),
         (stated, Ok(())) => {
             let from = stated.unwrap_or(FALLBACK_ALIGN_BYTES);
@@ -86,10 +86,10 @@ pub(super) fn set(
             let mem_align_bytes = memory.max(1).next_power_of_two();
             Ok(PageCache { direct: true, why_not: None, align_bytes, mem_align_bytes })
         }
-        Err(_) if wish == Direct::Require && set_flag(fd, false).is_err() => {
+        Err(_) if requested == Direct::Require && set_flag(fd, false).is_err() => {
             Err(TargetError::from_errno("leave direct I/O", path, Errno::INVAL))
         }
-        Err(why) if wish == Direct::Require => Err(refused(path, &format!("{place} {why}."))),
+        Err(why) if requested == Direct::Require => Err(refused(path, &format!("{place} {why}."))),
         Err(why) => {
             set_flag(fd, false)
                 .map_err(|errno| TargetError::from_errno("leave direct I/O", path, errno))?;
@@ -120,7 +120,7 @@ fn aligned_by_trial(fd: &OwnedFd, from: u64) -> Option<u64> {
     while align <= BUFFER_ALIGN_BYTES as u64 {
         match rustix::io::pread(fd, &mut buf[..align as usize], 0) {
             Err(Errno::INVAL) => align *= 2,
-            // A medium error is the measurement's to count; it says nothing on alignment.
+            // A medium error is the measurement's to count; it proves nothing about alignment.
             _ => return Some(align),
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
-    /// Nothing is stated here, so that the trial itself must find what the file system wants.
+    /// Nothing is stated here, so that the trial itself must find the file system's alignment.
     #[test]
     fn the_trial_finds_the_smallest_alignment_that_works() {
         let file = tempfile::tempfile().unwrap();

@@ -1,5 +1,5 @@
-//! Opens regular files: those that are there, those that are to be made, and scratch space. Decides
-//! what of a file must be written before it can be measured; [`lay_out`](crate::lay_out()) does it.
+//! Opens regular files: existing ones, ones to be created, and scratch space. Decides which part of a file must
+//! be written before it can be measured; [`lay_out`](crate::lay_out()) writes it.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{
-    Access, LayOut, OpenOptions, Opened, Ready, Undo, check_identity, direct, flags, look_again,
+    Access, LayOut, OpenOptions, Opened, Ready, Undo, check_identity, direct, flags, inspect_again,
     opened, verb,
 };
 use crate::error::{Refusal, RefusalCode, TargetError, errno_of};
@@ -34,7 +34,7 @@ pub(super) fn existing(
     let mut lifted = Vec::new();
     if options.access == Access::ReadWrite {
         lock(&fd, &inspection, &path)?;
-        look_again(&mut inspection, &fd)?;
+        inspect_again(&mut inspection, &fd)?;
         let refusals = guard::check_through_descriptor(&inspection, root);
         lifted = guard::confirm(&inspection, refusals, &options.confirm)?;
     }
@@ -45,7 +45,7 @@ pub(super) fn existing(
         return Err(TargetError::Unsupported {
             path: path.display().to_string(),
             problem: format!(
-                "it has {}, {} were asked for, and --read-only does not grow it.",
+                "it has {}, {} were requested, and --read-only does not grow it.",
                 human::size(len_bytes),
                 human::size(wanted_bytes)
             ),
@@ -89,8 +89,8 @@ fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
     wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
 }
 
-/// What of an existing file must be written: nothing when every byte already was, the rest when
-/// it is to grow, all of it when it has holes or its making was cut short.
+/// The part of an existing file that must be written: nothing when every byte already was, the rest when it is
+/// to grow, all of it when it has holes or its creation was cut short.
 fn needed(
     inspection: &Inspection,
     is_ours: bool,
@@ -114,7 +114,7 @@ fn needed(
     }
 }
 
-/// How often, and how far apart, a locked file is tried again: 1 s in all.
+/// Number and interval of the attempts to lock a file: 1 s in all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 
@@ -135,7 +135,10 @@ fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), Target
             let refusal = Refusal {
                 code: RefusalCode::OpenElsewhere,
                 found: "Another run, or another target of this run, has it locked.".to_owned(),
-                mend: format!("Wait until it is done; `lsof {}` shows who.", path.display()),
+                mend: format!(
+                    "Wait until it is done; `lsof {}` shows the process.",
+                    path.display()
+                ),
             };
             guard::confirm(inspection, vec![refusal], &Confirm::default()).map(|_| ())
         }
@@ -165,7 +168,7 @@ pub(super) fn create(
         let wanted_bytes = inspection.size_bytes.unwrap_or(0);
         let cache = direct::set(&fd, &mut inspection, options, &path)?;
         let to_bytes = file_len(wanted_bytes, cache.align_bytes);
-        // From here on a run that is killed leaves a file that says whose it is.
+        // From here on a run that is killed leaves a file that is marked as iodyno's.
         marker::write(&fd, &path, Marker::Making(to_bytes))
             .map_err(|errno| TargetError::from_errno("mark it as made by iodyno", &path, errno))?;
         inspection.marker = Some(Marker::Making(to_bytes));

@@ -14,8 +14,8 @@ fn name(path: &Path, rest: &str) -> TargetName {
     TargetName::parse(&format!("{}{rest}", path.display())).unwrap()
 }
 
-/// The content of a byte, by its offset, so that a piece in the wrong place shows; marked as a run's
-/// content is.
+/// The content of a byte, by its offset, so that a piece at the wrong offset shows; marked as a run's content
+/// is.
 fn fill(buf: &mut [u8], offset: u64) {
     for (i, piece) in buf.chunks_mut(4096).enumerate() {
         let number = offset / 4096 + i as u64;
@@ -44,7 +44,7 @@ fn make(name: &TargetName) -> Opened {
     opened
 }
 
-/// Access mode and flags as the kernel has them.
+/// Access mode and flags from the kernel.
 fn kernel_flags(opened: &Opened) -> u32 {
     let info =
         std::fs::read_to_string(format!("/proc/self/fdinfo/{}", opened.fd.as_raw_fd())).unwrap();
@@ -85,7 +85,7 @@ fn a_new_file_is_written_whole_and_then_reused() {
     let again = open(&name, &OpenOptions::read_write()).unwrap();
     assert_eq!((again.made_here, &again.lay_out), (false, &LayOut::Complete));
     assert_eq!(again.capacity_bytes, 9 * MIB);
-    // While that one holds it, nobody else gets it for writing.
+    // While that one holds it, no other opening for writing succeeds.
     is_refused(open(&name, &OpenOptions::read_write()), RefusalCode::OpenElsewhere);
     drop(again);
 
@@ -117,7 +117,7 @@ fn a_file_of_ours_with_holes_is_written_again() {
     drop(file);
     let opened = open(&name(&path, ""), &OpenOptions::read_write()).unwrap();
     assert_eq!(opened.lay_out, LayOut::Needed { from_bytes: 0, to_bytes: MIB });
-    // Reading leaves it as it is and says how much is there.
+    // Reading leaves it as it is and reports how much is there.
     drop(opened);
     let read = open(&name(&path, ""), &OpenOptions::read_only()).unwrap();
     assert_eq!(read.lay_out, LayOut::NotNeeded);
@@ -162,7 +162,7 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     );
 }
 
-/// Undoing goes by the file, not by its name.
+/// Undoing identifies the file, not its name.
 #[test]
 fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,7 +182,7 @@ fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
     assert_eq!(crate::sysroot::list(dir.path()), ["moved", "t"]);
 }
 
-/// By descriptor and by mapping, as a database or a virtual machine has its file.
+/// By descriptor and by mapping, as a database or a virtual machine holds its file.
 #[test]
 fn a_file_that_another_process_writes_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -197,8 +197,8 @@ fn a_file_that_another_process_writes_is_refused() {
         .unwrap();
     std::io::Read::read_exact(writer.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
     let result = open(&name(&path, ""), &OpenOptions::read_write());
-    let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
-    assert!(told.contains("open for writing") && told.contains("sh (process"), "{told}");
+    let message = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+    assert!(message.contains("open for writing") && message.contains("sh (process"), "{message}");
     is_refused(result, RefusalCode::OpenElsewhere);
     assert!(open(&name(&path, ""), &OpenOptions::read_only()).is_ok());
     drop(writer.stdin.take());
@@ -210,7 +210,7 @@ fn a_file_that_another_process_writes_is_refused() {
 fn a_run_killed_in_the_lay_out_leaves_a_file_that_is_finished_later() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
-    // What a kill leaves: the mark, and some of the bytes.
+    // The state after a kill: the mark, and some of the bytes.
     let file = File::create_new(&path).unwrap();
     marker::write(&file, &path, Marker::Making(2 * MIB)).unwrap();
     let mut begun = vec![0; 1 << 20];
@@ -238,10 +238,10 @@ fn a_foreign_file_is_refused_until_it_is_named() {
         assert_eq!(opened.lifted[0].code, RefusalCode::ForeignFile);
         assert_eq!(pwrite(&opened.fd, &direct_buf(&opened), 0), Ok(4096));
     }
-    // It was not adopted: the next run asks again.
+    // It was not adopted: the next run refuses it again.
     is_refused(open(&plain, &OpenOptions::read_write()), RefusalCode::ForeignFile);
 
-    // A file of ours that somebody replaced in place keeps its mark, but not its length.
+    // A file of ours that a user replaced in place keeps its mark, but not its length.
     let ours = dir.path().join("ours");
     drop(make(&name(&ours, "?size=1MiB")));
     File::options().write(true).open(&ours).unwrap().set_len(MIB + 1).unwrap();
@@ -256,20 +256,20 @@ fn a_foreign_file_is_refused_until_it_is_named() {
         file.write_all_at(&[9; 512], at).unwrap();
         drop(file);
         let result = open(&name(&refilled, ""), &OpenOptions::read_write());
-        let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
-        assert!(told.contains("another program has written to it since"), "{at}: {told}");
+        let message = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+        assert!(message.contains("another program has written to it since"), "{at}: {message}");
         is_refused(result, RefusalCode::ForeignFile);
         std::fs::remove_file(&refilled).unwrap();
     }
 
-    // And one that somebody formatted says so.
+    // And one that a user formatted is reported as such.
     let disk = dir.path().join("disk");
     drop(make(&name(&disk, "?size=1MiB")));
     File::options().write(true).open(&disk).unwrap().write_all_at(b"XFSB", 0).unwrap();
     is_refused(open(&name(&disk, ""), &OpenOptions::read_write()), RefusalCode::Signature);
 }
 
-/// 4 KiB that every alignment suits.
+/// 4 KiB that suit every alignment.
 fn direct_buf(opened: &Opened) -> crate::aligned::AlignedBuf {
     assert!(opened.mem_align_bytes <= crate::aligned::BUFFER_ALIGN_BYTES as u64);
     crate::aligned::AlignedBuf::zeroed(4096)
@@ -280,7 +280,7 @@ fn read_only_never_opens_for_writing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     std::fs::write(&path, vec![9; 1 << 20]).unwrap();
-    // A file that iodyno did not make may be read, unasked.
+    // A file that iodyno did not create may be read without confirmation.
     let opened = open(&name(&path, ""), &OpenOptions::read_only()).unwrap();
     assert_eq!(kernel_flags(&opened) & libc::O_ACCMODE as u32, libc::O_RDONLY as u32);
     assert_eq!(pwrite(&opened.fd, &direct_buf(&opened), 0), Err(Errno::BADF));
@@ -316,8 +316,8 @@ fn harmless_devices_only() {
     }
     let dir = tempfile::tempdir().unwrap();
     let folder = open(&name(dir.path(), ""), &OpenOptions::read_only());
-    let told = folder.as_ref().expect_err("a folder is no storage").to_string();
-    assert!(told.contains("can't be measured") && !told.contains("written"), "{told}");
+    let message = folder.as_ref().expect_err("a folder is no storage").to_string();
+    assert!(message.contains("can't be measured") && !message.contains("written"), "{message}");
     is_refused(folder, RefusalCode::NotStorage);
     assert!(matches!(
         open(&TargetName::parse("null:").unwrap(), &OpenOptions::read_only()),
@@ -334,7 +334,7 @@ fn the_page_cache_is_used_when_asked_and_only_then() {
     assert!(!buffered.direct && buffered.page_cache);
     assert_eq!(kernel_flags(&buffered) & libc::O_DIRECT as u32, 0);
     assert_eq!(buffered.align_bytes, 1);
-    assert_eq!(buffered.why_not_direct.as_deref(), Some("The page cache was asked for."));
+    assert_eq!(buffered.why_not_direct.as_deref(), Some("The page cache was requested."));
     drop(buffered);
     let off = OpenOptions { direct: Direct::Off, ..OpenOptions::read_write() };
     assert!(!open(&name(&path, ""), &off).unwrap().direct);
@@ -371,22 +371,22 @@ fn the_stated_alignment_works_and_half_of_it_does_not() {
 }
 
 #[test]
-fn what_took_the_name_since_is_not_touched() {
+fn a_file_that_took_the_name_since_is_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     drop(make(&name(&path, "?size=1MiB")));
     let inspection = inspect::inspect(&name(&path, "")).unwrap();
     std::fs::rename(&path, dir.path().join("old")).unwrap();
-    // The impostor even carries the mark.
+    // The replacing file even carries the mark.
     drop(make(&name(&path, "?size=1MiB")));
     let result = open_inspected(inspection.clone(), &OpenOptions::read_write());
     assert!(matches!(result, Err(TargetError::Changed { .. })), "{result:?}");
-    // A link to somebody's file is not followed.
+    // A link to a user's file is not followed.
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(dir.path().join("old"), &path).unwrap();
     assert!(open_inspected(inspection, &OpenOptions::read_write()).is_err());
 
-    // Something else came to the name of a file that was to be made.
+    // Another file took the name of a file that was to be created.
     let fresh = inspect::inspect(&name(&dir.path().join("new"), "?size=1MiB")).unwrap();
     std::fs::write(dir.path().join("new"), b"mine").unwrap();
     let result = open_inspected(fresh, &OpenOptions::read_write());

@@ -1,9 +1,9 @@
 //! ATA: SECURITY ERASE UNIT through SCSI's ATA PASS-THROUGH (16), by ACS-4 (7.45 to 7.50, and words
 //! 82, 89, 90, 128 of IDENTIFY DEVICE) and SAT-4.
 //!
-//! A drive erases only under a password: one is set, which is [`PASSWORD`] so that a drive that lost
-//! power half-way can be unlocked by whoever reads this; the erase takes it off again. A drive that
-//! the firmware has frozen, or that already has a password, is left alone.
+//! A drive erases only under a password: one is set, which is [`PASSWORD`] so that a drive that lost power
+//! half-way can be unlocked by any reader of this file; the erase removes it. A drive that the firmware has
+//! frozen, or that already has a password, is left alone.
 
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, Result};
@@ -18,7 +18,7 @@ const SHORT_MS: u32 = 15_000;
 /// Where the drive gives no estimate.
 const UNKNOWN_MINUTES: u32 = 24 * 60;
 
-/// Where commands go.
+/// The receiver of commands.
 pub(super) trait Port {
     fn command(&mut self, block: &[u8; 16], data: ScsiData<'_>, timeout_ms: u32) -> Result<()>;
 }
@@ -32,7 +32,7 @@ impl Port for Device<'_> {
     }
 }
 
-/// What IDENTIFY DEVICE says of the Security feature set.
+/// The Security feature set in IDENTIFY DEVICE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Each is a bit of word 128.
 pub(super) struct Security {
@@ -112,8 +112,8 @@ fn word(page: &[u8; PAGE_BYTES], number: usize) -> u16 {
     u16::from_le_bytes([page[2 * number], page[2 * number + 1]])
 }
 
-/// Words 89 and 90: units of two minutes, in 15 bits when bit 15 says so and else in 8; 0 is not
-/// told, and the highest value stands for anything longer.
+/// Words 89 and 90: units of two minutes, in 15 bits when bit 15 is set and else in 8; 0 is not reported, and
+/// the highest value stands for anything longer.
 fn minutes(word: u16) -> Option<u32> {
     let (units, most) =
         if word & 1 << 15 != 0 { (word & 0x7FFF, 0x7FFF) } else { (word & 0xFF, 0xFF) };
@@ -142,11 +142,11 @@ fn parse(page: &[u8; PAGE_BYTES]) -> Option<Security> {
     })
 }
 
-/// Asks the drive. Reads only.
+/// Queries the drive. Reads only.
 ///
 /// # Errors
-/// Why it could not be asked, in words.
-pub(super) fn ask(port: &mut dyn Port) -> core::result::Result<Security, String> {
+/// Why it could not be queried, in words.
+pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, String> {
     let mut page = [0; PAGE_BYTES];
     port.command(&identify_device(), ScsiData::ToHost(&mut page), SHORT_MS)
         .map_err(|errno: Errno| errno.to_string())?;
@@ -155,8 +155,8 @@ pub(super) fn ask(port: &mut dyn Port) -> core::result::Result<Security, String>
 
 /// Erases the drive. The command answers when it is done, which takes minutes to hours.
 pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
-    // Once more, at the last moment: another may have set a password since.
-    let security = ask(port).map_err(Setback::Refused)?;
+    // Checked again at the last moment: another program may have set a password since.
+    let security = query(port).map_err(Setback::Refused)?;
     if let Some(why) = security.hindrance(enhanced) {
         return Err(Setback::Refused(why));
     }
@@ -169,7 +169,7 @@ pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
     let erased = port
         .command(&erase_prepare(), ScsiData::Nothing, SHORT_MS)
         .and_then(|()| port.command(&erase_unit(), ScsiData::ToDevice(&erase), timeout_ms));
-    let after = ask(port);
+    let after = query(port);
     let mode = if enhanced { "enhanced" } else { "normal" };
     match (erased, after) {
         (Ok(()), Ok(after)) if !after.enabled => Ok(vec![format!(

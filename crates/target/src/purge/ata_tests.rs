@@ -1,4 +1,4 @@
-//! Command blocks byte by byte, and the order of events on a drive in memory.
+//! Command blocks byte by byte, and the sequence of commands on a simulated drive.
 
 use super::*;
 
@@ -11,7 +11,7 @@ struct Fake {
     status: u16,
     words: Vec<(usize, u16)>,
     fails: Option<u8>,
-    /// What went to it: command, first word and password of the page, time.
+    /// The commands sent to it: command, first word and password of the page, time.
     sent: Vec<(u8, Option<Page>, u32)>,
 }
 

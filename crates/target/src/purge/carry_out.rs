@@ -1,4 +1,4 @@
-//! The order of events of a purge: guard, plan, witnesses, health, the means, health, witnesses.
+//! The sequence of a purge: guard, plan, proof blocks, health, the method, health, proof blocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,14 +18,15 @@ use crate::name::{Direct, TargetName};
 use crate::open::{Access, OpenOptions, Opened, open_inspected};
 use crate::sysroot::SysRoot;
 
-/// A server that takes longer to answer one request is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of a server to answer one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Purges a target that nobody has open: asks the guard, opens it, purges it and closes it.
+/// Purges a target that no other process has open: checks with the guard, opens it, purges it and closes it.
 ///
 /// # Errors
 /// [`TargetError::Refused`] when it must not be erased, or was not named by `--destroy`,
-/// [`TargetError::BadName`] when `--destroy` names something else besides, and those of opening it. That it can't be purged, or that the purge failed, is no error: the record says it.
+/// [`TargetError::BadName`] when `--destroy` names something else besides, and those of opening it. An
+/// impossible or a failed purge is no error: the record states it.
 pub fn purge(
     inspection: Inspection,
     options: &PurgeOptions,
@@ -41,7 +42,7 @@ pub fn purge(
         && inspection.exists
         && !inspection.is_scratch();
     if !is_there {
-        // Nothing that is kept: memory, emulated storage, a file that is still to be made.
+        // Nothing is kept: memory, emulated storage, a file that is still to be created.
         return Ok(unkept(choose::plan(&inspection, options.method)));
     }
     let open = OpenOptions {
@@ -52,8 +53,8 @@ pub fn purge(
     purge_opened(&open_inspected(inspection, &open)?, options, progress)
 }
 
-/// Purges a target that is open for writing already, such as one of a run. The names that it was
-/// opened by do not count: `options` must name it again.
+/// Purges a target that is open for writing already, such as one of a run. The names that it was opened by do
+/// not count: `options` must name it again.
 ///
 /// # Errors
 /// As [`purge`]; [`TargetError::Unsupported`] for what was opened for reading.
@@ -73,13 +74,13 @@ pub fn purge_opened(
     let root = SysRoot::real();
     let refusals = guard::check_through_descriptor(inspection, &root);
     let lifted = guard::allow_purge(inspection, refusals, &options.confirm)?;
-    let found = choose::ask(inspection);
+    let found = choose::query(inspection);
     let plan = choose::decide(inspection, &found, options.method);
     let range_bytes = range_bytes(opened);
     let purge = Purge { opened, found: &found, range_bytes };
     let before = own_health(inspection, &root);
     let blocks = &mut OpenedBlocks(opened);
-    let mut record = go_through(
+    let mut record = try_methods(
         plan,
         &lifted,
         options,
@@ -89,7 +90,7 @@ pub fn purge_opened(
     );
     if inspection.kind == Kind::Block && record.method.is_some() {
         let _ = ioctl::block_flush_buffers(&opened.fd);
-        // Nodes of partitions that are gone would mislead whoever looks next.
+        // Nodes of partitions that no longer exist would mislead later users.
         let _ = ioctl::block_reread_partitions(&opened.fd);
     }
     record.evidence.extend(kept(&record, inspection.kind));
@@ -99,7 +100,7 @@ pub fn purge_opened(
     Ok(record)
 }
 
-/// What of an open target is erased: all of the target, up to the end of its last whole block.
+/// The part of an open target that is erased: all of the target, up to the end of its last whole block.
 fn range_bytes(opened: &Opened) -> u64 {
     let inspection = &opened.inspection;
     let whole = inspection.whole_bytes.unwrap_or(0);
@@ -128,13 +129,13 @@ impl Purge<'_> {
                 ata::carry_out(&mut ata::Device(fd), enhanced)
             }
             (_, Some(Ok(found))) => nvme::carry_out(&mut nvme::Device(fd), method, found, progress),
-            (_, _) => Err(Setback::Refused("the device could not be asked.".to_owned())),
+            (_, _) => Err(Setback::Refused("the device could not be queried.".to_owned())),
         }
     }
 }
 
-/// Tries what is possible, best first, until one means works; between witnesses.
-fn go_through<B: Blocks>(
+/// Tries the possible methods, best first, until one works; between writing and reading the proof.
+fn try_methods<B: Blocks>(
     plan: PurgePlan,
     lifted: &[Refusal],
     options: &PurgeOptions,
@@ -150,7 +151,7 @@ fn go_through<B: Blocks>(
     // Of this purge alone; a clock that stands still costs no more than that.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let nonce = now.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(48);
-    let witness = EraseCheck::call(blocks, range_bytes, align_bytes, nonce);
+    let check = EraseCheck::write(blocks, range_bytes, align_bytes, nonce);
     let started = Instant::now();
     let mut why_not = Vec::new();
     for choice in &mut record.considered {
@@ -179,7 +180,7 @@ fn go_through<B: Blocks>(
     }
     record.duration_ns = started.elapsed().as_nanos() as u64;
     if record.outcome == PurgeOutcome::Purged {
-        let (verified, words) = witness.hear(blocks);
+        let (verified, words) = check.verify(blocks);
         record.verified = verified;
         record.evidence.push(words);
     } else {
@@ -206,7 +207,7 @@ fn begun(target: String, considered: Vec<Choice>, lifted: &[Refusal]) -> PurgeRe
     }
 }
 
-/// A target that is made anew by each run, or that keeps nothing.
+/// A target that is created anew by each run, or that keeps nothing.
 fn unkept(plan: PurgePlan) -> PurgeRecord {
     let mut record = begun(plan.target, plan.choices, &[]);
     match plan.chosen {
@@ -229,9 +230,9 @@ fn export(
     progress: &mut Progress<'_>,
 ) -> PurgeRecord {
     let plan = choose::plan(inspection, options.method);
-    let config = Config { depth: 1, timeout: PATIENCE, ..Config::default() };
+    let config = Config { depth: 1, timeout: REQUEST_TIMEOUT, ..Config::default() };
     let mut client = match Blocking::connect_with(uri, &config) {
-        Ok(client) => client.with_patience(PATIENCE),
+        Ok(client) => client.with_patience(REQUEST_TIMEOUT),
         Err(error) => {
             let mut record = begun(plan.target, plan.choices, lifted);
             record.outcome = PurgeOutcome::Failed(format!("no connection: {error}."));
@@ -242,14 +243,14 @@ fn export(
     let align_bytes = inspection.nbd.as_ref().map_or(512, |e| u64::from(e.min_block_bytes));
     let blocks = &mut ExportBlocks(&mut client);
     let ranges = (range_bytes, align_bytes);
-    let mut record = go_through(plan, lifted, options, blocks, ranges, |blocks, _| {
+    let mut record = try_methods(plan, lifted, options, blocks, ranges, |blocks, _| {
         discard::export(blocks.0, range_bytes, progress)
     });
     record.evidence.extend(kept(&record, inspection.kind));
     record
 }
 
-/// What to do about content that a purge has left where it was, though all was answered.
+/// The remedy for content that a purge has left in place, though all commands succeeded.
 fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     let method = record.method.filter(|_| record.verified == Verified::No)?;
     let text = match (method, kind) {
@@ -265,14 +266,14 @@ fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
             "The file system gives the blocks back as they were: remove the file, and make it anew."
         }
         _ => {
-            "The device says that it has erased what it still holds: try another `--method`, or the \
+            "The device reports an erase of data that it still holds: try another `--method`, or the \
              program of its maker."
         }
     };
     Some(text.to_owned())
 }
 
-/// The log of the device that is the target, not of what lies below a file or a loop device.
+/// The log of the device that is the target, not of one below a file or a loop device.
 fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     let own = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block)?;
     let is_own = |device: &&BlockDevice| {
@@ -282,7 +283,7 @@ fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     health(&BlockDevice::read(root, device.dev)?).ok()
 }
 
-/// What the device's own log says of the purge.
+/// The purge as seen in the device's own log.
 fn wear(before: Option<&Health>, after: Option<&Health>) -> Option<String> {
     let (before, after) = (before?, after?);
     if after.percentage_used.is_none() && after.media_errors.is_none() {

@@ -1,4 +1,4 @@
-//! Purges of what every machine has: files, memory; and the order in which means are tried.
+//! Purges of targets that every machine has: files, memory; and the order in which methods are tried.
 
 use super::*;
 use crate::error::RefusalCode;
@@ -20,7 +20,7 @@ fn of(path: &Path, options: &str) -> Inspection {
     inspect(&TargetName::parse(&format!("{}{options}", path.display())).unwrap()).unwrap()
 }
 
-/// A file of 3 MiB that iodyno made, full of data.
+/// A file of 3 MiB that iodyno created, full of data.
 fn ours(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("ours");
     let mut opened = open_inspected(of(&path, "?size=3MiB"), &OpenOptions::read_write()).unwrap();
@@ -93,21 +93,21 @@ fn a_foreign_file_is_left_alone_until_it_is_named() {
         }
         assert!(std::fs::read(&path).unwrap() == text);
     }
-    // What it can't do leaves it alone too, even confirmed.
+    // An impossible method leaves it alone too, even confirmed.
     let confirm = Confirm(vec!["notes".to_owned()]);
     let options =
         PurgeOptions { method: Some(Method::NvmeSanitizeBlock), confirm: confirm.clone() };
     let record = purge(of(&path, ""), &options, &mut go_on).unwrap();
     assert!(matches!(&record.outcome, PurgeOutcome::NotPossible(why) if why.contains("no device")));
     assert!(!record.is_purged() && record.method.is_none());
-    assert!(std::fs::read(&path).unwrap() == text, "not even witnesses are written");
+    assert!(std::fs::read(&path).unwrap() == text, "not even proof blocks are written");
     let record = purge(of(&path, ""), &PurgeOptions { method: None, confirm }, &mut go_on).unwrap();
     assert!(record.is_purged() && record.lifted[0].contains("did not make"), "{record:?}");
     assert!(std::fs::read(&path).unwrap().iter().all(|&byte| byte == 0));
 }
 
 #[test]
-fn an_open_target_is_asked_for_again() {
+fn an_open_target_must_be_named_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notes");
     std::fs::write(&path, vec![b'n'; 1 << 18]).unwrap();
@@ -125,7 +125,7 @@ fn an_open_target_is_asked_for_again() {
 }
 
 #[test]
-fn what_is_made_anew_and_what_keeps_nothing() {
+fn targets_made_anew_and_targets_that_keep_nothing() {
     let of = |name: &str| inspect(&TargetName::parse(name).unwrap()).unwrap();
     let options = PurgeOptions::default();
     let record = purge(of("ram:1MiB"), &options, &mut go_on).unwrap();
@@ -156,9 +156,9 @@ impl Blocks for Store {
 
 type Means = Box<dyn FnMut(&mut Store, Method) -> Carried>;
 
-/// What is refused gives way to the next; what fails does not; what claims to have worked is checked.
+/// A refused method gives way to the next; one that fails does not; one that reports success is checked.
 #[test]
-fn means_are_tried_in_order() {
+fn methods_are_tried_in_order() {
     let plan = || PurgePlan {
         target: "t".to_owned(),
         choices: [Method::NvmeSanitizeBlock, Method::NvmeFormat, Method::Discard]
@@ -167,12 +167,12 @@ fn means_are_tried_in_order() {
         chosen: Some(Method::NvmeSanitizeBlock),
         why_not: None,
     };
-    let run = |asked: Option<Method>, mut carry_out: Means| {
+    let run = |requested: Option<Method>, mut carry_out: Means| {
         let mut tried = Vec::new();
-        let options = PurgeOptions { method: asked, ..PurgeOptions::default() };
+        let options = PurgeOptions { method: requested, ..PurgeOptions::default() };
         let mut store = Store(vec![1; 1 << 20]);
         let record =
-            go_through(plan(), &[], &options, &mut store, (1 << 20, 512), |store, method| {
+            try_methods(plan(), &[], &options, &mut store, (1 << 20, 512), |store, method| {
                 tried.push(method);
                 carry_out(store, method)
             });
@@ -188,7 +188,7 @@ fn means_are_tried_in_order() {
     assert_eq!(record.verified, Verified::No, "it only claims to have worked");
     assert!(!record.is_purged());
     assert!(!record.considered[0].possible && record.considered[0].remark == "no");
-    // What was asked for is not replaced by something else.
+    // The requested method is not replaced by another.
     let (record, tried) = run(Some(Method::NvmeFormat), Box::new(refused));
     assert_eq!((tried, record.method), (vec![Method::NvmeFormat], None));
     assert!(matches!(record.outcome, PurgeOutcome::NotPossible(why) if why == "nvme-format: no"));

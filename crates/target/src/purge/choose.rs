@@ -1,5 +1,5 @@
-//! Which means of purging a target has, and why not the others: what is printed before anything is
-//! erased. Only asks devices; the rules themselves are a pure function of what was found.
+//! The methods of purging that a target has, and why not the others: printed before anything is erased. Only
+//! queries devices; the rules themselves are a pure function of the findings.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -10,44 +10,44 @@ use iodyno_units::human;
 use super::{Method, ata, nvme};
 use crate::inspect::{self, Inspection, Kind};
 
-/// One means, and whether this target has it.
+/// A method, and whether this target has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// Which.
+    /// The method.
     pub method: Method,
     /// It can be tried.
     pub possible: bool,
-    /// What it does here and how long it takes, or why it can't be, as a sentence.
+    /// Its effect here and its duration, or why it is impossible, as a sentence.
     pub remark: String,
 }
 
-/// What a purge would do.
+/// The plan of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePlan {
     /// The target's canonical name.
     pub target: String,
-    /// The means that targets of this kind can have, best first.
+    /// The methods that targets of this kind can have, best first.
     pub choices: Vec<Choice>,
-    /// What would be done.
+    /// The method that would be used.
     pub chosen: Option<Method>,
-    /// Why nothing would be, as a sentence.
+    /// Why none would be, as a sentence.
     pub why_not: Option<String>,
 }
 
-/// What a device answered.
+/// A device's answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nvme: Option<Result<nvme::Identified, String>>,
     pub(super) ata: Option<Result<ata::Security, String>>,
 }
 
-/// What a purge of this target would do. Asks the device, and changes nothing.
-pub fn plan(inspection: &Inspection, asked: Option<Method>) -> PurgePlan {
-    decide(inspection, &ask(inspection), asked)
+/// The plan of a purge of this target. Queries the device, and changes nothing.
+pub fn plan(inspection: &Inspection, requested: Option<Method>) -> PurgePlan {
+    decide(inspection, &query(inspection), requested)
 }
 
-/// Asks the device, where it is one that can be asked.
-pub(super) fn ask(inspection: &Inspection) -> Found {
+/// Queries the device, where it supports that.
+pub(super) fn query(inspection: &Inspection) -> Found {
     let mut found = Found::default();
     let name = match &inspection.device {
         Some(device) if is_whole(inspection).is_ok() => device.kernel_name.as_str(),
@@ -62,15 +62,15 @@ pub(super) fn ask(inspection: &Inspection) -> Found {
     let opened = rustix::fs::open(&path, flags, Mode::empty());
     let opened = opened.map_err(|errno: Errno| errno.to_string());
     if is_nvme {
-        found.nvme = Some(opened.and_then(|fd| nvme::ask(&mut nvme::Device(&fd))));
+        found.nvme = Some(opened.and_then(|fd| nvme::query(&mut nvme::Device(&fd))));
     } else {
-        found.ata = Some(opened.and_then(|fd| ata::ask(&mut ata::Device(&fd))));
+        found.ata = Some(opened.and_then(|fd| ata::query(&mut ata::Device(&fd))));
     }
     found
 }
 
-/// Whether the target is a whole device, so that a command which erases a whole device hits nothing
-/// but it. The error says what else it would hit.
+/// Whether the target is a whole device, so that a command which erases a whole device affects nothing but it.
+/// The error names what else it would affect.
 fn is_whole(inspection: &Inspection) -> Result<(), String> {
     let Some(device) = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block) else {
         return Err("it is no device of its own, and the command erases a whole one.".to_owned());
@@ -93,21 +93,25 @@ fn is_whole(inspection: &Inspection) -> Result<(), String> {
     Ok(())
 }
 
-/// The rules.
-pub(super) fn decide(inspection: &Inspection, found: &Found, asked: Option<Method>) -> PurgePlan {
+/// Applies the rules.
+pub(super) fn decide(
+    inspection: &Inspection,
+    found: &Found,
+    requested: Option<Method>,
+) -> PurgePlan {
     let choices: Vec<Choice> = Method::ALL
         .into_iter()
-        .filter(|method| belongs(*method, inspection) || asked == Some(*method))
+        .filter(|method| belongs(*method, inspection) || requested == Some(*method))
         .map(|method| match possible(method, inspection, found) {
             Ok(remark) => Choice { method, possible: true, remark },
             Err(remark) => Choice { method, possible: false, remark },
         })
         .collect();
-    let wanted = |choice: &&Choice| asked.is_none_or(|method| choice.method == method);
+    let wanted = |choice: &&Choice| requested.is_none_or(|method| choice.method == method);
     let chosen = choices.iter().filter(wanted).find(|choice| choice.possible);
     let chosen = chosen.map(|choice| choice.method);
     let why_not = chosen.is_none().then(|| match choices.iter().find(wanted) {
-        Some(Choice { method, remark, .. }) if asked.is_some() => format!("{method}: {remark}"),
+        Some(Choice { method, remark, .. }) if requested.is_some() => format!("{method}: {remark}"),
         _ if choices.is_empty() => "it keeps nothing that could be erased.".to_owned(),
         _ => {
             let all = choices.iter().map(|c| format!("{}: {}", c.method, c.remark));
@@ -117,7 +121,7 @@ pub(super) fn decide(inspection: &Inspection, found: &Found, asked: Option<Metho
     PurgePlan { target: inspection.name.to_string(), choices, chosen, why_not }
 }
 
-/// Whether targets of this kind can have this means at all, so that it is worth a line.
+/// Whether targets of this kind can have this method at all, so that it is worth a line.
 fn belongs(method: Method, inspection: &Inspection) -> bool {
     use Method as M;
     let name = inspection.device.as_ref().map_or("", |device| device.kernel_name.as_str());
@@ -143,17 +147,17 @@ fn is_kept_file(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File && inspection.exists
 }
 
-/// What a means would do here, or why it can't.
+/// The effect of a method here, or why it is impossible.
 fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<String, String> {
     if method.is_whole_device() {
         is_whole(inspection)?;
     }
     match method {
         Method::NvmeSanitizeBlock | Method::NvmeSanitizeCrypto => {
-            sanitize(asked(found.nvme.as_ref())?, method == Method::NvmeSanitizeCrypto)
+            sanitize(answer_of(found.nvme.as_ref())?, method == Method::NvmeSanitizeCrypto)
         }
         Method::NvmeFormat | Method::NvmeFormatCrypto => {
-            format(asked(found.nvme.as_ref())?, method == Method::NvmeFormatCrypto)
+            format(answer_of(found.nvme.as_ref())?, method == Method::NvmeFormatCrypto)
         }
         Method::AtaErase | Method::AtaEraseEnhanced => {
             let enhanced = method == Method::AtaEraseEnhanced;
@@ -164,13 +168,13 @@ fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<St
                         .to_owned(),
                 );
             }
-            let security = asked(found.ata.as_ref())?;
+            let security = answer_of(found.ata.as_ref())?;
             if let Some(why) = security.hindrance(enhanced) {
                 return Err(why);
             }
             let minutes = if enhanced { security.enhanced_minutes } else { security.erase_minutes };
-            let time = minutes.map_or("the drive does not say how long it takes".to_owned(), |m| {
-                format!("the drive says that it takes {m} min")
+            let time = minutes.map_or("the drive gives no estimate of its time".to_owned(), |m| {
+                format!("the drive estimates {m} min")
             });
             Ok(format!("erases the whole drive; {time}."))
         }
@@ -185,10 +189,10 @@ fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<St
     }
 }
 
-fn asked<T>(answer: Option<&Result<T, String>>) -> Result<&T, String> {
+fn answer_of<T>(answer: Option<&Result<T, String>>) -> Result<&T, String> {
     match answer {
         Some(Ok(found)) => Ok(found),
-        Some(Err(why)) => Err(format!("the device could not be asked ({why}); are you root?")),
+        Some(Err(why)) => Err(format!("the device could not be queried ({why}); are you root?")),
         None => Err("it is no device of this kind.".to_owned()),
     }
 }
@@ -200,16 +204,14 @@ fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
     }
     only_namespace(found, "Sanitize")?;
     let Some(status) = &found.sanitize else {
-        return Err(
-            "its sanitize log can't be read, so nobody would know when it is done.".to_owned()
-        );
+        return Err("its sanitize log can't be read, so its end could not be detected.".to_owned());
     };
     if status.state == nvme::SanitizeState::InProgress {
         return Err("a sanitize is in progress already; wait until it is done.".to_owned());
     }
     let estimate = if crypto { status.crypto_erase_s } else { status.block_erase_s };
-    let time = estimate.map_or("it does not say how long it takes".to_owned(), |seconds| {
-        format!("it says that it takes {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
+    let time = estimate.map_or("it gives no estimate of its time".to_owned(), |seconds| {
+        format!("it estimates {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
     });
     Ok(format!(
         "erases the whole device, which goes on through a reset or a loss of power; {time}."
@@ -244,7 +246,7 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
     let size = human::size(inspection.size_bytes.unwrap_or(0));
     let zoned = inspection.device.as_ref().and_then(|device| device.zoned.as_deref());
     match (inspection.kind, inspection.capabilities.trim) {
-        // Its write pointers would stay where they are, whatever became of the data.
+        // Its write pointers would stay, whatever happened to the data.
         (Kind::Block, _) if zoned.is_some_and(|model| model != "none") => Err(
             "it is a zoned device, whose zones begin anew by a reset and not by a discard: `blkzone \
              reset` (util-linux) does that."
@@ -259,7 +261,7 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
         (Kind::File, Some(true) | None) if is_kept_file(inspection) => {
             Ok(format!("gives the blocks of {size} back to the file system; the length stays."))
         }
-        (Kind::Block, _) => Err("the kernel says that the device takes no discard.".to_owned()),
+        (Kind::Block, _) => Err("the kernel reports that the device takes no discard.".to_owned()),
         (Kind::Nbd, _) => Err("the server does not offer TRIM; `qemu-nbd --discard=unmap`, `iodyno serve` and \
                            nbdkit's memory and file plugins do."
             .to_owned()),

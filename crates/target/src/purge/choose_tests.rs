@@ -1,4 +1,4 @@
-//! Which means are chosen, on devices that nobody here has.
+//! The choice of methods, on simulated devices.
 
 use super::*;
 use crate::inspect::fake::Tree;
@@ -57,7 +57,7 @@ fn chosen(inspection: &Inspection, found: &Found) -> Option<Method> {
 }
 
 #[test]
-fn the_best_that_there_is() {
+fn the_best_possible_method_is_chosen() {
     use Method as M;
     let disk = block("259:0");
     let order: Vec<_> = decide(&disk, &with(|_| {}), None).choices;
@@ -84,7 +84,7 @@ fn the_best_that_there_is() {
     assert_eq!(chosen(&block("8:0"), &ata(security)), Some(M::AtaErase));
     let frozen = ata::Security { frozen: true, ..security };
     let plan = decide(&block("8:0"), &ata(frozen), Some(M::AtaErase));
-    assert_eq!(plan.chosen, None, "what was asked for is not replaced by something else");
+    assert_eq!(plan.chosen, None, "the requested method is not replaced");
     assert!(plan.why_not.unwrap().contains("rtcwake"));
     assert_eq!(chosen(&block("8:0"), &ata(frozen)), Some(M::Discard));
     assert_eq!(chosen(&block("8:16"), &ata(security)), Some(M::Discard), "behind a USB bridge");
@@ -94,7 +94,7 @@ fn the_best_that_there_is() {
 fn nothing_beside_the_target_is_hit() {
     use Method as M;
     let disk = block("259:0");
-    // Sanitize hits every namespace always; a format where the controller says so.
+    // Sanitize affects every namespace always; a format where the controller reports so.
     let shared = |hits_all| {
         with(|c| {
             c.namespaces = vec![1, 2];
@@ -105,8 +105,8 @@ fn nothing_beside_the_target_is_hit() {
     assert_eq!(chosen(&disk, &shared(false)), Some(M::NvmeFormat));
     let plan = decide(&disk, &shared(true), Some(M::NvmeFormat));
     assert!(plan.why_not.unwrap().contains("all namespaces"));
-    // A partition, a part, and what is built on other devices get no command for a whole device,
-    // whatever the device can do.
+    // A partition, a part, and a device built on others get no command for a whole device, whatever the device
+    // supports.
     let partition = block("259:1");
     let mut part = block("259:0");
     part.size_bytes = Some(4096);
@@ -121,9 +121,9 @@ fn nothing_beside_the_target_is_hit() {
             assert_eq!(decide(inspection, &found, Some(method)).chosen, None, "{method} {word}");
         }
         assert_eq!(chosen(inspection, &found), Some(M::Discard));
-        assert_eq!(ask(inspection), Found::default(), "not even asked");
+        assert_eq!(query(inspection), Found::default(), "not even queried");
     }
-    // A file can lie on a device that could do it all.
+    // A file can lie on a device that supports them all.
     let mut file = block("259:0");
     file.kind = Kind::File;
     for method in M::ALL.into_iter().filter(|method| method.is_whole_device()) {
@@ -132,7 +132,7 @@ fn nothing_beside_the_target_is_hit() {
 }
 
 #[test]
-fn what_keeps_nothing_and_what_can_t() {
+fn targets_that_keep_nothing_and_impossible_methods() {
     let of = |name: &str| inspect(&TargetName::parse(name).unwrap()).unwrap();
     for name in ["ram:1MiB", "scratch:64MiB"] {
         assert_eq!(plan(&of(name), None).chosen, Some(Method::Anew), "{name}");
@@ -147,7 +147,7 @@ fn what_keeps_nothing_and_what_can_t() {
     let plan = decide(&disk, &Found::default(), None);
     assert_eq!(plan.chosen, None);
     let why = plan.why_not.unwrap();
-    for word in ["ata-erase", "discard: the kernel says"] {
+    for word in ["ata-erase", "discard: the kernel reports"] {
         assert!(why.contains(word), "{why}");
     }
     assert!("nvme-format-crypto".parse::<Method>() == Ok(Method::NvmeFormatCrypto));

@@ -1,5 +1,5 @@
-//! Discards: of a block device, of a file's blocks, of an NBD export. In pieces, so that progress can
-//! be told and the work be broken off between two of them.
+//! Discards: of a block device, of a file's blocks, of an NBD export. In pieces, so that progress can be
+//! reported and the work be stopped between two of them.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 1 << 30;
 pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<'_>) -> Carried {
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let words = if opened.inspection.kind == Kind::Block {
-        ("discard", "what the kernel's log (`dmesg`) says of the device")
+        ("discard", "the kernel's log (`dmesg`)")
     } else {
         ("discard", "whether its file system is sound and can be written")
     };
@@ -37,7 +37,7 @@ pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<
         && let Some(extents) = inspect::extents_of(&opened.fd, range_bytes)
     {
         words.push(format!(
-            "The file system says that {:.1} % of the range is still allocated.",
+            "The file system reports that {:.1} % of the range is still allocated.",
             100.0 * extents.written_share
         ));
     }
@@ -59,11 +59,11 @@ pub(super) fn export(
     Ok(vec![format!("Trims of {} were answered.", human::size(range_bytes))])
 }
 
-/// `one` discards a piece; its error says whether such a thing is not known at all. The words are how
-/// it is called here, and where to look when it fails.
+/// `one` discards a piece; its error says whether discards are unsupported. The words are the operation's name
+/// here, and where to find the cause of a failure.
 fn in_pieces(
     range_bytes: u64,
-    (what, look): (&str, &str),
+    (what, log): (&str, &str),
     progress: &mut Progress<'_>,
     mut one: impl FnMut(u64, u64) -> Result<(), (String, bool)>,
 ) -> Result<(), Setback> {
@@ -78,7 +78,7 @@ fn in_pieces(
             Err((why, _)) => {
                 return Err(Setback::Failed(format!(
                     "a {what} at byte {at} failed ({why}), and nothing from there on was erased: \
-                     look at {look}, then purge it again."
+                     see {log}, then purge it again."
                 )));
             }
         }

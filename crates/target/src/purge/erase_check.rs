@@ -1,10 +1,10 @@
-//! The proof of a purge: blocks spread over the target are written with a pattern that nothing else
-//! makes, and read back afterwards. A block that still holds its pattern was not purged.
+//! The proof of a purge: blocks spread over the target are written with a pattern that nothing else writes, and
+//! read back afterwards. A block that still holds its pattern was not purged.
 //!
-//! The pattern is of this purge alone, so that what an earlier one left can't be taken for it, and
-//! names its address. It is read back once before, past the page cache where that can be: a pattern
-//! that never arrived proves nothing by being absent. What a sample can't show is said nowhere: it
-//! bounds the share of blocks that were missed, it does not exclude a few.
+//! The pattern is of this purge alone, so that an earlier one's can't be taken for it, and contains its
+//! address. It is read back once before, past the page cache where possible: a pattern that never arrived
+//! proves nothing by being absent. A sample bounds the share of blocks that were missed, it does not exclude a
+//! few.
 
 use rustix::io::Errno;
 
@@ -25,11 +25,11 @@ use crate::open::Opened;
 const SAMPLES: u64 = 64;
 const BLOCK_BYTES: u64 = 4096;
 
-/// Where blocks are written and read.
+/// Reads and writes blocks.
 pub(super) trait Blocks {
     fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno>;
     fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno>;
-    /// Makes what was written durable, and forgets what is cached.
+    /// Makes written blocks durable, and drops cached ones.
     fn settle(&mut self);
 }
 
@@ -53,7 +53,7 @@ impl Blocks for OpenedBlocks<'_> {
     }
 
     fn settle(&mut self) {
-        // What fails here shows when the blocks are read.
+        // Failures here show when the blocks are read.
         let _ = rustix::fs::fdatasync(&self.0.fd);
         if self.0.inspection.kind == Kind::Block {
             let _ = ioctl::block_flush_buffers(&self.0.fd);
@@ -82,18 +82,18 @@ impl Blocks for ExportBlocks<'_> {
     }
 }
 
-/// The blocks that bear witness.
+/// The blocks of the proof.
 #[derive(Debug)]
 pub(super) struct EraseCheck {
     nonce: u64,
     block_bytes: usize,
-    /// How many blocks were to bear witness.
+    /// The number of blocks that were to be written.
     wanted: usize,
     /// Blocks whose pattern arrived.
     places: Vec<u64>,
 }
 
-/// What was found after.
+/// The result of reading them again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Findings {
     kept: u32,
@@ -103,9 +103,8 @@ struct Findings {
 }
 
 impl EraseCheck {
-    /// Writes the pattern to blocks of the first `range_bytes`; those where it can be read back bear
-    /// witness.
-    pub(super) fn call(
+    /// Writes the pattern to blocks of the first `range_bytes`; those where it can be read back form the proof.
+    pub(super) fn write(
         blocks: &mut dyn Blocks,
         range_bytes: u64,
         align_bytes: u64,
@@ -113,22 +112,22 @@ impl EraseCheck {
     ) -> Self {
         let block_bytes = BLOCK_BYTES.max(align_bytes.next_power_of_two());
         let places = spread(range_bytes / block_bytes, nonce);
-        let mut witness = Self {
+        let mut check = Self {
             nonce,
             block_bytes: block_bytes as usize,
             wanted: places.len(),
             places: Vec::new(),
         };
-        let mut buffer = AlignedBuf::zeroed(witness.block_bytes);
+        let mut buffer = AlignedBuf::zeroed(check.block_bytes);
         let mut places: Vec<u64> = places.iter().map(|block| block * block_bytes).collect();
         places.retain(|&at| {
-            witness.pattern(at, &mut buffer);
+            check.pattern(at, &mut buffer);
             blocks.write(at, &buffer).is_ok()
         });
         blocks.settle();
-        places.retain(|&at| witness.look(blocks, at, &mut buffer) == Some(Seen::Pattern));
-        witness.places = places;
-        witness
+        places.retain(|&at| check.read_block(blocks, at, &mut buffer) == Some(Seen::Pattern));
+        check.places = places;
+        check
     }
 
     /// Magic, nonce and address, then numbers that follow from both.
@@ -143,11 +142,16 @@ impl EraseCheck {
         block[24..32].copy_from_slice(&at_bytes.to_le_bytes());
     }
 
-    fn look(&self, blocks: &mut dyn Blocks, at_bytes: u64, buffer: &mut [u8]) -> Option<Seen> {
+    fn read_block(
+        &self,
+        blocks: &mut dyn Blocks,
+        at_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Option<Seen> {
         blocks.read(at_bytes, buffer).ok()?;
         let mut expected = vec![0; buffer.len()];
         self.pattern(at_bytes, &mut expected);
-        // Part of a block that is still there is content that is still there.
+        // A part of a block that is still there is content that is still there.
         let half = buffer.chunks(512).zip(expected.chunks(512)).any(|(a, b)| a == b);
         Some(match (half, buffer.iter().all(|&byte| byte == 0)) {
             (true, _) => Seen::Pattern,
@@ -156,13 +160,13 @@ impl EraseCheck {
         })
     }
 
-    /// Reads the blocks again: the verdict, and what was seen as a sentence.
-    pub(super) fn hear(&self, blocks: &mut dyn Blocks) -> (Verified, String) {
+    /// Reads the blocks again: the verdict, and the findings as a sentence.
+    pub(super) fn verify(&self, blocks: &mut dyn Blocks) -> (Verified, String) {
         blocks.settle();
         let mut findings = Findings::default();
         let mut buffer = AlignedBuf::zeroed(self.block_bytes);
         for &at in &self.places {
-            match self.look(blocks, at, &mut buffer) {
+            match self.read_block(blocks, at, &mut buffer) {
                 Some(Seen::Pattern) => findings.kept += 1,
                 Some(Seen::Zeroes) => findings.zero += 1,
                 Some(Seen::Other) => findings.changed += 1,
@@ -181,8 +185,8 @@ enum Seen {
 }
 
 impl Findings {
-    /// Of `wanted` blocks that were to be sampled. Where most took no pattern, as in the zones of a
-    /// device that is written in order only, the few that did speak for themselves alone.
+    /// Judges by `wanted` blocks that were to be sampled. Where most took no pattern, as in the zones of a
+    /// device that is written in order only, the few that did prove nothing about the others.
     fn judge(self, wanted: usize) -> (Verified, String) {
         let all = self.kept + self.zero + self.changed + self.unreadable;
         let few = all == 0 || 2 * (all as usize) < wanted;

@@ -1,9 +1,9 @@
-//! Whether the proof can tell a purge from what only looks like one.
+//! Whether the proof distinguishes a purge from a mere claim of one.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A store that may be deaf to writes or blind to reads, from some block on.
+/// A store that may ignore writes or fail reads, from some block on.
 struct Fake {
     bytes: Vec<u8>,
     lost_from: usize,
@@ -41,62 +41,62 @@ const LEN: usize = 1 << 20;
 
 fn called(store: &mut Fake) -> EraseCheck {
     let len = store.bytes.len() as u64;
-    EraseCheck::call(store, len, 512, 7)
+    EraseCheck::write(store, len, 512, 7)
 }
 
 #[test]
-fn what_is_gone_and_what_is_not() {
+fn erased_and_kept_blocks_are_found() {
     let mut store = Fake::of(LEN);
-    let witness = called(&mut store);
-    assert_eq!(witness.places.len(), 64);
-    assert_eq!(witness.hear(&mut store).0, Verified::No, "nothing was purged");
+    let check = called(&mut store);
+    assert_eq!(check.places.len(), 64);
+    assert_eq!(check.verify(&mut store).0, Verified::No, "nothing was purged");
     let kept = store.bytes.clone();
     store.bytes.fill(0);
-    let (verified, words) = witness.hear(&mut store);
+    let (verified, words) = check.verify(&mut store);
     assert_eq!(
         (verified, words.as_str()),
         (Verified::Yes, "Of 64 sampled blocks 64 read as zeroes.")
     );
     // One sector of one block is still there.
-    let last = *witness.places.last().unwrap() as usize;
+    let last = *check.places.last().unwrap() as usize;
     store.bytes[last + 512..last + 1024].copy_from_slice(&kept[last + 512..last + 1024]);
-    let (verified, words) = witness.hear(&mut store);
+    let (verified, words) = check.verify(&mut store);
     assert_eq!(verified, Verified::No);
     assert!(words.contains("1 still hold"), "{words}");
-    // After a change of keys everything reads as something, and as nothing that was.
+    // After a change of keys everything reads as something else than it was.
     for (byte, old) in store.bytes.iter_mut().zip(&kept) {
         *byte = old ^ 0x99;
     }
-    assert_eq!(witness.hear(&mut store).0, Verified::Yes);
+    assert_eq!(check.verify(&mut store).0, Verified::Yes);
     store.blind_from = LEN / 2;
-    assert_eq!(witness.hear(&mut store).0, Verified::Unknown);
+    assert_eq!(check.verify(&mut store).0, Verified::Unknown);
 }
 
 #[test]
 fn a_pattern_that_never_arrived_proves_nothing() {
     let mut store = Fake { lost_from: 0, ..Fake::of(LEN) };
-    let witness = called(&mut store);
+    let check = called(&mut store);
     store.bytes.fill(0);
-    assert_eq!(witness.hear(&mut store).0, Verified::Unknown);
+    assert_eq!(check.verify(&mut store).0, Verified::Unknown);
     let mut store = Fake { lost_from: LEN / 2, ..Fake::of(LEN) };
-    let witness = called(&mut store);
-    assert!((20..45).contains(&witness.places.len()), "{witness:?}");
-    // A single block speaks for itself alone, unless it speaks against.
+    let check = called(&mut store);
+    assert!((20..45).contains(&check.places.len()), "{check:?}");
+    // A single block proves only itself, unless it disproves the purge.
     let mut store = Fake { lost_from: 4096, ..Fake::of(LEN) };
-    let witness = called(&mut store);
-    assert_eq!(witness.hear(&mut store).0, Verified::No);
+    let check = called(&mut store);
+    assert_eq!(check.verify(&mut store).0, Verified::No);
     store.bytes.fill(0);
-    let (verified, words) = witness.hear(&mut store);
+    let (verified, words) = check.verify(&mut store);
     assert_eq!(verified, Verified::Unknown);
     assert!(words.contains("Only 1 of 64 blocks"), "{words}");
-    // What an earlier purge left behind is not taken for this one's.
+    // The pattern of an earlier purge is not taken for this one's.
     let mut store = Fake::of(LEN);
     called(&mut store);
     store.lost_from = 0;
-    let later = EraseCheck::call(&mut store, LEN as u64, 512, 8);
+    let later = EraseCheck::write(&mut store, LEN as u64, 512, 8);
     assert!(later.places.is_empty());
     assert_eq!(
-        EraseCheck::call(&mut Fake::of(0), 0, 512, 1).hear(&mut Fake::of(0)).0,
+        EraseCheck::write(&mut Fake::of(0), 0, 512, 1).verify(&mut Fake::of(0)).0,
         Verified::Unknown
     );
 }

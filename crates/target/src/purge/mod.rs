@@ -1,19 +1,19 @@
-//! Purging: bringing a target back to the state "as if it had never been written", by the best
-//! means that it has, and proving afterwards as far as can be that it worked.
+//! Purging: bringing a target back to the state "as if it had never been written", by its best method, and
+//! proving afterwards as far as possible that it worked.
 //!
-//! The means, in the order in which they are preferred, are those of [`Method`]. Which of them a
-//! target has is a [`PurgePlan`], which a command prints before anything happens. A purge is a
-//! write and more: the guard that watches over writes is asked first, a device must be named even
-//! where it seems empty, and one that is in use is refused whatever was named.
+//! The methods, in order of preference, are those of [`Method`]. The ones that a target has form a
+//! [`PurgePlan`], which a command prints before anything happens. A purge is a write and more: the write guard
+//! is checked first, a device must be named even where it seems empty, and one that is in use is refused
+//! whatever was named.
 //!
-//! "Not possible" is an outcome with a reason, so that a method can go on and disclose it. What
-//! was done is checked: a pattern is written to sampled blocks before, and must be gone after.
-//! A write of zeroes is no purge (a flash device keeps them as data) and is not among the means;
-//! nor is `nvme format` with SES=0, which by its contract erases nothing. A zoned device is not
-//! discarded: its write pointers would stay, and it would not be as if it had never been written.
+//! "Not possible" is an outcome with a reason, so that a method can go on and disclose it. The result is
+//! checked: a pattern is written to sampled blocks before, and must be gone after. A write of zeroes is no
+//! purge (a flash device keeps them as data) and is not among the methods; nor is `nvme format` with SES=0,
+//! which by its contract erases nothing. A zoned device is not discarded: its write pointers would stay, and it
+//! would not be as if it had never been written.
 //!
-//! Here are the types and the order of events. What commands look like on the wire is in `nvme` and
-//! `ata`, as pure functions; choosing is in `choose`; the proof is in `witness`.
+//! Here are the types. Commands on the wire are in `nvme` and `ata`, as pure functions; the choice is in
+//! `choose`; the sequence in `carry_out`; the proof in `erase_check`.
 
 mod ata;
 mod carry_out;
@@ -40,7 +40,7 @@ pub use choose::{Choice, PurgePlan, plan};
 pub enum Method {
     /// NVMe Sanitize, block erase: every block of the medium, also those out of reach of the host.
     NvmeSanitizeBlock,
-    /// NVMe Sanitize, crypto erase: the key is changed, and all that it hid is gone.
+    /// NVMe Sanitize, crypto erase: the key is changed, and all data encrypted with it is lost.
     NvmeSanitizeCrypto,
     /// NVMe Format with SES=1, user data erase.
     NvmeFormat,
@@ -52,7 +52,7 @@ pub enum Method {
     AtaEraseEnhanced,
     /// Discard of the whole range: `BLKDISCARD`, holes in a file, NBD's TRIM. A hint to a device.
     Discard,
-    /// Memory, and files that are made for one run: each run has them anew.
+    /// Memory, and files that are created for one run: each run has them anew.
     Anew,
 }
 
@@ -106,13 +106,13 @@ impl FromStr for Method {
     }
 }
 
-/// How a purge ended.
+/// The outcome of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "why")]
 pub enum PurgeOutcome {
-    /// The target says that it is done.
+    /// The target reports that it is done.
     Purged,
-    /// The target has no means of it, or not of the one that was asked for. Nothing was erased.
+    /// The target has no method, or not the requested one. Nothing was erased.
     NotPossible(String),
     /// It began and did not end well.
     Failed(String),
@@ -135,17 +135,17 @@ pub enum Verified {
 pub struct PurgeRecord {
     /// The target's canonical name.
     pub target: String,
-    /// What was done; `None` where nothing was possible.
+    /// The method used; `None` where none was possible.
     pub method: Option<Method>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: PurgeOutcome,
     /// Time from the first command to the last answer, ns; the proof is not in it.
     pub duration_ns: u64,
     /// Whether the old content is gone.
     pub verified: Verified,
-    /// What was seen, in sentences.
+    /// The findings, in sentences.
     pub evidence: Vec<String>,
-    /// The means that were considered, best first.
+    /// The methods that were considered, best first.
     pub considered: Vec<Choice>,
     /// Refusals that `--destroy` lifted, as sentences.
     pub lifted: Vec<String>,
@@ -162,29 +162,29 @@ impl PurgeRecord {
     }
 }
 
-/// What is asked for.
+/// Options of a purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeOptions {
-    /// Which means; the best that the target has where absent.
+    /// The method; the best that the target has where absent.
     pub method: Option<Method>,
     /// Names given by `--destroy`.
     pub confirm: Confirm,
 }
 
-/// Who hears how far a purge is: a share from 0 to 1, where the device tells. Breaking off ends a
-/// discard between two pieces; a device that erases itself goes on, and is only not waited for.
+/// Receives the progress of a purge: a share from 0 to 1, where the device reports it. Breaking off ends a
+/// discard between two pieces; a device that erases itself goes on, and is only no longer waited for.
 pub type Progress<'a> = dyn FnMut(Option<f64>) -> ControlFlow<()> + 'a;
 
-/// Why a means did not work.
+/// Why a method did not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setback {
-    /// The target does not know it, or refused it before anything was erased: the next may work.
+    /// The target does not support it, or refused it before anything was erased: the next may work.
     Refused(String),
     /// It began and failed, or was broken off.
     Failed(String),
 }
 
-/// What a means has to say when it worked, in sentences.
+/// The findings of a method that worked, in sentences.
 type Carried = Result<Vec<String>, Setback>;
 
 const STOPPED: &str = "it was broken off; what the device has begun, it ends by itself.";

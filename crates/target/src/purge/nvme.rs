@@ -2,8 +2,8 @@
 //! NVM, 5.24 Sanitize, 5.16.1.20 Sanitize Status log) and the NVM Command Set Specification 1.0
 //! (Identify Namespace).
 //!
-//! Commands and pages are encoded and parsed by pure functions. The order of events is written over
-//! a [`Port`], so that a controller in memory can be put in the device's place.
+//! Commands and pages are encoded and parsed by pure functions. The sequence of commands is written over a
+//! [`Port`], so that a simulated controller can replace the device.
 
 use core::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::ioctl::{self, NvmeAdmin, NvmeFailure};
 
 /// An identify page.
 const PAGE_BYTES: usize = 4096;
-/// Time for a command that only asks.
-const ASK_MS: u32 = 10_000;
-/// Time for Sanitize to be accepted; the erase itself is polled.
+/// Time limit of a command that only queries.
+const QUERY_MS: u32 = 10_000;
+/// Time limit for Sanitize to be accepted; the erase itself is polled.
 const START_MS: u32 = 120_000;
-/// Time for Format, which answers only when it is done: large devices take hours.
+/// Time limit of Format, which answers only when it is done: large devices take hours.
 const FORMAT_MS: u32 = 4 * 3600 * 1000;
-/// Log pages that may fail in a row while the device erases itself.
-const DEAF_MAX: u32 = 60;
+/// Consecutive reads of the log page that may fail while the device erases itself.
+const LOG_FAILURES_MAX: u32 = 60;
 
-/// Where admin commands go.
+/// The receiver of admin commands.
 pub(super) trait Port {
     fn admin(&mut self, command: &NvmeAdmin, data: &mut [u8]) -> Result<(), NvmeFailure>;
     fn namespace(&mut self) -> Result<u32, NvmeFailure>;
-    /// Between two looks at the sanitize log.
+    /// Waits between two readings of the sanitize log.
     fn wait(&mut self);
 }
 
@@ -48,7 +48,7 @@ impl Port for Device<'_> {
     }
 }
 
-/// What is asked of the controller before it is decided how to purge.
+/// The controller's properties that determine how to purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identified {
     pub(super) nsid: u32,
@@ -72,7 +72,7 @@ impl Identified {
     }
 }
 
-/// How a namespace is formatted, in the terms of Format NVM.
+/// The format of a namespace, in the terms of Format NVM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Index of the LBA format, 0 to 63.
@@ -95,14 +95,14 @@ fn le32(page: &[u8], at: usize) -> u32 {
 
 /// Identify (06h) of a structure, by its CNS.
 fn identify(cns: u8, nsid: u32) -> NvmeAdmin {
-    NvmeAdmin { opcode: 0x06, nsid, cdw10: u32::from(cns), cdw11: 0, timeout_ms: ASK_MS }
+    NvmeAdmin { opcode: 0x06, nsid, cdw10: u32::from(cns), cdw11: 0, timeout_ms: QUERY_MS }
 }
 
 /// Get Log Page (02h), Sanitize Status (81h), 512 bytes, of the subsystem.
 fn sanitize_log() -> NvmeAdmin {
     let dwords = 512 / 4 - 1;
     let cdw10 = 0x81 | dwords << 16;
-    NvmeAdmin { opcode: 0x02, nsid: 0xFFFF_FFFF, cdw10, cdw11: 0, timeout_ms: ASK_MS }
+    NvmeAdmin { opcode: 0x02, nsid: 0xFFFF_FFFF, cdw10, cdw11: 0, timeout_ms: QUERY_MS }
 }
 
 /// Sanitize (84h). SANACT in bits 2:0 (2 block erase, 4 crypto erase); AUSE in bit 3, so that a
@@ -113,8 +113,8 @@ fn sanitize(crypto: bool) -> NvmeAdmin {
     NvmeAdmin { opcode: 0x84, nsid: 0, cdw10: action | AUSE, cdw11: 0, timeout_ms: START_MS }
 }
 
-/// Format NVM (80h) of one namespace with its format kept and the erase of SES (bits 11:9): 1 user
-/// data, 2 cryptographic. SES 0 erases nothing, and can't be asked for here.
+/// Format NVM (80h) of one namespace with its format kept and the erase of SES (bits 11:9): 1 user data, 2
+/// cryptographic. SES 0 erases nothing, and can't be requested here.
 fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
     let ses = if crypto { 2 } else { 1 };
     let index = u32::from(layout.format_index);
@@ -207,7 +207,7 @@ fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
     }
 }
 
-/// What a failure means to people.
+/// A failure in words.
 fn words(failure: NvmeFailure) -> String {
     match failure {
         NvmeFailure::System(errno) => errno.to_string(),
@@ -234,19 +234,19 @@ fn words(failure: NvmeFailure) -> String {
     }
 }
 
-/// Whether a status means that the controller did not begin. Of the other ones, such as an internal error
-/// or one of the medium, nobody knows how far it came.
+/// Whether a status means that the controller did not begin. After other ones, such as an internal error or one
+/// of the medium, its progress is unknown.
 fn did_not_begin(failure: NvmeFailure) -> bool {
     const WITHOUT_EFFECT: [u16; 10] =
         [0x001, 0x002, 0x00B, 0x015, 0x01C, 0x01D, 0x020, 0x10A, 0x10B, 0x123];
     matches!(failure, NvmeFailure::Status(status) if WITHOUT_EFFECT.contains(&(status & 0x7FF)))
 }
 
-/// Asks the controller what it can do. Reads only.
+/// Queries the controller's abilities. Reads only.
 ///
 /// # Errors
-/// Why it could not be asked, in words.
-pub(super) fn ask(port: &mut dyn Port) -> Result<Identified, String> {
+/// Why it could not be queried, in words.
+pub(super) fn query(port: &mut dyn Port) -> Result<Identified, String> {
     let mut page = [0; PAGE_BYTES];
     let mut fetch = |port: &mut dyn Port, command: NvmeAdmin| {
         page.fill(0);
@@ -308,14 +308,14 @@ fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried 
             words(failure)
         ))),
         Err(failure) => Err(Setback::Failed(format!(
-            "Format NVM ended with {}, and part of it may be erased: look at the kernel's log \
+            "Format NVM ended with {}, and part of it may be erased: see the kernel's log \
              (`dmesg`), then purge it again, or with another `--method`.",
             words(failure)
         ))),
     }
 }
 
-/// Sanitize answers when it has begun; the log says when it is done.
+/// Sanitize answers when it has begun; the log reports when it is done.
 fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) -> Carried {
     match port.admin(&sanitize(crypto), &mut []) {
         Ok(()) => {}
@@ -325,29 +325,29 @@ fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) 
         }
         Err(failure) => {
             return Err(Setback::Failed(format!(
-                "Sanitize ended with {}, and may have begun: look at the kernel's log (`dmesg`) and \
+                "Sanitize ended with {}, and may have begun: see the kernel's log (`dmesg`) and \
                  at `nvme sanitize-log`, then purge it again.",
                 words(failure)
             )));
         }
     }
-    let mut deaf = 0;
+    let mut failures = 0;
     loop {
         match read_status(port) {
             Ok(status) => {
-                deaf = 0;
+                failures = 0;
                 match status.state {
                     SanitizeState::Completed => return Ok(vec![completed(&status)]),
                     SanitizeState::Failed => {
                         return Err(Setback::Failed(
-                            "the sanitize log says that it failed; the device takes no I/O until a \
+                            "the sanitize log reports that it failed; the device takes no I/O until a \
                              sanitize succeeds or `nvme sanitize --sanact=1` ends the failure mode."
                                 .to_owned(),
                         ));
                     }
                     SanitizeState::Never => {
                         return Err(Setback::Failed(
-                            "the controller accepted Sanitize, and its log says that there never \
+                            "the controller accepted Sanitize, and its log reports that there never \
                              was one."
                                 .to_owned(),
                         ));
@@ -360,8 +360,8 @@ fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) 
                 }
             }
             Err(failure) => {
-                deaf += 1;
-                if deaf > DEAF_MAX {
+                failures += 1;
+                if failures > LOG_FAILURES_MAX {
                     let why = format!("the sanitize log can't be read ({}).", words(failure));
                     return Err(Setback::Failed(why));
                 }
@@ -380,7 +380,7 @@ fn completed(status: &SanitizeStatus) -> String {
     } else {
         "but does not claim that nothing was written since (global data erased is clear)"
     };
-    format!("The sanitize log says completed, {erased}.")
+    format!("The sanitize log reports completion, {erased}.")
 }
 
 /// A log in this state.

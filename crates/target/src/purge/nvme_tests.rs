@@ -1,19 +1,19 @@
-//! Commands byte by byte, and the order of events on a controller in memory.
+//! Commands byte by byte, and the sequence of commands on a simulated controller.
 
 use super::*;
 use core::ops::ControlFlow;
 use rustix::io::Errno;
 
-/// A controller that remembers what it was sent.
+/// A controller that records the commands sent to it.
 #[derive(Default)]
 struct Fake {
     controller: Vec<(usize, Vec<u8>)>,
     namespace_page: Vec<(usize, Vec<u8>)>,
     active: Vec<u32>,
     allocated: Option<Vec<u32>>,
-    /// SPROG and SSTAT of one look after the other; the last one stays. None: the log is deaf.
+    /// SPROG and SSTAT of successive readings; the last one stays. None: the log can't be read.
     log: Vec<Option<(u16, u16)>>,
-    looks: usize,
+    reads: usize,
     refuses: Option<(u8, NvmeFailure)>,
     sent: Vec<NvmeAdmin>,
     waits: u32,
@@ -69,9 +69,9 @@ impl Port for Fake {
             }
             (0x02, 0x81) => {
                 assert_eq!(data.len(), 512);
-                let look = self.log[self.looks.min(self.log.len() - 1)];
-                self.looks += 1;
-                let (progress, sstat) = look.ok_or(NvmeFailure::Status(6))?;
+                let state = self.log[self.reads.min(self.log.len() - 1)];
+                self.reads += 1;
+                let (progress, sstat) = state.ok_or(NvmeFailure::Status(6))?;
                 put(
                     data,
                     &[
@@ -119,9 +119,9 @@ fn commands_are_encoded_as_the_specification_has_them() {
 }
 
 #[test]
-fn what_the_controller_says_is_understood() {
+fn identify_pages_are_parsed() {
     let mut fake = Fake::able();
-    let found = ask(&mut fake).unwrap();
+    let found = query(&mut fake).unwrap();
     assert_eq!(
         found,
         Identified {
@@ -147,21 +147,21 @@ fn what_the_controller_says_is_understood() {
             }),
         }
     );
-    assert!(fake.erasing().is_empty(), "asking erases nothing");
+    assert!(fake.erasing().is_empty(), "a query erases nothing");
     // A namespace that no controller has attached shows only in the allocated list.
     fake.allocated = Some(vec![1, 2, 7]);
-    assert_eq!(ask(&mut fake).unwrap().others(), [2, 7]);
+    assert_eq!(query(&mut fake).unwrap().others(), [2, 7]);
     fake.allocated = None;
     fake.active = vec![1, 4];
-    assert_eq!(ask(&mut fake).unwrap().others(), [4]);
+    assert_eq!(query(&mut fake).unwrap().others(), [4]);
     // FNA bits 0 and 1 each make a format, or its erase, hit all namespaces.
     for bit in [0b01, 0b10] {
         fake.controller[2] = (524, vec![bit]);
-        let found = ask(&mut fake).unwrap();
+        let found = query(&mut fake).unwrap();
         assert!(found.format_hits_all && !found.format_crypto);
     }
     fake.controller = vec![(256, vec![0]), (328, vec![0b100]), (524, vec![0b100])];
-    let found = ask(&mut fake).unwrap();
+    let found = query(&mut fake).unwrap();
     let able = [found.sanitize_block, found.sanitize_crypto, found.format, found.format_crypto];
     assert_eq!(able, [false; 4], "overwrite alone is none of ours");
 }
@@ -172,13 +172,13 @@ fn go_on(_: Option<f64>) -> ControlFlow<()> {
 
 #[test]
 fn sanitize_is_not_done_before_its_log_says_so() {
-    let found = ask(&mut Fake::able()).unwrap();
+    let found = query(&mut Fake::able()).unwrap();
     let erased = 1 << 8 | 1;
     let mut fake = Fake {
         log: vec![Some((0, 2)), None, Some((32_768, 2)), Some((0xFFFF, erased))],
         ..Fake::able()
     };
-    // What is deaf once is asked again.
+    // A log that fails once is read again.
     let mut shares = Vec::new();
     let mut progress = |share| {
         shares.push(share);
@@ -197,7 +197,7 @@ fn sanitize_is_not_done_before_its_log_says_so() {
 
 #[test]
 fn a_sanitize_that_fails_is_no_purge() {
-    let found = ask(&mut Fake::able()).unwrap();
+    let found = query(&mut Fake::able()).unwrap();
     let run = |log: Vec<Option<(u16, u16)>>, refuses| {
         let mut fake = Fake { log, refuses, ..Fake::able() };
         carry_out(&mut fake, Method::NvmeSanitizeBlock, &found, &mut go_on)
@@ -206,11 +206,11 @@ fn a_sanitize_that_fails_is_no_purge() {
         Err(Setback::Failed(why)) => assert!(why.contains(word), "{why}"),
         other => panic!("{other:?}"),
     };
-    failed(run(vec![Some((0, 2)), Some((0xFFFF, 3))], None), "log says that it failed");
+    failed(run(vec![Some((0, 2)), Some((0xFFFF, 3))], None), "log reports that it failed");
     failed(run(vec![Some((0xFFFF, 0))], None), "never was one");
     failed(run(vec![None], None), "log can't be read");
     failed(run(vec![], Some((0x84, NvmeFailure::System(Errno::TIMEDOUT)))), "timed out");
-    // A refusal lets the next means have its turn.
+    // After a refusal the next method is tried.
     match run(vec![], Some((0x84, NvmeFailure::Status(0x4002)))) {
         Err(Setback::Refused(why)) => assert!(why.contains("invalid field"), "{why}"),
         other => panic!("{other:?}"),
@@ -224,7 +224,7 @@ fn a_sanitize_that_fails_is_no_purge() {
 #[test]
 fn format_keeps_the_layout_and_names_one_namespace() {
     let mut fake = Fake::able();
-    let found = ask(&mut fake).unwrap();
+    let found = query(&mut fake).unwrap();
     let words = carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on).unwrap();
     assert!(words[0].contains("namespace 1 with SES=1"), "{words:?}");
     let words = carry_out(&mut fake, Method::NvmeFormatCrypto, &found, &mut go_on).unwrap();
@@ -234,7 +234,7 @@ fn format_keeps_the_layout_and_names_one_namespace() {
     fake.refuses = Some((0x80, NvmeFailure::Status(0x10A)));
     let refused = carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on);
     assert!(matches!(&refused, Err(Setback::Refused(why)) if why.contains("invalid format")));
-    // Of an error on the way nobody knows what it has left.
+    // After an error on the way its effect is unknown.
     for status in [0x006, 0x281, 0x371] {
         fake.refuses = Some((0x80, NvmeFailure::Status(0x4000 | status)));
         match carry_out(&mut fake, Method::NvmeFormat, &found, &mut go_on) {

@@ -9,7 +9,7 @@ const BOOT_SECTORS: [&str; 5] = ["vfat", "ntfs", "exfat", "refs", "BitLocker"];
 /// Looks for partition tables; true when there is a boot sector without any partition.
 pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
     let boot_sector_of_a_file_system = found.has_named(&BOOT_SECTORS);
-    // The header lies in the second logical sector, whose size the bytes don't tell.
+    // The header lies in the second logical sector, whose size is not in the bytes.
     for sector in [512, 4096] {
         if ends.has(sector, b"EFI PART") {
             found.add(PartitionTable, "GPT", sector);

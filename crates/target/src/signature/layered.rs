@@ -1,5 +1,5 @@
-//! Members of layers below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several keep their
-//! label at the end of the device, at a place that follows from its size.
+//! Members of layers below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several keep their label at the
+//! end of the device, at an offset that follows from its size.
 
 use super::SignatureKind::{Raid, Volume};
 use super::{Ends, Found};

@@ -1,12 +1,12 @@
-//! What a device's or file's bytes say it holds: file systems, RAID and volume-manager members,
-//! encryption, swap, partition tables.
+//! Signatures in a device's or file's content: file systems, RAID and volume-manager members, encryption, swap,
+//! partition tables.
 //!
-//! Everything is decided from two windows, the first and the last part of the content, so that a
-//! probe is two reads. Offsets and magic numbers are those of each format's own sources; most are
-//! also in file(1) and libblkid. Finding nothing does not prove that nothing is there: a database
-//! on a raw device has no signature, which is why a device that is not blank is remarked on.
+//! Everything is decided from two windows, the first and the last part of the content, so that a probe is two
+//! reads. Offsets and magic numbers are those of each format's own sources; most are also in file(1) and
+//! libblkid. Finding nothing does not prove that nothing is there: a database on a raw device has no signature,
+//! which is why a device that is not blank is remarked on.
 //!
-//! Deciding that a signature forbids writing is the guard's work.
+//! The guard decides that a signature forbids writing.
 
 mod disk;
 mod layered;
@@ -70,11 +70,11 @@ pub struct Signature {
     pub kind: SignatureKind,
     /// Its format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
-    /// Where its magic number lies.
+    /// Offset of its magic number.
     pub offset_bytes: u64,
 }
 
-/// What the bytes at both ends say.
+/// The signatures at both ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Every signature found, by offset.
@@ -132,7 +132,7 @@ impl Ends {
     }
 }
 
-/// Collects what the probes find.
+/// Collects the findings of the probes.
 #[derive(Default)]
 struct Found(Vec<Signature>);
 
@@ -150,11 +150,11 @@ impl Found {
     }
 }
 
-/// Looks for signatures in content of `size_bytes`. `read` fills a buffer from an offset; offsets
-/// and lengths are multiples of 64 KiB, but for the last one, which ends where the content ends.
+/// Searches content of `size_bytes` for signatures. `read` fills a buffer from an offset; offsets and lengths
+/// are multiples of 64 KiB, but for the last one, which ends where the content ends.
 ///
 /// # Errors
-/// Whatever `read` fails with.
+/// The error of `read`.
 pub(crate) fn probe(
     size_bytes: u64,
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,

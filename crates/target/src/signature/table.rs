@@ -1,5 +1,5 @@
-//! Signatures that are a magic number at a fixed place, and the file systems whose magic number is
-//! so short that other fields must agree before it is believed.
+//! Signatures that are a magic number at a fixed offset, and the file systems whose magic number is so short
+//! that other fields must agree.
 
 use super::SignatureKind::{Cache, Encryption, FileSystem, Raid, Store, Swap, Volume};
 use super::{Ends, Found, SignatureKind};
@@ -108,9 +108,9 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
 fn ext(ends: &Ends) -> Option<&'static str> {
     const COMPAT_HAS_JOURNAL: u32 = 0x4;
     const INCOMPAT_JOURNAL_DEV: u32 = 0x8;
-    /// filetype, recover, meta_bg: what ext3 knows.
+    /// filetype, recover, meta_bg: the flags of ext3.
     const INCOMPAT_OF_EXT3: u32 = 0x2 | 0x4 | 0x10;
-    /// sparse_super, large_file, btree_dir: what ext3 knows.
+    /// sparse_super, large_file, btree_dir: the flags of ext3.
     const RO_COMPAT_OF_EXT3: u32 = 0x1 | 0x2 | 0x4;
     if ends.le16(KIB + 56)? != 0xEF53 {
         return None;
@@ -133,8 +133,8 @@ fn ext(ends: &Ends) -> Option<&'static str> {
     })
 }
 
-/// A FAT boot sector: a jump, the boot mark, and a BIOS parameter block that is possible. The
-/// words "FAT16" and "FAT32" in it are only decoration, and some formatters leave them out.
+/// A FAT boot sector: a jump, the boot mark, and a BIOS parameter block that is possible. The words "FAT16" and
+/// "FAT32" in it are optional, and some formatters leave them out.
 fn is_fat(ends: &Ends) -> bool {
     let check = || -> Option<bool> {
         let jump = matches!(ends.u8(0)?, 0xEB | 0xE9);

@@ -35,7 +35,7 @@ fn format(image: &Path, program: &str, args: &[&str], input: &str) -> bool {
     for arg in args {
         command.arg(if *arg == "IMAGE" { image.as_os_str() } else { arg.as_ref() });
     }
-    // Formatters live where a user's PATH often doesn't look.
+    // Formatters lie in folders that a user's PATH often lacks.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -50,7 +50,7 @@ fn format(image: &Path, program: &str, args: &[&str], input: &str) -> bool {
 }
 
 #[test]
-fn what_real_formatters_write_is_recognised() {
+fn signatures_of_real_formatters_are_recognised() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     let cases: &[(&str, &[&str], &str, &[&str])] = &[
@@ -108,7 +108,7 @@ fn what_real_formatters_write_is_recognised() {
     if format(&image, "sfdisk", &["-q", "IMAGE"], "label: dos\n") {
         assert!(probe_file(&image).empty_boot_sector);
     }
-    // Losing the first megabyte leaves what stands at the end.
+    // Losing the first megabyte leaves the labels at the end.
     if format(&image, "sfdisk", &["-q", "IMAGE"], "label: gpt\n,10M\n") {
         let file = File::options().write(true).open(&image).unwrap();
         file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
@@ -162,7 +162,7 @@ fn labels_at_the_start() {
     ] {
         assert_eq!(names(&probe_bytes(size, &[(offset, bytes)])), [name], "at {offset}");
     }
-    // The magic alone, without what must stand with it, is chance.
+    // The magic alone, without the other fields, is chance.
     for (offset, bytes) in
         [(512, &b"LABELONE"[..]), (1080, &[0x53, 0xEF]), (1024, b"H+"), (1030, &[0x34, 0x34])]
     {
@@ -186,7 +186,7 @@ fn a_boot_sector_counts_by_its_partitions() {
     assert_eq!(names(&table), ["MBR"]);
     assert!(!table.empty_boot_sector);
 
-    // A protective MBR whose GPT was wiped still says that somebody partitioned the disk.
+    // A protective MBR whose GPT was wiped still shows that the disk was partitioned.
     sector[446 + 32 + 4] = 0xEE;
     assert_eq!(names(&probe_bytes(size, &[(0, &sector)])), ["MBR"]);
     assert_eq!(names(&probe_bytes(size, &[(0, &sector), (512, b"EFI PART")])), ["GPT"]);

@@ -12,11 +12,11 @@ use iodyno_target::{
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// What claims a block device, when it is opened without `O_CREAT`.
+/// The flag that claims a block device, when it is opened without `O_CREAT`.
 pub(crate) const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 
-/// Lets one test at a time go on: `losetup --find` opens every loop device on its way, and a child
-/// process that is just being started holds its parent's descriptors.
+/// Runs one test at a time: `losetup --find` opens every loop device on its way, and a child process that is
+/// just being started holds its parent's descriptors.
 pub(crate) fn alone() -> File {
     let lock = File::open(std::env::current_exe().unwrap()).unwrap();
     lock.lock().unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// What undoes something: where udev runs, its probe may hold the node for a moment.
+/// Undoes a setup command: where udev runs, its probe may hold the node for a moment.
 fn undo(program: &str, args: &[&str]) {
     for _ in 0..100 {
         if tried(program, args).status.success() {
@@ -78,8 +78,8 @@ impl Drop for Loop {
 pub(crate) struct Partition<'a>(&'a Loop);
 
 impl<'a> Partition<'a> {
-    /// Tells the kernel of partition 1, as its own scan would: not every kernel is built to read
-    /// every table, nor scans loop devices.
+    /// Announces partition 1 to the kernel, as its own scan would: not every kernel is built to read every
+    /// table, nor scans loop devices.
     pub(crate) fn on(disk: &'a Loop, first_sector: u32, sectors: u32) -> Self {
         run("addpart", &[&disk.node, "1", &first_sector.to_string(), &sectors.to_string()]);
         Self(disk)
@@ -133,12 +133,12 @@ pub(crate) fn name(text: &str) -> TargetName {
     TargetName::parse(text).unwrap()
 }
 
-pub(crate) fn look(node: &str) -> Inspection {
+pub(crate) fn inspected(node: &str) -> Inspection {
     inspect(&name(node)).unwrap()
 }
 
 pub(crate) fn refusals(node: &str) -> Vec<Refusal> {
-    check_writable(&look(node), &SysRoot::real())
+    check_writable(&inspected(node), &SysRoot::real())
 }
 
 pub(crate) fn codes(node: &str) -> Vec<RefusalCode> {

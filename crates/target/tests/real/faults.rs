@@ -1,4 +1,4 @@
-//! File systems that are full, read-only, or poor in what they can do.
+//! File systems that are full, read-only, or limited.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -28,8 +28,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// On a file system of 64 MiB: a new file that does not fit leaves nothing, an old one that can't
-/// grow stays as it was, scratch space says what it lacks.
+/// On a file system of 64 MiB: a new file that does not fit leaves nothing, an old one that can't grow stays as
+/// it was, scratch space reports what it lacks.
 fn fill_up(point: &Path) {
     let before = names(point);
     let at = |rest: &str| name(&format!("{}/{rest}", point.display()));
@@ -40,9 +40,9 @@ fn fill_up(point: &Path) {
         }
         other => panic!("{other:?}"),
     };
-    // Told before anything is made.
+    // Reported before anything is created.
     is_no_space(inspect(&at("t?size=128MiB")).map(|_| ()), 128 * MIB);
-    // Taken by somebody else since.
+    // Taken by another process since.
     let inspection = inspect(&at("t?size=40MiB")).unwrap();
     let other = File::create(point.join("other")).unwrap();
     other.write_all_at(&vec![1; 30 << 20], 0).unwrap();
@@ -112,7 +112,7 @@ fn without_direct_io_and_without_attributes() {
     assert_eq!(opened.why_not_direct.as_deref(), Some("Ramfs refuses O_DIRECT."));
     lay_out(&mut opened, &mut fill, &mut go_on).unwrap();
     drop(opened);
-    // The mark lies beside the file, and vouches for it in the next run.
+    // The mark lies beside the file, and is valid in the next run.
     assert_eq!(names(&mount.0), ["t", "t.iodyno"]);
     let again = open(&target, &OpenOptions::read_write()).unwrap();
     assert_eq!(again.lay_out, LayOut::Complete);
@@ -120,7 +120,7 @@ fn without_direct_io_and_without_attributes() {
     let insisting = name(&format!("{}/t?direct=yes", mount.0.display()));
     let result = open(&insisting, &OpenOptions::read_write());
     assert!(matches!(result, Err(TargetError::Unsupported { .. })), "{result:?}");
-    // A file that was to be made and could not be opened as asked is not left behind.
+    // A file that was to be made and could not be opened as requested is not left behind.
     let fresh = name(&format!("{}/new?size=1MiB&direct=yes", mount.0.display()));
     assert!(open(&fresh, &OpenOptions::read_write()).is_err());
     assert_eq!(names(&mount.0), ["t", "t.iodyno"]);

@@ -1,4 +1,4 @@
-//! What the guard refuses, what lifts it, and what it holds on to once a device is open.
+//! The guard's refusals, the names that lift them, and its claims once a device is open.
 
 use std::fs::OpenOptions as FileOptions;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ fn a_blank_device_is_allowed_and_claimed() {
     let dir = tempfile::tempdir().unwrap();
     let image = blank(dir.path(), "disk");
     let disk = Loop::on(&image, &["--direct-io=on"]);
-    let found = look(&disk.node);
+    let found = inspected(&disk.node);
     assert_eq!(found.size_bytes, Some(64 * MIB));
     let device = found.device.as_ref().unwrap();
     assert_eq!(device.kernel_name, disk.kernel_name());
@@ -32,16 +32,16 @@ fn a_blank_device_is_allowed_and_claimed() {
     assert!(opened.direct && !opened.page_cache && opened.lifted.is_empty());
     assert_eq!((opened.capacity_bytes, &opened.lay_out), (64 * MIB, &LayOut::NotNeeded));
     assert_eq!(write_block(&opened, 7).unwrap(), 4096);
-    // While it is ours, nobody else gets it, and nobody can mount it.
+    // While it is ours, no other process gets it, and it can't be mounted.
     is_refused(open(&name(&disk.node), &OpenOptions::read_write()), RefusalCode::OpenElsewhere);
     assert!(open(&name(&disk.node), &OpenOptions::read_only()).is_ok());
     drop(opened);
-    // What was written is iodyno's own: it is remarked on, and allowed.
-    let again = look(&disk.node);
+    // The written content is iodyno's own: it is remarked on, and allowed.
+    let again = inspected(&disk.node);
     assert_eq!(check_writable(&again, &SysRoot::real()), []);
     assert!(again.notes.iter().any(|note| note.contains("iodyno's only")), "{:?}", again.notes);
     // Part of it, and more than there is.
-    assert_eq!(look(&format!("{}?size=1MiB", disk.node)).size_bytes, Some(MIB));
+    assert_eq!(inspected(&format!("{}?size=1MiB", disk.node)).size_bytes, Some(MIB));
     let beyond = inspect(&name(&format!("{}?size=65MiB", disk.node)));
     assert!(matches!(beyond, Err(TargetError::Unsupported { .. })), "{beyond:?}");
 }
@@ -95,7 +95,7 @@ fn a_formatted_and_mounted_device_needs_its_own_name() {
     let opened = open(&name(&disk.node), &destroy(disk.kernel_name())).unwrap();
     assert_eq!(write_block(&opened, 0).unwrap(), 4096);
     drop(opened);
-    // The superblock is overwritten: the confirmation did what it said. The rest is still there.
+    // The superblock is overwritten: the confirmation took effect. The rest is still there.
     assert_eq!(codes(&disk.node), [RefusalCode::HoldsData]);
 }
 
@@ -159,7 +159,7 @@ fn no_name_lifts_a_mount() {
     let _mount = Mount::at(dir.path().join("m"), &[&disk.node]);
     let result = open(&name(&disk.node), &destroy(disk.kernel_name()));
     let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
-    assert!(told.contains("umount") && !told.contains("say so by its own name"), "{told}");
+    assert!(told.contains("umount") && !told.contains("confirm it by its own name"), "{told}");
     is_refused(result, RefusalCode::Mounted);
 }
 
@@ -186,7 +186,7 @@ fn a_partition_in_use_protects_the_whole_disk() {
     assert_eq!(found[0].code, RefusalCode::Mounted);
     assert!(found[0].found.starts_with("Its partition loop"), "{found:?}");
     assert_eq!(codes(&partition), [RefusalCode::Mounted, RefusalCode::Signature]);
-    let device = look(&partition).device.unwrap();
+    let device = inspected(&partition).device.unwrap();
     assert_eq!(device.partition_of.as_deref(), Some(disk.kernel_name()));
     assert_eq!(device.size_bytes, Some(16 * MIB));
     drop(mount);
@@ -228,17 +228,17 @@ fn a_device_that_is_open_elsewhere() {
     assert_eq!(found[0].code, RefusalCode::OpenElsewhere);
     assert!(found[0].found.contains(&format!("process {}", child.0.id())), "{found:?}");
     drop(child);
-    // Claimed in the moment between the guard's look and the opening.
-    let inspection = look(&disk.node);
+    // Claimed between the guard's check and the opening.
+    let inspection = inspected(&disk.node);
     let held = FileOptions::new().read(true).custom_flags(O_EXCL).open(&disk.node).unwrap();
     is_refused(open_inspected(inspection, &OpenOptions::read_write()), RefusalCode::OpenElsewhere);
     drop(held);
 }
 
-/// Who writes to a file the kernel tells only its owner; others see whom `/proc` shows them.
+/// The kernel reports a file's writers to its owner only; others see the processes in `/proc`.
 #[test]
 #[ignore = "needs root"]
-fn a_file_of_somebody_else_that_is_open_for_writing() {
+fn a_file_of_another_user_that_is_open_for_writing() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shared");
@@ -249,13 +249,13 @@ fn a_file_of_somebody_else_that_is_open_for_writing() {
     let nobody = 65_534;
     let codes_for_nobody = || {
         let seen = std::thread::scope(|scope| {
-            let look = scope.spawn(|| {
+            let inspection = scope.spawn(|| {
                 // Of this thread alone.
                 let uid = rustix::process::Uid::from_raw(nobody);
                 rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
                 codes(path.to_str().unwrap())
             });
-            look.join()
+            inspection.join()
         });
         seen.unwrap()
     };
@@ -278,11 +278,11 @@ fn a_file_of_somebody_else_that_is_open_for_writing() {
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn what_was_formatted_after_the_inspection_is_seen_through_the_descriptor() {
+fn a_format_after_the_inspection_is_seen_through_the_descriptor() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let disk = Loop::on(&blank(dir.path(), "disk"), &[]);
-    let inspection = look(&disk.node);
+    let inspection = inspected(&disk.node);
     run("mkfs.ext4", &["-q", &disk.node]);
     is_refused(open_inspected(inspection, &OpenOptions::read_write()), RefusalCode::Signature);
 }
@@ -380,8 +380,9 @@ fn loop_devices_are_identified_by_what_they_show() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let image = blank(dir.path(), "img");
-    let id =
-        |flags: &[&str]| look(&Loop::on(&image, flags).node).device.unwrap().lasting_id.unwrap();
+    let id = |flags: &[&str]| {
+        inspected(&Loop::on(&image, flags).node).device.unwrap().lasting_id.unwrap()
+    };
     let whole = id(&[]);
     assert_eq!(whole, id(&[]), "attached anew it is the same");
     assert_ne!(whole, id(&["--offset", "1MiB"]));
@@ -389,13 +390,13 @@ fn loop_devices_are_identified_by_what_they_show() {
     let disk = Loop::on(&image, &[]);
     let first = Partition::on(&disk, 2048, 32_768);
     assert_eq!(
-        look(&first.node()).device.unwrap().lasting_id.unwrap(),
+        inspected(&first.node()).device.unwrap().lasting_id.unwrap(),
         format!("{whole} partition 1 from sector 2048")
     );
 }
 
 /// The device that this machine runs from, if `/` is on one: never allowed, whatever is confirmed.
-/// Only looked at, never opened for writing.
+/// Only inspected, never opened for writing.
 #[test]
 #[ignore = "needs root"]
 fn the_system_disk_is_refused() {
@@ -409,7 +410,7 @@ fn the_system_disk_is_refused() {
         println!("skipped: / is on {source}");
         return;
     }
-    let inspection = look(source);
+    let inspection = inspected(source);
     let found = check_writable(&inspection, &SysRoot::real());
     assert_eq!(found[0].code, RefusalCode::SystemDisk);
     let own_name = inspection.device.as_ref().unwrap().kernel_name.clone();

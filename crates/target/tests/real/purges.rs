@@ -1,4 +1,4 @@
-//! Purges of loop devices, which pass discards on as holes in their files; and what is not purged.
+//! Purges of loop devices, which pass discards on as holes in their files; and targets that are not purged.
 
 use std::fs::OpenOptions as FileOptions;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ fn named(name: &str) -> PurgeOptions {
 }
 
 fn go(node: &str, options: &PurgeOptions) -> Result<PurgeRecord, TargetError> {
-    purge(look(node), options, &mut |_| ControlFlow::Continue(()))
+    purge(inspected(node), options, &mut |_| ControlFlow::Continue(()))
 }
 
 /// Refused for this reason; `by_any_name` when no name would have lifted it.
@@ -49,14 +49,14 @@ fn a_device_is_purged_when_it_was_named() {
     let dir = tempfile::tempdir().unwrap();
     let image = full(dir.path());
     let disk = Loop::on(&image, &[]);
-    // Nothing in it is recognised, yet it holds data.
+    // Its data is not recognised, yet it holds data.
     assert_eq!(codes(&disk.node), [RefusalCode::HoldsData]);
     is_refused(go(&disk.node, &PurgeOptions::default()), RefusalCode::Purge, false);
     is_refused(go(&disk.node, &named("loop")), RefusalCode::Purge, false);
     assert!(is_untouched(&image));
-    let found = plan(&look(&disk.node), None);
+    let found = plan(&inspected(&disk.node), None);
     assert_eq!((found.chosen, found.choices.len()), (Some(Method::Discard), 1), "{found:?}");
-    // What it can't do is told, and nothing happens.
+    // An impossible method is reported, and nothing happens.
     let sanitize = PurgeOptions { method: Some(Method::NvmeFormat), ..named(disk.kernel_name()) };
     let record = go(&disk.node, &sanitize).unwrap();
     assert!(matches!(record.outcome, PurgeOutcome::NotPossible(_)), "{record:?}");
@@ -73,7 +73,7 @@ fn a_device_is_purged_when_it_was_named() {
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn what_is_in_use_is_purged_by_no_name() {
+fn devices_in_use_are_purged_by_no_name() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let image = blank(dir.path(), "disk");
@@ -91,10 +91,10 @@ fn what_is_in_use_is_purged_by_no_name() {
     is_refused(go(&disk.node, &named(&disk.node)), RefusalCode::OpenElsewhere, true);
     drop(held);
     run("e2fsck", &["-fn", &disk.node]);
-    // Left alone by everybody, it goes.
+    // Once no process uses it, it is purged.
     is_refused(go(&disk.node, &PurgeOptions::default()), RefusalCode::Signature, false);
     assert!(go(&disk.node, &named(&disk.node)).unwrap().is_purged());
-    assert!(look(&disk.node).content.unwrap().starts_with_zeroes);
+    assert!(inspected(&disk.node).content.unwrap().starts_with_zeroes);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_partition_is_purged_and_its_disk_is_not() {
     drop(mount);
 }
 
-/// Only the range that was named, and between two pieces there is a way out.
+/// Only the range that was named, and the purge can be stopped between two pieces.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_part_of_a_device() {

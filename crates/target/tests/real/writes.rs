@@ -1,4 +1,4 @@
-//! Whoever writes to a device between two looks is noticed: on loop devices over files in memory, so that
+//! Writes to a device between two fingerprints are noticed: on loop devices over files in memory, so that
 //! nothing else is below them.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use iodyno_target::{OpenOptions, WritesSeen, WrittenSince, open, unwritten_since
 use crate::common::*;
 
 fn seen(node: &str) -> WritesSeen {
-    writes_seen(&look(node)).unwrap()
+    writes_seen(&inspected(node)).unwrap()
 }
 
 fn memory(dir: &Path) -> Mount {
@@ -24,14 +24,14 @@ fn is_written(before: &WritesSeen, node: &str) {
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn a_device_that_somebody_wrote_to() {
+fn a_device_that_another_program_wrote_to() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let place = memory(dir.path());
     let image = blank(&place.0, "disk");
     let disk = Loop::on(&image, &[]);
     let fresh = seen(&disk.node);
-    // A counter at 0 did not see our writes, for there were none; so it tells nothing.
+    // A counter at 0 did not see our writes, for there were none; so it proves nothing.
     if fresh.device.as_ref().unwrap().kernel_bytes.is_none() {
         let why = unwritten_since(&fresh, &fresh);
         assert!(matches!(why, Err(WrittenSince::Unknown { .. })), "{why:?}");
@@ -42,10 +42,10 @@ fn a_device_that_somebody_wrote_to() {
     let before = writes_seen(&opened.inspection).unwrap();
     drop(opened);
     assert!(before.below.is_empty() && before.file.is_none(), "{before:?}");
-    // Looking at it and reading it are no writes.
+    // Inspecting it and reading it are no writes.
     std::fs::read(&disk.node).unwrap();
     assert_eq!(unwritten_since(&before, &seen(&disk.node)), Ok(()));
-    // Somebody else writes 4 KiB; somebody discards; a file system is made on a part of it.
+    // Another program writes 4 KiB; one discards; a file system is made on a part of it.
     run("dd", &["if=/dev/zero", &format!("of={}", disk.node), "bs=4k", "count=1", "conv=fsync"]);
     is_written(&before, &disk.node);
     let before = seen(&disk.node);
@@ -57,7 +57,7 @@ fn a_device_that_somebody_wrote_to() {
     is_written(&before.0, &disk.node);
     is_written(&before.1, &first.node());
     drop(first);
-    // The same file, attached anew: nobody knows what happened between.
+    // The same file, attached anew: what happened between is unknown.
     let before = seen(&disk.node);
     drop(disk);
     let disk = Loop::on(&image, &[]);
@@ -72,7 +72,7 @@ fn a_file_whose_neighbour_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let place = memory(dir.path());
     let disk = Loop::on(&blank(&place.0, "disk"), &[]);
-    // Nothing is left to be laid out after the mount: that would be somebody else's writes.
+    // Nothing is left to be laid out after the mount: that would count as another program's writes.
     run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &disk.node]);
     let mount = Mount::at(dir.path().join("m"), &[&disk.node]);
     let path = mount.0.join("t");

@@ -1,4 +1,4 @@
-//! The check of one unit, and the diagnosis of one that is not what was written there.
+//! The check of one unit, and the diagnosis of one that does not hold what was written there.
 
 use super::{MAGIC_1, Mark, SECTOR_BYTES, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
@@ -7,31 +7,31 @@ use core::fmt;
 /// many.
 const OURS_MIN: usize = 4;
 
-/// Who wrote a part of a torn unit; None where the part is all zeroes.
+/// The writer of a part of a torn unit; None where the part is all zeroes.
 pub type Part = Option<(u64, u32)>;
 
-/// Why a unit is not what was written there.
+/// Why a unit does not hold what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// All zeroes: never written, discarded, or lost.
     Zeroed,
     /// Something else than verifiable content.
     Foreign {
-        /// How it begins.
+        /// Its first bytes.
         first_bytes: [u8; 8],
     },
     /// Verifiable content that was written for another address.
     Misdirected {
-        /// What it says of itself.
+        /// Its header.
         mark: Mark,
-        /// Where in the unit it begins: 0, but for content that was shifted by some sectors.
+        /// Its offset in the unit: 0, but for content that was shifted by some sectors.
         at_byte: usize,
     },
-    /// Each sector is as some write of this unit left it, or zeroes, but they are of several writes.
+    /// Each sector is of some write of this unit, or zeroes, but they are of several writes.
     Torn {
         /// Writer and generation of the first part.
         head: Part,
-        /// Writer and generation of what follows.
+        /// Writer and generation of the rest.
         tail: Part,
         /// Where the second part starts, in bytes from the unit's start.
         at_byte: usize,
@@ -46,7 +46,7 @@ pub enum Flaw {
     /// It holds content in units of another length, in part: the beginning of a longer unit, or whole shorter ones
     /// that were written over a part of it. The rest can't be checked.
     OtherLength {
-        /// What that unit says of itself; of several shorter ones, the latest.
+        /// That unit's header; of several shorter ones, the latest.
         mark: Mark,
     },
 }
@@ -98,12 +98,12 @@ impl fmt::Display for Flaw {
 
 impl core::error::Error for Flaw {}
 
-/// Checks one unit that was read from `offset_bytes`, and returns what it says of itself. Bytes that begin
-/// with a shorter unit are checked as units of that length; the first one's mark is returned.
+/// Checks one unit that was read from `offset_bytes`, and returns its header. Bytes that begin with a shorter
+/// unit are checked as units of that length; the first one's mark is returned.
 ///
 /// # Errors
-/// What is wrong with it; of several shorter units, with the first that bears traces of verifiable content and is
-/// not whole, or else with the first that bears none.
+/// The flaw; of several shorter units, that of the first that bears traces of verifiable content and is not
+/// whole, or else of the first that bears none.
 ///
 /// # Panics
 /// If the unit is no multiple of 512 bytes.
@@ -140,7 +140,7 @@ pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
     Err(diagnose(unit, offset_bytes))
 }
 
-/// What of a unit is wrong that has no header, or a checksum that is not right.
+/// The flaw of a unit that has no header, or a wrong checksum.
 #[cold]
 fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     if unit.iter().all(|&byte| byte == 0) {
@@ -157,7 +157,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     }
     let expected: Vec<Vec<u8>> =
         writes.iter().map(|w| w.content(unit.len(), offset_bytes)).collect();
-    // Which write each sector is of: Some(None) for zeroes, None where it is of none.
+    // The write of each sector: Some(None) for zeroes, None where there is none.
     let sectors: Vec<Option<Part>> = unit
         .chunks_exact(SECTOR_BYTES)
         .enumerate()
@@ -173,7 +173,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
         .collect();
     if let Some(parts) = sectors.iter().copied().collect::<Option<Vec<Part>>>() {
         let change = parts.iter().position(|part| *part != parts[0]);
-        // Sectors of one write whose checksum is wrong can't be: it is in the last of them.
+        // Sectors of one write whose checksum is wrong are impossible: it is in the last of them.
         if let Some(change) = change {
             let (head, tail) = (parts[0], parts[change]);
             return Flaw::Torn { head, tail, at_byte: change * SECTOR_BYTES };
@@ -210,8 +210,8 @@ impl Write {
     }
 }
 
-/// The writes that the header and the ends of sectors name: a header with our magic number or for this
-/// address, and what two of them say in common, as chance does not.
+/// The writes that the header and the ends of sectors name: a header with our magic number or for this address,
+/// and values that two of them share, as chance does not.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes
@@ -222,7 +222,7 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
         writes.push(of_head);
     }
     if head.version == 1 {
-        // The generation stands at the end again.
+        // The generation is repeated at the end.
         let generation = u32_at(unit, unit.len() - 8);
         if has_header && generation != head.generation {
             writes.push(Write { generation, ..of_head });
@@ -238,7 +238,7 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
         })
         .filter(|write| write.writer != 0)
         .collect();
-    // One sector of its own is believed where the header is ours.
+    // A single sector is trusted where the header is ours.
     if !has_header {
         named.push(of_head);
         let all = named.clone();

@@ -1,4 +1,4 @@
-//! What every kind of wrong unit is called, drawn at random, and the layout's bytes.
+//! The diagnosis of every kind of wrong unit, drawn at random, and the layout's bytes.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn unit(len: usize, offset_bytes: u64, writer: u64, generation: u32) -> Vec<u8> 
     unit
 }
 
-/// The layout is a format: what one version wrote another must read.
+/// The layout is a format: each version must read what another wrote.
 #[test]
 fn the_layout_is_pinned() {
     assert_eq!(crc32c(b"123456789"), 0xE306_9283);
@@ -23,7 +23,7 @@ fn the_layout_is_pinned() {
     }
     let found = (u64_at(&two, 32), u32_at(&two, 508), u32_at(&two, 1020));
     assert_eq!(found, (0xc085_2a2c_8a75_70f7, PINNED_2.0, PINNED_2.1), "{found:#x?}");
-    // What version 1 left is still read: these bytes were made by the program that wrote it.
+    // Content of version 1 is still read: these bytes were made by the program that wrote it.
     let mut one = vec![0; 512];
     fill_version(&mut one, 0x1234_5000, 42, 7, 1);
     assert_eq!((u64_at(&one, 32), u32_at(&one, 508)), (0xc085_2a2c_8a75_70f7, 0x29db_8bfa));
@@ -61,8 +61,8 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
 }
 
-/// A longer unit of which only the first half was written, in a shorter one, is not a damaged longer one; and a flaw
-/// in one of several shorter units is not hidden behind one that was never written.
+/// A longer unit of which only the first half was written, in a shorter one, is not a damaged longer one; and a
+/// flaw in one of several shorter units is not hidden behind one that was never written.
 #[test]
 fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     for len in [512, 1024, 2048] {
@@ -83,7 +83,7 @@ fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     assert_eq!(found, Err(Flaw::Damaged { first_byte: 700, bytes: 1 }));
 }
 
-/// What short writes left over a part of a long unit is not damage: the short ones are whole, each at its address.
+/// Short writes over a part of a long unit are not damage: the short ones are whole, each at its address.
 #[test]
 fn shorter_units_over_a_part_of_a_longer_one_are_not_damage() {
     for sector in 1..8 {
@@ -113,8 +113,7 @@ fn random(len: usize, key: u64) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Each way to be wrong is told from the others, on units of every length, at every address, by every
-    /// writer.
+    /// Each flaw is distinguished from the others, on units of every length, at every address, by every writer.
     #[test]
     fn each_way_to_be_wrong_has_its_name(
         sectors in 1_usize..=8,
@@ -158,7 +157,7 @@ proptest! {
             let damaged = matches!(found, Err(Flaw::Damaged { first_byte, .. })
                 if (at_byte..at_byte + 8).contains(&first_byte));
             prop_assert!(damaged, "{found:?}");
-            // All that stood here moved on by some sectors.
+            // The content was shifted by some sectors.
             let next = unit(len, at + len as u64, writers.0, generations.0);
             let shifted = [&new[at_byte..], &next[..at_byte]].concat();
             let found = check(&shifted, at);

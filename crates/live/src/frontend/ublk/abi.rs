@@ -1,5 +1,5 @@
-//! Structures and numbers of the kernel's interface, as `linux/ublk_cmd.h` has them; bytes are laid out
-//! by hand, in this machine's order, so that nothing here has to be trusted about padding.
+//! Structures and numbers of the kernel's interface, as in `linux/ublk_cmd.h`; bytes are laid out by hand, in
+//! this machine's order, so nothing depends on padding.
 
 /// Commands to `/dev/ublk-control`: `_IOWR('u', number, struct ublksrv_ctrl_cmd)`.
 pub(super) const ADD: u32 = control(0x04);
@@ -23,8 +23,8 @@ pub(super) const REQUEST_BYTES: usize = 24;
 const IOCTL_ENCODE: u64 = 1 << 6;
 const USER_COPY: u64 = 1 << 7;
 
-/// Where a request's bytes are in the character device: the tag is in bits 25 to 40 of what comes on
-/// top. (Queues follow from bit 41 on; there is one here.)
+/// Offset of a request's bytes in the character device: the tag is in bits 25 to 40 above the base. (Queues
+/// follow from bit 41 on; there is one here.)
 pub(super) const fn bytes_at(tag: u16) -> u64 {
     0x8000_0000 + ((tag as u64) << 25)
 }
@@ -61,7 +61,7 @@ pub(super) fn control_command(device: u32, address: u64, len: usize, data: u64) 
     bytes
 }
 
-/// `struct ublksrv_ctrl_dev_info` of a device that is to be: one queue, any number.
+/// `struct ublksrv_ctrl_dev_info` of a new device: one queue, any number.
 pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     let mut bytes = [0; DEVICE_BYTES];
     bytes[0..2].copy_from_slice(&1_u16.to_ne_bytes());
@@ -72,12 +72,12 @@ pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     bytes
 }
 
-/// The number that the kernel gave the device.
+/// The number that the kernel assigned to the device.
 pub(super) fn device_number(bytes: &[u8; DEVICE_BYTES]) -> u32 {
     u32::from_ne_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])
 }
 
-/// The flags that the kernel left on.
+/// The flags that the kernel accepted.
 pub(super) fn copies(bytes: &[u8; DEVICE_BYTES]) -> bool {
     let flags: [u8; 8] = std::array::from_fn(|i| bytes[24 + i]);
     u64::from_ne_bytes(flags) & USER_COPY != 0
@@ -87,16 +87,16 @@ pub(super) fn copies(bytes: &[u8; DEVICE_BYTES]) -> bool {
 pub(super) fn parameters(
     size_bytes: u64,
     request_bytes_max: u32,
-    told: super::Told,
+    properties: super::Told,
 ) -> [u8; PARAMETERS_BYTES] {
     const BASIC_AND_DISCARD: u32 = 0b11;
     // Kernels flush what may have a volatile cache; a protected one answers at once.
     const VOLATILE_CACHE: u32 = 1 << 2;
     const FUA_ATTRIBUTE: u32 = 1 << 3;
-    // One operation takes so much; the kernel splits what is longer.
+    // The limit of one operation; the kernel splits longer ones.
     const DISCARD_SECTORS_MAX: u32 = 1 << 21;
-    let attributes = u32::from(told.read_only)
-        | u32::from(told.rotational) << 1
+    let attributes = u32::from(properties.read_only)
+        | u32::from(properties.rotational) << 1
         | VOLATILE_CACHE
         | FUA_ATTRIBUTE;
     let mut bytes = [0; PARAMETERS_BYTES];
@@ -111,7 +111,7 @@ pub(super) fn parameters(
     put(44, 4096);
     put(48, DISCARD_SECTORS_MAX);
     put(52, DISCARD_SECTORS_MAX);
-    // Shifts of the logical and the physical block, the best and the least request.
+    // Shifts of the logical and the physical block, the optimal and the minimal request.
     bytes[12..16].copy_from_slice(&[9, 12, 12, 12]);
     bytes[24..32].copy_from_slice(&(size_bytes / SECTOR_BYTES).to_ne_bytes());
     bytes[56..58].copy_from_slice(&1_u16.to_ne_bytes());
@@ -142,7 +142,7 @@ pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
     Request {
         operation: word(0) & 0xFF,
         fua: word(0) & FUA != 0,
-        // A flush has no place: its sector is all ones.
+        // A flush has no position: its sector is all ones.
         offset_bytes: start.wrapping_mul(SECTOR_BYTES),
         len_bytes: word(4).saturating_mul(SECTOR_BYTES as u32),
     }
@@ -152,7 +152,7 @@ pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
 mod tests {
     use super::*;
 
-    /// As the header's macros give them.
+    /// The values of the header's macros.
     #[test]
     fn numbers_are_the_kernels() {
         assert_eq!(ADD, 0xC020_7504);

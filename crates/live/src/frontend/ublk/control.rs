@@ -1,5 +1,5 @@
-//! Devices are added, started, stopped and deleted: commands to `/dev/ublk-control`, through a ring of
-//! wide entries, one at a time.
+//! Commands to `/dev/ublk-control` that add, start, stop and delete devices: through a ring of wide entries,
+//! one at a time.
 
 use super::{Told, abi};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) const DEPTH: u16 = 128;
 /// The largest request.
 pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
-/// The character device appears a moment after its command, and goes a moment after its last user.
+/// The character device appears a moment after its command, and disappears a moment after its last user.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
@@ -52,7 +52,7 @@ impl Device {
         self.number
     }
 
-    /// Opens the device's other side.
+    /// Opens the device's character device.
     pub(super) fn open(&self) -> io::Result<File> {
         let path = format!("/dev/ublkc{}", self.number);
         let open = || OpenOptions::new().read(true).write(true).open(Path::new(&path));
@@ -68,22 +68,22 @@ impl Device {
         }
     }
 
-    pub(super) fn set_size(&mut self, size_bytes: u64, told: Told) -> io::Result<()> {
-        let mut parameters = abi::parameters(size_bytes, REQUEST_BYTES_MAX, told);
+    pub(super) fn set_size(&mut self, size_bytes: u64, properties: Told) -> io::Result<()> {
+        let mut parameters = abi::parameters(size_bytes, REQUEST_BYTES_MAX, properties);
         self.command(abi::SET_PARAMETERS, &mut parameters, 0)
     }
 
-    /// The block device appears. Its queue must be served already.
+    /// Makes the block device appear. Its queue must be served already.
     pub(super) fn start(&mut self) -> io::Result<()> {
         self.command(abi::START, &mut [], u64::from(std::process::id()))
     }
 
-    /// The block device goes, when what is in flight is done.
+    /// Removes the block device, when what is in flight is done.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.command(abi::STOP, &mut [], 0)
     }
 
-    /// Nothing is left. Its other side must be closed.
+    /// Deletes the device. Its character device must be closed.
     pub(super) fn delete(&mut self) -> io::Result<()> {
         self.added = false;
         self.command(abi::DELETE, &mut [], 0)
@@ -111,7 +111,7 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// One that could not be started leaves nothing.
+    /// One that could not be started leaves nothing behind.
     fn drop(&mut self) {
         if self.added {
             let _ = self.delete();

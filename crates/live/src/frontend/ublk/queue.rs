@@ -1,5 +1,5 @@
-//! The thread of a volume: it takes requests from the kernel, submits them to the machine, and commits
-//! what the mailbox brings.
+//! The queue thread of a ublk volume: it takes requests from the kernel, submits them to the machine, and
+//! commits the completions in its mailbox.
 
 use super::super::{Served, Waiter};
 use super::Reply;
@@ -16,14 +16,14 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the ring says for the mailbox's bell; requests say their tag.
-const BELL: u64 = u64::MAX;
+/// The ring's user data for the mailbox's eventfd; requests carry their tag.
+const WAKER: u64 = u64::MAX;
 
-/// What is done, for the thread that may tell the kernel.
+/// Completions, for the thread that may report them to the kernel.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     done: Mutex<Vec<(u16, i32, Vec<u8>)>>,
-    bell: OwnedFd,
+    waker: OwnedFd,
 }
 
 impl Mailbox {
@@ -33,8 +33,8 @@ impl Mailbox {
         done.push((tag, result, bytes));
         drop(done);
         if first {
-            // It can't overflow: it is read before the next ring.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            // It can't overflow: it is read before the next signal.
+            let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
         }
     }
 
@@ -63,7 +63,7 @@ impl Table {
         Ok(Self { start: start.cast(), bytes })
     }
 
-    /// A request that the kernel has handed over.
+    /// A request that the kernel has passed.
     fn request(&self, tag: u16) -> Request {
         assert!(tag < DEPTH);
         let at = usize::from(tag) * abi::REQUEST_BYTES;
@@ -81,7 +81,7 @@ impl Drop for Table {
     }
 }
 
-/// See the module.
+/// The queue of a volume; see the module.
 pub(super) struct Queue {
     device: File,
     table: Table,
@@ -100,18 +100,18 @@ impl Queue {
     ) -> io::Result<Self> {
         let device = device.open()?;
         let table = Table::of(&device)?;
-        let mailbox = Mailbox { done: Mutex::default(), bell: eventfd(0, EventfdFlags::CLOEXEC)? };
+        let mailbox = Mailbox { done: Mutex::default(), waker: eventfd(0, EventfdFlags::CLOEXEC)? };
         Ok(Self { device, table, live, volume, worker, mailbox: Arc::new(mailbox) })
     }
 
-    /// Until the kernel has taken all requests back.
+    /// Runs until the kernel has taken all requests back.
     pub(super) fn serve(self) {
         let Ok(mut ring) = IoUring::new(2 * u32::from(DEPTH)) else { return };
         for tag in 0..DEPTH {
             push(&mut ring, &self.entry(abi::FETCH, tag, 0));
         }
-        let bell = types::Fd(self.mailbox.bell.as_raw_fd());
-        let listen = opcode::PollAdd::new(bell, libc::POLLIN as u32).build().user_data(BELL);
+        let waker = types::Fd(self.mailbox.waker.as_raw_fd());
+        let listen = opcode::PollAdd::new(waker, libc::POLLIN as u32).build().user_data(WAKER);
         push(&mut ring, &listen);
         let mut left = DEPTH;
         let mut seen: Vec<(u64, i32)> = Vec::new();
@@ -124,8 +124,8 @@ impl Queue {
             seen.extend(ring.completion().map(|entry| (entry.user_data(), entry.result())));
             for (what, result) in seen.drain(..) {
                 match (what, result) {
-                    (BELL, _) => {
-                        let _ = rustix::io::read(&self.mailbox.bell, &mut [0; 8]);
+                    (WAKER, _) => {
+                        let _ = rustix::io::read(&self.mailbox.waker, &mut [0; 8]);
                         push(&mut ring, &listen);
                     }
                     (tag, 0) => {
@@ -133,7 +133,7 @@ impl Queue {
                             push(&mut ring, &self.entry(abi::COMMIT_AND_FETCH, tag as u16, -errno));
                         }
                     }
-                    // The device is going.
+                    // The device is being removed.
                     _ => left -= 1,
                 }
             }
@@ -150,7 +150,7 @@ impl Queue {
         opcode::UringCmd16::new(fd, command).cmd(bytes).build().user_data(u64::from(tag))
     }
 
-    /// Hands a request to the machine. An error is answered at once, with its errno.
+    /// Submits a request to the machine. An error is answered at once, with its errno.
     fn begin(&self, tag: u16) -> Result<(), i32> {
         let request = self.table.request(tag);
         let Request { offset_bytes, len_bytes, fua, .. } = request;
@@ -185,7 +185,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives a read's bytes to the kernel; what the request comes to.
+    /// Copies a read's bytes to the kernel; gives the request's result.
     fn give(&self, tag: u16, result: i32, bytes: &[u8]) -> i32 {
         if result <= 0 || bytes.is_empty() {
             return result;
@@ -197,7 +197,7 @@ impl Queue {
     }
 }
 
-/// There is room for every request and the bell, but what is committed in a burst comes on top.
+/// There is space for every request and the eventfd, but what is committed in a burst comes on top.
 fn push(ring: &mut IoUring, entry: &squeue::Entry) {
     // SAFETY: entries point to nothing but files, which outlive the ring.
     while unsafe { ring.submission().push(entry) }.is_err() {

@@ -1,4 +1,4 @@
-//! What becomes of a unit whose write the host cut short, and when a generation of sums is closed.
+//! Repair of units whose write the host cut short, and the closing of a generation of sums.
 
 use super::super::error::WriteError;
 use super::super::generation::Generations;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// What a unit may hold whose sum may not be its own.
+/// The possible content of a unit whose sum may not be its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doubt {
     /// The host cut the write within it.
@@ -30,8 +30,8 @@ impl Doubt {
 }
 
 impl File {
-    /// A write of these units has failed, under their lock: each gets the sum of what is there, unless that
-    /// was corrupt before. `entries` are those that were to be written, `written_bytes` of the data are.
+    /// A write of these units has failed, under their lock: each gets the sum of its content, unless that was
+    /// corrupt before. `entries` are those that were to be written, `written_bytes` of the data are.
     #[cold]
     pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {
         for (i, unit) in units.clone().enumerate() {
@@ -50,7 +50,7 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// What may be in a unit, if that is doubtful.
+    /// The possible content of a unit, if that is doubtful.
     #[inline]
     pub(super) fn doubt_of(&self, unit: u64) -> Option<Doubt> {
         if self.doubts.load(Ordering::Relaxed) == 0 {
@@ -67,7 +67,7 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Gives a doubtful unit the sum of what it holds, under its lock, if the host lets it. What was corrupt
+    /// Gives a doubtful unit the sum of its content, under its lock, if the host permits it. A corrupt unit
     /// keeps a sum that is not its own.
     #[cold]
     fn resolve(&self, unit: u64, generation: u64) {
@@ -94,10 +94,10 @@ impl File {
         }
     }
 
-    /// Something is about to be written, under its lock; gives the generation.
+    /// A write is about to begin, under its lock; gives the generation.
     #[inline]
     pub(super) fn begin_write(&self) -> io::Result<u64> {
-        // In this order: who has the next generation sees that the one before is over.
+        // In this order: a thread that has the next generation sees that the one before is over.
         let generation = self.generation.load(Ordering::SeqCst);
         if !self.is_dirty.load(Ordering::SeqCst) {
             let mut generations = held(&self.generations);
@@ -112,17 +112,18 @@ impl File {
         Ok(generation)
     }
 
-    /// Every write that has ended is what its first sum says: a version older than that is refused from now
-    /// on, also by a server that opens the file later. `ended`: nothing more will be written.
+    /// Every write that has ended matches its first sum: a version older than that is refused from now on, also
+    /// by a server that opens the file later. `ended`: nothing more will be written.
     pub(in super::super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
-        // Locked before the test: while another flush closes one, this one must not take it for closed.
+        // Locked before the test: while another flush closes a generation, this one must not take it for
+        // closed.
         let _closing = held(&self.closing);
         if !self.is_dirty.load(Ordering::SeqCst) && !ended {
             return Ok(());
         }
         self.is_dirty.store(false, Ordering::SeqCst);
         let generation = self.generation.fetch_add(1, Ordering::SeqCst);
-        // What was begun in it has ended once each lock was free.
+        // Writes that began in it have ended once each lock was free.
         for lock in &self.locks {
             drop(lock.read().unwrap_or_else(PoisonError::into_inner));
         }

@@ -1,4 +1,5 @@
-//! Negotiation: plain blocking steps under a deadline, up to an export that is open and agreed.
+//! The server's negotiation on a socket: plain blocking steps under a deadline, up to an export that is open
+//! and agreed.
 
 use super::{Connection, End, Pipe};
 use crate::server::export::{Peer, Session};
@@ -37,14 +38,14 @@ impl Connection<'_> {
                     machine.secured();
                 }
                 Step::Leave => {
-                    // The client may have gone without waiting for the farewell.
+                    // The client may have disconnected without waiting for the last reply.
                     let _ = self.send_handshake(&mut out, deadline);
                     return Ok(End::Left);
                 }
                 Step::Drop(violation) => return Ok(End::Violation(violation)),
             }
         };
-        // Before the client can know it: from here on it does not make room for others.
+        // Before the client can know it: from here on it is not ended to admit others.
         self.start.phase.agreed();
         self.send_handshake(&mut out, deadline)?;
         self.transmit(agreed, session)
@@ -80,10 +81,10 @@ impl Connection<'_> {
     fn receive_handshake(&mut self, deadline: Instant) -> Result<(), End> {
         let fd = self.fd();
         loop {
-            let room = self.input.room();
+            let space = self.input.free_space();
             let received = match &mut self.pipe {
-                Pipe::Plain => syscalls::receive_into(fd, room, false)?,
-                Pipe::Tls(tls) => tls.receive(fd, room)?,
+                Pipe::Plain => syscalls::receive_into(fd, space, false)?,
+                Pipe::Tls(tls) => tls.receive(fd, space)?,
             };
             match received {
                 Some(0) => return Err(End::Gone),
@@ -99,8 +100,8 @@ impl Connection<'_> {
         }
     }
 
-    /// What is still in the input belongs to TLS: options that were sent in the clear together with
-    /// STARTTLS, to be taken for part of the protected conversation, are no TLS and end it.
+    /// The rest of the input belongs to TLS: options that were sent in the clear together with STARTTLS,
+    /// to be taken for part of the protected stream, are not TLS records and end the connection.
     fn begin_tls(&mut self, deadline: Instant) -> Result<(), End> {
         let Some(tls) = &self.start.tls else { return Err(End::Gone) };
         let early = self.input.bytes().to_vec();

@@ -1,6 +1,6 @@
-//! Memory for the next request of a connection: there at once, or waited for.
+//! Memory for the next request of a connection: available at once, or waited for.
 
-use super::transmission::{LOOK_AGAIN, Work};
+use super::transmission::{POLL_INTERVAL, Work};
 use super::{Connection, End, Pipe};
 use crate::server::link::{Link, counted_bytes};
 use crate::syscalls;
@@ -21,7 +21,7 @@ impl Connection<'_> {
         link.budget.acquire(link)
     }
 
-    /// Waits until there is memory for another request. What is owed to the client is sent meanwhile.
+    /// Waits until there is memory for another request. Replies that are queued are sent meanwhile.
     #[cold]
     pub(super) fn wait_for_budget(
         &mut self,
@@ -30,7 +30,7 @@ impl Connection<'_> {
     ) -> Result<(), End> {
         work.session.submitted();
         self.flush(work)?;
-        work.session.rest();
+        work.session.may_block();
         let link = Arc::clone(&self.start.link);
         link.set_own_bytes(counted_bytes(command));
         let waited = self.wait_in_turn(&link);
@@ -51,10 +51,10 @@ impl Connection<'_> {
             }
             self.send_others()?;
             let more = link.fall_asleep(true) && matches!(self.pipe, Pipe::Plain);
-            let until = Instant::now() + LOOK_AGAIN;
-            let woken = syscalls::wait(self.fd(), false, more, link.bell(), Some(until));
+            let until = Instant::now() + POLL_INTERVAL;
+            let woken = syscalls::wait(self.fd(), false, more, link.waker(), Some(until));
             link.woke_up();
-            // It was not asked for: the client is gone, or this connection was ended.
+            // No other thread requested it: the client is gone, or the budget ended this connection.
             if woken?.readable || self.stopping() {
                 return Err(End::Gone);
             }

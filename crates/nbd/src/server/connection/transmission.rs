@@ -1,8 +1,8 @@
 //! Transmission: requests in, replies out, until the client leaves.
 //!
-//! **The loop.** One receive takes all requests that the socket has; each is submitted in turn; one
-//! send takes all their replies. No request costs an allocation or a lock. Large payloads go
-//! straight to their place where the session has one.
+//! **The loop.** One receive takes all requests that the socket has; each is submitted in turn; one send takes
+//! all their replies. No request costs an allocation or a lock. Large payloads are received straight into the
+//! session's memory where it offers some.
 
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::server::counters::Tally;
@@ -18,14 +18,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A payload of which so much is still to come is received straight to its place, bytes.
+/// A payload with at least this much still to come is received straight into its place, bytes.
 const PLACE_BYTES_MIN: usize = 16 << 10;
 /// A payload's buffer grows by this much at a time, as the bytes come.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
-/// A thread that has waited so long for its client slept.
+/// A thread that has waited at least this long for its client slept.
 const ASLEEP: Duration = Duration::from_micros(10);
-/// A thread that nobody could wake looks this often.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Polling interval of a thread that has no waker.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Connection<'_> {
     pub(super) fn transmit(
@@ -41,12 +41,12 @@ impl Connection<'_> {
             session,
         };
         let end = self.work(&mut work);
-        work.session.rest();
+        work.session.may_block();
         self.tally.errors += work.out.errors;
         self.tally.hand_in(&self.start.link.counters);
         match end {
             Ok(End::Left) => {
-                // The client gets the answers to all that it asked for before it left.
+                // The client gets the answers to all requests before its disconnect.
                 self.drain();
                 if let Pipe::Tls(tls) = &mut self.pipe {
                     let _ = tls.close(self.start.link.socket.as_fd());
@@ -61,7 +61,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for what is pending, as long as is given to a client that leaves.
+    /// Waits for pending requests, for at most the time that a leaving client is given.
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
@@ -71,8 +71,8 @@ impl Connection<'_> {
             }
             let sleepless = link.fall_asleep(true);
             if link.owes() {
-                let until = deadline.min(Instant::now() + LOOK_AGAIN);
-                let _ = syscalls::wait(self.fd(), false, sleepless, link.bell(), Some(until));
+                let until = deadline.min(Instant::now() + POLL_INTERVAL);
+                let _ = syscalls::wait(self.fd(), false, sleepless, link.waker(), Some(until));
             }
             link.woke_up();
         }
@@ -91,8 +91,8 @@ impl Connection<'_> {
             if self.stopping() {
                 return Err(End::Gone);
             }
-            if !self.look(work)? {
-                work.session.rest();
+            if !self.poll(work)? {
+                work.session.may_block();
                 let since = Instant::now();
                 self.receive()?;
                 if since.elapsed() > ASLEEP {
@@ -102,8 +102,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Looks for what the client says next as long as the session likes to. True when there is something.
-    fn look(&mut self, work: &mut Work) -> Result<bool, End> {
+    /// Polls for the client's next request as long as the session chooses to. True when there is something.
+    fn poll(&mut self, work: &mut Work) -> Result<bool, End> {
         if !self.start.link.used() || matches!(self.pipe, Pipe::Tls(_)) {
             return Ok(false);
         }
@@ -111,13 +111,13 @@ impl Connection<'_> {
             *watched = Watched { sends: self.start.link.sends(), state: Watch::Behind };
         }
         loop {
-            let goes_on = work.session.look(self.start.link.pending() > 0);
+            let goes_on = work.session.poll(self.start.link.pending() > 0);
             self.watch_answer(&mut *work.session);
             if !goes_on {
                 return Ok(false);
             }
             let fd = self.start.link.socket.as_fd();
-            match syscalls::receive_into(fd, self.input.room(), false)? {
+            match syscalls::receive_into(fd, self.input.free_space(), false)? {
                 Some(0) => return Err(End::Gone),
                 Some(n) => {
                     self.input.end += n;
@@ -125,15 +125,15 @@ impl Connection<'_> {
                     self.watch_answer(&mut *work.session);
                     return Ok(true);
                 }
-                // What the socket did not take before has to wait for the socket.
+                // Bytes that the socket did not take before wait for the socket.
                 None if self.start.link.has_queued() || self.stopping() => return Ok(false),
                 None => {}
             }
         }
     }
 
-    /// Sees how long an answer takes from its sending until the client has taken it: one that was sent
-    /// while it had taken all before.
+    /// Measures how long an answer takes from its sending until the client has taken it: an answer that was
+    /// sent while all earlier ones were taken.
     fn watch_answer(&mut self, session: &mut dyn Session) {
         let Some(watched) = &mut self.watched else { return };
         let link = &self.start.link;
@@ -166,8 +166,8 @@ impl Connection<'_> {
             if self.start.link.crowded(limits.requests, limits.in_flight_bytes) {
                 work.session.submitted();
                 self.flush(work)?;
-                work.session.rest();
-                self.wait_for_room()?;
+                work.session.may_block();
+                self.wait_below_limits()?;
             }
             let bytes = self.input.bytes();
             let Some((head, _)) = bytes.split_first_chunk::<REQUEST_BYTES>() else {
@@ -197,10 +197,10 @@ impl Connection<'_> {
                     if missing < PLACE_BYTES_MIN && REQUEST_BYTES + payload <= INPUT_BYTES {
                         return Ok(false);
                     }
-                    // The client may wait for these before it goes on.
+                    // The client may wait for these before it sends more.
                     work.session.submitted();
                     self.flush(work)?;
-                    work.session.rest();
+                    work.session.may_block();
                     self.input.start += REQUEST_BYTES;
                     self.take_payload(work, command)?;
                 }
@@ -208,7 +208,7 @@ impl Connection<'_> {
                     self.input.start += REQUEST_BYTES;
                     if payload > have {
                         self.flush(work)?;
-                        work.session.rest();
+                        work.session.may_block();
                     }
                     self.skip_payload(payload)?;
                     work.out.refuse(request.cookie, errno);
@@ -239,8 +239,8 @@ impl Connection<'_> {
         };
         let buffer = if let Some(place) = place.filter(|p| p.len == len) {
             let have = self.input.bytes();
-            // SAFETY: the place is mapped as long as the session, has `len` bytes, and overlaps
-            // nothing of ours; `have` is shorter, or the payload would be complete.
+            // SAFETY: the place is mapped as long as the session, has `len` bytes, and overlaps nothing of
+            // ours; `have` is shorter, or the payload would be complete.
             unsafe { std::ptr::copy_nonoverlapping(have.as_ptr(), place.start, have.len()) };
             let have = have.len();
             self.input.start = self.input.end;
@@ -259,15 +259,15 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// The rest of a payload to its place, and what comes behind it to the input, which is empty.
+    /// Receives the rest of a payload into its place, and what comes behind it into the input, which is empty.
     fn receive_placed(&mut self, mut start: *mut u8, mut len: usize) -> Result<(), End> {
         while len > 0 {
-            let room = self.input.room();
-            let behind = Span::new(room.as_ptr(), room.len());
+            let space = self.input.free_space();
+            let behind = Span::new(space.as_ptr(), space.len());
             let mut spans = [Span::new(start, len), behind];
             self.wait_readable()?;
-            // SAFETY: the place is as in `take_payload`; the room is a slice of our own, which is not
-            // used until the call is over.
+            // SAFETY: the place is as in `take_payload`; the space is a slice of our own, which is not used
+            // until the call is over.
             let received = unsafe { syscalls::receive(self.fd(), &mut spans, true) }?;
             let n = match received {
                 Some(0) => return Err(End::Gone),
@@ -284,7 +284,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// A payload in a buffer of its own, which grows only as bytes come.
+    /// Receives a payload into a buffer of its own, which grows only as bytes come.
     fn receive_payload(&mut self, len: usize) -> Result<Vec<u8>, End> {
         let mut buffer = Vec::new();
         while buffer.len() < len {
@@ -315,19 +315,19 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives at least one byte into the input. Sends meanwhile what others answered.
+    /// Receives at least one byte into the input. Sends other threads' replies meanwhile.
     fn receive(&mut self) -> Result<(), End> {
         let fd = self.fd();
         loop {
             self.wait_readable()?;
             let block = !self.start.link.used();
-            let room = self.input.room();
-            debug_assert!(!room.is_empty());
+            let space = self.input.free_space();
+            debug_assert!(!space.is_empty());
             let received = match &mut self.pipe {
                 Pipe::Plain => {
-                    self.patience.get(block, |wait| syscalls::receive_into(fd, room, wait))?
+                    self.busy_poll.get(block, |wait| syscalls::receive_into(fd, space, wait))?
                 }
-                Pipe::Tls(tls) => tls.receive(fd, room)?,
+                Pipe::Tls(tls) => tls.receive(fd, space)?,
             };
             match received {
                 Some(0) => return Err(End::Gone),
@@ -346,8 +346,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Returns when there may be something to read; until then sends what others answered. Without
-    /// anything taken for later it returns at once, and the receive itself may wait.
+    /// Returns when there may be something to read; until then sends other threads' replies. Without any
+    /// deferred request it returns at once, and the receive itself may wait.
     fn wait_readable(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         if !link.used() {
@@ -361,11 +361,11 @@ impl Connection<'_> {
         loop {
             self.send_others()?;
             let more = link.fall_asleep(false);
-            let until = link.bell().is_none().then(|| Instant::now() + LOOK_AGAIN);
+            let until = link.waker().is_none().then(|| Instant::now() + POLL_INTERVAL);
             let woken = if more && matches!(self.pipe, Pipe::Tls(_)) {
                 Ok(syscalls::Woken::default())
             } else {
-                syscalls::wait(self.fd(), true, more, link.bell(), until)
+                syscalls::wait(self.fd(), true, more, link.waker(), until)
             };
             link.woke_up();
             if woken?.readable {
@@ -377,8 +377,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until so much is answered and sent that the limits allow another request.
-    fn wait_for_room(&mut self) -> Result<(), End> {
+    /// Waits until enough is answered and sent that the limits allow another request.
+    fn wait_below_limits(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         let limits = &self.start.limits;
         while link.crowded(limits.requests, limits.in_flight_bytes) {
@@ -388,7 +388,7 @@ impl Connection<'_> {
                 && !(more && matches!(self.pipe, Pipe::Tls(_)))
             {
                 let until = Instant::now() + Duration::from_millis(500);
-                syscalls::wait(self.fd(), false, more, link.bell(), Some(until)).map(drop)
+                syscalls::wait(self.fd(), false, more, link.waker(), Some(until)).map(drop)
             } else {
                 Ok(())
             };
@@ -401,7 +401,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Sends what others answered, as far as the socket takes it; all of it with TLS.
+    /// Sends other threads' replies, as far as the socket takes them; all of them with TLS.
     pub(super) fn send_others(&mut self) -> io::Result<()> {
         let link = &self.start.link;
         if !link.has_queued() {
@@ -426,7 +426,7 @@ impl Connection<'_> {
         if out.is_empty() {
             return Ok(());
         }
-        work.session.rest();
+        work.session.may_block();
         if let Pipe::Tls(_) = self.pipe {
             self.send_others()?;
             self.send_bytes(out.own_bytes(), None)?;
@@ -452,7 +452,7 @@ impl Connection<'_> {
     }
 }
 
-/// What a connection has once it is agreed.
+/// The state of a connection after negotiation.
 pub(super) struct Work {
     rules: Rules,
     // Before the session, for it refers to what the session lent.
@@ -481,18 +481,18 @@ fn count(tally: &mut Tally, command: &Command) {
     }
 }
 
-/// What a connection's thread knows of the answer that was sent last.
+/// State of the answer that the connection's thread sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
     /// The client has taken all.
     Idle,
-    /// The sending of the only answer that it has not taken began then.
+    /// The client has not taken the only answer; its sending began then.
     Sent(Instant),
     /// There are several.
     Behind,
 }
 
-/// See [`Connection::watch_answer`].
+/// The measurement of [`Connection::watch_answer`].
 #[derive(Debug)]
 pub(super) struct Watched {
     /// [`Link::sends`](crate::server::link::Link::sends) as it was.
@@ -501,7 +501,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Where the socket tells.
+    /// None where the socket cannot show it.
     pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
         syscalls::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
     }

@@ -1,5 +1,5 @@
-//! Memory of all connections together: payloads that arrive, requests that wait to be answered, and replies that
-//! wait to be sent.
+//! The memory budget of all connections together: payloads that arrive, requests that wait to be answered, and
+//! replies that wait to be sent.
 //!
 //! Each connection has a share of its own ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), of which nothing is
 //! counted here: small requests never wait for another connection. What goes beyond it is a *grant* from one
@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 
 /// Grants are multiples of this, bytes.
 pub(super) const STEP_BYTES: usize = 256 << 10;
-/// A connection keeps a large buffer that it needs no more for this long at most.
+/// A connection keeps a large buffer that it no longer needs for this long at most.
 pub(crate) const TRIM_AFTER: Duration = Duration::from_millis(50);
-/// Connections that wait look for stalled ones this often, all of them together.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Interval at which waiting connections check for stalled ones, all of them together.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// See the module.
+/// The budget; see the module.
 #[derive(Debug)]
 pub(crate) struct Budget {
     max_bytes: usize,
@@ -34,8 +34,8 @@ pub(crate) struct Budget {
     stall: Duration,
     state: Mutex<State>,
     /// Wakes the acceptor.
-    bell: Arc<Waker>,
-    /// A connection has a large buffer that it may need no more.
+    waker: Arc<Waker>,
+    /// A connection has a large buffer that it may no longer need.
     to_trim: AtomicBool,
 }
 
@@ -46,8 +46,8 @@ struct State {
     holders: HashMap<u64, Holder>,
     /// Connections that wait for a grant, the first in front.
     waiting: VecDeque<Waiter>,
-    /// When a connection that waits looked for stalled ones last.
-    looked: Option<Instant>,
+    /// When a waiting connection last checked for stalled ones.
+    checked_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -62,15 +62,15 @@ struct Waiter {
 struct Holder {
     link: Weak<Link>,
     bytes: usize,
-    /// It waits for its client: the time of the first look that found it so, and [`Link::moved_bytes`] then. A look
-    /// that finds a step more begins again.
+    /// It waits for its client: the time of the first check that found it so, and [`Link::moved_bytes`] then. A
+    /// check that finds a step more starts again.
     slow: Option<(Instant, isize)>,
     /// [`Budget::end_stalled`] ended it.
     ended: bool,
 }
 
 impl State {
-    /// Makes the grant of a connection so large.
+    /// Sets the grant of a connection.
     fn set_grant(&mut self, link: &Arc<Link>, bytes: usize) {
         if !self.holders.contains_key(&link.id) && bytes > 0 {
             let holder = Holder { link: Arc::downgrade(link), bytes: 0, slow: None, ended: false };
@@ -80,7 +80,7 @@ impl State {
         self.change_grant(link, bytes);
     }
 
-    /// As [`Self::set_grant`], where there is one.
+    /// As [`Self::set_grant`], if the connection has a grant.
     fn change_grant(&mut self, link: &Link, bytes: usize) {
         let Some(holder) = self.holders.get_mut(&link.id) else { return };
         self.granted_bytes = self.granted_bytes - holder.bytes + bytes;
@@ -93,17 +93,17 @@ impl State {
 }
 
 impl Budget {
-    pub(crate) fn new(limits: &Limits, bell: Arc<Waker>) -> Self {
+    pub(crate) fn new(limits: &Limits, waker: Arc<Waker>) -> Self {
         let Limits { memory_bytes: max_bytes, own_bytes, stall, .. } = *limits;
         let (state, to_trim) = (Mutex::default(), AtomicBool::new(false));
-        Self { max_bytes, own_bytes, stall, state, bell, to_trim }
+        Self { max_bytes, own_bytes, stall, state, waker, to_trim }
     }
 
-    /// A connection has a large buffer that it may need no more. The acceptor trims all connections, [`TRIM_AFTER`]
-    /// after the first call.
+    /// A connection has a large buffer that it may no longer need. The acceptor trims all connections,
+    /// [`TRIM_AFTER`] after the first call.
     pub(crate) fn ask_to_trim(&self) {
         if !self.to_trim.load(SeqCst) && !self.to_trim.swap(true, SeqCst) {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 
@@ -111,7 +111,8 @@ impl Budget {
         self.to_trim.load(SeqCst)
     }
 
-    /// The acceptor is about to trim all connections. A connection that has a large buffer later asks again.
+    /// The acceptor is about to trim all connections. A connection that has a large buffer later requests it
+    /// again.
     pub(crate) fn begin_to_trim(&self) {
         self.to_trim.store(false, SeqCst);
     }
@@ -120,25 +121,26 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a connection holds without a grant, bytes.
+    /// Bytes that a connection may hold without a grant.
     pub(crate) fn own_bytes(&self) -> usize {
         self.own_bytes
     }
 
-    /// The grant for what a connection holds. One that is over has no share of its own: it could come again. Asked
-    /// under the lock: a thread that asked before it could undo a grant that another made meanwhile.
+    /// The grant for what a connection holds. A closed one has no share of its own: its client could connect
+    /// again. Called under the lock: a value that was computed before it could undo a grant that another thread
+    /// made meanwhile.
     fn wanted_bytes(&self, link: &Link) -> usize {
         let own_bytes = if link.is_closed() { 0 } else { self.own_bytes };
         link.held_bytes().saturating_sub(own_bytes).next_multiple_of(STEP_BYTES)
     }
 
     /// Grants what the connection holds, the request included that it is about to read. False where that has to
-    /// wait; then it is asked again by [`Self::acquire_in_turn`].
+    /// wait; then the connection calls [`Self::acquire_in_turn`].
     pub(crate) fn acquire(&self, link: &Arc<Link>) -> bool {
         self.take(&mut self.state(), link)
     }
 
-    /// As [`Self::acquire`], for a connection that asks again until it gets its grant. From the first call on it
+    /// As [`Self::acquire`], for a connection that calls it until it gets its grant. From the first call on it
     /// waits in line; [`Self::withdraw`] takes it out.
     pub(crate) fn acquire_in_turn(&self, link: &Arc<Link>) -> bool {
         let mut state = self.state();
@@ -158,7 +160,7 @@ impl Budget {
         let has = state.holders.get(&link.id).map_or(0, |h| h.bytes);
         if wanted > has {
             let first = state.waiting.iter().find(|w| !w.sending).is_none_or(|w| w.id == link.id);
-            // A request that is larger than all there is goes alone.
+            // A request that is larger than the whole budget goes alone.
             let alone = state.granted_bytes == has && link.owed_bytes() == 0;
             let fits = state.granted_bytes + (wanted - has) <= self.max_bytes || alone;
             if !(first && fits) {
@@ -169,8 +171,8 @@ impl Budget {
         true
     }
 
-    /// A connection that waits is about to send, and its client may hold that up: until the connection asks for its
-    /// grant again, those behind it need not wait for it. It keeps its place in the line.
+    /// A connection that waits is about to send, and its client may block that: until the connection requests
+    /// its grant again, those behind it need not wait for it. It keeps its place in the line.
     pub(crate) fn step_aside(&self, link: &Link) {
         let mut state = self.state();
         if let Some(waiter) = state.waiting.iter_mut().find(|w| w.id == link.id) {
@@ -178,12 +180,12 @@ impl Budget {
         }
     }
 
-    /// The connection waits no more.
+    /// The connection no longer waits.
     pub(crate) fn withdraw(&self, link: &Link) {
         self.state().waiting.retain(|w| w.id != link.id);
     }
 
-    /// Takes back what the connection holds no more.
+    /// Takes back what the connection no longer holds.
     pub(crate) fn settle(&self, link: &Link) {
         let mut state = self.state();
         let wanted = self.wanted_bytes(link);
@@ -193,24 +195,24 @@ impl Budget {
     }
 
     /// The connection is over. Requests that are still to be answered hold memory until they are, whatever the
-    /// budget says.
+    /// budget is.
     pub(crate) fn leave(&self, link: &Arc<Link>) {
         let mut state = self.state();
         state.waiting.retain(|w| w.id != link.id);
         let bytes = self.wanted_bytes(link);
         state.set_grant(link, bytes);
         drop(state);
-        // What was answered meanwhile did not know of the grant.
+        // Answers that were made meanwhile did not know of the grant.
         self.settle(link);
     }
 
-    /// Whether requests of connections that are over hold more than there is.
+    /// Whether requests of closed connections hold more than the budget.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.state().granted_bytes > self.max_bytes
     }
 
-    /// Ends the connection whose client has taken and sent less than a step for longest, if that is too long. Asked
-    /// by connections that wait.
+    /// Ends the connection whose client has taken and sent less than a step for longest, if that is too long.
+    /// Called by connections that wait.
     pub(crate) fn end_stalled(&self) {
         if let Some(link) = self.find_stalled(Instant::now()) {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
@@ -220,10 +222,10 @@ impl Budget {
     fn find_stalled(&self, now: Instant) -> Option<Arc<Link>> {
         let mut state = self.state();
         let state = &mut *state;
-        if state.looked.is_some_and(|at| now.saturating_duration_since(at) < LOOK_EVERY) {
+        if state.checked_at.is_some_and(|at| now.saturating_duration_since(at) < CHECK_INTERVAL) {
             return None;
         }
-        state.looked = Some(now);
+        state.checked_at = Some(now);
         let waiting: HashSet<u64> = state.waiting.iter().map(|w| w.id).collect();
         let mut stalled: Option<(Instant, &mut Holder, Arc<Link>)> = None;
         for (id, holder) in state.holders.iter_mut().filter(|(_, h)| !h.ended) {
@@ -307,7 +309,7 @@ mod tests {
         assert!(!budget.acquire_in_turn(&waits));
         budget.step_aside(&sends);
         assert!(budget.acquire_in_turn(&waits));
-        // Room for both that wait now, and the first of them has come back.
+        // Memory for both that wait now, and the first of them has come back.
         assert!(!budget.acquire_in_turn(&sends));
         waits.set_own_bytes(2 * STEP_BYTES);
         assert!(!budget.acquire(&waits));
@@ -320,7 +322,7 @@ mod tests {
         assert!(budget.acquire(&waits));
     }
 
-    /// An answer of a connection that is over is not made, and holds no memory.
+    /// An answer of a closed connection is not made, and holds no memory.
     #[test]
     fn answers_of_one_that_is_over_are_not_made() {
         let link = link(1, &budget());
@@ -334,7 +336,7 @@ mod tests {
         let later = DeferredReply::new(Arc::clone(&link), command);
         assert!(link.owed_bytes() > 4096);
         link.close();
-        later.fill(|_| panic!("it is not asked for"));
+        later.fill(|_| panic!("the answer must not be made"));
         assert_eq!((link.owed_bytes(), link.has_queued()), (0, false));
     }
 }

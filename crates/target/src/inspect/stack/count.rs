@@ -16,7 +16,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What was moved since an earlier reading.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -32,8 +32,8 @@ impl Counted {
 }
 
 impl Stack {
-    /// Reads the counters. `None` where they can't show this target's bytes: the storage is another machine's or
-    /// memory, or a device keeps no counters.
+    /// Reads the counters. `None` where they can't show this target's bytes: the storage is another machine's
+    /// or memory, or a device keeps no counters.
     pub fn count(&self, root: &SysRoot) -> Option<Counted> {
         if !matches!(self.end, End::Device | End::Served | End::Memory) || self.uncounted {
             return None;
@@ -69,9 +69,9 @@ fn is_without_counts(root: &SysRoot, dev: DevNo) -> Option<bool> {
     counters(root, dev).map(|(_, does_count)| !does_count)
 }
 
-/// The counters of one device, and whether it keeps any: looking for partitions alone reads, so that a disk that
-/// never did anything does not count. `None` where the kernel was asked not to count, where the device is gone, and
-/// where a disk counts and a partition of it does not.
+/// The counters of one device, and whether it keeps any: scanning for partitions alone reads, so that a disk
+/// that never did anything does not count. `None` where counting is disabled in the kernel, where the device is
+/// gone, and where a disk counts and a partition of it does not.
 fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     let node = BlockNode::by_number(root, dev)?;
     let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -94,7 +94,7 @@ fn disks(root: &SysRoot) -> Vec<BlockNode> {
     let names = root.list("sys/class/block");
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
     let is_disk = |node: &BlockNode| {
-        // A path of a head is hidden: what goes through it is counted there.
+        // A path of a head is hidden: its I/O is counted at the head.
         !node.is_partition()
             && !node.is_virtual()
             && node.attr_u64("hidden") != Some(1)
@@ -105,8 +105,8 @@ fn disks(root: &SysRoot) -> Vec<BlockNode> {
     nodes.filter(is_disk).collect()
 }
 
-/// Bytes that came and went over the machine's network: a process may serve what another machine keeps. `None`
-/// where data may come by ways that the kernel does not count.
+/// Bytes that were sent and received over the machine's network: a process may serve data of another machine.
+/// `None` where data may come by ways that the kernel does not count.
 fn network(root: &SysRoot) -> Option<Counted> {
     let has_function = |driver: &str| {
         root.list(format!("sys/bus/pci/drivers/{driver}")).iter().any(|name| name.contains(':'))
@@ -124,7 +124,7 @@ fn network(root: &SysRoot) -> Option<Counted> {
         })
         .filter(|(name, _)| *name != "lo")
         .collect();
-    // What goes through a bridge to a container of this machine does not come from elsewhere.
+    // Bytes through a bridge to a container of this machine do not come from elsewhere.
     let is_real = |name: &str| root.path(format!("sys/class/net/{name}/device")).exists();
     let any_real = interfaces.iter().any(|(name, _)| is_real(name));
     let mut sum = Counted::default();

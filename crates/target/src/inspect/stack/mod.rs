@@ -1,10 +1,10 @@
-//! The stack of a target: the layers from its name down to what stores its bytes.
+//! The stack of a target: the layers from its name down to the storage of its bytes.
 //!
-//! A loop device lies on a file, the file on a file system, that on a RAID set, the set on disks. What a
-//! measurement of the top means depends on the bottom: a disk, memory, a process that serves, another machine.
-//! [`stack_of`] walks down and opens nothing; [`Stack::count`] reads how many bytes the bottom has moved, so that two
-//! readings tell how many of a run's bytes reached it. Layers whose names are not known here are not trusted: their
-//! bytes are looked for on every disk of the machine.
+//! A loop device lies on a file, the file on a file system, that on a RAID set, the set on disks. The meaning
+//! of a measurement at the top depends on the bottom: a disk, memory, a process that serves, another machine.
+//! [`stack_of`] walks down and opens nothing; [`Stack::count`] reads how many bytes the bottom has moved, so
+//! that two readings give how many of a run's bytes reached it. Layers with unknown names are not trusted:
+//! their bytes are searched on every disk of the machine.
 
 mod count;
 mod walk;
@@ -16,7 +16,7 @@ use crate::sysroot::DevNo;
 pub use count::Counted;
 pub(crate) use walk::stack_of;
 
-/// What kind of layer it is.
+/// The kind of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
@@ -32,7 +32,7 @@ pub enum LayerKind {
     HostFileSystem,
     /// A file system that a process serves.
     Fuse,
-    /// A file system of which no device is known.
+    /// A file system without a known device.
     UnknownFileSystem,
     /// A loop device.
     Loop,
@@ -56,35 +56,35 @@ pub enum LayerKind {
     PersistentMemory,
     /// A block device that a process or another machine serves: nbd, ublk, a SCSI target.
     ServedDevice,
-    /// A virtual block device of which nothing is known.
+    /// A virtual block device of an unknown kind.
     UnknownDevice,
-    /// A server that is spoken to directly.
+    /// A server that iodyno connects to directly.
     NbdServer,
 }
 
 /// One layer of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// What kind it is.
+    /// Its kind.
     pub kind: LayerKind,
     /// Its own name: a device's, or a file system's with its mount point.
     pub name: String,
 }
 
-/// What a stack ends in.
+/// The kind of storage at the end of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Nothing is known of it.
+    /// Unknown.
     #[default]
     Unknown,
     /// Devices, as far as this machine can see.
     Device,
-    /// A process of this machine, or a layer that is not known here.
+    /// A process of this machine, or an unknown layer.
     Served,
     /// Another machine, or this one's host.
     Remote,
-    /// A server that says that it emulates a device.
+    /// A server that reports that it emulates a device.
     Emulated,
     /// Memory of this machine.
     Memory,
@@ -99,20 +99,20 @@ pub struct Lowest {
     pub dev: DevNo,
     /// Capacity, bytes.
     pub size_bytes: Option<u64>,
-    /// Whether it turns; `None` also where the driver only claims to know, as virtio's does.
+    /// Whether it rotates; `None` also where the driver's report is unreliable, as virtio's is.
     pub rotational: Option<bool>,
 }
 
-/// The layers of a target and what is at their bottom.
+/// The layers of a target and the devices at their bottom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
     /// From the top to the bottom; members of one layer one after the other.
     pub layers: Vec<Layer>,
-    /// What is at the bottom. Of several ends the one that says least about a device.
+    /// The kind of its bottom. Of several ends the one that proves least about a device.
     pub end: End,
     /// The devices at the bottom.
     pub lowest: Vec<Lowest>,
-    /// Layers that go through the page cache whatever the run asks for, each with the way to mend it.
+    /// Layers that go through the page cache whatever the run requests, each with the remedy.
     pub page_cache: Vec<String>,
     /// Numbers of all block devices on the way, disks of partitions among them.
     pub passes: Vec<DevNo>,

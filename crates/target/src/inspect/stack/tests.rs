@@ -1,4 +1,4 @@
-//! Stacks of machines in a folder: what each ends in, whether a page cache is on the way, and what is counted.
+//! Stacks of simulated machines: the end of each, page caches on the way, and the counted bytes.
 
 use super::walk::Walk;
 use super::{Counted, End, Stack};
@@ -60,9 +60,9 @@ fn of(tree: &Tree, device: &str) -> Stack {
     walk.stack
 }
 
-/// What is said of a stack: what it ends in, the page caches on the way, the devices at its bottom, whether
-/// the machine's other disks are asked too, and whether some of its bytes can't be counted.
-fn said(tree: &Tree, target: &str) -> String {
+/// The findings on a stack: its end, the page caches on the way, the devices at its bottom, whether the
+/// machine's other disks are counted too, and whether some of its bytes can't be counted.
+fn findings(tree: &Tree, target: &str) -> String {
     let stack = of(tree, target);
     let end = serde_json::to_value(stack.end).unwrap();
     let mut words = vec![end.as_str().unwrap().to_owned()];
@@ -79,10 +79,11 @@ fn said(tree: &Tree, target: &str) -> String {
     words.join(" ")
 }
 
-/// A trap: its name, how the tree of the machine is changed, the target, and what is said of it.
+/// A trap: its name, the change to the machine's tree, the target, and the findings.
 type Trap = (&'static str, fn(&Tree), &'static str, &'static str);
 
-/// Stacks that the kernel of a test machine may lack, by recorded trees. What is `device` and not `cached` is honest.
+/// Stacks that the kernel of a test machine may lack, by recorded trees. A finding of `device` without `cached`
+/// is honest.
 const TRAPS: &[Trap] = &[
     ("a disk", |_| {}, "sdb", "device sdb"),
     ("a partition counts for itself", |_| {}, "sda1", "device sda1"),
@@ -381,7 +382,7 @@ fn every_stack_ends_in_what_stores_its_bytes() {
     for (name, change, target, expected) in TRAPS {
         let tree = machine();
         change(&tree);
-        assert_eq!(said(&tree, target), *expected, "{name}");
+        assert_eq!(findings(&tree, target), *expected, "{name}");
     }
 }
 
@@ -434,7 +435,7 @@ fn bytes_are_counted_at_the_bottom() {
     assert_eq!(count("loop0").map(|now| now.since(&before)), sectors(100, 1));
     net(512);
     assert_eq!(count("nbd0"), sectors(2001, 2002));
-    // What a network adapter moves past the kernel is not known.
+    // Bytes that a network adapter moves past the kernel are unknown.
     tree.file("sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
     assert_eq!((count("nbd0"), count("md0")), (None, sectors(2000, 2000)));
     // Counters that are switched off show nothing.
@@ -471,7 +472,7 @@ fn a_multipath_head_is_counted_whole() {
     assert_eq!(count("nbd0"), sectors(2500));
 }
 
-/// What the kernel's own targets and test devices move is no device's.
+/// Bytes of the kernel's own targets and test devices are no device's.
 #[test]
 fn served_disks_are_not_counted_on_themselves() {
     let tree = machine();
@@ -491,7 +492,7 @@ fn served_disks_are_not_counted_on_themselves() {
     }
 }
 
-/// What lies in part on a device that is not known, or keeps no counters, is not counted.
+/// A target that lies in part on a device that is not known, or keeps no counters, is not counted.
 #[test]
 fn stacks_that_are_known_in_part_are_not_counted() {
     let tree = machine();
@@ -511,7 +512,7 @@ fn stacks_that_are_known_in_part_are_not_counted() {
     }
 }
 
-/// A server that says that it emulates is taken at its word; one beside us is watched; another's is not known.
+/// A server that reports that it emulates is trusted; one on this machine is counted; one elsewhere is unknown.
 #[test]
 fn servers_are_distinguished() {
     let tree = machine();

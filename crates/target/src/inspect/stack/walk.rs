@@ -1,4 +1,4 @@
-//! Walks down from a target to what stores its bytes, by `/proc/self/mountinfo` and sysfs alone.
+//! Walks down from a target to the storage of its bytes, by `/proc/self/mountinfo` and sysfs alone.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
@@ -13,13 +13,13 @@ use crate::inspect::{FileSystem, Inspection, Kind, file_system};
 use crate::name::TargetName;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Layers are followed so far; a stack that is deeper is not known.
+/// Layers are followed to this depth; a deeper stack is unknown.
 const DEPTH_MAX: u32 = 32;
 
-/// What a server of `iodyno serve` says at the end of its description.
+/// The end of an `iodyno serve` export's description.
 const EMULATED: &str = "emulated by iodyno";
 
-/// The stack of an inspected target; `None` for what lies on none, such as memory of the process.
+/// The stack of an inspected target; `None` for a target that lies on none, such as memory of the process.
 pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack> {
     let mut walk = Walk::new(root);
     match inspection.kind {
@@ -44,7 +44,7 @@ pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack>
     Some(walk.stack)
 }
 
-/// A walk down a stack, and what it has met so far.
+/// A walk down a stack, and its findings so far.
 pub(super) struct Walk<'a> {
     root: &'a SysRoot,
     pub(super) stack: Stack,
@@ -60,18 +60,18 @@ impl<'a> Walk<'a> {
         self.stack.layers.push(Layer { kind, name: name.into() });
     }
 
-    /// One of the ends that the stack has.
+    /// Adds one of the ends of the stack.
     fn end(&mut self, end: End) {
         self.stack.end = self.stack.end.max(end);
     }
 
-    /// Something of this machine answers, and what it takes its bytes from is not known.
+    /// A process of this machine answers, and the source of its bytes is unknown.
     fn served(&mut self) {
         self.stack.anywhere = true;
         self.end(End::Served);
     }
 
-    /// A file, or a folder that a file is to be made in.
+    /// A file, or a folder that a file is to be created in.
     pub(super) fn file(&mut self, path: &Path, depth: u32) {
         match file_system_at(self.root, path) {
             Some(fs) if depth < DEPTH_MAX => self.on(path, &fs, depth + 1),
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What lies at `path`, on this file system.
+    /// The content at `path`, on this file system.
     pub(super) fn on(&mut self, path: &Path, fs: &FileSystem, depth: u32) {
         let fs_type = fs.fs_type.as_str();
         let name = match &fs.mount_point {
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn node(&mut self, node: &BlockNode, depth: u32) {
-        // Two ways that lead to one device are one device.
+        // Two paths to one device are one device.
         if !self.seen.insert(node.dev) {
             return;
         }
@@ -196,7 +196,7 @@ impl<'a> Walk<'a> {
                 self.node(slave, depth + 1);
             }
         } else if is_numbered(name, "pmem") {
-            // With direct access by load and store nothing is counted.
+            // With direct access by load and store no I/O is counted.
             self.layer(LayerKind::PersistentMemory, name);
             self.end(End::Device);
             self.stack.uncounted = true;
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
             && node.slaves(self.root).is_empty()
     }
 
-    /// A disk, of which `part` is counted: a partition's counters have less of others in them.
+    /// A disk, of which `part` is counted: a partition's counters contain less I/O of others.
     fn disk(&mut self, disk: &BlockNode, part: &BlockNode) {
         self.layer(LayerKind::Disk, disk.name.clone());
         // virtio's driver calls every disk rotational.
@@ -252,7 +252,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A server of blocks that is spoken to directly.
+    /// A block server that iodyno connects to directly.
     pub(super) fn server(&mut self, uri: &Uri, says: &str) {
         self.layer(LayerKind::NbdServer, uri.address.to_string());
         if says.ends_with(EMULATED) {
@@ -286,7 +286,7 @@ pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     }
 }
 
-/// Devices behind which is a process or another machine: the kernel's own target may serve them from a file.
+/// Devices that a process or another machine serves: the kernel's own target may serve them from a file.
 pub(super) fn is_served(node: &BlockNode) -> bool {
     // Behind an adapter it is the target of another machine, or of the hypervisor's.
     let is_lio = || {
@@ -309,12 +309,12 @@ pub(super) fn is_served(node: &BlockNode) -> bool {
         || is_looped_head()
 }
 
-/// The one device that stands for all paths to an NVMe namespace.
+/// The one device that represents all paths to an NVMe namespace.
 pub(super) fn is_multipath_head(node: &BlockNode) -> bool {
     node.dir.to_string_lossy().contains("/nvme-subsystem/")
 }
 
-/// What a file system that keeps its files' data in its journal does with direct I/O, in words.
+/// The effect of direct I/O on a file system that journals its files' data, in words.
 fn journalled(fs: &FileSystem) -> Option<&'static str> {
     let mode = option(fs.super_options.as_deref()?, "data")?;
     (matches!(fs.fs_type.as_str(), "ext3" | "ext4") && mode == "journal")
@@ -343,14 +343,14 @@ fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     Some(file_system::of_mount(root, mount))
 }
 
-/// Where an overlay keeps what is at `path`: the uppermost folder that has it, else the one that is written to.
+/// The folder in which an overlay keeps `path`: the uppermost that has it, else the one that is written to.
 fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathBuf> {
     let options = fs.super_options.as_deref()?;
     let all_of = |key: &str| {
         let words = options.split(',').filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
         words.map(mounts::unescape).collect::<Vec<String>>()
     };
-    // What is in such a folder has its name in another one.
+    // An entry of such a folder has its name in another one.
     if !all_of("datadir+").is_empty() {
         return None;
     }
@@ -363,7 +363,7 @@ fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathB
     let is_there =
         |path: &PathBuf| path.strip_prefix("/").is_ok_and(|relative| root.path(relative).exists());
     let all = upper.iter().cloned().chain(below).map(|folder| Path::new(&folder).join(inside));
-    // What is not there yet is made above; a folder that can't be seen from here says nothing.
+    // A path that does not exist yet is created above; a folder that can't be seen from here proves nothing.
     let folder = upper.as_ref().map(PathBuf::from).filter(|folder| is_there(folder));
     all.into_iter().find(|path| is_there(path)).or(folder)
 }
