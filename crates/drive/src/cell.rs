@@ -1,5 +1,5 @@
-//! One cell, from plan to result: starts the workers at one instant, collects their intervals while
-//! they run, and puts the cell together, one for each target.
+//! Runs one cell, from plan to result: starts the workers at one instant, collects their intervals
+//! while they run, and assembles the cell of each target.
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
@@ -21,19 +21,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Workers that wait for a completion are woken so long after the end, ns: until then most come back by
-/// themselves.
+/// Delay from the end to the signal that wakes workers which still wait for a completion, ns. Most
+/// have returned by themselves by then.
 const WAKE_AFTER_NS: u64 = 300_000_000;
-/// A worker that has not come back this long after the end, nor after the last completion of any worker, is given
-/// up, ns: it is stuck in a system call. Longer than a worker that can look takes to give its target up.
+/// The coordinator gives up a worker that has not returned this long after the end and after the last completion of
+/// any worker, ns: it is stuck in a system call. Longer than a worker that can check needs to give its target up.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
-/// The workers begin so long after they were woken, ns, ...
+/// Delay from waking the workers to their start, ns, ...
 const START_AFTER_NS: u64 = 1_000_000;
-/// ... and this for each of them, since they wake one after the other.
+/// ... plus this for each worker, since they wake one after the other.
 const WAKE_NS: u64 = 20_000;
 
-/// How often the observer hears, at least.
+/// Longest time between two progress reports to the observer.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// Runs one cell and gives its result for each target, in the plan's order. `stop` ends it early;
@@ -65,7 +65,7 @@ pub fn drive_cell(
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     let stuck = stuck_workers(plan, &done);
-    // A thread that hangs in the kernel, or keeps what the kernel holds, is left alone: joining it would hang too.
+    // Not joined: a thread that hangs in the kernel, or keeps buffers that the kernel holds; it would hang this one.
     if stuck.is_empty() && done.iter().all(|one| one.report.left_in_flight == 0) {
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
@@ -76,7 +76,7 @@ pub fn drive_cell(
         let hung = Hung { ops: 1, oldest_ns, stuck_workers: 1 };
         cell.evidence.hung.get_or_insert_default().add(&hung);
         cell.ended = Ended::Hung;
-        // None of its workers may have said it.
+        // Possibly none of its workers reported it.
         let window_ns = end_ns.saturating_sub(start_ns + plan.spec.limits().ramp_ns);
         cell.window_ns = cell.window_ns.max(window_ns);
     }
@@ -119,7 +119,7 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
             repeat: plan.repeat,
         },
         interval_ns: plan.interval_ns,
-        // Known before the first interval, so that a run that is killed says it too.
+        // Known before the first interval, so that a run that is killed records it too.
         evidence: Evidence {
             virtual_time: target.engine == EngineKind::Model,
             ..Evidence::default()
@@ -131,7 +131,7 @@ fn empty_cell(plan: &CellPlan<'_>, target: &TargetPlan) -> Cell {
 /// See [`collect`].
 struct Collected {
     done: Vec<Done>,
-    /// When the cell was to end: its time was over, or it was stopped.
+    /// When the cell was due to end: its time was over, or it was stopped.
     end_ns: u64,
 }
 
@@ -147,7 +147,7 @@ fn collect(
     let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
-    // Known once the end is asked for, by the time or by a stop.
+    // Set when the end is requested, by the time or by a stop.
     let mut end_ns = None;
     let (mut last_tick_ns, mut woken_ns, mut running_ns) = (0, 0, 0);
     while done.len() < team.threads.len() {
@@ -168,7 +168,7 @@ fn collect(
         if let Some(end_ns) = end_ns.filter(|&end_ns| now_ns > end_ns + WAKE_AFTER_NS) {
             let drained_ns = team.control.drained_ns.load(Ordering::Relaxed);
             if now_ns > drained_ns.max(end_ns).max(running_ns) + GIVE_UP_AFTER_NS {
-                // Workers that have too few processors, or much to count, are late and not stuck.
+                // Workers that have too few processors, or much to count, are late but not stuck.
                 if !team.is_any_running() {
                     break;
                 }
@@ -185,12 +185,12 @@ fn collect(
             gathering.tick(plan, now_ns.saturating_sub(start_ns), errors);
         }
     }
-    // Workers send their last interval before they say that they are done.
+    // Workers send their last interval before they report that they are done.
     gathering.take_all(&team.intervals);
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
-/// Puts finished intervals into their cells, and tells the observer of them.
+/// Puts finished intervals into their cells and notifies the observer.
 pub(crate) struct Gathering<'a> {
     cells: &'a mut [Cell],
     observer: &'a mut dyn Observer,
@@ -208,14 +208,14 @@ impl<'a> Gathering<'a> {
         add_interval(&mut self.cells[message.target], message.index, &message.interval);
     }
 
-    /// Those that are there already.
+    /// Takes those that have already arrived.
     pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
         while let Ok(message) = intervals.try_recv() {
             self.take(&message);
         }
     }
 
-    /// How far the cell is: since the ramp began, in its own time.
+    /// Reports the cell's progress: time since the ramp began, on the cell's own clock.
     pub(crate) fn tick(&mut self, plan: &CellPlan<'_>, elapsed_ns: u64, errors: u64) {
         let limits = plan.spec.limits();
         self.observer.tick(&Progress {
@@ -229,7 +229,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// The two latest intervals over all targets: the one that grows, and the one before it, which
+/// The two latest intervals over all targets: the one that is growing, and the one before it, which
 /// nearly all workers have delivered.
 #[derive(Default)]
 struct Latest {
@@ -282,12 +282,12 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
         }
     }
     let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
-    // Flushes always go to kernel workers: they say nothing about reads and writes.
+    // Flushes always go to kernel workers and so don't count for reads and writes.
     let flushes = plan.spec.issues(OpKind::Flush);
     for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
-            // What was measured until then is not lost by it.
+            // What was measured until then is kept.
             let target = &plan.targets[target];
             let engine = target.engine.name();
             let error = DriveError::Engine { target: target.name.clone(), engine, source };
@@ -357,7 +357,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
     }
 }
 
-/// Of two reasons to end, the one that says more.
+/// The graver of two reasons to end.
 fn graver(a: Ended, b: Ended) -> Ended {
     let weight = |e: Ended| match e {
         Ended::Time | Ended::Running => 0,
@@ -372,9 +372,9 @@ fn graver(a: Ended, b: Ended) -> Ended {
     if weight(b) > weight(a) { b } else { a }
 }
 
-/// What the generator itself costs with this workload: ns of one worker an operation, and the rate
-/// of all workers together, from a short run on the null engine (closed loop, whatever the
-/// workload's arrivals are).
+/// The generator's own cost with this workload: ns of one worker per operation, and the rate of all
+/// workers together, from a short run on the null engine (always in closed loop, whatever the
+/// workload's arrivals).
 pub fn calibrate(
     spec: &Spec,
     seed: u64,
