@@ -110,8 +110,8 @@ mod tests {
         }
     }
 
-    /// Over many keys, where a value goes is even over the range, and so is how far its neighbour
-    /// lands from it: what a scatter needs, and what weak rounds would fail. 8 and 64 have the
+    /// Over many keys, the image of a value is even over the range, and so is its distance from its
+    /// neighbour's image: a scatter needs that, and weak rounds would fail it. 8 and 64 have the
     /// fewest values in a half, 1000 has cycles to walk, 70,000 has four rounds only.
     #[test]
     fn images_and_distances_are_even() {
