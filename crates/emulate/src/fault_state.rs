@@ -1,9 +1,9 @@
-//! The faults that are in effect on each volume: slow, hung, lost, or unreadable in places. A machine
-//! without faults holds none of this, and checks one option an event.
+//! Faults in effect on each volume: slow, hung, lost, or with unreadable ranges. A machine without
+//! faults holds none of this, and checks one option an event.
 //!
-//! A device that is slow or hangs works on inside. Only the event that would end a host's operation
-//! is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
-//! flash are in `flash/recovery`, where parity may rebuild them.)
+//! A device that is slow or hangs continues to work inside. Only the event that would end a host's
+//! operation is postponed: by the factor for a slow one, until it is cleared for a hung one.
+//! (Unreadable ranges of flash are in `flash/recovery`, where parity may rebuild them.)
 
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
@@ -13,14 +13,14 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeSet;
 
-/// What is wrong with a volume as a whole, until it is cleared.
+/// Faults of a volume as a whole, until they are cleared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
-    /// Everything takes so many times as long; 1: as usual.
+    /// Everything takes this many times as long; 1: no fault.
     pub slow_factor: f64,
     /// Nothing completes.
     pub hung: bool,
-    /// It is gone.
+    /// It is lost.
     pub lost: bool,
 }
 
@@ -33,11 +33,11 @@ impl FaultState {
 #[derive(Clone, Debug)]
 struct VolumeFaults {
     state: FaultState,
-    /// Since when it is slow.
+    /// Start of the slowness.
     since_ns: u64,
     /// Units that can't be read (disks and memory).
     unreadable: Ranges,
-    /// Whose last event waits for the end of a hang, in order.
+    /// Requests whose last event waits for the end of a hang, in order.
     parked: Vec<u32>,
 }
 
@@ -56,22 +56,22 @@ impl Default for VolumeFaults {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultStates {
     volumes: Vec<VolumeFaults>,
-    /// By slot: when a host's operation was handed over, if that was since something is wrong.
+    /// By slot: when a host's operation was handed over, if that was after the first fault.
     handed_ns: Vec<u64>,
-    /// Slots whose last event was put off already.
+    /// Slots whose last event was postponed already.
     put_off: BTreeSet<u32>,
 }
 
-/// What becomes of an event.
+/// Disposition of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It happens.
+    /// It takes effect.
     Happens,
-    /// It was put off, or the operation was ended here.
+    /// It was postponed, or the operation was ended here.
     Handled,
 }
 
-/// Whether the event of `slot` is to end a host's operation.
+/// Whether the event of `slot` would end a host's operation.
 fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
@@ -94,7 +94,7 @@ impl FaultStates {
         self.handed_ns[slot] = at_ns;
     }
 
-    /// The event of `slot` has come.
+    /// Applies the faults to the event of `slot`.
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
         let illness = &mut self.volumes[request.volume as usize];
@@ -132,7 +132,7 @@ impl FaultStates {
         if illness.state.slow_factor <= 1.0 {
             illness.since_ns = now_ns;
         }
-        // (What is no number counts as 1 too.)
+        // (NaN counts as 1 too.)
         illness.state.slow_factor = factor.max(1.0);
     }
 
@@ -148,8 +148,8 @@ impl FaultStates {
         self.volumes[volume as usize].state.lost
     }
 
-    /// The device is gone. Of its requests, those of hosts that were handed over fail; all others
-    /// go, but for those that are handed over later and fail then (`later` says which).
+    /// The device is lost. Of its requests, those of hosts that were handed over fail; all others are
+    /// removed, except those that are handed over later and fail then (`later` identifies them).
     pub(crate) fn lose(&mut self, core: &mut Core, volume: u32, later: impl Fn(State) -> bool) {
         let illness = &mut self.volumes[volume as usize];
         illness.state.lost = true;
@@ -178,8 +178,8 @@ impl FaultStates {
         self.volumes[volume as usize].unreadable.add(units);
     }
 
-    /// Clears the volume's faults: what was parked happens now. Gives whether the device had been
-    /// gone.
+    /// Clears the volume's faults: parked events take effect now. Gives whether the device had been
+    /// lost.
     pub(crate) fn clear(&mut self, core: &mut Core, volume: u32) -> bool {
         let was = std::mem::take(&mut self.volumes[volume as usize]);
         for slot in was.parked {
@@ -188,7 +188,7 @@ impl FaultStates {
         was.state.lost
     }
 
-    /// Whether nothing is wrong anywhere.
+    /// Whether no fault is in effect.
     pub(crate) fn is_over(&self) -> bool {
         let is_clear = |v: &VolumeFaults| v.state == FaultState::NONE && v.unreadable.is_empty();
         self.volumes.iter().all(is_clear)
@@ -202,7 +202,7 @@ impl FaultStates {
     }
 }
 
-/// Whether the operation that ends reads what can't be read; what it writes or drops is whole again.
+/// Whether the ending operation reads unreadable units; units that it writes or drops become readable.
 fn touches_unreadable(illness: &mut VolumeFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {

@@ -1,5 +1,5 @@
-//! Who follows what becomes of written data knows at any time what a read gives, and after a power
-//! cut what is left: as the machine itself says.
+//! A follower of the content events knows at any time the result of a read, and the content after a
+//! power cut: both equal the machine's own.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 const UNITS: u64 = 24;
 
-/// What a follower keeps of a unit: what a power cut leaves, and what is newer.
+/// A follower's record of a unit: its durable value, and newer ones.
 #[derive(Default)]
 struct Follower {
     kept: BTreeMap<u64, u64>,
@@ -65,7 +65,7 @@ impl Follower {
 }
 
 #[test]
-fn a_follower_knows_what_the_machine_holds() {
+fn a_follower_knows_the_machines_content() {
     let flash_with = |protected: bool| {
         let mut f = flash();
         f.buffer.protected = protected;
@@ -119,8 +119,8 @@ fn a_follower_knows_what_the_machine_holds() {
                     heard.drain(..).for_each(|change| follower.hear(change));
                     overlaps += u32::from(follower.newer.values().any(|n| n.len() > 1));
                     for unit in 0..UNITS + 3 {
-                        let told = m.content(0, unit * 4096);
-                        assert_eq!(follower.read(unit), told, "{name}, {history}, unit {unit}");
+                        let held = m.content(0, unit * 4096);
+                        assert_eq!(follower.read(unit), held, "{name}, {history}, unit {unit}");
                     }
                     if !more {
                         break;
