@@ -373,13 +373,13 @@ fn many_targets_are_one_machine_and_merge_to_their_sum() {
 #[test]
 fn the_observer_receives_every_interval_once() {
     #[derive(Default)]
-    struct Heard {
+    struct CountingObserver {
         cells: Vec<Cell>,
         ops: u64,
         last_index: usize,
         elapsed: Vec<u64>,
     }
-    impl Observer for Heard {
+    impl Observer for CountingObserver {
         fn ready(&mut self, cells: &[Cell]) {
             self.cells = cells.to_vec();
         }
@@ -393,13 +393,13 @@ fn the_observer_receives_every_interval_once() {
     }
     let spec = spec("depth = 4\n[mix]\nread = 1\n[limits]\ntime = \"500ms\"\nramp = \"50ms\"");
     let plan = plan(&spec, &system(2));
-    let mut heard = Heard::default();
+    let mut observer = CountingObserver::default();
     let stop = Arc::new(AtomicBool::new(false));
-    let cells = drive_cell(&plan, &stop, &mut heard).unwrap();
-    assert!(heard.cells.len() == 2 && heard.cells.iter().all(|c| c.evidence.virtual_time));
-    assert_eq!(heard.ops, cells.iter().map(|c| c.total().ops()).sum::<u64>());
-    assert_eq!(heard.last_index, 24);
-    assert!(heard.elapsed.is_sorted());
+    let cells = drive_cell(&plan, &stop, &mut observer).unwrap();
+    assert!(observer.cells.len() == 2 && observer.cells.iter().all(|c| c.evidence.virtual_time));
+    assert_eq!(observer.ops, cells.iter().map(|c| c.total().ops()).sum::<u64>());
+    assert_eq!(observer.last_index, 24);
+    assert!(observer.elapsed.is_sorted());
     assert!(cells.iter().all(|c| c.series.len() == 25 && c.facts["time"] == "virtual"));
 }
 

@@ -20,7 +20,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn hear(&mut self, change: ContentEvent) {
+    fn apply(&mut self, change: ContentEvent) {
         match change {
             ContentEvent::Accepted { unit, token, kept: false, .. } => {
                 self.newer.entry(unit).or_default().push(token);
@@ -92,7 +92,7 @@ fn a_follower_knows_the_machines_content() {
             let cut_ns = pace * (20_000 + below(&mut random, 2_000_000));
             m.inject(cut_ns, Fault::PowerCut);
             let mut follower = Follower::default();
-            let mut heard = Vec::new();
+            let mut events = Vec::new();
             let mut now = 0;
             for token in 1..200 {
                 let unit = below(&mut random, UNITS);
@@ -112,11 +112,11 @@ fn a_follower_knows_the_machines_content() {
                 now += pace * below(&mut random, 40_000);
                 loop {
                     let more = m.next_completion(now).is_some();
-                    m.changes(&mut heard);
-                    cuts += u32::from(heard.iter().any(|c| {
+                    m.changes(&mut events);
+                    cuts += u32::from(events.iter().any(|c| {
                         matches!(c, ContentEvent::PowerCut { .. } | ContentEvent::Emptied { .. })
                     }));
-                    heard.drain(..).for_each(|change| follower.hear(change));
+                    events.drain(..).for_each(|change| follower.apply(change));
                     overlaps += u32::from(follower.newer.values().any(|n| n.len() > 1));
                     for unit in 0..UNITS + 3 {
                         let held = m.content(0, unit * 4096);

@@ -314,7 +314,7 @@ fn errors_are_reported_at_their_position() {
 /// done, or was not a stage's aim, is less.
 #[test]
 fn a_method_that_missed_its_aim_has_a_verdict() {
-    let told = |method: &Method, subjects: u32, cells: &[Cell]| {
+    let codes = |method: &Method, subjects: u32, cells: &[Cell]| {
         let verdicts = findings(method, 1, subjects, cells).verdicts;
         verdicts.into_iter().map(|v| (v.code, v.level)).collect::<Vec<_>>()
     };
@@ -325,28 +325,28 @@ fn a_method_that_missed_its_aim_has_a_verdict() {
     };
     let rounds = method(ROUNDS);
     let wild = play(&rounds, 1, |step, _| (1000 * u64::from(1 + place(step).round % 2), 1000));
-    assert_eq!(told(&rounds, 1, &wild), [is("NOT_STEADY", Level::Invalid)]);
-    assert_eq!(told(&rounds, 1, &wild[..50]), [unfinished()], "it may become steady still");
+    assert_eq!(codes(&rounds, 1, &wild), [is("NOT_STEADY", Level::Invalid)]);
+    assert_eq!(codes(&rounds, 1, &wild[..50]), [unfinished()], "it may become steady still");
     let mut steady = play(&rounds, 1, |_, _| (1000, 1000));
-    assert_eq!(told(&rounds, 1, &steady), []);
-    assert_eq!(told(&rounds, 2, &steady), [unfinished()], "on one of two targets");
+    assert_eq!(codes(&rounds, 1, &steady), []);
+    assert_eq!(codes(&rounds, 2, &steady), [unfinished()], "on one of two targets");
     // A variable that could not be tracked is not known to be steady.
     skip(&mut steady[4]);
-    let found = told(&rounds, 1, &steady);
+    let found = codes(&rounds, 1, &steady);
     assert_eq!(found, [is("NOT_STEADY", Level::Invalid), unfinished()]);
 
     let stage = "schema = 1\n[[stages]]\ntime = \"1s\"\n";
     let cells = method(&format!("{stage}do = \"cells\"\ndepth = [1, 8]"));
     let mut done = play(&cells, 1, |_, _| (1000, 1000));
     skip(&mut done[0]);
-    assert_eq!(told(&cells, 1, &done), [], "one of two was measured");
+    assert_eq!(codes(&cells, 1, &done), [], "one of two was measured");
     skip(&mut done[1]);
-    assert_eq!(told(&cells, 1, &done), [is("STAGE_EMPTY", Level::Invalid)]);
+    assert_eq!(codes(&cells, 1, &done), [is("STAGE_EMPTY", Level::Invalid)]);
 
     // A series ends by its time, too: that is no failure, once it has ended.
     let series = "do = \"series\"\nread = \"0%\"\nsamples = 40\nsteady_every = 3";
     let series = method(&format!("{stage}{series}"));
     let rising = play(&series, 1, |_, n| (64 + 30 * n as u64, 1000));
-    assert_eq!(told(&series, 1, &rising), [is("ENDED_UNSTEADY", Level::Note)]);
-    assert_eq!(told(&series, 1, &rising[..20]), [unfinished()]);
+    assert_eq!(codes(&series, 1, &rising), [is("ENDED_UNSTEADY", Level::Note)]);
+    assert_eq!(codes(&series, 1, &rising[..20]), [unfinished()]);
 }

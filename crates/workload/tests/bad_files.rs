@@ -20,9 +20,9 @@ fn errors(text: &str) -> String {
 /// Each case is a file, without its first line `schema = 1`, and its errors.
 #[test]
 fn every_rule_reports_its_position_and_its_remedy() {
-    for (text, told) in CASES {
+    for (text, expected) in CASES {
         let found = errors(&format!("schema = 1\n{text}"));
-        assert_eq!(found.trim_end(), *told, "\n{text}");
+        assert_eq!(found.trim_end(), *expected, "\n{text}");
     }
 }
 
