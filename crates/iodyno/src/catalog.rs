@@ -1,4 +1,4 @@
-//! `catalog`: what there is to run, and what each entry says.
+//! `catalog`: lists the entries, and prints one.
 
 use crate::failure::Failure;
 use crate::model::look_up;
@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Reads a workload file: of the catalog by its name, or by its path. The errors are drawn at
-/// their place.
+/// Reads a workload file: of the catalog by its name, or by its path. Errors are rendered at their
+/// position.
 pub(crate) fn workload(name_or_path: &str) -> Result<(File, Workload), Failure> {
     let file = find(Kind::Workload, name_or_path)?;
     let raw: RawSpec = parse(&file)?;
@@ -48,7 +48,7 @@ pub(crate) fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>
     }
 }
 
-/// The first error as a problem at its place; the others are named after it.
+/// The first error as a problem at its position; its notes list the others.
 fn problem(file: &File, errors: &[SpecError]) -> Problem {
     let Some((first, rest)) = errors.split_first() else {
         return Problem::new(file.origin.as_str(), "the workload is not valid");
@@ -136,7 +136,7 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
         (Kind::Method, "Methods (plans of cells; `iodyno run NAME` carries one out):"),
         (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
         (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
-        (Kind::Study, "Studies (published ones, run again: `iodyno study NAME`):"),
+        (Kind::Study, "Studies (published ones, repeated: `iodyno study NAME`):"),
     ];
     let mut text = String::new();
     for (kind, heading) in headings {

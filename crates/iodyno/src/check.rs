@@ -1,4 +1,4 @@
-//! `check`: what a target is, whether it may be written, and what would be measured.
+//! `check`: reports a target's properties, whether it may be written, and what would be measured.
 
 use crate::args::Check;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ pub(crate) fn command(flags: &Check) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What is emulated under a name. There is nothing that could be destroyed.
+/// The emulated system under a name. It holds nothing that could be destroyed.
 fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
     check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     let facts: Vec<_> = (0..emulated.volumes.len()).map(|i| emulated.facts(i)).collect();
@@ -85,7 +85,7 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
         "system",
         &format!("{}, {} sockets of {} cores", system.name, host.sockets, host.cores_per_socket),
     );
-    // Devices that are alike are told once.
+    // Equal devices are listed once.
     let mut groups: Vec<(String, usize)> = Vec::new();
     for (of, facts) in system.volumes.iter().zip(&facts) {
         let family = facts["family"].as_str().unwrap_or_default();
@@ -108,7 +108,7 @@ fn emulated(flags: &Check, emulated: &Emulated) -> Result<ExitCode, Failure> {
 }
 
 fn line(text: &mut String, label: &str, value: &str) {
-    // Servers and devices say what they are in their own words.
+    // Servers and devices supply some of these texts.
     let _ = writeln!(text, "  {label:<16} {}", clean(value));
 }
 
@@ -116,7 +116,7 @@ fn describe(i: &Inspection) -> String {
     let mut text = format!("{}\n", clean(&i.name.to_string()));
     let kind = serde_json::to_value(i.kind).ok();
     let kind = kind.as_ref().and_then(|k| k.as_str()).unwrap_or("unknown").to_owned();
-    let is_new = if i.exists { "" } else { ", to be made" };
+    let is_new = if i.exists { "" } else { ", to be created" };
     line(&mut text, "kind", &format!("{kind}{is_new}"));
     if let Some(path) = &i.canonical_path {
         line(&mut text, "path", path);

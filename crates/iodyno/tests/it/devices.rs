@@ -1,7 +1,7 @@
-//! Block devices and file systems of their own: what is refused on them, what is measured, and what
-//! happens when they fail. Faults come from the layers below a loop device: a backing file that was
-//! cut off answers with EIO, a full file system below it with ENOSPC, a file system that is shut
-//! down under a run is a device that vanished. All of it needs root and loop devices.
+//! Block devices and file systems of their own: refusals, measurements, and failures of the device.
+//! Faults come from the layers below a loop device: a truncated backing file answers with EIO, a
+//! full file system below it with ENOSPC, and a file system that is shut down during a run acts as
+//! a removed device. All of it requires root and loop devices.
 
 use crate::disks::{Loop, MIB, Mount, alone, blank, full, run};
 use crate::faults::{assert_failures, assert_stopped};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// The first command of the README, word for word, on a file system of its own: without a target it
-/// measures a scratch file in the current folder, as large as is modest there.
+/// measures a scratch file in the current folder, of a moderate size for the space.
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn the_first_command_needs_no_target() {
@@ -57,12 +57,12 @@ fn a_blank_device_is_measured() {
         assert_eq!(facts["opened"]["destroy_confirmed"].as_array().unwrap().len(), 0);
     }
     assert!(std::fs::read(image).unwrap().iter().any(|&byte| byte != 0), "bytes arrived");
-    // A part of it, and more than there is.
+    // A part of it, and more than its size.
     let words = format!("run random-write --on {}?size=1MiB {SHORT}", disk.node);
     assert_eq!(cells(&place.document(&words))[0]["evidence"]["active_bytes"], MIB);
     let told = place.iodyno(&format!("run random-write --on {}?size=17MiB {SHORT}", disk.node));
     assert!(told.stdout.is_empty() && matches!(told.code, Some(2 | 4)), "{told:?}");
-    // It is one target, under whatever name.
+    // It is one target, under any name.
     std::os::unix::fs::symlink(&disk.node, place.path("link")).unwrap();
     let told = place.iodyno(&format!("run random-read --on {} --on link {SHORT}", disk.node));
     told.fails(2, &["same target"]);
@@ -70,7 +70,7 @@ fn a_blank_device_is_measured() {
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn a_device_that_holds_something_is_refused() {
+fn a_device_that_holds_data_is_refused() {
     let _alone = alone();
     let place = Place::new();
     let image = full(place.path("image"), 16 * MIB);
@@ -87,11 +87,11 @@ fn a_device_that_holds_something_is_refused() {
     refused("", &["ext4", &own]);
     refused("--on ram:1MiB", &["ext4"]);
     refused("--destroy loop", &["`--destroy loop` names something else"]);
-    // Mounted, and then no less.
+    // Mounted, it is refused too.
     let mount = Mount::at(place.path("m"), &[&disk.node]);
     refused("", &["mounted at", mount.0.to_str().unwrap(), "umount", "ext4"]);
     refused("--destroy sda", &["mounted at"]);
-    // Reading it is no harm, mounted or not.
+    // Reading it does no harm, mounted or not.
     let read = format!("run random-read --on {} {SHORT}", disk.node);
     place.document(&format!("{read} --read-only"));
     place.document(&read);
@@ -101,7 +101,7 @@ fn a_device_that_holds_something_is_refused() {
     // Mounting counts in the superblock; nothing else may have changed.
     assert!(after[8192..].len() == before[8192..].len() && place.notebook().exists());
     run("e2fsck", &["-f", "-n", image.to_str().unwrap()]);
-    // Its own name, and only that.
+    // Its own name is accepted, and no other.
     let document = place.document(&format!("run random-write --on {} {own} {SHORT}", disk.node));
     let lifted = &document["run"]["targets"][0]["facts"]["opened"]["destroy_confirmed"];
     assert!(lifted[0].as_str().unwrap().contains("ext4"), "{lifted}");
@@ -116,7 +116,7 @@ fn partitions_holders_and_layers_are_refused() {
     let image = full(place.path("image"), 16 * MIB);
     let disk = Loop::on(&image, &[]);
     let write = format!("run random-write --on {} {SHORT}", disk.node);
-    // Open elsewhere, exclusively, as a mount in another namespace or a volume manager has it.
+    // Open elsewhere, exclusively, as by a mount in another namespace or a volume manager.
     let held = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&disk.node).unwrap();
     place.iodyno(&write).fails(3, &["held open exclusively", "lsof"]);
     drop(held);
@@ -127,7 +127,7 @@ fn partitions_holders_and_layers_are_refused() {
     // The file below it, which would change under it.
     let below = format!("run random-write --on image --destroy nothing {SHORT}");
     place.iodyno(&below).fails(3, &["in use below", disk.name()]);
-    // Set read-only: no name lifts that.
+    // Set read-only: no name permits writing.
     run("blockdev", &["--setro", &disk.node]);
     let told = place.iodyno(&format!("{write} --destroy {}", disk.name()));
     told.fails(3, &["read-only"]);
@@ -149,11 +149,10 @@ fn partitions_holders_and_layers_are_refused() {
     assert!(std::fs::read(&image).unwrap() == before);
 }
 
-/// The disk that the system runs from is never written, whatever is confirmed. Only asked, never
-/// tried.
+/// The system's disk is never written, whatever is confirmed. Only `check` is run here.
 #[test]
 #[ignore = "needs root"]
-fn the_system_s_own_disk_can_t_be_confirmed_away() {
+fn the_system_disk_can_t_be_confirmed() {
     let place = Place::new();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let line = mounts.lines().find(|line| line.split(' ').nth(4) == Some("/")).unwrap();
@@ -170,8 +169,8 @@ fn the_system_s_own_disk_can_t_be_confirmed_away() {
     assert_eq!(document["writable"], false);
 }
 
-/// A file that does not fit is refused before it is begun, and leaves nothing when the space goes
-/// while it is laid out.
+/// A file that does not fit is refused before it is created, and leaves nothing when the space runs
+/// out during its layout.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_full_file_system() {
@@ -190,7 +189,7 @@ fn a_full_file_system() {
             told.fails(4, &["64 MiB wanted", "free", "help:"]);
             assert_eq!(names(&mount.0), before, "{target}");
         }
-        // A hole that is to be filled, and another program's file that takes the space.
+        // A hole to be filled, and another program's file that takes the space.
         std::fs::write(mount.0.join("other"), vec![1; 12 * MIB as usize]).unwrap();
         blank(mount.0.join("hole"), 30 * MIB);
         let told = place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
@@ -207,7 +206,7 @@ fn a_full_file_system() {
     }
 }
 
-/// The space below a thin device is used up in the middle of a run.
+/// The space below a thin device runs out in the middle of a run.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_that_runs_out_of_space() {
@@ -238,7 +237,7 @@ fn a_device_with_a_bad_half() {
     for engine in engines(&place) {
         let read =
             format!("run random-read --on {} --engine {engine} --depth 1 --ramp 0s", disk.node);
-        // Few failures are counted and endured; both halves are told apart.
+        // Few failures are counted and tolerated; the two halves are distinguished.
         let document = place.document(&format!("{read} --ops 400 --max-errors 400"));
         let cell = &cells(&document)[0];
         assert_failures(cell, "read", "io", 100);
@@ -254,13 +253,13 @@ fn a_device_with_a_bad_half() {
     for word in ["failed", "I/O errors", "not counted as completed"] {
         assert!(told.exits(4).stdout.contains(word), "`{word}` is missing: {told:?}");
     }
-    // The half that is there is as good as any.
+    // The readable half is measured as usual.
     let words = format!("run random-read --on {} --active 0..8MiB --ops 400 --ramp 0s", disk.node);
     assert_eq!(cells(&place.document(&words))[0]["read"]["errors"], 0);
 }
 
-/// The device goes while it is measured: here its file system is shut down, after which the kernel
-/// answers everything with EIO.
+/// The device disappears during the measurement: here its file system is shut down, after which the
+/// kernel answers everything with EIO.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_that_goes_away() {
@@ -289,7 +288,7 @@ fn a_device_that_goes_away() {
         let document = assert_stopped(&place, &running.finish());
         let cell = &cells(&document)[0];
         assert_failures(cell, "read", "io", 101);
-        // What came before is kept, and the failures stand at the end.
+        // Earlier results are kept, and the failures are reported at the end.
         let series = cell["series"].as_array().unwrap();
         let errors: Vec<u64> = series.iter().map(|i| whole(&i["read"]["errors"])).collect();
         assert!(errors.last().unwrap() + errors[errors.len().saturating_sub(2)] > 0, "{errors:?}");

@@ -1,4 +1,4 @@
-//! `explain`: what it says of emulated storage adds up, is the same again, and names what is the limit.
+//! `explain`: its account of emulated storage adds up, is reproducible, and names the limit.
 
 use crate::place::{Place, number, whole};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn the_time_of_an_io_adds_up() {
     }
 }
 
-/// The same name is the same document, and what sizes it is what limits it.
+/// The same name gives the same document, and the sizing resource is the limiting one.
 #[test]
 fn the_limit_is_named() {
     let place = Place::new();
@@ -64,7 +64,7 @@ fn the_limit_is_named() {
         );
         assert!(number(&cell["limit"]["iops_at_most"]) >= number(&cell["iops"]));
     }
-    // In a state where nothing is copied, nothing is.
+    // In a state without garbage collection, no copies are counted.
     let fresh = cell(&place, "exflash-400g?state=fresh random-write");
     assert_eq!(fresh["flash"]["write_amplification"], 1.0);
     let steady = cell(&place, "exflash-400g random-write");
@@ -87,7 +87,7 @@ fn the_limit_is_named() {
 }
 
 #[test]
-fn a_device_is_told_from_its_parameters() {
+fn a_device_is_described_by_its_parameters() {
     let place = Place::new();
     let told = place.iodyno("explain exflash-400g");
     let told = &told.succeeds().stdout;
@@ -121,7 +121,7 @@ fn a_device_is_told_from_its_parameters() {
     }
 }
 
-/// A file of one's own, several in a server, ASCII, and what is no device.
+/// A user's own file, several in a server, ASCII, and names that are no device.
 #[test]
 fn names_are_those_of_run() {
     let place = Place::new();

@@ -1,13 +1,13 @@
 //! Targets that fail while they are measured: every failure is counted by its kind, none as
-//! completed I/O, and beyond a limit the run stops with an exit code of its own. What needs no
-//! more than a file; loop devices and file systems have a module of their own.
+//! completed I/O, and beyond a limit the run stops with an exit code of its own. These tests need
+//! only files; those with loop devices and file systems are in `devices`.
 
 use crate::place::{Place, Told, cells, codes, engines, number, whole};
 use serde_json::Value;
 use std::fs::OpenOptions;
 
-/// What must hold of a cell in which operations of one kind failed in one way: they are counted,
-/// shown and judged, and those that completed are the only ones in the figures.
+/// Checks a cell in which operations of one kind failed in one way: they are counted, shown and
+/// judged, and only completed ones enter the figures.
 #[track_caller]
 pub(crate) fn assert_failures(cell: &Value, kind: &str, error: &str, least: u64) {
     let figures = &cell[kind];
@@ -21,7 +21,7 @@ pub(crate) fn assert_failures(cell: &Value, kind: &str, error: &str, least: u64)
     assert_eq!(figures["latency_ns"]["max"].is_null(), ops == 0, "{figures}");
     assert!(codes(cell).contains(&"ERRORS"), "{cell}");
     assert_eq!(cell["level"], "invalid");
-    // Nothing is counted twice, so the books of the others still balance.
+    // Nothing is counted twice, so the sums of the others still agree.
     assert!(!codes(cell).contains(&"LITTLES_LAW_BROKEN"), "{cell}");
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn assert_stopped(place: &Place, told: &Told) -> Value {
     document
 }
 
-/// Which failures there were is said, for people too.
+/// The kinds of failure are reported, in text too.
 #[test]
 fn a_target_that_is_full() {
     let place = Place::new();
@@ -59,9 +59,9 @@ fn a_target_that_is_full() {
     }
 }
 
-/// A failure in the ramp is as real: the run stops as soon, and says as much about it.
+/// A failure in the ramp counts too: the run stops as soon, and reports as much about it.
 #[test]
-fn failures_in_the_ramp_are_told_too() {
+fn failures_in_the_ramp_are_reported_too() {
     let place = Place::new();
     let words = "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 1m";
     let document = assert_stopped(&place, &place.iodyno(&format!("{words} --json -q")));
@@ -89,7 +89,7 @@ fn a_file_that_is_truncated_under_the_run() {
         // A mapping has no short reads: it has SIGBUS, which the process survives.
         let error = if engine == "mmap" { "io" } else { "short" };
         assert_failures(&cells(&document)[0], "read", error, 1);
-        // What is left of it is not taken for a file of iodyno's.
+        // The rest of it is not taken for a file of iodyno's.
         place.iodyno("run random-write --on t").fails(3, &["length has changed"]);
     }
 }

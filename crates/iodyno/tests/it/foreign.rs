@@ -1,5 +1,5 @@
-//! What others wrote, and what can't be meant: texts of servers and files are cleaned before they are
-//! printed; numbers have ranges, and a flag that would have no effect is refused.
+//! Untrusted and impossible input: texts of servers and files are cleaned before they are printed;
+//! numbers have ranges, and a flag that would have no effect is refused.
 
 use crate::place::{Place, SHORT};
 use iodyno_units::text::is_hidden;
@@ -103,9 +103,9 @@ fn a_file_and_a_server_reach_no_terminal_raw() {
     is_clean(&told.expect("the server answers").stdout);
 }
 
-/// Each of these was accepted without a word, or crashed.
+/// Each of these was once accepted silently, or crashed.
 #[test]
-fn what_has_no_range_or_no_effect_is_refused() {
+fn out_of_range_and_ineffective_flags_are_refused() {
     let place = Place::new();
     let mix = |mix: &str| format!("schema = 1\n{mix}\nblock = \"4KiB\"\n[limits]\nops = 100\n");
     place.write("mix.toml", mix("mix = { read = 90, write = 30 }"));
@@ -145,7 +145,7 @@ fn what_has_no_range_or_no_effect_is_refused() {
     }
 }
 
-/// A record is held against its machine before anything of it is replayed.
+/// A record is checked against its machine before anything of it is replayed.
 #[test]
 fn a_record_of_another_machine_is_refused() {
     let place = Place::new();

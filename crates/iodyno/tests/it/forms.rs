@@ -1,6 +1,6 @@
-//! The other forms of what the program tells: tables, CSV, HdrHistogram text, fio's JSON, all with
-//! the same numbers; the catalog, completions and man pages; pipes whose reader has gone; colours;
-//! the place of the notebook.
+//! The other output forms: tables, CSV, HdrHistogram text, fio's JSON, all with the same numbers;
+//! the catalog, completions and man pages; pipes whose reader has exited; colours; the location of
+//! the notebook.
 
 use crate::place::{Place, Running, SHORT, cells, names, number, whole};
 use iodyno_units::human;
@@ -25,7 +25,7 @@ fn is_same(field: &str, value: &Value) {
     match value {
         Value::Null => assert_eq!(field, ""),
         Value::String(text) => assert_eq!(field, text),
-        // As it was printed, to the last digit.
+        // As printed, to the last digit.
         _ => assert_eq!(field.parse::<f64>().unwrap().to_bits(), number(value).to_bits()),
     }
 }
@@ -44,7 +44,7 @@ fn every_form_has_the_same_numbers() {
     };
     let cell = &cells(&document)[0];
 
-    // What `run` prints is what `show` prints, and its figures are rounded, not others.
+    // `run` prints the same as `show`, and its figures are rounded, not others.
     assert_eq!(&place.iodyno("show last").stdout, table);
     for kind in ["read", "write"] {
         let (figures, latency) = (&cell[kind], &cell[kind]["latency_ns"]);
@@ -133,10 +133,10 @@ fn every_form_has_the_same_numbers() {
     }
 }
 
-/// `| head -1`, a closed terminal, a full disk: a measurement does not end for want of an audience,
-/// and nothing panics.
+/// `| head -1`, a closed terminal, a full disk: a measurement does not end because its output can't
+/// be written, and nothing panics.
 #[test]
-fn a_reader_that_has_gone_is_no_fault() {
+fn a_closed_output_is_no_error() {
     let place = Place::new();
     let gone = || {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -157,14 +157,14 @@ fn a_reader_that_has_gone_is_no_fault() {
     let list = place.iodyno("ls --json").succeeds().json();
     let finished = |run: &Value| run["status"] == "finished";
     assert_eq!(list["runs"].as_array().unwrap().iter().filter(|run| finished(run)).count(), 2);
-    // What could not be written is said.
+    // Failed output is reported.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = place.command("ls --json");
     let told = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
     told.exits(4).says(&["standard output", "No space left"]);
 }
 
-/// The workloads that were promised, each of which is told, runs, and can be saved and changed.
+/// The promised workloads: each can be printed, runs, and can be saved and changed.
 #[test]
 fn the_catalog_can_be_read_run_and_copied() {
     let place = Place::new();
@@ -205,7 +205,7 @@ fn the_catalog_can_be_read_run_and_copied() {
         assert!(text.succeeds().stdout.contains(entry["about"].as_str().unwrap()), "{name}");
         let one = place.iodyno(&format!("catalog {name} --json")).succeeds().json();
         assert_eq!((&one["name"], &one["about"]), (&entry["name"], &entry["about"]));
-        // The text is a file that says the same when it is named by its path.
+        // The text is a file that gives the same workload when it is named by its path.
         let told = place.iodyno(&format!("catalog {name}"));
         assert!(told.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
         place.write(&format!("my-{name}.toml"), &told.stdout);
@@ -229,7 +229,7 @@ fn the_catalog_can_be_read_run_and_copied() {
             assert_eq!(a["blocks"], b["blocks"]);
         }
     }
-    // An entry of any kind is guessed at.
+    // A near name of any kind is suggested.
     place.iodyno("catalog exflsh-400g").fails(2, &["nothing named", "did you mean `exflash-400g`"]);
     place.iodyno("catalog oltp4").fails(2, &["nothing named `oltp4`", "did you mean `oltp"]);
 }
@@ -264,9 +264,9 @@ fn completions_and_man_pages_come_from_the_same_definition() {
     place.iodyno("man a-file/below").fails(4, &["a-file/below"]);
 }
 
-/// Every word of the command line that the manual promises.
+/// Every command and flag that the manual promises.
 #[test]
-fn the_help_tells_what_there_is() {
+fn the_help_lists_commands_and_flags() {
     let place = Place::new();
     let help = place.iodyno("--help").succeeds().stdout.clone();
     for word in [
@@ -316,7 +316,7 @@ fn the_help_tells_what_there_is() {
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn colours_only_where_they_are_enabled() {
     let place = Place::new();
     let words = "run random-read --on null: --ops 100 --ramp 0s";
     let is_painted = |words: &str| place.iodyno(words).succeeds().stdout.contains('\u{1b}');
@@ -328,14 +328,14 @@ fn colours_only_where_they_are_wanted() {
     assert!(told.exits(2).stderr.contains('\u{1b}'));
     let told = place.iodyno("run nosuch");
     assert!(!told.exits(2).stderr.contains('\u{1b}'));
-    // A terminal without UTF-8 gets no symbols that it can't show.
+    // A terminal without UTF-8 gets no symbols that it can't display.
     let mut command = place.command("show last");
     let running = Running::of(command.env("LC_ALL", "C").stdout(Stdio::piped()));
     assert!(running.finish().succeeds().stdout.is_ascii());
 }
 
 #[test]
-fn the_notebook_is_where_it_was_asked_for() {
+fn the_notebook_is_at_the_given_path() {
     let place = Place::new();
     let run = "run random-read --on null: --ops 100 --ramp 0s -q";
     let with = |words: &str, variables: &[(&str, &str)]| {
@@ -345,7 +345,7 @@ fn the_notebook_is_where_it_was_asked_for() {
     };
     let (home, data) = (place.path("home"), place.path("data"));
     let (home, data) = (home.to_str().unwrap(), data.to_str().unwrap());
-    // Nothing was kept yet: that is no fault, and nothing is made by looking.
+    // Nothing was kept yet: that is no error, and reading creates no file.
     assert!(with("ls", &[("HOME", home)]).succeeds().stdout.contains("no runs yet"));
     assert!(place.names().is_empty());
     with("show last", &[("HOME", home)]).fails(2, &["no notebook yet", "iodyno run four-corners"]);
@@ -360,6 +360,6 @@ fn the_notebook_is_where_it_was_asked_for() {
         let list = with(&format!("ls --json --notebook {file}"), &[]).succeeds().json();
         assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{file}");
     }
-    // The flag goes before the variable.
+    // The flag has precedence over the variable.
     place.iodyno("ls --json --notebook elsewhere").fails(5, &["no notebook at `elsewhere`"]);
 }

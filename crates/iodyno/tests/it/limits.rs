@@ -1,5 +1,5 @@
-//! Where something runs out or stops answering: the notebook's disk, standard output, a target, a server's
-//! descriptors. What was measured is told, the exit code says what went wrong, and nothing waits for ever.
+//! Exhausted resources and unresponsive peers: the notebook's disk, standard output, a target, a server's
+//! descriptors. Measured results are printed, the exit code gives the kind of failure, and nothing waits for ever.
 
 use crate::disks::{Mount, alone, run};
 use crate::place::{A_MOMENT, Place, Running, Told, cells, codes, whole};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets a process write no file beyond so many bytes: what lies beyond fails as on a full disk.
+/// Limits the files that a process writes to `bytes`: writes beyond fail as on a full disk.
 fn limit_files(running: &Running, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: sets a limit of our own child.
@@ -47,9 +47,9 @@ fn starved(place: &Place, words: &str, until: impl FnOnce(&mut Running)) -> Told
     running.finish()
 }
 
-/// The notebook fails in the middle of the first cell: all three cells are measured and told.
+/// The notebook fails in the middle of the first cell: all three cells are measured and printed.
 #[test]
-fn a_full_disk_swallows_no_result() {
+fn a_full_disk_loses_no_result() {
     for form in ["-q", "-q --json"] {
         let place = Place::new();
         let told = starved(&place, form, |_| {});
@@ -79,9 +79,9 @@ fn a_full_disk_swallows_no_result() {
     }
 }
 
-/// Where there is room again before the end, the notebook gets all of it.
+/// If space is freed before the end, the notebook gets everything.
 #[test]
-fn a_disk_with_room_again_gets_all() {
+fn a_disk_with_space_again_gets_all() {
     let place = Place::new();
     let told = starved(&place, "-q --json", |running| {
         std::thread::sleep(A_MOMENT * 130);
@@ -94,8 +94,8 @@ fn a_disk_with_room_again_gets_all() {
     assert_eq!(document, place.iodyno("show last --json").succeeds().json());
 }
 
-/// A notebook that took a run and can't read it back has it: the run is shown from memory, and no second
-/// notebook is made.
+/// A notebook that stored a run and can't read it back still has it: the run is shown from memory,
+/// and no second notebook is made.
 #[test]
 fn a_run_that_cannot_be_read_back_is_kept() {
     for form in ["-q", "-q --json"] {
@@ -128,8 +128,8 @@ fn a_run_that_cannot_be_read_back_is_kept() {
     }
 }
 
-/// More cells than can be read back for certain are refused before anything is measured, where a notebook is to
-/// have them.
+/// More cells than can reliably be read back are refused before anything is measured, where a
+/// notebook is to store them.
 #[test]
 fn more_cells_than_the_notebook_reads_back_are_refused() {
     let place = Place::new();
@@ -140,7 +140,7 @@ fn more_cells_than_the_notebook_reads_back_are_refused() {
     assert!(!place.notebook().exists(), "nothing was kept");
 }
 
-/// A disk that is really full: the run is in a notebook among the temporary files.
+/// A full disk: the run is in a notebook among the temporary files.
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn a_full_disk_leaves_the_run_elsewhere() {
@@ -155,7 +155,7 @@ fn a_full_disk_leaves_the_run_elsewhere() {
     let mut running = Running::of(&mut command);
     running.wait_until("the notebook is there", || notebook.exists());
     std::thread::sleep(A_MOMENT * 30);
-    // Until nothing is left.
+    // Until no space is left.
     let mut rest = File::create(mount.0.join("rest")).unwrap();
     while rest.write_all(&[1; 4096]).is_ok() {}
     let told = running.finish();
@@ -165,15 +165,15 @@ fn a_full_disk_leaves_the_run_elsewhere() {
     let words = again.unwrap_or_else(|| panic!("{told:?}")).strip_prefix("iodyno ").unwrap();
     let shown = place.iodyno(words).succeeds().stdout.clone();
     assert_eq!(shown, told.stdout);
-    // Whoever else uses the machine does not get to see it.
+    // Other users of the machine can't read it.
     let kept = Path::new(words.split_whitespace().nth(1).unwrap());
     let folder = std::fs::metadata(kept.parent().unwrap()).unwrap();
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
 }
 
-/// Nobody gets the result: the exit code says so, and the report is written all the same.
+/// The result can't be printed: the exit code reports that, and the report is written nevertheless.
 #[test]
-fn a_full_standard_output_is_told() {
+fn a_full_standard_output_is_reported() {
     let place = Place::new();
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let words = "run random-read --on ram:1MiB --ops 100 --ramp 0s -q --report=page.html";
@@ -204,7 +204,7 @@ fn assert_hung(told: &Told, in_flight: std::ops::RangeInclusive<u64>, stuck: u64
     assert_eq!(whole(&hung["stuck_workers"]), stuck, "{hung}");
 }
 
-/// An NBD server that hangs in mid-run: the run ends by its time, or by one signal, and says what it was.
+/// An NBD server that hangs in mid-run: the run ends by its time, or by one signal, and is marked accordingly.
 #[test]
 fn a_server_that_hangs_ends_the_run() {
     let place = Place::new();
@@ -232,7 +232,7 @@ fn a_server_that_hangs_ends_the_run() {
     server.stop();
 }
 
-/// A file system that is frozen under a run: a hang of the kernel, in which workers of some engines stay.
+/// A file system that is frozen during a run: a hang of the kernel, in which workers of some engines stay.
 #[test]
 #[ignore = "needs root, loop devices and ext4"]
 fn a_file_system_that_hangs_ends_the_run() {
@@ -245,7 +245,7 @@ fn a_file_system_that_hangs_ends_the_run() {
         let point = mount.0.to_str().unwrap();
         let target = format!("--on {point}/f?size=4MiB --engine {engine} --depth {depth}");
         let words = format!("run random-write {target} --threads 2 --ramp 0s --time 3s --json -q");
-        // The process may not end before the thaw; what it prints comes before.
+        // The process may not end before the thaw; its output comes before.
         let out = File::create(place.path("out")).unwrap();
         let mut running = Running::of(place.command(&words).stdout(out).stderr(Stdio::piped()));
         place.wait_for_cells(&mut running, 1);
@@ -270,10 +270,10 @@ impl Drop for Thaw {
     }
 }
 
-/// A server that does not greet, one that accepts nothing, and one that answers no request: each is told before
-/// anything is run.
+/// A server that does not greet, one that accepts nothing, and one that answers no request: each is
+/// reported before anything is run.
 #[test]
-fn a_server_that_is_silent_from_the_start_is_told() {
+fn a_server_that_is_silent_from_the_start_is_reported() {
     let place = Place::new();
     let silent = std::os::unix::net::UnixListener::bind(place.path("silent")).unwrap();
     let full = std::os::unix::net::UnixListener::bind(place.path("full")).unwrap();
@@ -310,9 +310,9 @@ fn socket_connect(path: &Path) -> Option<UnixStream> {
     receiver.recv_timeout(A_MOMENT * 20).ok().flatten()
 }
 
-/// One that drips and many that are silent keep nobody from the metrics.
+/// A slow client and many silent ones don't block access to the metrics.
 #[test]
-fn metrics_are_told_beside_bad_clients() {
+fn metrics_are_served_beside_bad_clients() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor --metrics 127.0.0.1:0");
@@ -341,7 +341,7 @@ fn metrics_are_told_beside_bad_clients() {
         drop(silent);
     });
     server.stop();
-    // What other machines reach needs a word, and the error says which.
+    // An address that other machines can reach requires a flag, which the error names.
     for (flag, words) in
         [("--metrics", "--nbd unix:2 --metrics 0.0.0.0:0"), ("--nbd", "--nbd 0.0.0.0:0")]
     {
@@ -350,9 +350,9 @@ fn metrics_are_told_beside_bad_clients() {
     }
 }
 
-/// Clients of the control socket that stay do not take the descriptors that NBD clients need.
+/// Idle clients of the control socket do not take the descriptors that NBD clients need.
 #[test]
-fn few_descriptors_do_for_all() {
+fn few_descriptors_suffice_for_all() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let program =
@@ -381,7 +381,7 @@ fn few_descriptors_do_for_all() {
     running.finish().succeeds();
 }
 
-/// What plain memory was asked for can be asked too.
+/// Plain memory reports its requests in its status.
 #[test]
 fn plain_memory_has_a_status() {
     let place = Place::new();
@@ -403,7 +403,7 @@ fn plain_memory_has_a_status() {
     running.finish().succeeds();
 }
 
-/// A client that read much once and has nothing to say now costs the server no memory for it.
+/// An idle client that once read a large range costs the server no memory for it.
 #[test]
 fn large_reads_at_native_speed_leave_no_buffers() {
     const MIB: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! Published studies from the command line. The study here is of a RAM disk and takes a moment; that
-//! of the catalog is read, and stopped as soon as it works.
+//! Published studies from the command line. The study here is of a RAM disk and takes a moment;
+//! that of the catalog is read, and stopped once it has started.
 
 use crate::place::{Place, number};
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn a_study_is_one_document_or_a_page() {
     let [row] = printed.as_slice() else { panic!("{rows:?}") };
     let error = number(&row["ours"]) / 200_000.0 - 1.0;
     assert!((number(&row["error"]) - error).abs() < 1e-12);
-    // The same again, with other threads; from another seed other streams are drawn.
+    // The same again, with other threads; another seed draws other streams.
     assert_eq!(place.iodyno("study my.toml --json --threads 1").succeeds().json(), document);
     let page = place.iodyno("study my.toml --quick --seed 7").succeeds().stdout.clone();
     assert!(page.contains("A RAM disk") && page.contains("printed") && !page.contains('\u{1b}'));
@@ -54,7 +54,7 @@ fn a_study_is_one_document_or_a_page() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn errors_are_reported_at_their_position() {
     let place = Place::new();
     place.write("my.toml", STUDY);
     place.write("figures.csv", FIGURES.replace(",500,", ",some,"));
@@ -67,7 +67,7 @@ fn what_is_wrong_is_told_at_its_place() {
         .fails(2, &["no study named `lenovo`", "did you mean `lenovo-exflash`"]);
 }
 
-/// The catalog's study begins, and ends in order when it is asked to.
+/// The catalog's study begins, and ends in order on a signal.
 #[test]
 fn a_study_can_be_stopped() {
     let place = Place::new();
@@ -82,5 +82,5 @@ fn a_study_can_be_stopped() {
     running.signal(libc::SIGINT);
     let told = running.finish();
     told.exits(130).says(&["interrupted"]);
-    assert!(told.stdout.is_empty(), "nothing half-done is told");
+    assert!(told.stdout.is_empty(), "no partial result is printed");
 }
