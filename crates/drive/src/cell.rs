@@ -287,7 +287,7 @@ pub(crate) fn assemble(plan: &CellPlan<'_>, done: Vec<Done>, cells: &mut [Cell])
     for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
-            // What was measured until then is kept.
+            // Results measured until then are kept.
             let target = &plan.targets[target];
             let engine = target.engine.name();
             let error = DriveError::Engine { target: target.name.clone(), engine, source };

@@ -67,7 +67,7 @@ impl Region {
         false
     }
 
-    /// Whether the kernel was asked for huge pages and did not refuse.
+    /// Whether the kernel accepted the request for huge pages.
     pub fn asked_for_huge_pages(&self) -> bool {
         self.huge
     }

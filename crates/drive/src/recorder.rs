@@ -5,14 +5,14 @@ use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, StampQuality};
 use iodyno_units::{Op, OpKind};
 use std::sync::mpsc::Sender;
 
-/// What a worker sends while it runs.
+/// One finished interval, which a running worker sends.
 #[derive(Debug)]
 pub(crate) struct IntervalMessage {
     /// Which target it works on.
     pub(crate) target: usize,
     /// Which interval of the measured window this is.
     pub(crate) index: usize,
-    /// What completed in it.
+    /// Completions in it.
     pub(crate) interval: Box<Interval>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Recorder {
 pub(crate) struct Run {
     /// Their kind.
     pub(crate) kind: OpKind,
-    /// How many.
+    /// Number of operations.
     pub(crate) ops: u64,
     /// Their bytes together.
     pub(crate) bytes: u64,

@@ -42,7 +42,7 @@ pub struct VerifyMap {
     /// Every unit held generation 1 of this run, durable, before the first cell.
     laid_out: bool,
     durable: Option<Durable>,
-    /// What earlier runs left.
+    /// The map of earlier runs.
     before: Option<Arc<Written>>,
 }
 
@@ -110,7 +110,7 @@ impl VerifyMap {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// What is known of earlier content.
+    /// The state of the map of earlier content.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,

@@ -25,7 +25,7 @@ const SLEEP_MAX_NS: u64 = 50_000_000;
 /// A worker that waits for the start checks this often whether the cell was stopped.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// What all workers of a cell share.
+/// State that all workers of a cell share.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Set by a signal, by too many errors, or by the coordinator.
@@ -104,9 +104,9 @@ pub(crate) struct Worker<S> {
     pub(crate) limits: Limits,
     /// The stamps' clock.
     pub(crate) clock: Clock,
-    /// What to issue, and when.
+    /// Operations to issue, and their times.
     pub(crate) source: S,
-    /// What to write; None where no bytes move (null).
+    /// Content of writes; None where no bytes move (null).
     pub(crate) filler: Option<Filler>,
     /// Verified content, where the workload has it.
     pub(crate) verify: Option<Arc<VerifyMap>>,
@@ -149,7 +149,7 @@ pub(crate) struct WorkerReport {
     pub(crate) walked: Vec<u64>,
     /// The first corruption that verification found.
     pub(crate) first_corruption: Option<String>,
-    /// What verification found, where content is verified.
+    /// Findings of verification, where content is verified.
     pub(crate) verification: Option<Box<Verification>>,
     /// Blocks that it wrote, where coverage must be proven.
     pub(crate) coverage: Option<Box<Coverage>>,

@@ -47,7 +47,7 @@ pub enum ContentEvent {
         volume: u32,
         /// The first.
         unit: u64,
-        /// How many.
+        /// Their number.
         count: u64,
         /// Which trim or write of zeroes.
         token: u64,

@@ -101,7 +101,7 @@ impl Queue {
         self.far = kept.into_iter().map(Reverse).collect();
     }
 
-    /// Announces that slot numbers are below `slots`.
+    /// Reserves entries for slot numbers below `slots`.
     #[inline]
     pub(crate) fn reserve(&mut self, slots: usize) {
         if self.pending.len() < slots {

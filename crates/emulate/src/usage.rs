@@ -10,7 +10,7 @@ pub struct Resource {
     pub name: &'static str,
     /// The volume that it belongs to; None: the host's.
     pub volume: Option<u32>,
-    /// How many there are.
+    /// Their number.
     pub count: u32,
     /// It does nothing itself but is held while others work, such as a read context: when those are
     /// slow all of them are in use.

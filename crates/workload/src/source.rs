@@ -41,7 +41,7 @@ pub struct Issue<T> {
     pub token: T,
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All of it was executed.
@@ -50,7 +50,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// What a source counted until its worker's end.
+/// Counters of a source at its worker's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceEnd {
     /// Operations that were due before the end and not issued.

@@ -138,7 +138,7 @@ impl<'a> LibaioEngine<'a> {
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let events = &mut self.events[self.taken..];
-        // SAFETY: `events` is writable for as many events as are asked for; `limit` is null or a
+        // SAFETY: `events` is writable for as many events as are requested; `limit` is null or a
         // valid timespec that outlives the call.
         let n = unsafe {
             libc::syscall(

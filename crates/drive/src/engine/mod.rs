@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::memory::Region;
 
-/// How long a turn may block.
+/// Longest time that a turn may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all.
@@ -59,7 +59,7 @@ pub trait Engine {
         64
     }
 
-    /// Tries to cancel what is in flight on a target that does not answer. What can be cancelled completes.
+    /// Tries to cancel what is in flight on a target that does not answer. Cancelled operations complete.
     fn cancel(&mut self) {}
 
     /// Whether the kernel may still access the buffers of what is in flight once the engine is

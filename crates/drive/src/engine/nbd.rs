@@ -78,7 +78,7 @@ impl<'a> NbdEngine<'a> {
         Ok(Self { connection, buffers, in_flight, lost: None, returned: false })
     }
 
-    /// What was negotiated with the server, as text.
+    /// The options negotiated with the server, as text.
     pub fn agreed(&self) -> String {
         let found = self.connection.found();
         let replies = if found.structured { "structured replies" } else { "simple replies" };

@@ -47,7 +47,7 @@ pub(super) struct EventLoop<'a, S: Source> {
     /// The next instant at which the loop must decide: the end, or that of a batch.
     bound_ns: u64,
     settling: Option<Settling>,
-    /// What was measured when the cell ended before its time.
+    /// The precision at the early end of a cell that settled.
     pub(super) settled: Option<Settled>,
     measuring: bool,
     /// The counters of the machine's parts when the window began.

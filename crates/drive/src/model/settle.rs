@@ -32,7 +32,7 @@ const TREND_MAX: f64 = 4.0;
 /// The window holds at least this many periods of a swing.
 const PERIODS_MIN: f64 = 10.0;
 
-/// What completed in one batch.
+/// Operations that completed in one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Batch {
     ops: u64,
@@ -228,7 +228,7 @@ mod tests {
         assert!(ended > 3 * TRIALS && share >= 0.85, "{ended} ended, {share} held");
     }
 
-    /// What still changes continues: a trend, a step, a warm-up whose effect fades late, a swing
+    /// A changing series continues: a trend, a step, a warm-up whose effect fades late, a swing
     /// that has been seen too seldom.
     #[test]
     fn an_unsteady_series_continues() {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 const ENDLESS: Share = Share { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-/// What happened to one operation: issued at and completed at, ns.
+/// The operations in order, each issued at and completed at, ns.
 type Log = Arc<Mutex<Vec<(Op, u64, u64)>>>;
 
 fn write(block: u64) -> Op {

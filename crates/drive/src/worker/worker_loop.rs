@@ -62,7 +62,7 @@ pub(super) struct WorkerLoop<S: Source> {
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
     first_corruption: Option<String>,
-    /// What verification found; None where content is not verified.
+    /// Findings of verification; None where content is not verified.
     tally: Option<Box<Verification>>,
     flushes: Flushes,
     pub(super) ended: Ended,
@@ -254,7 +254,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Whether this worker's share is complete, or its source has no more.
+    /// Whether this worker's share is complete, or its source is exhausted.
     #[inline]
     fn is_complete(&self, w: &Worker<S>) -> Option<Ended> {
         if self.is_source_done && self.in_flight.len() == 0 {
@@ -270,7 +270,7 @@ impl<S: Source> WorkerLoop<S> {
         w.limits.share.is_issued(done, w.recorder.bytes, &self.in_flight)
     }
 
-    /// Queues what is due; says how long the turn may wait.
+    /// Queues what is due; gives the time that the turn may wait.
     #[inline]
     fn fill<E: Engine>(
         &mut self,

@@ -46,7 +46,7 @@ pub(super) struct Request {
     pub(super) since_ns: u64,
     pub(super) phases: Phases,
     pub(super) place: Place,
-    /// How many writes were acknowledged when the buffer took this one.
+    /// Number of acknowledged writes when the buffer accepted this one.
     pub(super) seq: u64,
     live: bool,
 }
@@ -194,10 +194,10 @@ impl Disk {
     /// Accepts an operation. `id` is returned by [`Disk::wake`] when it completes; ids of
     /// operations in progress must differ. There may be more of them than the disk's queue holds:
     /// the rest waits in the host, in order.
+    ///
     /// Trim completes when the controller has processed it. Zeroes go to the medium as a write with
     /// forced unit access does, without crossing the link. A flush completes when everything that
     /// was acknowledged before the controller processed it is on the medium.
-    /// acknowledged before the controller saw it is on the medium.
     ///
     /// # Panics
     /// If the operation reaches beyond the capacity, or time has passed [`Disk::wake_at`].

@@ -3,7 +3,7 @@
 //! An angle is an integer: a revolution has 6·10¹⁰ units, so that the platters turn by exactly `rpm`
 //! units a ns and the angle at any time is exact for ever. Bytes run along a track, then over the
 //! surfaces of a cylinder, then to the next cylinder inwards. The start of each track is skewed by the
-//! time of the switch that leads to it, so a long transfer loses the switch and no more.
+//! time of the switch that leads to it, so a long transfer loses only the switch.
 
 use super::seek::SeekCurve;
 use super::spec::DiskSpec;

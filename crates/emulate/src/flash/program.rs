@@ -361,7 +361,7 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {
             let sense = core.slab[slot].work == Work::Sense;
-            // What is suspended ends before another program or erase begins.
+            // A suspended operation ends before another program or erase begins.
             if sense || !die.suspended {
                 die.reads.pop(&core.slab);
                 if sense {

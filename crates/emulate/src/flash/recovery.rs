@@ -22,7 +22,7 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    /// The units hold no data any more. (Units outside the damaged blocks are not recorded.)
+    /// The units hold no data any more. (Trimmed units are not read from a damaged block either.)
     pub(super) fn trim(&mut self, units: Range<u64>) {
         self.units.remove(units);
     }

@@ -64,7 +64,7 @@ pub(super) struct Block {
     previous: u32,
     pub(super) state: State,
     pub(super) stream: Stream,
-    /// How many blocks had been opened before it.
+    /// Number of blocks opened before it.
     pub(super) opened: u64,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Blocks {
     /// Full blocks of the host's stream that are not sealed, the oldest first.
     closing: VecDeque<u32>,
     opened: u64,
-    /// The first sealed block with so many valid pages.
+    /// By number of valid pages: the first sealed block with it.
     heads: Vec<u32>,
     /// No sealed block has fewer valid pages.
     fewest: u32,

@@ -112,7 +112,7 @@ impl Counters {
     }
 }
 
-/// How often blocks were erased since the device was made.
+/// Erases of the blocks since the device was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wear {
     /// Erases of the least worn block.

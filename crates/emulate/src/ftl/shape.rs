@@ -1,10 +1,10 @@
 //! Size of a flash translation layer, and the scaling of a large one to a small one that represents it.
 //!
 //! With `represent` = k, one page in k goes through the map and stands for k of its kind. The
-//! number of blocks decides how finely the age of data is resolved, so it is kept as long as it
-//! can be: first the pages of a block become fewer, down to 256, then the blocks. What must not
-//! change is the spare that garbage collection can use. The blocks that are open or kept free are
-//! as many in the small device as in the large one, so they are left out of the scaling.
+//! number of blocks decides how finely the age of data is resolved, so it is kept as long as it can
+//! be: first the pages of a block become fewer, down to 256, then the blocks. The spare that
+//! garbage collection can use must not change. The blocks that are open or kept free are as many in
+//! the small device as in the large one, so they are left out of the scaling.
 //!
 //! This file does not determine which pages are represented; see `represent.rs`.
 

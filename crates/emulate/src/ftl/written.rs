@@ -82,7 +82,7 @@ impl Written {
         }
     }
 
-    /// How many pages there are, written or not.
+    /// Number of pages, written or not.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }

@@ -20,7 +20,7 @@ fn broken(files: &Files, devices: usize) -> Option<&'static str> {
     populated(&device, &host, Written::Fresh, devices).err()
 }
 
-/// How many of 64 acknowledged writes are lost when the power fails at once.
+/// The number of acknowledged writes, out of 64, that are lost when the power fails at once.
 fn lost(files: &Files) -> usize {
     let mut m = small(files, Written::Fresh, 1);
     m.keep_content();

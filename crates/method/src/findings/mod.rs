@@ -67,7 +67,7 @@ pub struct Subject {
 pub struct StageFinding {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its kind of action.
     pub act: &'static str,
     /// Its result; None where the stage did not begin.
     pub showed: Option<Showed>,

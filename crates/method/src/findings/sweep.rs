@@ -43,7 +43,7 @@ pub struct Load {
 /// Throughput over the number of targets or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// What is counted: targets or threads.
+    /// The counted unit: targets or threads.
     pub of: &'static str,
     /// The points, relative to the smallest.
     pub points: Vec<Scaled>,

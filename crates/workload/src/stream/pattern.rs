@@ -27,12 +27,12 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// How many places there are at which every block fits.
+    /// Number of places at which every block fits.
     pub(crate) fn places(self) -> u64 {
         self.units - self.block_units + 1
     }
 
-    /// How many of the largest blocks fit side by side.
+    /// Number of the largest blocks that fit side by side.
     pub(crate) fn blocks(self) -> u64 {
         self.units / self.block_units
     }

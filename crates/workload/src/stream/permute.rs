@@ -41,7 +41,7 @@ impl Permutation {
         Self { count, low_bits, highs: count.div_ceil(1 << low_bits), keys, pairs }
     }
 
-    /// How many values it permutes.
+    /// Number of values that it permutes.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -134,7 +134,7 @@ mod tests {
                     .iter()
                     .enumerate()
                     .map(|(cell, &hits)| {
-                        // How many of the `of` values fall into this cell.
+                        // Number of the `of` values that fall into this cell.
                         let start = |cell: u64| (cell * of).div_ceil(cells);
                         let values = start(cell as u64 + 1) - start(cell as u64);
                         let mean = trials as f64 * values as f64 / of as f64;

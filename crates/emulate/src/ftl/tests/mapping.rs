@@ -11,7 +11,7 @@ use crate::ftl::{Ftl, Page, PageCopy, Residence, Shape, State, Stream};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Write(u64),
-    /// The program in flight of this number, as far as there are so many, completes.
+    /// The program in flight with this number, modulo their number, completes.
     Complete(usize),
     Discard(usize),
     Trim(u64, u64),
