@@ -122,19 +122,17 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
     let control = control(flags, answers(&live, flags.seed, &stop))
-        .inspect_err(|_| remove_files_and_record(flags, &live))?;
+        .inspect_err(|_| clean_up(flags, &live))?;
     let scrape = match metrics_at {
         Some(address) => {
-            let at = metrics::serve(&live, address)
-                .inspect_err(|_| remove_files_and_record(flags, &live));
+            let at = metrics::serve(&live, address).inspect_err(|_| clean_up(flags, &live));
             Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
         }
         None => None,
     };
-    let server = start(&exports, &endpoints, config)
-        .inspect_err(|_| remove_files_and_record(flags, &live))?;
-    let frontends = Frontends::open(flags, &live, &names, &system)
-        .inspect_err(|_| remove_files_and_record(flags, &live))?;
+    let server = start(&exports, &endpoints, config).inspect_err(|_| clean_up(flags, &live))?;
+    let frontends =
+        Frontends::open(flags, &live, &names, &system).inspect_err(|_| clean_up(flags, &live))?;
     let mut words = "the model's times".to_owned();
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
@@ -198,7 +196,7 @@ fn remove_files(live: &Served) {
 }
 
 /// The same, and the record, whose existence would refuse the next server.
-fn remove_files_and_record(flags: &Serve, live: &Served) {
+fn clean_up(flags: &Serve, live: &Served) {
     remove_files(live);
     if let Some(path) = &flags.record {
         remove_begun(path, b"iodyno record 1");
